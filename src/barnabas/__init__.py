@@ -1,0 +1,1 @@
+"""Barnabas: a Kafka-compatible log whose controller quorum changes while it runs."""
