@@ -1,0 +1,59 @@
+# Barnabas. `make demo` runs the main job on real data, `make test` passes the tests; both make .venv first.
+#
+#   make venv      the environment for developing (.venv)        make sim      simulated quorums: N=seeds SEED=first
+#   make demo      flights through a real node into Spark        make compat   real clients and a real Apache Kafka
+#   make test      all tests that belong to every change         make bench    side by side with Apache Kafka
+#   make check     ruff, format, mypy --strict                   make docs     write the generated pages of docs/
+#   make clean     remove what was built, .venv included
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+HEAVY  := $(BIN)/python tools/heavy.py
+JOBS   ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help venv demo test check sim compat chaos bench docs clean
+
+help:
+	@sed -n 's/^# \{0,1\}//p' Makefile | head -8
+
+# One script makes the environment, shows its progress and says clearly what is missing.
+$(VENV)/.base: pyproject.toml constraints.txt tools/environment.py
+	@$(PYTHON) tools/environment.py $(VENV) base
+$(VENV)/.dev: $(VENV)/.base
+	@$(PYTHON) tools/environment.py $(VENV) dev
+$(VENV)/.spark: $(VENV)/.base
+	@$(PYTHON) tools/environment.py $(VENV) spark
+
+venv: $(VENV)/.dev $(VENV)/.spark
+
+demo: $(VENV)/.spark
+	@$(BIN)/barnabas demo $(ARGS)
+
+test: $(VENV)/.dev $(VENV)/.spark
+	@$(HEAVY) $(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not slow and not compat" $(ARGS)
+
+check: $(VENV)/.dev $(VENV)/.spark
+	$(BIN)/ruff check src tests tools examples bench
+	$(BIN)/ruff format --check src tests tools examples bench
+	$(BIN)/mypy
+
+compat: $(VENV)/.dev
+	@$(HEAVY) $(BIN)/python -m pytest tests/compat -m compat --timeout 900 -rs -v $(ARGS)
+
+sim: $(VENV)/.dev
+	@$(HEAVY) $(BIN)/barnabas simulate --seeds $(or $(N),200) --first $(or $(SEED),1) $(ARGS)
+
+chaos: $(VENV)/.dev
+	@$(HEAVY) $(BIN)/python -m pytest tests/chaos -m slow --timeout 3000 -v $(ARGS)
+
+bench: $(VENV)/.dev
+	@$(HEAVY) $(BIN)/python -m bench $(ARGS)
+
+docs: $(VENV)/.dev
+	$(BIN)/python tools/write_docs.py
+
+clean:
+	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis demo-output
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,117 @@
+"""Who may import whom: the walls of the house, as ARCHITECTURE.md draws them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src" / "barnabas"
+
+WORDS = {"model", "errors"}
+OPEN = WORDS | {"config", "settings", "doors"}
+BELOW = {
+    "model": set(),
+    "errors": {"model"},
+    "config": WORDS | {"settings"},
+    "settings": WORDS,
+    "doors": WORDS,
+    "wire": OPEN,
+    "log": OPEN | {"wire"},
+    "raft": WORDS | {"doors"},
+    "controller": OPEN | {"wire", "log"},
+    "broker": OPEN | {"wire", "log", "controller.image"},
+    "client": OPEN | {"wire"},
+    "server": OPEN | {"wire", "log", "raft", "controller", "broker"},
+    "pipeline": OPEN | {"wire", "client"},
+    "console": OPEN | {"wire", "client"},
+    "cli": OPEN
+    | {"wire", "log", "client", "pipeline", "sim", "testing", "raft.recovery", "controller.snapshot"}
+    | {"server.process", "server.format"},
+    "sim": OPEN | {"wire", "log", "raft", "controller", "broker", "server", "client"},
+    "testing": OPEN | {"wire", "log", "raft", "controller", "broker", "server", "client", "sim", "cli"},
+}
+
+# Cores are functions of (state, message, now): they may not even see these.
+PURE = ("raft", "controller", "broker", "wire")
+IMPURE = {
+    "asyncio",
+    "socket",
+    "selectors",
+    "ssl",
+    "threading",
+    "time",
+    "random",
+    "secrets",
+    "uuid",
+    "os",
+    "io",
+}
+IMPURE |= {"pathlib", "tempfile", "shutil", "subprocess", "concurrent", "multiprocessing", "signal"}
+MAY_ASYNC = ("server", "client", "console", "testing", "sim")
+
+
+def modules() -> list[Path]:
+    return sorted(SOURCE.rglob("*.py"))
+
+
+def room(path: Path) -> str:
+    parts = path.relative_to(SOURCE).with_suffix("").parts
+    return parts[0]
+
+
+def imports(path: Path) -> Iterator[tuple[int, str, bool]]:
+    """(line, dotted name, only for the type checker) of everything a file imports."""
+    tree = ast.parse(path.read_text())
+    typing_only = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        for inner in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name, id(node) in typing_only
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno}: imports are absolute"
+            base = node.module or ""
+            for alias in node.names:
+                name = f"{base}.{alias.name}" if base in ("barnabas",) or base.count(".") == 1 else base
+                yield node.lineno, name, id(node) in typing_only
+
+
+def allowed(own: str, target: str) -> bool:
+    """Whether a file of room `own` may import `barnabas.<target>`."""
+    first, *rest = target.split(".")
+    if first == own:
+        return True
+    grants = BELOW[own]
+    return first in grants or (bool(rest) and f"{first}.{rest[0]}" in grants)
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_a_file_imports_only_what_its_room_may_see(path: Path) -> None:
+    own = room(path)
+    if own in ("__init__", "__main__"):
+        return
+    assert own in BELOW, f"{own} is a new room: give it a row in BELOW and in ARCHITECTURE.md"
+    for line, name, typing_only in imports(path):
+        top = name.split(".")[0]
+        where = f"{path.relative_to(SOURCE)}:{line}"
+        if top == "barnabas":
+            target = name.removeprefix("barnabas").lstrip(".")
+            assert not target or allowed(own, target), f"{where}: {own} may not import {target}"
+        elif not typing_only:
+            assert own not in PURE or top not in IMPURE, f"{where}: {own} is pure, it may not import {top}"
+            assert top != "asyncio" or own in MAY_ASYNC, f"{where}: asyncio belongs to {', '.join(MAY_ASYNC)}"
+
+
+def test_the_wall_test_sees_a_hole() -> None:
+    assert not allowed("raft", "wire.records")
+    assert not allowed("broker", "server.connection")
+    assert not allowed("broker", "controller.topics")
+    assert allowed("broker", "controller.image")
+    assert not allowed("pipeline", "log.segment")
