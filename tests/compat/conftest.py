@@ -1,0 +1,152 @@
+"""Real processes for the compat suite: our node by its command line, and Apache Kafka where Java is."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+KAFKA = ROOT / "tools" / "kafka"
+KAFKA_LIBS = Path(os.environ.get("KAFKA_LIBS", Path.home() / ".cache" / "kafka-4.3.1" / "libs"))
+LOOPS = ("uvloop", "asyncio")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class NodeProcess:
+    """`barnabas start server.properties` in a process of its own, which may be killed and started again."""
+
+    def __init__(self, folder: Path, *, loop: str = "uvloop", **settings: str) -> None:
+        self.folder = folder
+        self.loop = loop
+        self.port, self.controller_port = free_port(), free_port()
+        self.data = folder / "data"
+        self.log = folder / "node.log"
+        self.process: subprocess.Popen[bytes] | None = None
+        properties = {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{self.controller_port}",
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.bootstrap.servers": f"127.0.0.1:{self.controller_port}",
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+            "log.dirs": str(self.data),
+            "group.initial.rebalance.delay.ms": "0",
+            **{name.replace("_", "."): value for name, value in settings.items()},
+        }
+        folder.mkdir(parents=True, exist_ok=True)
+        self.properties = folder / "server.properties"
+        self.properties.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def barnabas(self, *arguments: str) -> str:
+        run = subprocess.run(
+            [sys.executable, "-m", "barnabas", *arguments],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert run.returncode == 0, run.stdout + run.stderr
+        return run.stdout
+
+    def format(self) -> None:
+        cluster = self.barnabas("storage", "random-uuid").strip()
+        self.barnabas("storage", "format", "--standalone", "-t", cluster, "-c", str(self.properties))
+
+    def start(self, within: float = 20.0) -> NodeProcess:
+        if not (self.data / "meta.properties").exists():
+            self.format()
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "barnabas", "start", str(self.properties)],
+                stdout=log,
+                stderr=log,
+                env={**os.environ, "BARNABAS_LOOP": self.loop},
+                start_new_session=True,
+            )
+        deadline = time.monotonic() + within
+        while time.monotonic() < deadline:
+            assert self.process.poll() is None, self.log.read_text()
+            try:
+                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+                return self
+            except OSError:
+                time.sleep(0.01)
+        raise AssertionError(f"no listener after {within} s\n{self.log.read_text()}")
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> int:
+        if self.process is None:
+            return 0
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(timeout=20)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+                raise AssertionError(f"did not stop within 20 s\n{self.log.read_text()}") from None
+        return self.process.returncode
+
+
+@pytest.fixture(params=LOOPS)
+def node(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[NodeProcess]:
+    """A fresh node on each of the two event loops."""
+    running = NodeProcess(tmp_path / "node", loop=request.param).start()
+    yield running
+    assert running.stop() == 0, running.log.read_text()
+
+
+@pytest.fixture
+def one_node(tmp_path: Path) -> Iterator[NodeProcess]:
+    """A fresh node on the default loop; the test may kill and start it."""
+    running = NodeProcess(tmp_path / "node").start()
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="session")
+def apache() -> Path:
+    """The folder of scripts that run Apache Kafka's classes; skips where Java 17, mvn or the jars are missing."""
+    if not shutil.which("java"):
+        pytest.skip("Apache Kafka needs a Java 17 (install one to run this)")
+    if not (KAFKA_LIBS / ".complete").exists():
+        if not shutil.which("mvn"):
+            pytest.skip("Apache Kafka's jars come by mvn (install Maven to run this)")
+        subprocess.run([KAFKA / "get-jars.sh"], check=True)
+    return KAFKA
+
+
+def kafka_class(name: str, *arguments: str, stdin: str | None = None, timeout: float = 120) -> str:
+    """Run one of Apache Kafka's own tools; returns what it printed."""
+    run = subprocess.run(
+        [KAFKA / "kafka-class.sh", name, *arguments],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+    assert run.returncode == 0, run.stdout[-2000:] + run.stderr[-4000:]
+    return run.stdout
