@@ -1,0 +1,473 @@
+"""What a node was told, checked: `Config` for the node, `LogConfig` for one topic's logs.
+
+`Config.load` takes the strings of a `server.properties` (or none at all), reads them by the table in
+`settings`, and refuses what is unknown, malformed, out of range or contradictory with a line that names
+the nearest right thing.  Nothing is read from files or the environment here; that is for whoever starts
+the process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias, cast
+
+from barnabas.errors import ConfigError
+from barnabas.model import Endpoint, NodeId
+from barnabas.settings import MAX_INT, MAX_LONG, SETTINGS, TOPIC_SETTINGS, Setting, Value
+from barnabas.settings_text import (
+    config_table_markdown,
+    format_value,
+    parse_properties,
+    parse_value,
+    refuse_unknown,
+)
+
+__all__ = [
+    "NO_FLUSH",
+    "SETTINGS",
+    "TOPIC_SETTINGS",
+    "Config",
+    "LogConfig",
+    "Setting",
+    "Voter",
+    "config_table_markdown",
+    "format_value",
+    "parse_properties",
+    "parse_value",
+    "validate_topic_overrides",
+]
+
+NO_FLUSH = MAX_LONG
+"""Value of flush.messages and flush.ms that means: acknowledge from the page cache."""
+
+Name: TypeAlias = str
+Voter: TypeAlias = tuple[NodeId, str, int]
+"""One entry of controller.quorum.voters: id, host, port."""
+
+
+class LogConfig:
+    """The settings of one topic's logs.  Milliseconds, bytes and counts as plain ints; -1: no limit.
+
+    `LogConfig(retention_ms=...)` starts from our defaults, as `Config.log_config()` starts from a node's.
+    """
+
+    __slots__ = (
+        "cleanup_policy",
+        "compression_gzip_level",
+        "compression_lz4_level",
+        "compression_type",
+        "compression_zstd_level",
+        "delete_retention_ms",
+        "file_delete_delay_ms",
+        "flush_messages",
+        "flush_ms",
+        "index_interval_bytes",
+        "max_compaction_lag_ms",
+        "max_decompressed_bytes",
+        "max_message_bytes",
+        "min_cleanable_dirty_ratio",
+        "min_compaction_lag_ms",
+        "min_insync_replicas",
+        "retention_bytes",
+        "retention_ms",
+        "segment_bytes",
+        "segment_index_bytes",
+        "segment_jitter_ms",
+        "segment_ms",
+        "timestamp_after_max_ms",
+        "timestamp_before_max_ms",
+        "timestamp_type",
+        "unclean_leader_election",
+    )
+
+    def __init__(
+        self,
+        *,
+        segment_bytes: int = 1 << 30,
+        segment_ms: int = 604_800_000,
+        segment_jitter_ms: int = 0,
+        retention_ms: int = 604_800_000,
+        retention_bytes: int = -1,
+        max_message_bytes: int = 1_048_588,
+        max_decompressed_bytes: int = 104_857_600,
+        flush_messages: int = 1,
+        flush_ms: int = NO_FLUSH,
+        index_interval_bytes: int = 4096,
+        segment_index_bytes: int = 10 << 20,
+        cleanup_policy: frozenset[str] = frozenset({"delete"}),
+        compression_type: str = "producer",
+        compression_gzip_level: int = -1,
+        compression_lz4_level: int = 9,
+        compression_zstd_level: int = 3,
+        timestamp_type: str = "CreateTime",
+        timestamp_before_max_ms: int = MAX_LONG,
+        timestamp_after_max_ms: int = 3_600_000,
+        min_insync_replicas: int = 1,
+        unclean_leader_election: bool = False,
+        file_delete_delay_ms: int = 60_000,
+        delete_retention_ms: int = 86_400_000,
+        min_cleanable_dirty_ratio: float = 0.5,
+        min_compaction_lag_ms: int = 0,
+        max_compaction_lag_ms: int = MAX_LONG,
+    ) -> None:
+        self.segment_bytes = segment_bytes
+        self.segment_ms = segment_ms
+        self.segment_jitter_ms = segment_jitter_ms
+        self.retention_ms = retention_ms
+        self.retention_bytes = retention_bytes
+        self.max_message_bytes = max_message_bytes
+        self.max_decompressed_bytes = max_decompressed_bytes
+        self.flush_messages = flush_messages
+        self.flush_ms = flush_ms
+        self.index_interval_bytes = index_interval_bytes
+        self.segment_index_bytes = segment_index_bytes
+        self.cleanup_policy = cleanup_policy
+        self.compression_type = compression_type
+        self.compression_gzip_level = compression_gzip_level
+        self.compression_lz4_level = compression_lz4_level
+        self.compression_zstd_level = compression_zstd_level
+        self.timestamp_type = timestamp_type
+        self.timestamp_before_max_ms = timestamp_before_max_ms
+        self.timestamp_after_max_ms = timestamp_after_max_ms
+        self.min_insync_replicas = min_insync_replicas
+        self.unclean_leader_election = unclean_leader_election
+        self.file_delete_delay_ms = file_delete_delay_ms
+        self.delete_retention_ms = delete_retention_ms
+        self.min_cleanable_dirty_ratio = min_cleanable_dirty_ratio
+        self.min_compaction_lag_ms = min_compaction_lag_ms
+        self.max_compaction_lag_ms = max_compaction_lag_ms
+
+    @property
+    def compact(self) -> bool:
+        """Whether old values of a key are removed."""
+        return "compact" in self.cleanup_policy
+
+    @property
+    def delete(self) -> bool:
+        """Whether old segments are removed."""
+        return "delete" in self.cleanup_policy
+
+    @property
+    def log_append_time(self) -> bool:
+        """Whether the broker's clock stamps the records."""
+        return self.timestamp_type == "LogAppendTime"
+
+    @property
+    def sync_before_ack(self) -> bool:
+        """Whether a record is on disk before it is acknowledged or shown to anybody."""
+        return self.flush_messages < NO_FLUSH
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, LogConfig):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+
+    __hash__ = None  # type: ignore[assignment]  # mutable, and nobody's key
+
+    def __repr__(self) -> str:
+        plain = LogConfig()
+        changed = [n for n in self.__slots__ if getattr(self, n) != getattr(plain, n)]
+        return "<LogConfig" + "".join(f" {name}={getattr(self, name)!r}" for name in changed) + ">"
+
+
+_ATTRIBUTES = {
+    "max.decompressed.message.bytes": "max_decompressed_bytes",
+    "message.timestamp.type": "timestamp_type",
+    "message.timestamp.before.max.ms": "timestamp_before_max_ms",
+    "message.timestamp.after.max.ms": "timestamp_after_max_ms",
+    "unclean.leader.election.enable": "unclean_leader_election",
+}
+"""Topic setting -> attribute of LogConfig, where it is not the name with underscores."""
+
+_CLUSTER_DEFAULTS = ("offsets.topic.replication.factor",)
+"""Settings whose default is Kafka's again as soon as the node knows of others."""
+
+_LISTENER_DEFAULTS = {"broker": "PLAINTEXT://127.0.0.1:9092", "controller": "CONTROLLER://127.0.0.1:9093"}
+
+
+class Config:
+    """The settings of one node.  Made by `load`, never changed afterwards.
+
+    `config["log.segment.bytes"]` and the typed readers `int`, `str`, ... take Kafka's names; an unknown
+    name is a KeyError, because it is a mistake of the programmer.
+    """
+
+    __slots__ = (
+        "_log_config",
+        "_values",
+        "advertised_listeners",
+        "controller_listeners",
+        "given",
+        "listeners",
+        "log_dirs",
+        "metadata_log_dir",
+        "node_id",
+        "roles",
+        "voters",
+        "zero_config",
+    )
+
+    def __init__(self, values: dict[str, Value], given: dict[str, str]) -> None:
+        self._values = values
+        self.given: Mapping[str, str] = given
+        self.zero_config = "process.roles" not in given
+        self.node_id: NodeId = self.int("node.id")
+        self.roles = frozenset(self.list("process.roles"))
+        self.log_dirs: tuple[str, ...] = cast("tuple[str, ...]", values["log.dirs"]) or self.list("log.dir")
+        self.metadata_log_dir = self.optional_str("metadata.log.dir") or self.log_dirs[0]
+        endpoints = tuple(_endpoint(text, "listeners") for text in self.list("listeners"))
+        controllers = self.list("controller.listener.names")
+        self.listeners = tuple(e for e in endpoints if e.listener not in controllers)
+        self.controller_listeners = tuple(e for e in endpoints if e.listener in controllers)
+        advertised = cast("tuple[str, ...] | None", values["advertised.listeners"]) or ()
+        self.advertised_listeners = tuple(_endpoint(text, "advertised.listeners") for text in advertised)
+        self.voters = tuple(_voter(text) for text in self.list("controller.quorum.voters"))
+        self._log_config: LogConfig | None = None
+
+    @classmethod
+    def load(
+        cls, properties: Mapping[str, str] | None = None, warn: Callable[[str], object] | None = None
+    ) -> Config:
+        """Check `properties` (Kafka's names) and fill in the defaults.
+
+        `warn` is called with one line for each setting that Kafka knows and this release does not use.
+        Raises ConfigError, with the next step, for anything that cannot be meant.
+        """
+        given = {name: str(value).strip() for name, value in (properties or {}).items()}
+        values: dict[str, Value] = {name: row.ours for name, row in SETTINGS.items()}
+        for name, text in given.items():
+            if (row := SETTINGS.get(name)) is not None:
+                values[name] = parse_value(row, text)
+            else:
+                _check_unused(name, text, warn)
+        roles = cast("tuple[str, ...]", values["process.roles"])
+        if "listeners" not in given:
+            values["listeners"] = tuple(_LISTENER_DEFAULTS[role] for role in roles)
+        voters = cast("tuple[str, ...]", values["controller.quorum.voters"])
+        if len(voters) > 1 or values["controller.quorum.bootstrap.servers"]:
+            for name in _CLUSTER_DEFAULTS:
+                if name not in given:
+                    values[name] = SETTINGS[name].kafka
+        config = cls(values, given)
+        _check_together(config)
+        return config
+
+    def __getitem__(self, name: str) -> Value:
+        return self._values[name]
+
+    def is_given(self, name: str) -> bool:
+        """Whether the value was set by whoever configured this node."""
+        return name in self.given
+
+    def with_changes(self, changes: Mapping[str, str]) -> Config:
+        """Another configuration that differs from this one in `changes`."""
+        return Config.load({**self.given, **changes})
+
+    def topic_default(self, name: str) -> Value:
+        """What a topic has for `name` when it says nothing itself."""
+        if name == "retention.ms":
+            return self._first_set(
+                ("log.retention.ms", 1), ("log.retention.minutes", 60_000), ("log.retention.hours", 3_600_000)
+            )
+        if name == "segment.ms":
+            return self._first_set(("log.roll.ms", 1), ("log.roll.hours", 3_600_000))
+        if name == "segment.jitter.ms":
+            return self._first_set(("log.roll.jitter.ms", 1), ("log.roll.jitter.hours", 3_600_000))
+        row = TOPIC_SETTINGS[name]
+        value = self._values[row.node_name]
+        return row.ours if value is None else value
+
+    def _first_set(self, *names: tuple[str, int]) -> int:
+        for name, factor in names:
+            value = self.optional_int(name)
+            if value is not None:
+                return value if value < 0 else value * factor
+        raise AssertionError(names)
+
+    def log_config(self, overrides: Mapping[str, str | None] | None = None) -> LogConfig:
+        """The settings of a topic with these overrides.  Raises ConfigError when one is invalid."""
+        if not overrides:
+            if self._log_config is None:
+                self._log_config = self._build_log_config({})
+            return self._log_config
+        return self._build_log_config(overrides)
+
+    def _build_log_config(self, overrides: Mapping[str, str | None]) -> LogConfig:
+        parsed = _parse_overrides(overrides)
+        config = LogConfig()
+        for name in TOPIC_SETTINGS:
+            value = parsed[name] if name in parsed else self.topic_default(name)
+            if name == "cleanup.policy":
+                value = frozenset(cast("tuple[str, ...]", value))  # type: ignore[assignment]
+            setattr(config, _ATTRIBUTES.get(name) or name.replace(".", "_"), value)
+        if (size := parsed.get("internal.segment.bytes")) is not None:
+            config.segment_bytes = cast("int", size)
+        return config
+
+    def __repr__(self) -> str:
+        return f"<Config node={self.node_id} roles={','.join(sorted(self.roles))} given={len(self.given)}>"
+
+    # The typed readers come last: inside the class their names hide the types.
+
+    def _typed(self, name: str, kinds: tuple[str, ...]) -> Value:
+        value = self._values[name]
+        assert SETTINGS[name].kind in kinds and value is not None, (
+            f"{name} is {SETTINGS[name].kind}: {value!r}"
+        )
+        return value
+
+    def optional_int(self, name: str) -> int | None:
+        return cast("int | None", self._values[name])
+
+    def optional_str(self, name: str) -> str | None:
+        return cast("str | None", self._values[name])
+
+    def float(self, name: str) -> float:
+        return cast("float", self._typed(name, ("double",)))
+
+    def bool(self, name: str) -> bool:
+        return cast("bool", self._typed(name, ("boolean",)))
+
+    def list(self, name: str) -> tuple[str, ...]:
+        return cast("tuple[str, ...]", self._typed(name, ("list",)))
+
+    def int(self, name: str) -> int:
+        return cast("int", self._typed(name, ("int", "short", "long")))
+
+    def str(self, name: Name) -> Name:
+        return cast("Name", self._typed(name, ("string",)))
+
+
+_INTERNAL_SEGMENT = Setting("internal.segment.bytes", "int", None, None, "", low=1, high=MAX_INT)
+
+
+def _parse_overrides(overrides: Mapping[str, str | None]) -> dict[str, Value]:
+    parsed: dict[str, Value] = {}
+    for name, text in overrides.items():
+        if text is None:
+            raise ConfigError(f"{name} has no value")
+        row = TOPIC_SETTINGS.get(name) or (_INTERNAL_SEGMENT if name == _INTERNAL_SEGMENT.name else None)
+        if row is not None:
+            parsed[name] = parse_value(row, text)
+            continue
+        from barnabas.settings_unused import TOPIC_SETTINGS_NOT_USED  # rarely needed
+
+        allowed = TOPIC_SETTINGS_NOT_USED.get(name)
+        if allowed is None:
+            refuse_unknown(name, TOPIC_SETTINGS, "topic setting")
+        elif text.strip().lower() not in allowed:
+            raise ConfigError(f"{name}={text} is known to Kafka and not supported by this release")
+    return parsed
+
+
+def validate_topic_overrides(overrides: Mapping[str, str | None]) -> None:
+    """Raise ConfigError, with a text for the client, unless a topic can be made with these settings."""
+    parsed = _parse_overrides(overrides)
+    low, high = parsed.get("min.compaction.lag.ms"), parsed.get("max.compaction.lag.ms")
+    if low is not None and high is not None and cast("int", low) > cast("int", high):
+        raise ConfigError(f"min.compaction.lag.ms={low} is more than max.compaction.lag.ms={high}")
+
+
+def _check_unused(name: str, text: str, warn: Callable[[str], object] | None) -> None:
+    from barnabas.settings_unused import REFUSED, known_to_kafka  # rarely needed
+
+    if not known_to_kafka(name):
+        refuse_unknown(name, SETTINGS, "setting")
+    if name in REFUSED and text not in REFUSED[name]:
+        raise ConfigError(
+            f"{name}={text} is not supported by this release, and ignoring it would not be safe",
+            next_step=f"remove {name} to start without it",
+        )
+    if warn is not None:
+        warn(f"{name}: known to Kafka, not used by this release")
+
+
+def _endpoint(text: str, setting: str) -> Endpoint:
+    name, separator, address = text.partition("://")
+    host, colon, port = address.rpartition(":")
+    if not separator or not colon or not name or not port.isdigit() or int(port) > 65535:
+        raise ConfigError(
+            f"{setting}: {text!r} is not NAME://host:port", next_step="for example PLAINTEXT://127.0.0.1:9092"
+        )
+    return Endpoint(name.upper(), host.removeprefix("[").removesuffix("]"), int(port))
+
+
+def _voter(text: str) -> Voter:
+    node, at, address = text.partition("@")
+    host, colon, port = address.rpartition(":")
+    if not at or not colon or not host or not node.isdigit() or not port.isdigit() or int(port) > 65535:
+        raise ConfigError(
+            f"controller.quorum.voters: {text!r} is not id@host:port", next_step="for example 1@10.0.0.1:9093"
+        )
+    if host in ("0.0.0.0", "::", "[::]"):
+        raise ConfigError(f"controller.quorum.voters: {text!r} is no address another node can dial")
+    return int(node), host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def _check_together(config: Config) -> None:
+    """What no single setting can say: roles, listeners and limits must fit each other."""
+    _check_listeners(config)
+    if len(set(config.log_dirs)) != len(config.log_dirs):
+        raise ConfigError(f"log.dirs names a directory twice: {', '.join(config.log_dirs)}")
+    if config.int("group.min.session.timeout.ms") > config.int("group.max.session.timeout.ms"):
+        raise ConfigError("group.min.session.timeout.ms is more than group.max.session.timeout.ms")
+    if config.int("broker.session.timeout.ms") <= config.int("broker.heartbeat.interval.ms"):
+        raise ConfigError("broker.session.timeout.ms must be more than broker.heartbeat.interval.ms")
+    size, budget = config.int("socket.request.max.bytes"), config.int("queued.max.request.bytes")
+    if 0 <= budget < size:
+        raise ConfigError(
+            f"queued.max.request.bytes={budget} is less than one request (socket.request.max.bytes={size})",
+            next_step="raise the first or lower the second",
+        )
+    if (
+        "controller" not in config.roles
+        and not config.voters
+        and not config.list("controller.quorum.bootstrap.servers")
+    ):
+        raise ConfigError(
+            "process.roles=broker needs controllers to ask",
+            next_step="set controller.quorum.bootstrap.servers, or process.roles=broker,controller",
+        )
+    if config.voters and "controller" in config.roles and config.node_id not in {v[0] for v in config.voters}:
+        raise ConfigError(f"node.id={config.node_id} is not among controller.quorum.voters")
+
+
+def _check_listeners(config: Config) -> None:
+    everything = (*config.listeners, *config.controller_listeners)
+    names = [endpoint.listener for endpoint in everything]
+    ports = [endpoint.port for endpoint in everything if endpoint.port]
+    if len(set(names)) != len(names):
+        raise ConfigError("listeners: each listener needs a name of its own")
+    if len(set(ports)) != len(ports):
+        raise ConfigError("listeners: each listener needs a port of its own")
+    if "controller" in config.roles and not config.controller_listeners:
+        wanted = config.list("controller.listener.names")
+        raise ConfigError(
+            "process.roles has controller, but listeners has none of controller.listener.names "
+            f"({', '.join(wanted)})",
+            next_step=f"add {wanted[0] if wanted else 'CONTROLLER'}://127.0.0.1:9093 to listeners",
+        )
+    if "controller" not in config.roles and config.controller_listeners:
+        raise ConfigError("listeners has a controller listener, but process.roles has no controller")
+    if "broker" in config.roles and not config.listeners:
+        raise ConfigError("process.roles has broker, but listeners has nothing but controller listeners")
+    protocols = dict(
+        item.split(":", 1) for item in config.list("listener.security.protocol.map") if ":" in item
+    )
+    for name in names:
+        protocol = protocols.get(name) or ("PLAINTEXT" if name == "CONTROLLER" else None)
+        if protocol is None:
+            raise ConfigError(
+                f"listener {name} has no security protocol",
+                next_step=f"add {name}:PLAINTEXT to listener.security.protocol.map",
+            )
+        if protocol.upper() != "PLAINTEXT":
+            raise ConfigError(f"listener {name} is {protocol}: this release serves PLAINTEXT only")
+    for endpoint in config.advertised_listeners:
+        if endpoint.listener not in names:
+            raise ConfigError(f"advertised.listeners: there is no listener {endpoint.listener}")
+        if endpoint.host in ("", "0.0.0.0", "::"):
+            raise ConfigError(f"advertised.listeners: {endpoint} is no address a client can dial")
+    inter = config.optional_str("inter.broker.listener.name")
+    if inter is not None and inter.upper() not in [endpoint.listener for endpoint in config.listeners]:
+        raise ConfigError(f"inter.broker.listener.name: there is no listener {inter}")

@@ -1,0 +1,402 @@
+"""Every setting in one table: Kafka's name, Kafka's default, ours, and why ours where it differs.
+
+Names, types, defaults and bounds are those of Apache Kafka 4.4.0; a name that starts with `barnabas.` has
+no counterpart there.  `SETTINGS` are a node's, `TOPIC_SETTINGS` a topic's; a topic setting falls back on
+the node setting named in its row.  `config.Config` reads the table, `docs/configuration.md` is printed
+from it, and a test holds that every row is used by something outside this file.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple, TypeAlias
+
+__all__ = ["MAX_INT", "MAX_LONG", "REQUIRED", "SETTINGS", "TOPIC_SETTINGS", "Setting", "Value"]
+
+Value: TypeAlias = int | float | bool | str | tuple[str, ...] | None
+Kind: TypeAlias = Literal["int", "short", "long", "double", "boolean", "string", "list"]
+Update: TypeAlias = Literal["read-only", "per-broker", "cluster-wide"]
+
+MAX_INT = 2**31 - 1
+MAX_LONG = 2**63 - 1
+REQUIRED = "(required)"
+"""Stands in the Kafka column where Kafka refuses to start without a value."""
+
+
+class Setting(NamedTuple):
+    """One row.  `low` and `high` are inclusive; `choices` are the allowed values (list: of each element)."""
+
+    name: str
+    kind: Kind
+    kafka: Value
+    ours: Value
+    doc: str
+    why: str = ""
+    low: float | None = None
+    high: float | None = None
+    choices: tuple[str, ...] = ()
+    update: Update = "read-only"
+    group: str = ""
+    node_name: str = ""
+    """Topic settings: the node setting this one falls back on."""
+
+
+_SAME = object()
+SETTINGS: dict[str, Setting] = {}
+TOPIC_SETTINGS: dict[str, Setting] = {}
+_group = ""
+
+
+def _s(
+    name: str,
+    kind: Kind,
+    kafka: Value,
+    doc: str,
+    *,
+    ours: object = _SAME,
+    why: str = "",
+    low: float | None = None,
+    high: float | None = None,
+    choices: tuple[str, ...] = (),
+    update: Update = "read-only",
+) -> None:
+    default: Value = kafka if ours is _SAME else ours  # type: ignore[assignment]  # one sentinel, never stored
+    SETTINGS[name] = Setting(name, kind, kafka, default, doc, why, low, high, choices, update, _group)
+
+
+def _t(name: str, node_name: str, *, default: Value = None, doc: str = "") -> None:
+    """A topic setting with the type, bounds and meaning of the node setting it falls back on.
+
+    `default` where the node setting has none of its own; `doc` where its sentence would not fit.
+    """
+    row = SETTINGS[node_name]._replace(name=name, node_name=node_name, group="Topics")
+    if default is not None:
+        row = row._replace(kafka=default, ours=default)
+    TOPIC_SETTINGS[name] = row._replace(doc=doc) if doc else row
+
+
+CODECS = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
+ON_CLUSTER: Update = "cluster-wide"
+
+# fmt: off
+# One row is read as a whole; the formatter would give every argument a line of its own.
+_group = "Who this node is and where it listens"
+_s("process.roles", "list", REQUIRED,
+   "What this node does: `broker`, `controller` or both.",
+   ours=("broker", "controller"), choices=("broker", "controller"),
+   why="a node that is told nothing is a whole cluster")
+_s("node.id", "int", REQUIRED,
+   "Number of this node, unique in the cluster.",
+   ours=1, low=0, high=MAX_INT,
+   why="a node that is told nothing is the only one")
+_s("broker.rack", "string", None,
+   "Where this broker stands; replicas of a partition are spread over racks.")
+_s("listeners", "list", ("PLAINTEXT://:9092",),
+   "Addresses to listen on, as `NAME://host:port`. An empty host means every interface; port 0 takes a "
+   "free one.",
+   ours=("PLAINTEXT://127.0.0.1:9092", "CONTROLLER://127.0.0.1:9093"), update="per-broker",
+   why="reachable from this machine only until told otherwise")
+_s("advertised.listeners", "list", None,
+   "Addresses that clients are told. Without it each client is told the address it dialled, so a node "
+   "behind a port mapping or with several names works unconfigured.", update="per-broker")
+_s("controller.listener.names", "list", REQUIRED,
+   "Names of the listeners that serve the controllers' protocol.",
+   ours=("CONTROLLER",),
+   why="the name everybody uses")
+_s("inter.broker.listener.name", "string", None,
+   "Listener that other brokers use to reach this one (default: the first that is no controller "
+   "listener).")
+_s("listener.security.protocol.map", "list",
+   ("SASL_SSL:SASL_SSL", "PLAINTEXT:PLAINTEXT", "SSL:SSL", "SASL_PLAINTEXT:SASL_PLAINTEXT"),
+   "Security protocol of each listener name. This release serves PLAINTEXT only and refuses to start with"
+   " another.",
+   ours=(
+       "SASL_SSL:SASL_SSL", "PLAINTEXT:PLAINTEXT", "SSL:SSL", "SASL_PLAINTEXT:SASL_PLAINTEXT",
+       "CONTROLLER:PLAINTEXT",
+   ), update="per-broker",
+   why="names our default controller listener")
+
+_group = "Connections and memory"
+_s("socket.request.max.bytes", "int", 104857600,
+   "Largest request, in bytes; a connection that announces more is closed.", low=1, high=MAX_INT)
+_s("socket.listen.backlog.size", "int", 50,
+   "Connections the kernel holds for us before we accept them.",
+   ours=1024, low=1, high=65535,
+   why="a thousand clients that reconnect at once are not refused")
+_s("socket.send.buffer.bytes", "int", 102400,
+   "SO_SNDBUF of client connections; -1 leaves it to the kernel.",
+   ours=-1, low=-1, high=MAX_INT,
+   why="the kernel tunes it by itself")
+_s("socket.receive.buffer.bytes", "int", 102400,
+   "SO_RCVBUF of client connections; -1 leaves it to the kernel.",
+   ours=-1, low=-1, high=MAX_INT,
+   why="the kernel tunes it by itself")
+_s("connections.max.idle.ms", "long", 600000,
+   "A connection that neither sent nor was sent anything for so long is closed; -1 never.",
+   low=-1, high=MAX_LONG)
+_s("max.connections", "int", MAX_INT,
+   "Connections this node accepts; beyond it a new one is closed at once.",
+   ours=10000, low=1, high=MAX_INT, update=ON_CLUSTER,
+   why="a finite default below the usual limits on descriptors")
+_s("max.connections.per.ip", "int", MAX_INT,
+   "Connections accepted from one address.", low=0, high=MAX_INT, update=ON_CLUSTER)
+_s("queued.max.request.bytes", "long", -1,
+   "Bytes that requests in progress and partly received may hold in this node together; above it reading "
+   "from clients pauses until some are answered. -1: no limit.",
+   ours=134217728, low=-1, high=MAX_LONG,
+   why="a finite default: many clients with large requests cannot exhaust the machine")
+_s("barnabas.connection.max.unsent.bytes", "int", 4194304,
+   "A connection with more answer bytes than this waiting to be sent is not read from until its peer "
+   "takes them.", low=65536, high=MAX_INT)
+_s("barnabas.connection.max.pipelined", "int", 256,
+   "Unanswered requests of one connection; at the limit it is not read from.", low=1, high=65536)
+_s("barnabas.max.waiters", "int", 10000,
+   "Requests of all clients that may wait inside the node (long polls, acks, joins) at a time; beyond it "
+   "long polls are answered at once with what there is.", low=1, high=MAX_INT)
+_s("barnabas.sendfile.min.bytes", "int", 65536,
+   "Record bytes of an answer from which on they go from file to socket by sendfile.", low=4096, high=MAX_INT)
+_s("request.timeout.ms", "int", 30000,
+   "How long this node waits for another node's answer.", low=1, high=MAX_INT)
+
+_group = "Topics made without asking"
+_s("auto.create.topics.enable", "boolean", True,
+   "Create a topic when a client asks for its metadata.")
+_s("delete.topic.enable", "boolean", True,
+   "Allow topics to be deleted.")
+_s("num.partitions", "int", 1,
+   "Partitions of a topic whose creator names no number.", low=1, high=MAX_INT)
+_s("default.replication.factor", "int", 1,
+   "Replicas of a partition whose creator names no number.", low=1, high=32767)
+
+_group = "Logs"
+_s("log.dir", "list", ("/tmp/kafka-logs",),
+   "Directory of the logs when `log.dirs` is not set.",
+   ours=("barnabas-data",),
+   why="beside where you started it, and not in a place that is emptied at boot")
+_s("log.dirs", "list", None,
+   "Directories of the logs, one per disk.")
+_s("metadata.log.dir", "string", None,
+   "Directory of the metadata log (default: the first of `log.dirs`).")
+_s("log.flush.interval.messages", "long", MAX_LONG,
+   "1: records are synced to disk before they are acknowledged or shown to anybody; requests that arrive "
+   "together share a sync. 9223372036854775807: they are acknowledged once they are in the operating "
+   "system's page cache.",
+   ours=1, low=1, high=MAX_LONG, update=ON_CLUSTER,
+   why="what is acknowledged survives a power cut, also on a node without replicas")
+_s("log.flush.interval.ms", "long", None,
+   "Longest time a record stays unsynced (default: as long as the other settings let it).",
+   low=0, high=MAX_LONG, update=ON_CLUSTER)
+_s("log.flush.offset.checkpoint.interval.ms", "int", 60000,
+   "How often the recovery points are written down.", low=0, high=MAX_INT)
+_s("log.flush.start.offset.checkpoint.interval.ms", "int", 60000,
+   "How often the log start offsets are written down.", low=0, high=MAX_INT)
+_s("replica.high.watermark.checkpoint.interval.ms", "long", 5000,
+   "How often the high watermarks are written down.", low=1, high=MAX_LONG)
+_s("log.segment.bytes", "int", 1073741824,
+   "Size at which a new segment file is begun.", low=1048576, high=MAX_INT, update=ON_CLUSTER)
+_s("log.roll.ms", "long", None,
+   "Age at which a new segment file is begun (default: `log.roll.hours`).",
+   low=1, high=MAX_LONG, update=ON_CLUSTER)
+_s("log.roll.hours", "int", 168,
+   "The same in hours, used when `log.roll.ms` is not set.", low=1, high=MAX_INT)
+_s("log.roll.jitter.ms", "long", None,
+   "Up to so much is taken off the age at random, so that segments are not all rolled together.",
+   low=0, high=MAX_LONG, update=ON_CLUSTER)
+_s("log.roll.jitter.hours", "int", 0,
+   "The same in hours, used when `log.roll.jitter.ms` is not set.", low=0, high=MAX_INT)
+_s("log.retention.ms", "long", None,
+   "Age after which a segment is deleted; -1 never (default: `log.retention.minutes`, else `.hours`).",
+   low=-1, high=MAX_LONG, update=ON_CLUSTER)
+_s("log.retention.minutes", "int", None,
+   "The same in minutes.", low=-1, high=MAX_INT)
+_s("log.retention.hours", "int", 168,
+   "The same in hours.", low=-1, high=MAX_INT)
+_s("log.retention.bytes", "long", -1,
+   "Size of a partition beyond which its oldest segments are deleted; -1: no limit.",
+   low=-1, high=MAX_LONG, update=ON_CLUSTER)
+_s("log.retention.check.interval.ms", "long", 300000,
+   "How often segments are looked at for deletion.", low=1, high=MAX_LONG)
+_s("log.segment.delete.delay.ms", "long", 60000,
+   "How long a deleted file stays on disk for those who are still reading it.",
+   low=0, high=MAX_LONG, update=ON_CLUSTER)
+_s("log.cleanup.policy", "list", ("delete",),
+   "What happens to old records: `delete`, `compact` or both.",
+   choices=("compact", "delete"), update=ON_CLUSTER)
+_s("log.index.interval.bytes", "int", 4096,
+   "Record bytes between two entries of the offset index.", low=0, high=MAX_INT, update=ON_CLUSTER)
+_s("log.index.size.max.bytes", "int", 10485760,
+   "Size of an index file at which a new segment is begun.", low=4, high=MAX_INT, update=ON_CLUSTER)
+_s("log.message.timestamp.type", "string", "CreateTime",
+   "Whose clock a record's timestamp is of: the producer's or the broker's.",
+   choices=("CreateTime", "LogAppendTime"), update=ON_CLUSTER)
+_s("log.message.timestamp.before.max.ms", "long", MAX_LONG,
+   "A record older than this when it arrives is refused.", low=0, high=MAX_LONG, update=ON_CLUSTER)
+_s("log.message.timestamp.after.max.ms", "long", 3600000,
+   "A record from further in the future than this is refused.", low=0, high=MAX_LONG, update=ON_CLUSTER)
+_s("log.cleaner.delete.retention.ms", "long", 86400000,
+   "How long a deletion mark stays in a compacted topic.", low=0, high=MAX_LONG, update=ON_CLUSTER)
+_s("log.cleaner.min.cleanable.ratio", "double", 0.5,
+   "Part of a compacted log that must be uncompacted before it is compacted.",
+   low=0, high=1, update=ON_CLUSTER)
+_s("log.cleaner.min.compaction.lag.ms", "long", 0,
+   "Age below which a record is never compacted away.", low=0, high=MAX_LONG, update=ON_CLUSTER)
+_s("log.cleaner.max.compaction.lag.ms", "long", MAX_LONG,
+   "Age above which a record is compacted whatever the ratio.", low=1, high=MAX_LONG, update=ON_CLUSTER)
+_s("message.max.bytes", "int", 1048588,
+   "Largest record batch, as it is sent, in bytes.", low=0, high=MAX_INT, update=ON_CLUSTER)
+_s("max.decompressed.message.bytes", "int", 2147483639,
+   "Largest record batch after decompression, in bytes.",
+   ours=104857600, low=1, high=2147483639, update=ON_CLUSTER,
+   why="a finite default: a small batch cannot unfold into all our memory")
+_s("compression.type", "string", "producer",
+   "Codec that batches are stored with; `producer` leaves them as they came.",
+   choices=CODECS, update=ON_CLUSTER)
+_s("compression.gzip.level", "int", -1,
+   "Level of gzip where the broker compresses; -1 is the codec's own.", low=-1, high=9, update=ON_CLUSTER)
+_s("compression.lz4.level", "int", 9,
+   "Level of lz4 where the broker compresses.", low=1, high=17, update=ON_CLUSTER)
+_s("compression.zstd.level", "int", 3,
+   "Level of zstd where the broker compresses.", low=-131072, high=22, update=ON_CLUSTER)
+_s("min.insync.replicas", "int", 1,
+   "Replicas that must be in sync for a write with acks=all to be taken.",
+   low=1, high=MAX_INT, update=ON_CLUSTER)
+_s("unclean.leader.election.enable", "boolean", False,
+   "Let a replica that was not in sync lead when no other is left (loses records).", update=ON_CLUSTER)
+
+_group = "Producing and fetching"
+_s("fetch.max.bytes", "int", 57671680,
+   "Most record bytes in one answer to a fetch.", low=1024, high=MAX_INT)
+_s("max.incremental.fetch.session.cache.slots", "int", 1000,
+   "Fetch sessions kept.", low=0, high=MAX_INT)
+_s("producer.id.expiration.ms", "int", 86400000,
+   "How long an idle idempotent producer is remembered.", low=1, high=MAX_INT, update=ON_CLUSTER)
+_s("replica.lag.time.max.ms", "long", 30000,
+   "A follower that has not caught up for so long leaves the in-sync set.", low=1, high=MAX_LONG)
+
+_group = "Consumer groups and offsets"
+_s("group.min.session.timeout.ms", "int", 6000,
+   "Shortest session timeout a member may ask for.", low=1, high=MAX_INT)
+_s("group.max.session.timeout.ms", "int", 1800000,
+   "Longest session timeout a member may ask for.", low=1, high=MAX_INT)
+_s("group.initial.rebalance.delay.ms", "int", 3000,
+   "How long the first members of an empty group wait for more.",
+   ours=100, low=0, high=MAX_INT,
+   why="members that start together still meet, and nobody waits three seconds for nothing")
+_s("group.max.size", "int", MAX_INT,
+   "Members of one group.", low=1, high=MAX_INT)
+_s("offsets.topic.num.partitions", "int", 50,
+   "Partitions of `__consumer_offsets`.",
+   low=1, high=MAX_INT, ours=8,
+   why="fifty logs cost a small node more to open than its groups are worth; to be chosen before the "
+       "first group, as in Kafka")
+_s("offsets.topic.replication.factor", "short", 3,
+   "Replicas of `__consumer_offsets`.",
+   low=1, high=32767, ours=1,
+   why="1 on a node that knows of no other; with `controller.quorum.voters` of several or with bootstrap "
+       "servers it is 3, as in Kafka")
+_s("offsets.topic.segment.bytes", "int", 104857600,
+   "Segment size of `__consumer_offsets`.", low=1, high=MAX_INT)
+_s("offsets.retention.minutes", "int", 10080,
+   "How long offsets of an empty group are kept.", low=1, high=MAX_INT)
+_s("offsets.retention.check.interval.ms", "long", 600000,
+   "How often offsets are looked at for that.", low=1, high=MAX_LONG)
+_s("offset.metadata.max.bytes", "int", 4096,
+   "Longest note beside a committed offset.", low=0, high=MAX_INT)
+_s("offsets.commit.timeout.ms", "int", 5000,
+   "How long a commit may wait for the replicas.", low=1, high=MAX_INT)
+
+_group = "The controller quorum"
+_s("controller.quorum.voters", "list", (),
+   "The first voters, as `id@host:port`. Only for a quorum whose members are fixed by this setting "
+   "(kraft.version 0).")
+_s("controller.quorum.bootstrap.servers", "list", (),
+   "Controllers to ask who the leader is, as `host:port`.")
+_s("controller.quorum.election.timeout.ms", "int", 1000,
+   "How long a candidate waits for votes (once to twice this).", low=1, high=MAX_INT)
+_s("controller.quorum.fetch.timeout.ms", "int", 2000,
+   "How long a follower goes without the leader before it stands for election.", low=1, high=MAX_INT)
+_s("controller.quorum.election.backoff.max.ms", "int", 1000,
+   "Longest pause after a lost election.", low=0, high=MAX_INT)
+_s("controller.quorum.request.timeout.ms", "int", 2000,
+   "How long a quorum request may take.", low=1, high=MAX_INT)
+_s("controller.quorum.retry.backoff.ms", "int", 20,
+   "Pause before a quorum request is repeated.", low=0, high=MAX_INT)
+_s("controller.quorum.append.linger.ms", "int", 25,
+   "How long the leader gathers records before it appends them.",
+   ours=0, low=0, high=MAX_INT,
+   why="our loop gathers what arrives together by itself; nobody waits")
+_s("controller.quorum.fetch.max.bytes", "int", 1048576,
+   "Most bytes of metadata records in one answer.", low=1, high=MAX_INT)
+_s("controller.quorum.fetch.snapshot.max.bytes", "int", 1048576,
+   "Most bytes of a snapshot in one answer.", low=1, high=MAX_INT)
+_s("controller.quorum.auto.join.enable", "boolean", False,
+   "A controller that is no voter asks to become one.")
+_s("metadata.log.segment.bytes", "int", 1073741824,
+   "Segment size of the metadata log.", low=8388608, high=MAX_INT)
+_s("metadata.log.segment.ms", "long", 604800000,
+   "Segment age of the metadata log.", low=1, high=MAX_LONG)
+_s("metadata.log.max.record.bytes.between.snapshots", "long", 20971520,
+   "Bytes of metadata records after which a snapshot is written.", low=1, high=MAX_LONG)
+_s("metadata.log.max.snapshot.interval.ms", "long", 3600000,
+   "Time after which a snapshot is written; 0 never.", low=0, high=MAX_LONG)
+_s("metadata.max.retention.bytes", "long", 104857600,
+   "Size of the metadata log beyond which what a snapshot covers is deleted.", low=-1, high=MAX_LONG)
+_s("metadata.max.retention.ms", "long", 604800000,
+   "Age beyond which the same happens.", low=-1, high=MAX_LONG)
+_s("metadata.max.idle.interval.ms", "int", 500,
+   "How often an idle active controller writes a record to show that it lives; 0 never.", low=0, high=MAX_INT)
+_s("broker.heartbeat.interval.ms", "int", 2000,
+   "How often a broker reports to the controller.", low=1, high=MAX_INT)
+_s("broker.session.timeout.ms", "int", 9000,
+   "How long a broker may stay silent before it is fenced.", low=1, high=MAX_INT)
+_s("initial.broker.registration.timeout.ms", "int", 60000,
+   "How long a starting broker tries to register before it gives up.", low=1, high=MAX_INT)
+
+_group = "Watching this node, and the process"
+_s("barnabas.http.listener", "string", None,
+   "`host:port` for `/metrics` (Prometheus), `/health/live` and `/health/ready`; not served when unset.")
+_s("barnabas.loop", "string", "auto",
+   "Event loop: `uvloop`, `asyncio`, or `auto` (uvloop where it is installed). BARNABAS_LOOP in the "
+   "environment wins.", choices=("auto", "uvloop", "asyncio"))
+_s("barnabas.events.format", "string", "text",
+   "How events are written to standard error: `text` (key=value) or `json`.", choices=("text", "json"))
+_s("barnabas.events.level", "string", "info",
+   "Least severity that is written.", choices=("debug", "info", "warning", "error"))
+_s("barnabas.slow.request.ms", "int", 1000,
+   "A request that kept this node busy or waiting on its disk for longer gets a line with the time of "
+   "each stage.", low=0, high=MAX_INT)
+_s("barnabas.shutdown.timeout.ms", "int", 10000,
+   "How long an orderly stop may take before the node ends as it is.", low=0, high=MAX_INT)
+
+# fmt: on
+
+_t("cleanup.policy", "log.cleanup.policy")
+_t("compression.gzip.level", "compression.gzip.level")
+_t("compression.lz4.level", "compression.lz4.level")
+_t("compression.type", "compression.type")
+_t("compression.zstd.level", "compression.zstd.level")
+_t("delete.retention.ms", "log.cleaner.delete.retention.ms")
+_t("file.delete.delay.ms", "log.segment.delete.delay.ms")
+_t("flush.messages", "log.flush.interval.messages")
+_t("flush.ms", "log.flush.interval.ms", default=MAX_LONG, doc="Longest time a record stays unsynced.")
+_t("index.interval.bytes", "log.index.interval.bytes")
+_t("max.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms")
+_t("max.decompressed.message.bytes", "max.decompressed.message.bytes")
+_t("max.message.bytes", "message.max.bytes")
+_t("message.timestamp.after.max.ms", "log.message.timestamp.after.max.ms")
+_t("message.timestamp.before.max.ms", "log.message.timestamp.before.max.ms")
+_t("message.timestamp.type", "log.message.timestamp.type")
+_t("min.cleanable.dirty.ratio", "log.cleaner.min.cleanable.ratio")
+_t("min.compaction.lag.ms", "log.cleaner.min.compaction.lag.ms")
+_t("min.insync.replicas", "min.insync.replicas")
+_t("retention.bytes", "log.retention.bytes")
+_t(
+    "retention.ms",
+    "log.retention.ms",
+    default=604800000,
+    doc="Age after which a segment is deleted; -1 never.",
+)
+_t("segment.bytes", "log.segment.bytes")
+_t("segment.index.bytes", "log.index.size.max.bytes")
+_t("segment.jitter.ms", "log.roll.jitter.ms", default=0)
+_t("segment.ms", "log.roll.ms", default=604800000, doc="Age at which a new segment file is begun.")
+_t("unclean.leader.election.enable", "unclean.leader.election.enable")

@@ -1,0 +1,187 @@
+"""Settings as text: values from strings and back, Java's .properties files, the page of all settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import inf
+from typing import NoReturn
+
+from barnabas.errors import ConfigError
+from barnabas.settings import MAX_INT, MAX_LONG, REQUIRED, SETTINGS, TOPIC_SETTINGS, Setting, Value
+
+__all__ = ["config_table_markdown", "format_value", "parse_properties", "parse_value", "refuse_unknown"]
+
+_BOUNDS = {"short": (-(2**15), 2**15 - 1), "int": (-(2**31), MAX_INT), "long": (-(2**63), MAX_LONG)}
+_WORDS = {"short": "a whole number", "int": "a whole number", "long": "a whole number", "double": "a number"}
+
+
+def parse_value(row: Setting, text: str) -> Value:
+    """The value that `text` stands for.  Raises ConfigError with what would be right."""
+    text = text.strip()
+    if row.kind == "string":
+        return _chosen(row, text) if row.choices else text
+    if row.kind == "boolean":
+        if text.lower() not in ("true", "false"):
+            raise ConfigError(f"{row.name}={text!r}: must be true or false")
+        return text.lower() == "true"
+    if row.kind == "list":
+        items = tuple(item for part in text.split(",") if (item := part.strip()))
+        if row.choices and not items:
+            raise ConfigError(f"{row.name} is empty: must be some of {', '.join(row.choices)}")
+        if len(set(items)) != len(items):
+            raise ConfigError(f"{row.name}={text!r} names something twice")
+        return tuple(_chosen(row, item) for item in items) if row.choices else items
+    try:
+        number: int | float = float(text) if row.kind == "double" else int(text)
+    except ValueError:
+        raise ConfigError(f"{row.name}={text!r}: must be {_WORDS[row.kind]}") from None
+    lowest, highest = _BOUNDS.get(row.kind, (-inf, inf))
+    low = lowest if row.low is None else row.low
+    high = highest if row.high is None else row.high
+    if not low <= number <= high:
+        nearest = high if number > high else low
+        raise ConfigError(
+            f"{row.name}={text} is out of range: {low} to {high}",
+            next_step=f"the nearest value allowed is {nearest}",
+        )
+    return number
+
+
+def _chosen(row: Setting, text: str) -> str:
+    for choice in row.choices:
+        if text == choice:
+            return choice
+    hint = _nearest(text, row.choices)
+    raise ConfigError(
+        f"{row.name}={text!r}: must be one of {', '.join(row.choices)}",
+        next_step=f"did you mean {hint}?" if hint else None,
+    )
+
+
+def _nearest(name: str, known: Mapping[str, object] | tuple[str, ...]) -> str | None:
+    from difflib import get_close_matches  # only when somebody mistyped
+
+    lowered = {candidate.lower(): candidate for candidate in known}
+    found = get_close_matches(name.lower().replace("_", ".").replace("-", "."), lowered, n=1, cutoff=0.6)
+    return lowered[found[0]] if found else None
+
+
+def refuse_unknown(name: str, known: Mapping[str, object], what: str) -> NoReturn:
+    """Raise ConfigError for a name nobody knows, naming the nearest of those that are known."""
+    nearest = _nearest(name, known)
+    raise ConfigError(
+        f"unknown {what}: {name}" + (f" (nearest: {nearest})" if nearest else ""),
+        next_step=f"did you mean {nearest}?" if nearest else "docs/configuration.md lists every setting",
+    )
+
+
+_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """Read Java's .properties syntax: comments, continued lines, escapes; the last of equal names wins."""
+    properties: dict[str, str] = {}
+    lines = iter(text.splitlines())
+    for raw in lines:
+        line = raw.lstrip(" \t\f")
+        if not line or line[0] in "#!":
+            continue
+        while (len(line) - len(line.rstrip("\\"))) % 2:  # an odd number of them continues the line
+            line = line[:-1] + next(lines, "").lstrip(" \t\f")
+        end = 0
+        while end < len(line) and line[end] not in "=: \t\f":
+            end += 2 if line[end] == "\\" else 1
+        rest = line[end:].lstrip(" \t\f")
+        if rest[:1] in ("=", ":"):
+            rest = rest[1:].lstrip(" \t\f")
+        properties[_unescape(line[:end])] = _unescape(rest)
+    return properties
+
+
+def _unescape(text: str) -> str:
+    if "\\" not in text:
+        return text
+    parts: list[str] = []
+    i = 0
+    while i < len(text):
+        letter = text[i]
+        i += 1
+        if letter != "\\" or i == len(text):
+            parts.append(letter)
+            continue
+        letter = text[i]
+        i += 1
+        if letter == "u":
+            try:
+                parts.append(chr(int(text[i : i + 4], 16)))
+            except ValueError:
+                raise ConfigError(f"malformed \\u escape in {text!r}") from None
+            i += 4
+        else:
+            parts.append(_ESCAPES.get(letter, letter))
+    return "".join(parts)
+
+
+def format_value(value: Value) -> str | None:
+    """The text that Kafka shows for a value: true and false in small letters, lists with commas."""
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        return ",".join(value)
+    return str(value)
+
+
+def config_table_markdown() -> str:
+    """The page docs/configuration.md, made from the table."""
+    lines = [
+        "# Settings",
+        "",
+        "Made from `barnabas.settings` by `barnabas.config.config_table_markdown()`; a test holds that it",
+        "is up to date. Names, types and bounds are Apache Kafka's (4.4.0); `barnabas.*` are ours. A",
+        'setting that Kafka knows and that is not listed here is accepted with the warning "known to',
+        'Kafka, not used by this release", except where ignoring it would not be safe (an authorizer,',
+        "TLS, SASL): then the node refuses to start. An unknown name, a malformed value or one out of",
+        "range is an error that names the nearest right one.",
+    ]
+    group = ""
+    for row in SETTINGS.values():
+        if row.group != group:
+            group = row.group
+            lines += [
+                "",
+                f"## {group}",
+                "",
+                "| setting | type | Kafka's default | ours | bounds | meaning |",
+                "|---|---|---|---|---|---|",
+            ]
+        lines.append(_table_row(row))
+    lines += [
+        "",
+        "## Topics",
+        "",
+        "Given with a topic; where a topic says nothing, the node's setting counts.",
+        "",
+    ]
+    lines += [
+        "| setting | type | Kafka's default | ours | bounds | the node's setting |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in TOPIC_SETTINGS.values():
+        lines.append(_table_row(row._replace(doc=f"`{row.node_name}`", why="")))
+    return "\n".join(lines) + "\n"
+
+
+def _table_row(row: Setting) -> str:
+    def shown(value: Value) -> str:
+        text = format_value(value)
+        return "none" if text is None else (text if text in ("", REQUIRED) else f"`{text}`") or "empty"
+
+    bounds = ", ".join(row.choices)
+    if row.low is not None and row.high is not None:
+        ends = {MAX_INT: "2^31-1", MAX_LONG: "2^63-1"}
+        bounds = f"{row.low} to {ends.get(int(row.high), row.high)}"
+    ours = "the same" if row.ours == row.kafka else shown(row.ours)
+    doc = row.doc + (f" Ours: {row.why}." if row.why else "")
+    return f"| `{row.name}` | {row.kind} | {shown(row.kafka)} | {ours} | {bounds} | {doc} |"

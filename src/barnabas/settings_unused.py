@@ -1,0 +1,99 @@
+"""Settings that Apache Kafka 4.4.0 knows and this release does not use.
+
+They are accepted with a warning, so that a `server.properties` of Kafka can be taken as it is.  Only read
+when somebody sets one of them.
+"""
+
+from __future__ import annotations
+
+__all__ = ["REFUSED", "TOPIC_SETTINGS_NOT_USED", "known_to_kafka"]
+
+_FAMILIES = (
+    "ssl.",
+    "sasl.",
+    "remote.",
+    "share.",
+    "group.share.",
+    "group.streams.",
+    "metrics.",
+    "delegation.token.",
+    "listener.name.",
+    "config.providers.",
+)
+_TEXT = """
+add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms
+alter.config.policy.class.name alter.log.dirs.replication.quota.window.num
+alter.log.dirs.replication.quota.window.size.seconds authorizer.class.name
+auto.leader.rebalance.enable background.threads broker.id client.quota.callback.class
+config.providers connection.failed.authentication.delay.ms connections.max.reauth.ms
+controlled.shutdown.enable controller.performance.always.log.threshold.ms
+controller.performance.sample.period.ms controller.quota.window.num
+controller.quota.window.size.seconds controller.socket.timeout.ms cordoned.log.dirs
+create.topic.policy.class.name delete.records.purgatory.purge.interval.requests
+early.start.listeners errors.deadletterqueue.auto.create.topics.enable
+errors.deadletterqueue.topic.name.prefix fetch.purgatory.purge.interval.requests
+follower.fetch.last.tiered.offset.enable group.consumer.assignment.interval.ms
+group.consumer.assignor.offload.enable group.consumer.assignors group.consumer.heartbeat.interval.ms
+group.consumer.max.assignment.interval.ms group.consumer.max.heartbeat.interval.ms
+group.consumer.max.session.timeout.ms group.consumer.max.size group.consumer.migration.policy
+group.consumer.min.assignment.interval.ms group.consumer.min.heartbeat.interval.ms
+group.consumer.min.session.timeout.ms group.consumer.regex.refresh.interval.ms
+group.consumer.session.timeout.ms group.coordinator.append.linger.ms
+group.coordinator.background.threads group.coordinator.cached.buffer.max.bytes
+group.coordinator.rebalance.protocols group.coordinator.threads
+internal.metadata.delete.delay.millis internal.metadata.log.segment.bytes
+internal.metadata.max.batch.size.in.bytes kafka.metrics.polling.interval.secs
+kafka.metrics.reporters leader.imbalance.check.interval.seconds log.cleaner.backoff.ms
+log.cleaner.dedupe.buffer.size log.cleaner.enable log.cleaner.io.buffer.load.factor
+log.cleaner.io.buffer.size log.cleaner.io.max.bytes.per.second log.cleaner.threads
+log.dir.failure.timeout.ms log.flush.scheduler.interval.ms log.initial.task.delay.ms
+log.local.retention.bytes log.local.retention.ms log.preallocate log.remote.copy.lag.bytes
+log.remote.copy.lag.ms max.connection.creation.rate max.connections.per.ip.overrides
+max.request.partition.size.limit metric.reporters num.io.threads num.network.threads
+num.recovery.threads.per.data.dir num.replica.alter.log.dirs.threads num.replica.fetchers
+offsets.load.buffer.size offsets.topic.compression.codec principal.builder.class
+producer.id.expiration.check.interval.ms producer.purgatory.purge.interval.requests
+queued.max.requests quota.window.num quota.window.size.seconds replica.fetch.backoff.ms
+replica.fetch.max.bytes replica.fetch.min.bytes replica.fetch.response.max.bytes
+replica.fetch.wait.max.ms replica.selector.class replica.socket.receive.buffer.bytes
+replica.socket.timeout.ms replication.quota.window.num replication.quota.window.size.seconds
+security.inter.broker.protocol security.providers server.max.startup.time.ms
+socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms telemetry.max.bytes
+transaction.abort.timed.out.transaction.cleanup.interval.ms transaction.max.timeout.ms
+transaction.partition.verification.enable transaction.remove.expired.transaction.cleanup.interval.ms
+transaction.state.log.load.buffer.size transaction.state.log.min.isr
+transaction.state.log.num.partitions transaction.state.log.replication.factor
+transaction.state.log.segment.bytes transaction.two.phase.commit.enable
+transactional.id.expiration.ms unclean.leader.election.interval.ms unstable.api.versions.enable
+unstable.feature.versions.enable
+"""
+_NAMES = frozenset(_TEXT.split())
+
+REFUSED: dict[str, tuple[str, ...]] = {
+    "authorizer.class.name": ("",),
+    "security.inter.broker.protocol": ("PLAINTEXT",),
+    "delegation.token.secret.key": ("",),
+    "remote.log.storage.system.enable": ("false",),
+}
+"""Node setting -> the values that ask for nothing.  To ignore another value would leave somebody with less
+protection, or fewer copies, than they believe they have; so it is refused."""
+
+TOPIC_SETTINGS_NOT_USED: dict[str, tuple[str, ...]] = {
+    "errors.deadletterqueue.group.enable": ("false",),
+    "follower.replication.throttled.replicas": ("",),
+    "leader.replication.throttled.replicas": ("",),
+    "local.retention.bytes": ("-2",),
+    "local.retention.ms": ("-2",),
+    "preallocate": ("false",),
+    "remote.copy.lag.bytes": ("-1",),
+    "remote.copy.lag.ms": ("0",),
+    "remote.log.copy.disable": ("false",),
+    "remote.log.delete.on.disable": ("false",),
+    "remote.storage.enable": ("false",),
+}
+"""Topic setting -> the values that ask for nothing; any other value is refused rather than ignored."""
+
+
+def known_to_kafka(name: str) -> bool:
+    """Whether Kafka has a node setting of this name."""
+    return name in _NAMES or name.startswith(_FAMILIES)

@@ -1,0 +1,167 @@
+"""What a node is told: the table, the parser, and the errors a person gets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from barnabas.config import (
+    NO_FLUSH,
+    SETTINGS,
+    TOPIC_SETTINGS,
+    Config,
+    LogConfig,
+    config_table_markdown,
+    parse_properties,
+    validate_topic_overrides,
+)
+from barnabas.errors import ConfigError
+from barnabas.model import Endpoint
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_a_node_that_is_told_nothing_is_a_whole_cluster_on_this_machine() -> None:
+    config = Config.load({})
+    assert config.zero_config
+    assert config.roles == {"broker", "controller"}
+    assert config.listeners == (Endpoint("PLAINTEXT", "127.0.0.1", 9092),)
+    assert config.controller_listeners == (Endpoint("CONTROLLER", "127.0.0.1", 9093),)
+    assert config.log_dirs == ("barnabas-data",)
+    assert config.metadata_log_dir == "barnabas-data"
+
+
+def test_what_is_acknowledged_is_synced_unless_told_otherwise() -> None:
+    assert Config.load({}).log_config().sync_before_ack
+    kafka = Config.load({"log.flush.interval.messages": str(NO_FLUSH)})
+    assert not kafka.log_config().sync_before_ack
+    assert kafka.log_config({"flush.messages": "1"}).sync_before_ack
+
+
+def test_an_unknown_setting_names_the_nearest() -> None:
+    with pytest.raises(ConfigError, match=r"log\.segment\.bytes") as caught:
+        Config.load({"log.segment.byte": "1"})
+    assert caught.value.next_step == "did you mean log.segment.bytes?"
+
+
+def test_a_setting_of_kafka_that_we_do_not_use_is_taken_with_a_warning() -> None:
+    warnings: list[str] = []
+    Config.load({"num.io.threads": "8", "sasl.jaas.config": "x"}, warn=warnings.append)
+    assert warnings == [
+        "num.io.threads: known to Kafka, not used by this release",
+        "sasl.jaas.config: known to Kafka, not used by this release",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("properties", "message"),
+    [
+        ({"num.partitions": "0"}, "out of range: 1 to"),
+        ({"num.partitions": "ten"}, "must be a whole number"),
+        ({"log.cleaner.min.cleanable.ratio": "nan"}, "out of range"),
+        ({"auto.create.topics.enable": "yes"}, "must be true or false"),
+        ({"compression.type": "lzo"}, "must be one of"),
+        ({"process.roles": "broker,boss"}, "must be one of broker, controller"),
+        ({"process.roles": ""}, "is empty"),
+        ({"listeners": "127.0.0.1:9092"}, "is not NAME://host:port"),
+        ({"listeners": "PLAINTEXT://:99999,CONTROLLER://:1"}, "is not NAME://host:port"),
+        ({"listeners": "PLAINTEXT://:9092"}, "none of controller.listener.names"),
+        ({"listeners": "PLAINTEXT://:9092,CONTROLLER://:9092"}, "a port of its own"),
+        ({"listeners": "SSL://:9092,CONTROLLER://:9093"}, "serves PLAINTEXT only"),
+        ({"listeners": "IN://:9092,CONTROLLER://:9093"}, "has no security protocol"),
+        ({"advertised.listeners": "PLAINTEXT://0.0.0.0:9092"}, "no address a client can dial"),
+        ({"advertised.listeners": "OUTSIDE://a:9092"}, "there is no listener OUTSIDE"),
+        ({"process.roles": "broker"}, "needs controllers to ask"),
+        ({"controller.quorum.voters": "1@0.0.0.0:9093"}, "no address another node can dial"),
+        ({"controller.quorum.voters": "7@a:9093"}, "is not among"),
+        ({"controller.quorum.voters": "7"}, "is not id@host:port"),
+        ({"log.dirs": "a,a"}, "twice"),
+        ({"queued.max.request.bytes": "1000"}, "less than one request"),
+        ({"authorizer.class.name": "org.apache.kafka.Any"}, "ignoring it would not be safe"),
+        ({"group.min.session.timeout.ms": "9", "group.max.session.timeout.ms": "8"}, "is more than"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(properties: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        Config.load(properties)
+
+
+def test_a_value_out_of_range_names_the_nearest_allowed() -> None:
+    with pytest.raises(ConfigError) as caught:
+        Config.load({"fetch.max.bytes": "10"})
+    assert caught.value.next_step == "the nearest value allowed is 1024"
+
+
+def test_a_node_that_knows_of_others_takes_kafkas_replication_of_offsets() -> None:
+    assert Config.load({}).int("offsets.topic.replication.factor") == 1
+    several = Config.load({"controller.quorum.bootstrap.servers": "a:9093"})
+    assert several.int("offsets.topic.replication.factor") == 3
+
+
+def test_longer_units_count_when_the_shorter_are_not_given() -> None:
+    assert Config.load({"log.retention.hours": "2"}).log_config().retention_ms == 7_200_000
+    both = Config.load({"log.retention.hours": "2", "log.retention.ms": "5"})
+    assert both.log_config().retention_ms == 5
+    assert Config.load({"log.retention.hours": "-1"}).log_config().retention_ms == -1
+
+
+def test_a_topic_without_overrides_has_the_defaults_of_its_node() -> None:
+    assert Config.load({}).log_config() == LogConfig()
+    config = Config.load({"message.max.bytes": "2000"})
+    assert config.log_config({"cleanup.policy": "compact,delete"}).max_message_bytes == 2000
+    assert config.log_config({"cleanup.policy": "compact,delete"}).compact
+    assert config.log_config({"internal.segment.bytes": "100"}).segment_bytes == 100
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ({"retention.msec": "1"}, r"unknown topic setting: retention\.msec \(nearest: retention\.ms\)"),
+        ({"retention.ms": "soon"}, "must be a whole number"),
+        ({"retention.ms": None}, "has no value"),
+        ({"remote.storage.enable": "true"}, "not supported by this release"),
+        ({"min.compaction.lag.ms": "9", "max.compaction.lag.ms": "8"}, "is more than"),
+        ({"segment.bytes": "10"}, "out of range"),
+    ],
+)
+def test_a_topic_setting_that_cannot_be_meant_is_refused(
+    overrides: dict[str, str | None], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        validate_topic_overrides(overrides)
+
+
+def test_topic_settings_that_ask_for_nothing_are_taken() -> None:
+    validate_topic_overrides({"remote.storage.enable": "false", "preallocate": "false"})
+
+
+def test_properties_are_read_as_java_reads_them() -> None:
+    text = (
+        "# a comment\n! another\n\n"
+        "a=1\nb : two words \n  c\tthree\nd=x\\\n    y\nkey\\ with\\:signs=v\ne=\\u00e9\\t|\n"
+        "empty\na=2\npath=C:\\\\data\n"
+    )
+    assert parse_properties(text) == {
+        "a": "2",
+        "b": "two words ",
+        "c": "three",
+        "d": "xy",
+        "key with:signs": "v",
+        "e": "é\t|",
+        "empty": "",
+        "path": "C:\\data",
+    }
+
+
+def test_the_page_of_settings_is_up_to_date() -> None:
+    assert (ROOT / "docs" / "configuration.md").read_text() == config_table_markdown()
+
+
+def test_every_default_lies_within_its_own_bounds() -> None:
+    for row in (*SETTINGS.values(), *TOPIC_SETTINGS.values()):
+        if isinstance(row.ours, int) and not isinstance(row.ours, bool):
+            assert row.low is None or row.low <= row.ours, row.name
+            assert row.high is None or row.ours <= row.high, row.name
+        if row.ours != row.kafka:
+            assert row.why, f"{row.name}: our default differs from Kafka's and nobody says why"
