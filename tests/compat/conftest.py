@@ -128,7 +128,7 @@ def one_node(tmp_path: Path) -> Iterator[NodeProcess]:
 
 @pytest.fixture(scope="session")
 def apache() -> Path:
-    """The folder of scripts that run Apache Kafka's classes; skips where Java 17, mvn or the jars are missing."""
+    """The folder of scripts that run Apache Kafka's classes; skips where Java 17 or its jars are missing."""
     if not shutil.which("java"):
         pytest.skip("Apache Kafka needs a Java 17 (install one to run this)")
     if not (KAFKA_LIBS / ".complete").exists():

@@ -99,8 +99,7 @@ def test_nothing_acknowledged_is_lost_and_nothing_is_twice(one_node: NodeProcess
     found = read_everything(node.bootstrap, "kill")
     missing = traffic.acknowledged - set(found)
     twice = {value: times for value, times in found.items() if times > 1}
-    print(
-        f"\n{KILLS} kills, {len(traffic.acknowledged)} acknowledged, {len(missing)} missing, {len(twice)} twice"
-    )
+    summary = f"{KILLS} kills, {len(traffic.acknowledged)} acknowledged: "
+    print(summary + f"{len(missing)} missing, {len(twice)} twice")
     assert not missing
     assert not twice

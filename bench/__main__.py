@@ -1,0 +1,148 @@
+"""`make bench`: Barnabas and Apache Kafka in turn, same client, same bytes; writes docs/performance.md.
+
+Rounds are interleaved (a round of one, a round of the other), both sides are warmed first, and the least of
+each side counts: on a machine that others use too, the least disturbed round says most.  CPU seconds before
+wall time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from bench import cells
+from bench.cells import Cell, Load
+from bench.peers import ApacheKafka, Barnabas, Peer, apache_is_here
+from bench.processes import load as machine_load
+from bench.report import Row, write
+
+BUSY = 1.5
+WARM_JVM_SECONDS = 25.0
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make bench", description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=5, help="rounds of each side (5)")
+    parser.add_argument("--seconds", type=float, default=3.0, help="length of one produce run (3)")
+    parser.add_argument("--only", default="", help="only cells whose name contains this")
+    parser.add_argument("--modes", default="page cache,fsync", help="durability modes, separated by commas")
+    parser.add_argument("--alone", action="store_true", help="do not run Apache Kafka")
+    parser.add_argument("--force", action="store_true", help="measure on a busy machine all the same")
+    parser.add_argument("--no-write", action="store_true", help="print the table, leave docs/ as it is")
+    return parser.parse_args()
+
+
+def plan(load: Load, mode: str, seconds: float) -> list[Cell]:
+    """The cells of one durability mode, in the order they run."""
+    if mode == "fsync":
+        return [
+            *(cells.produce(load, size, "none", seconds) for size in cells.SIZES),
+            cells.produce(load, "16 KiB", "none", seconds, conns=50, inflight=1),
+            cells.latency(load, seconds),
+            cells.librdkafka(
+                "e2e", "p99_ms", "p99 ms", "librdkafka end to end, 500/s", "p50_ms", "p999_ms", "cores"
+            ),
+        ]
+    return [
+        cells.start_to_first_ack(load),
+        *(cells.produce(load, size, codec, seconds) for codec in ("none", "lz4") for size in cells.SIZES),
+        cells.produce(load, "16 KiB", "none", seconds, conns=50, inflight=1),
+        cells.fetch(load, "16 KiB", 400),
+        cells.fetch(load, "1 MB", 400),
+        cells.latency(load, seconds),
+        cells.librdkafka(
+            *("throughput", "cpu_s_per_GB", "CPU s/GB", "librdkafka produce and consume 1 kB"),
+            *("produce_MBps", "consume_MBps", "produce_cpu_s_per_GB", "consume_cpu_s_per_GB"),
+        ),
+        cells.librdkafka(
+            "e2e", "p99_ms", "p99 ms", "librdkafka end to end, 500/s", "p50_ms", "p999_ms", "cores"
+        ),
+        cells.memory_loaded(),
+    ]
+
+
+def warm(peer: Peer, load: Load) -> None:
+    """Load a side until its figures are those of a running broker (a JVM needs 25 s)."""
+    seconds = WARM_JVM_SECONDS if isinstance(peer, ApacheKafka) else 3.0
+    for cell in (cells.produce(load, "16 KiB", "none", seconds / 2), cells.latency(load, seconds / 2)):
+        cell.run(peer)
+
+
+def run_mode(
+    mode: str, options: argparse.Namespace, load: Load, folder: Path, ports: itertools.count[int]
+) -> list[Row]:
+    """All cells of a mode, every round on both sides in turn."""
+    kinds: list[type[Peer]] = [Barnabas] if options.alone else [Barnabas, ApacheKafka]
+    peers = [
+        kind(folder / f"{kind.__name__}-{mode[:4]}", next(ports), fsync=mode == "fsync") for kind in kinds
+    ]
+    rows = [Row(cell, mode) for cell in plan(load, mode, options.seconds) if options.only in cell.name]
+    try:
+        starts = [row for row in rows if row.cell.name == "start to first ack"]
+        for row in starts:
+            measure(row, peers, options.rounds)
+        for peer in peers:
+            if peer.process is None:
+                peer.start()
+                peer.wait()
+            warm(peer, load)
+        for row in rows:
+            if row not in starts:
+                measure(row, peers, options.rounds)
+    finally:
+        for peer in peers:
+            peer.stop()
+    return rows
+
+
+def measure(row: Row, peers: list[Peer], rounds: int) -> None:
+    for _ in range(rounds):
+        for peer in peers:
+            row.rounds.setdefault(peer.name, []).append(row.cell.run(peer))
+            if row.cell.name == "start to first ack" and peer is not peers[-1]:
+                peer.stop()
+        if row.cell.name == "start to first ack":
+            for peer in peers:
+                peer.stop()
+    shown = "  ".join(
+        f"{peer.name} {best[row.cell.key]:.4g}" for peer in peers if (best := row.best(peer.name)) is not None
+    )
+    ratio = row.ratio()
+    print(
+        f"{row.mode:<10} {row.cell.name:<36} {row.cell.unit:<14} {shown}"
+        + (f"  ratio {ratio:.2f}" if ratio is not None else ""),
+        flush=True,
+    )
+
+
+def main() -> int:
+    options = arguments()
+    load_before = machine_load()
+    if load_before > BUSY and not options.force:
+        print(f"error: the load of this machine is {load_before:.1f}; figures would not mean much")
+        print(f"  next: wait until it is below {BUSY}, or say --force (make bench ARGS=--force)")
+        return 2
+    why_alone = "asked to" if options.alone else apache_is_here()
+    if why_alone is not None:
+        print(f"measuring alone: {why_alone}")
+        options.alone = True
+    ports = itertools.count(29092, 10)
+    with tempfile.TemporaryDirectory(prefix="barnabas-bench-") as name:
+        folder = Path(name)
+        load = Load(cells.build_load_client(folder))
+        began = time.monotonic()
+        rows = [
+            row for mode in options.modes.split(",") for row in run_mode(mode, options, load, folder, ports)
+        ]
+    print(f"{len(rows)} rows in {time.monotonic() - began:.0f} s")
+    if not options.no_write:
+        print(f"written: {write(rows, rounds=options.rounds, load=load_before, why_alone=why_alone)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
