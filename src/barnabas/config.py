@@ -14,7 +14,7 @@ from typing import TypeAlias, cast
 from barnabas.errors import ConfigError
 from barnabas.model import Endpoint, NodeId
 from barnabas.settings import MAX_INT, MAX_LONG, SETTINGS, TOPIC_SETTINGS, Setting, Value
-from barnabas.settings_text import (
+from barnabas.settings.text import (
     config_table_markdown,
     format_value,
     parse_properties,
@@ -350,7 +350,7 @@ def _parse_overrides(overrides: Mapping[str, str | None]) -> dict[str, Value]:
         if row is not None:
             parsed[name] = parse_value(row, text)
             continue
-        from barnabas.settings_unused import TOPIC_SETTINGS_NOT_USED  # rarely needed
+        from barnabas.settings.unused import TOPIC_SETTINGS_NOT_USED  # rarely needed
 
         allowed = TOPIC_SETTINGS_NOT_USED.get(name)
         if allowed is None:
@@ -369,7 +369,7 @@ def validate_topic_overrides(overrides: Mapping[str, str | None]) -> None:
 
 
 def _check_unused(name: str, text: str, warn: Callable[[str], object] | None) -> None:
-    from barnabas.settings_unused import REFUSED, known_to_kafka  # rarely needed
+    from barnabas.settings.unused import REFUSED, known_to_kafka  # rarely needed
 
     if not known_to_kafka(name):
         refuse_unknown(name, SETTINGS, "setting")

@@ -1,0 +1,7 @@
+"""Every setting of a node and of a topic: the `table`, its values as `text`, and what Kafka has `unused` by us."""
+
+from __future__ import annotations
+
+from barnabas.settings.table import MAX_INT, MAX_LONG, REQUIRED, SETTINGS, TOPIC_SETTINGS, Setting, Value
+
+__all__ = ["MAX_INT", "MAX_LONG", "REQUIRED", "SETTINGS", "TOPIC_SETTINGS", "Setting", "Value"]
