@@ -1,0 +1,99 @@
+"""Integers of variable length, as Kafka writes them: base 128, low bits first; signed ones zigzag.
+
+Readers take (buffer, position) and return (value, position behind).  They raise WireError when the bytes
+end too soon or the number is wider than its type.
+"""
+
+from __future__ import annotations
+
+from barnabas.doors import Buffer
+from barnabas.errors import WireError
+
+__all__ = [
+    "append_varint",
+    "read_uvarint",
+    "read_varint",
+    "read_varlong",
+    "uvarint",
+    "varint",
+    "varint_size",
+    "varlong",
+]
+
+_SMALL = tuple(bytes([n]) for n in range(128))
+
+
+def read_uvarint(buf: Buffer, position: int) -> tuple[int, int]:
+    """An unsigned 32-bit integer (1 to 5 bytes)."""
+    value, position = _read(buf, position, 35)
+    if value >> 32:
+        raise WireError("a varint is wider than 32 bits")
+    return value, position
+
+
+def read_varint(buf: Buffer, position: int) -> tuple[int, int]:
+    """A signed 32-bit integer (1 to 5 bytes)."""
+    value, position = _read(buf, position, 35)
+    if value >> 32:
+        raise WireError("a varint is wider than 32 bits")
+    return (value >> 1) ^ -(value & 1), position
+
+
+def read_varlong(buf: Buffer, position: int) -> tuple[int, int]:
+    """A signed 64-bit integer (1 to 10 bytes)."""
+    value, position = _read(buf, position, 70)
+    if value >> 64:
+        raise WireError("a varlong is wider than 64 bits")
+    return (value >> 1) ^ -(value & 1), position
+
+
+def _read(buf: Buffer, position: int, limit: int) -> tuple[int, int]:
+    value = shift = 0
+    try:
+        while True:
+            byte = buf[position]
+            position += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value, position
+            shift += 7
+            if shift >= limit:
+                raise WireError("a varint does not end")
+    except IndexError:
+        raise WireError("the bytes end inside a varint") from None
+
+
+def uvarint(value: int) -> bytes:
+    """An unsigned integer; `value` >= 0."""
+    if value < 128:
+        return _SMALL[value]
+    out = bytearray()
+    while value > 127:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def varint(value: int) -> bytes:
+    """A signed 32-bit integer."""
+    return uvarint((value << 1) ^ (value >> 31))
+
+
+def varlong(value: int) -> bytes:
+    """A signed 64-bit integer."""
+    return uvarint((value << 1) ^ (value >> 63))
+
+
+def append_varint(out: bytearray, value: int) -> None:
+    """Append a signed integer (32 or 64 bits: the bytes are the same)."""
+    value = (value << 1) ^ (value >> 63)
+    while value > 127:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+
+
+def varint_size(value: int) -> int:
+    """How many bytes a signed integer takes."""
+    return (max((value << 1) ^ (value >> 63), 1).bit_length() + 6) // 7
