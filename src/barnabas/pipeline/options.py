@@ -1,0 +1,305 @@
+"""What a user may say about a source, under the names that Spark's own Kafka connector has.
+
+A job written for `format("kafka")` moves to `format("barnabas")` with its options.  An option that is
+misspelt, contradicts another or would silently do nothing is an error that says so: a pipeline that reads
+from the wrong place is worse than one that does not start.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import logging
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from barnabas.errors import ConfigError
+from barnabas.model import TopicPartition
+from barnabas.pipeline.offsets import Offsets, Positions
+
+__all__ = ["EARLIEST", "LATEST", "NAMES", "Bound", "SourceOptions"]
+
+log = logging.getLogger("barnabas.pipeline")
+
+EARLIEST = -2
+"""Offset that stands for the first record there is."""
+LATEST = -1
+"""Offset that stands for the end of the log."""
+
+Isolation: TypeAlias = Literal["read_uncommitted", "read_committed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Where reading starts or ends: at an end of the log, at given offsets, or at a point in time (ms)."""
+
+    everywhere: int | None = None
+    offsets: Offsets | None = None
+    timestamp: int | None = None
+    timestamps: Offsets | None = None
+
+    @property
+    def by_time(self) -> bool:
+        return self.timestamp is not None or self.timestamps is not None
+
+
+NAMES: dict[str, str] = {
+    "kafka.bootstrap.servers": "host:port of some brokers, separated by commas",
+    "subscribe": "topics, separated by commas",
+    "subscribePattern": "regular expression that whole topic names match",
+    "assign": 'partitions, {"topic": [0, 1]}',
+    "startingOffsets": 'earliest, latest or {"topic": {"0": 5}} (default: latest in a stream, else earliest)',
+    "startingTimestamp": "milliseconds since 1970: from the first record at or after it",
+    "startingOffsetsByTimestamp": 'the same per partition, {"topic": {"0": 1700000000000}}',
+    "startingOffsetsByTimestampStrategy": "error or latest: what to do when no record is that late",
+    "endingOffsets": "latest (default) or per partition; batch only",
+    "endingTimestamp": "milliseconds since 1970: up to the first record at or after it; batch only",
+    "endingOffsetsByTimestamp": "the same per partition; batch only",
+    "failOnDataLoss": "true (default): stop when records that were not read yet are gone",
+    "maxOffsetsPerTrigger": "at most so many offsets per micro-batch, shared out by lag",
+    "minOffsetsPerTrigger": "no micro-batch before so many offsets are there (or maxTriggerDelay is over)",
+    "maxTriggerDelay": "longest wait for minOffsetsPerTrigger, 15m by default",
+    "minPartitions": "split large ranges so that there are at least so many tasks",
+    "maxRecordsPerPartition": "split ranges longer than this",
+    "includeHeaders": "add the column headers: array<struct<key: string, value: binary>>",
+    "groupIdPrefix": "prefix of the client id under which brokers see the tasks",
+    "kafka.group.id": "client id under which brokers see the tasks",
+    "kafka.client.id": "client id under which brokers see the tasks",
+    "kafka.isolation.level": "read_uncommitted (default) or read_committed",
+    "kafka.security.protocol": "PLAINTEXT is the only one yet",
+    "kafkaConsumer.pollTimeoutMs": "how long a task waits for its records, 120000 by default",
+    "kafka.request.timeout.ms": "how long a question may take with its repetitions, 60000 by default",
+    "kafka.max.partition.fetch.bytes": "bytes asked for in one fetch, 16777216 by default",
+    "fetchOffset.numRetries": "has no effect: questions are repeated until kafka.request.timeout.ms",
+    "fetchOffset.retryIntervalMs": "has no effect: the pauses between repetitions grow by themselves",
+}
+"""Every option, with its meaning."""
+
+# Settings of a consumer that a reader of exact ranges has no use for: said once, then left out.
+_NO_EFFECT = frozenset(
+    {
+        "fetchOffset.numRetries",
+        "fetchOffset.retryIntervalMs",
+        "kafka.session.timeout.ms",
+        "kafka.heartbeat.interval.ms",
+        "kafka.max.poll.records",
+        "kafka.max.poll.interval.ms",
+        "kafka.fetch.min.bytes",
+        "kafka.fetch.max.wait.ms",
+        "kafka.fetch.max.bytes",
+        "kafka.receive.buffer.bytes",
+        "kafka.send.buffer.bytes",
+        "kafka.check.crcs",
+        "kafka.metadata.max.age.ms",
+        "kafka.connections.max.idle.ms",
+        "kafka.reconnect.backoff.ms",
+        "kafka.reconnect.backoff.max.ms",
+        "kafka.retry.backoff.ms",
+        "kafka.client.rack",
+        "kafka.default.api.timeout.ms",
+        "kafka.partition.assignment.strategy",
+        "kafka.exclude.internal.topics",
+    }
+)
+_REFUSED = {
+    "kafka.auto.offset.reset": "say startingOffsets and failOnDataLoss instead",
+    "kafka.enable.auto.commit": "positions are kept in Spark's checkpoint",
+    "kafka.key.deserializer": "keys come as binary; cast or parse them in the query",
+    "kafka.value.deserializer": "values come as binary; cast or parse them in the query",
+    "kafka.interceptor.classes": "there is no consumer that they could hook into",
+}
+_CHOICE = ("subscribe", "subscribePattern", "assign")
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """The options of one source, checked.  Times in seconds, sizes in bytes."""
+
+    bootstrap: str
+    start: Bound
+    end: Bound
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None
+    assigned: tuple[TopicPartition, ...] = ()
+    fail_on_data_loss: bool = True
+    start_after_the_last: Literal["error", "latest"] = "error"
+    max_offsets: int | None = None
+    min_offsets: int | None = None
+    max_delay: float = 900.0
+    min_partitions: int | None = None
+    max_records: int | None = None
+    include_headers: bool = False
+    isolation: Isolation = "read_uncommitted"
+    client_id: str = "barnabas-spark"
+    timeout: float = 60.0
+    read_timeout: float = 120.0
+    fetch_bytes: int = 16 << 20
+    without_effect: tuple[str, ...] = field(default=(), compare=False)
+
+    @classmethod
+    def parse(cls, given: Mapping[str, str], *, streaming: bool) -> SourceOptions:
+        """Check what was given to `.option()`; names in any case.  ConfigError names the nearest."""
+        words = _Words(given)
+        choice = words.exactly_one_of(_CHOICE)
+        start, end = words.bound("starting"), words.bound("ending")
+        if streaming and end != Bound():
+            raise ConfigError(
+                "a stream has no end", next_step="leave out the ending... option, or use spark.read"
+            )
+        if start.everywhere == LATEST and not streaming:
+            raise ConfigError("a batch that starts at the latest offset reads nothing: startingOffsets")
+        if end.everywhere == EARLIEST:
+            raise ConfigError("a batch that ends at the earliest offset reads nothing: endingOffsets")
+        default_start = Bound(everywhere=LATEST if streaming else EARLIEST)
+        protocol = words.text("kafka.security.protocol", "PLAINTEXT").upper()
+        if protocol != "PLAINTEXT":
+            raise ConfigError(f"kafka.security.protocol={protocol} is not supported yet, only PLAINTEXT is")
+        delay = words.text("maxTriggerDelay", "15m")
+        return cls(
+            bootstrap=words.required("kafka.bootstrap.servers"),
+            topics=_names(words.text("subscribe", "")) if choice == "subscribe" else (),
+            pattern=_pattern(words.text(choice, "")) if choice == "subscribePattern" else None,
+            assigned=_assignment(words.text("assign", "")) if choice == "assign" else (),
+            start=default_start if start == Bound() else start,
+            end=Bound(everywhere=LATEST) if end == Bound() else end,
+            start_after_the_last=words.one_of("startingOffsetsByTimestampStrategy", "error", "latest"),
+            fail_on_data_loss=words.boolean("failOnDataLoss", True),
+            max_offsets=words.whole("maxOffsetsPerTrigger"),
+            min_offsets=words.whole("minOffsetsPerTrigger"),
+            max_delay=_duration("maxTriggerDelay", delay),
+            min_partitions=words.whole("minPartitions"),
+            max_records=words.whole("maxRecordsPerPartition"),
+            include_headers=words.boolean("includeHeaders", False),
+            isolation=words.one_of("kafka.isolation.level", "read_uncommitted", "read_committed"),
+            client_id=words.client_id(),
+            timeout=(words.whole("kafka.request.timeout.ms") or 60_000) / 1000,
+            read_timeout=(words.whole("kafkaConsumer.pollTimeoutMs") or 120_000) / 1000,
+            fetch_bytes=words.whole("kafka.max.partition.fetch.bytes") or 16 << 20,
+            without_effect=words.without_effect,
+        )._agreeing()
+
+    def _agreeing(self) -> SourceOptions:
+        least, most = self.min_offsets, self.max_offsets
+        if least is not None and most is not None and least > most:
+            raise ConfigError(f"minOffsetsPerTrigger={least} is more than maxOffsetsPerTrigger={most}")
+        for name in self.without_effect:
+            log.warning("option %s has no effect on this source", name)
+        return self
+
+
+class _Words:
+    """The options as given, read one by one; unknown ones are an error at once."""
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        known = {name.lower(): name for name in (*NAMES, *_NO_EFFECT)}
+        refused = {name.lower(): why for name, why in _REFUSED.items()}
+        self.values: dict[str, str] = {}
+        for word, value in given.items():
+            if why := refused.get(word.lower()):
+                raise ConfigError(f"option {word} cannot be set", next_step=why)
+            name = known.get(word.lower())
+            if name is None:
+                near = difflib.get_close_matches(word.lower(), known, n=1, cutoff=0.5)
+                hint = f"did you mean {known[near[0]]}?" if near else "see `barnabas pipeline options`"
+                raise ConfigError(f"unknown option {word}: {hint}", next_step=hint)
+            self.values[name] = value
+        self.without_effect = tuple(sorted(_NO_EFFECT & self.values.keys()))
+
+    def required(self, name: str) -> str:
+        value = self.values.get(name, "").strip()
+        if not value:
+            raise ConfigError(
+                f"option {name} is missing", next_step=f'say .option("{name}", "localhost:9092")'
+            )
+        return value
+
+    def text(self, name: str, default: str) -> str:
+        return self.values.get(name, default).strip()
+
+    def exactly_one_of(self, names: tuple[str, ...]) -> str:
+        given = [name for name in names if self.values.get(name, "").strip()]
+        if len(given) != 1:
+            said = f"{' and '.join(given)} are given" if given else "none is given"
+            raise ConfigError(f"give exactly one of {', '.join(names)}: {said}")
+        return given[0]
+
+    def one_of(self, name: str, first: str, second: str) -> Any:
+        value = self.text(name, first).lower()
+        if value not in (first, second):
+            raise ConfigError(f"{name}={value}: it is {first} or {second}")
+        return value
+
+    def boolean(self, name: str, default: bool) -> bool:
+        value = self.text(name, str(default)).lower()
+        if value not in ("true", "false"):
+            raise ConfigError(f"{name}={value}: it is true or false")
+        return value == "true"
+
+    def whole(self, name: str) -> int | None:
+        """A positive whole number, or None when it was not given."""
+        value = self.values.get(name)
+        if value is None:
+            return None
+        if not value.strip().isdigit() or int(value) == 0:
+            raise ConfigError(f"{name}={value}: it is a whole number above 0")
+        return int(value)
+
+    def client_id(self) -> str:
+        for name in ("kafka.client.id", "kafka.group.id", "groupIdPrefix"):
+            if value := self.text(name, ""):
+                return value
+        return "barnabas-spark"
+
+    def bound(self, side: str) -> Bound:
+        """The first of side+Timestamp, side+OffsetsByTimestamp, side+Offsets that was given (as in Spark)."""
+        if (timestamp := self.whole(f"{side}Timestamp")) is not None:
+            return Bound(timestamp=timestamp)
+        if text := self.text(f"{side}OffsetsByTimestamp", ""):
+            return Bound(timestamps=Positions.read(text).offsets)
+        text = self.text(f"{side}Offsets", "")
+        if not text:
+            return Bound()
+        if text.lower() in ("earliest", "latest"):
+            return Bound(everywhere=EARLIEST if text.lower() == "earliest" else LATEST)
+        offsets = Positions.read(text).offsets
+        worst = min(offsets.values(), default=0)
+        if worst < EARLIEST:
+            raise ConfigError(f"{side}Offsets: {worst} is no offset (-2 is the earliest, -1 the latest)")
+        if side == "ending" and EARLIEST in offsets.values():
+            raise ConfigError("endingOffsets: a partition cannot end at the earliest offset (-2)")
+        return Bound(offsets=offsets)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+
+
+def _pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ConfigError(f"subscribePattern={text} is no regular expression: {error}") from error
+    return text
+
+
+def _assignment(text: str) -> tuple[TopicPartition, ...]:
+    try:
+        tree = json.loads(text)
+        found = {
+            TopicPartition(str(topic), int(number)) for topic, numbers in tree.items() for number in numbers
+        }
+    except (ValueError, AttributeError, TypeError) as error:
+        raise ConfigError(f'assign={text[:200]}: write it as {{"topic": [0, 1]}}') from error
+    if not found:
+        raise ConfigError("assign names no partition")
+    return tuple(sorted(found))
+
+
+def _duration(name: str, text: str) -> float:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|min|h|d)", text.strip().lower())
+    if not match:
+        raise ConfigError(f"{name}={text}: write a time as 500ms, 10s, 15m or 1h")
+    return float(match[1]) * _UNITS[match[2]]

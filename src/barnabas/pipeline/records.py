@@ -1,0 +1,258 @@
+"""Record batches to Arrow, in bulk: what a Spark task does with the bytes that a fetch brought.
+
+The rows have the columns of Spark's own Kafka connector.  Batches are collected (`add`) until there is
+enough for one Arrow batch, then turned into columns together (`take`): the numbers of all records are read
+with numpy (see `varints`), keys and values become an Arrow *binary view* array, sixteen bytes per value
+pointing into the fetched bytes, which Arrow's C++ then copies into the plain binary array that Spark wants.
+No Python object is made per record, other than the integer that says where it begins.
+
+Offsets may have gaps (compaction, transaction markers): every record says its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from barnabas.doors import Buffer
+from barnabas.errors import CorruptRecordError
+from barnabas.model import Offset
+from barnabas.pipeline.varints import Bytes, Positions, record_starts, zigzags
+from barnabas.wire.compression import decompress
+from barnabas.wire.records import BatchHeader
+
+__all__ = ["ARROW_SCHEMA", "ARROW_SCHEMA_WITH_HEADERS", "ArrowDecoder", "DecoderStatistics", "arrow_batches"]
+
+BATCH_OVERHEAD = 61
+"""Bytes of a batch before its records."""
+LARGEST_BATCH = 1 << 30
+"""What one batch may be decompressed to; beyond it, it is taken for a bomb."""
+ENOUGH_BYTES = 16 << 20
+ENOUGH_ROWS = 128 * 1024
+INLINE = 12
+"""Arrow's binary views hold values up to this length themselves."""
+END_OF_LOG = 2**63 - 1
+
+_HEADER_STRUCT = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+_COLUMNS = [
+    pa.field("key", pa.binary()),
+    pa.field("value", pa.binary()),
+    pa.field("topic", pa.string()),
+    pa.field("partition", pa.int32()),
+    pa.field("offset", pa.int64()),
+    pa.field("timestamp", pa.timestamp("us", tz="UTC")),
+    pa.field("timestampType", pa.int32()),
+]
+ARROW_SCHEMA = pa.schema(_COLUMNS)
+"""key, value, topic, partition, offset, timestamp (µs, UTC), timestampType (0 created, 1 appended)."""
+_HEADERS_TYPE = pa.list_(pa.field("element", _HEADER_STRUCT))
+ARROW_SCHEMA_WITH_HEADERS = pa.schema([*_COLUMNS, pa.field("headers", _HEADERS_TYPE)])
+"""The same with headers: list of (key, value); null where a record has none, as in Spark's own connector."""
+
+
+class DecoderStatistics(NamedTuple):
+    """What a decoder has done: batches taken in, rows given out, bytes of records after decompression."""
+
+    batches: int
+    rows: int
+    record_bytes: int
+
+
+class _Section(NamedTuple):
+    """The records of one batch, uncompressed."""
+
+    records: Buffer
+    header: BatchHeader
+
+
+class ArrowDecoder:
+    """Turns the batches of one partition into Arrow batches of rows with start <= offset < end."""
+
+    __slots__ = ("_bytes", "_done", "_partition", "_range", "_rows", "_schema", "_sections", "_topic")
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        *,
+        start: Offset = 0,
+        end: Offset = END_OF_LOG,
+        include_headers: bool = False,
+    ) -> None:
+        self._topic = topic
+        self._partition = partition
+        self._range = (start, end)
+        self._schema = ARROW_SCHEMA_WITH_HEADERS if include_headers else ARROW_SCHEMA
+        self._sections: list[_Section] = []
+        self._bytes = self._rows = 0
+        self._done = DecoderStatistics(0, 0, 0)
+
+    def __repr__(self) -> str:
+        return f"<ArrowDecoder {self._topic}-{self._partition} {self._range} waiting={self._rows}>"
+
+    @property
+    def full(self) -> bool:
+        """Whether there is enough for one Arrow batch."""
+        return self._bytes >= ENOUGH_BYTES or self._rows >= ENOUGH_ROWS
+
+    def statistics(self) -> DecoderStatistics:
+        """What was decoded so far."""
+        return self._done
+
+    def add(self, batch: Buffer, header: BatchHeader) -> None:
+        """Take in one whole batch, whose CRC was checked.  Control batches are left out.
+
+        Raises CorruptRecordError when it cannot be decompressed, WireError for an unknown codec.
+        """
+        if header.is_control or header.count <= 0:
+            return
+        records: Buffer = memoryview(batch)[BATCH_OVERHEAD : header.size]
+        if header.codec:
+            records = decompress(header.codec, records, LARGEST_BATCH)
+        self._sections.append(_Section(records, header))
+        self._bytes += len(records)
+        self._rows += header.count
+
+    def take(self) -> pa.RecordBatch | None:
+        """The rows of everything added since the last call, or None when there are none in the range."""
+        sections, size = self._sections, self._bytes
+        self._sections, self._bytes, self._rows = [], 0, 0
+        if not sections:
+            return None
+        table = _decode(sections, self._range, self._topic, self._partition, self._schema)
+        done = self._done
+        self._done = DecoderStatistics(
+            done.batches + len(sections), done.rows + table.num_rows, done.record_bytes + size
+        )
+        return table if table.num_rows else None
+
+
+def arrow_batches(
+    decoder: ArrowDecoder, batches: Iterable[tuple[Buffer, BatchHeader]]
+) -> Iterator[pa.RecordBatch]:
+    """Feed whole batches to a decoder; yields Arrow batches of about 16 MiB or 131,072 rows."""
+    for batch, header in batches:
+        decoder.add(batch, header)
+        if decoder.full and (rows := decoder.take()) is not None:
+            yield rows
+    if (rows := decoder.take()) is not None:
+        yield rows
+
+
+def _decode(
+    sections: list[_Section], wanted: tuple[Offset, Offset], topic: str, partition: int, schema: pa.Schema
+) -> pa.RecordBatch:
+    whole: Any = (
+        sections[0].records if len(sections) == 1 else b"".join(section.records for section in sections)
+    )
+    data: Bytes = np.frombuffer(whole, dtype=np.uint8)
+    starts: list[int] = []
+    position = 0
+    for section in sections:
+        end = position + len(section.records)
+        record_starts(whole, position, end, section.header.count, starts)
+        position = end
+    record = np.array(starts, dtype=np.int64)
+    counts = np.array([section.header.count for section in sections], dtype=np.int64)
+    ends = np.append(record[1:], len(data))
+
+    length, at = zigzags(data, record)
+    if (at + length != ends).any():
+        raise CorruptRecordError("the length of a record is not the distance to the next one")
+    timestamp, at = zigzags(data, at + 1)  # one byte of attributes, unused
+    delta, at = zigzags(data, at)
+    offset = delta + np.repeat([section.header.base_offset for section in sections], counts)
+    timestamp, timestamp_type = _timestamps(sections, counts, timestamp)
+
+    if int(offset.min()) < wanted[0] or int(offset.max()) >= wanted[1]:
+        keep = (offset >= wanted[0]) & (offset < wanted[1])
+        offset, timestamp, timestamp_type = offset[keep], timestamp[keep], timestamp_type[keep]
+        at, ends = at[keep], ends[keep]
+    key_length, key_at = zigzags(data, at)
+    value_length, value_at = zigzags(data, key_at + np.maximum(key_length, 0))
+    behind = value_at + np.maximum(value_length, 0)
+    if (key_length < -1).any() or (value_length < -1).any() or (behind > ends - 1).any():
+        raise CorruptRecordError("a key or value is longer than its record")
+
+    rows = len(offset)
+    columns = [
+        _binary(data, key_at, key_length),
+        _binary(data, value_at, value_length),
+        pa.repeat(pa.scalar(topic, pa.string()), rows),
+        pa.repeat(pa.scalar(partition, pa.int32()), rows),
+        pa.array(offset),
+        pa.array(timestamp * 1000).view(pa.timestamp("us", tz="UTC")),
+        pa.array(timestamp_type),
+    ]
+    if schema is ARROW_SCHEMA_WITH_HEADERS:
+        columns.append(_headers(data, behind, ends))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _timestamps(
+    sections: list[_Section], counts: Positions, delta: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+    """Milliseconds and type of each record: its own, or the one of the append (in the batch header)."""
+    appended = np.repeat([section.header.timestamp_type for section in sections], counts).astype(np.int32)
+    created = delta + np.repeat([section.header.base_timestamp for section in sections], counts)
+    if not appended.any():
+        return created, appended
+    stamp = np.repeat([section.header.max_timestamp for section in sections], counts)
+    return np.where(appended == 1, stamp, created), appended
+
+
+def _binary(data: Bytes, at: Positions, length: npt.NDArray[np.int64]) -> pa.Array:
+    """An Arrow binary array of the values data[at : at + length]; a length of -1 is null."""
+    rows = len(at)
+    null = length < 0
+    nulls = int(np.count_nonzero(null))
+    if nulls == rows:
+        return pa.nulls(rows, pa.binary())
+    views = np.zeros((rows, 4), dtype=np.int32)
+    views[:, 0] = length
+    views[:, 3] = at
+    short = np.flatnonzero(length <= INLINE)
+    if short.size:
+        size = np.maximum(length[short], 0)
+        views[short, 0] = size
+        column = np.arange(INLINE)
+        inline = data[np.minimum(at[short, None] + column, len(data) - 1)]
+        inline[column >= size[:, None]] = 0
+        views[short, 1:] = inline.view(np.int32)
+    validity = pa.py_buffer(np.packbits(~null, bitorder="little")) if nulls else None
+    buffers = [validity, pa.py_buffer(views), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.binary_view(), rows, buffers, null_count=nulls).cast(pa.binary())
+
+
+def _headers(data: Bytes, at: Positions, ends: Positions) -> pa.Array:
+    """The headers of each record: the first of all records, then the second of those that have one, ..."""
+    count, at = zigzags(data, at)
+    if (count < 0).any() or (count > ends - at).any():
+        raise CorruptRecordError("the number of headers of a record is impossible")
+    first = np.concatenate(([0], np.cumsum(count)))
+    total = int(first[-1])
+    key_at, value_at = np.zeros(total, np.int64), np.zeros(total, np.int64)
+    key_length, value_length = np.zeros(total, np.int64), np.zeros(total, np.int64)
+    left = np.flatnonzero(count)
+    nth = 0
+    while left.size:
+        slot = first[left] + nth
+        key_length[slot], key_at[slot] = zigzags(data, at[left])
+        value_length[slot], value_at[slot] = zigzags(data, key_at[slot] + np.maximum(key_length[slot], 0))
+        at[left] = value_at[slot] + np.maximum(value_length[slot], 0)
+        if (at[left] > ends[left]).any():
+            raise CorruptRecordError("the headers of a record are longer than the record")
+        nth += 1
+        left = left[count[left] > nth]
+    if (key_length < 0).any() or (at != ends).any():
+        raise CorruptRecordError("the headers of a record do not end where it ends")
+    keys = _binary(data, key_at, key_length).cast(pa.string())
+    items = pa.StructArray.from_arrays(
+        [keys, _binary(data, value_at, value_length)], fields=list(_HEADER_STRUCT)
+    )
+    offsets = pa.array(first.astype(np.int32), mask=np.append(count == 0, False))
+    return pa.ListArray.from_arrays(offsets, items, type=_HEADERS_TYPE)

@@ -1,0 +1,88 @@
+"""A Spark session that starts on a bare machine: no Java, no jar, no configuration.
+
+`session("my job")` finds a Java (see `java`), binds the driver to this machine only, gives the workers the
+Python that runs now and the packages it sees, and turns down what Spark would otherwise log.  Settings given
+by keyword win over ours; dots are written as double underscores or in a mapping:
+
+    session("archive", master="local[4]", **{"spark.sql.shuffle.partitions": "8"})
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from barnabas.errors import BarnabasError
+from barnabas.pipeline.java import cache_directory, find_java, write_once
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["session"]
+
+_NEEDED = ("pyspark", "pyarrow", "pandas", "numpy")
+_OURS = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.streaming.stopTimeout": "30s",
+    "spark.log.level": "ERROR",
+}
+_LOGGING = """\
+rootLogger.level = error
+rootLogger.appenderRef.console.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex{short}
+"""
+
+
+def session(app: str, master: str = "local[*]", **conf: str) -> SparkSession:
+    """Start (or get) a Spark session.
+
+    Raises BarnabasError, with what to install, when PySpark or Java is missing.
+    """
+    missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        raise BarnabasError(
+            f"Spark needs Python packages that are not installed: {', '.join(missing)}",
+            next_step="pip install 'barnabas[spark]'",
+        )
+    java = find_java()
+    os.environ["JAVA_HOME"] = java.path
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    _show_workers_our_packages()
+
+    from pyspark.sql import SparkSession
+
+    settings = _OURS | {name.replace("__", "."): value for name, value in conf.items()}
+    quiet = f"-Dlog4j2.configurationFile=file:{_logging_file()}"
+    options = settings.get("spark.driver.extraJavaOptions", "")
+    settings["spark.driver.extraJavaOptions"] = f"{quiet} {options}".strip()
+    builder = SparkSession.builder.appName(app).master(master)
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def _show_workers_our_packages() -> None:
+    """Workers import this package by name; run from a source tree, they need to be told where it is."""
+    here = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    known = os.environ.get("PYTHONPATH", "")
+    if here not in known.split(os.pathsep):
+        os.environ["PYTHONPATH"] = os.pathsep.join(part for part in (here, known) if part)
+
+
+def _logging_file() -> str:
+    """The file that turns Spark's log down; read by Java once, at its start."""
+    path = os.path.join(cache_directory(os.environ), "spark-logging.properties")
+    write_once(path, _LOGGING)
+    return path

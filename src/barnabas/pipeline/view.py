@@ -1,0 +1,103 @@
+"""The cluster as planning and tasks see it: our own client behind the two doors that `plan` and `source` use.
+
+One `Cluster` per process and address is kept open: Spark uses its Python workers again, and a connection
+made once serves all tasks of a worker.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from barnabas.client.cluster import Cluster
+from barnabas.client.connection import ConnectionFailed
+from barnabas.client.consumer import RawBatch, fetch_range
+from barnabas.client.offsets import list_offsets
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.model import Offset, Uuid
+from barnabas.pipeline.options import EARLIEST, LATEST, SourceOptions
+from barnabas.pipeline.plan import Range
+
+__all__ = ["ClientView", "fetch", "shared_cluster"]
+
+T = TypeVar("T")
+
+PAUSE = 0.25
+PATIENCE_WITH_A_MISSING_TOPIC = 3.0
+"""Seconds until we believe that a topic is gone: a broker that has just started may not know it yet."""
+
+_clusters: dict[tuple[str, str], Cluster] = {}
+
+
+def shared_cluster(options: SourceOptions) -> Cluster:
+    """The connection of this process to the cluster of a source."""
+    key = (options.bootstrap, options.client_id)
+    if key not in _clusters:
+        _clusters[key] = Cluster(options.bootstrap, client_id=options.client_id, timeout=options.timeout)
+    return _clusters[key]
+
+
+class ClientView:
+    """`plan.ClusterView` over a real cluster.  Every question is repeated until options.timeout is over."""
+
+    def __init__(self, options: SourceOptions, cluster: Cluster | None = None) -> None:
+        self._options = options
+        self._cluster = cluster or shared_cluster(options)
+
+    def __repr__(self) -> str:
+        return f"<ClientView {self._cluster!r}>"
+
+    def names(self) -> list[str]:
+        return [name for name, info in self._cluster.topics().items() if not info.internal]
+
+    def topic(self, name: str) -> tuple[Uuid, list[int]]:
+        deadline = time.monotonic() + PATIENCE_WITH_A_MISSING_TOPIC
+        while True:
+            try:
+                info = self._cluster.topic(name, refresh=True)
+                return info.id, list(info.partitions)
+            except KafkaError as error:
+                if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or time.monotonic() > deadline:
+                    raise
+            time.sleep(PAUSE)
+
+    def offsets(self, topic: str, when: int, partitions: list[int]) -> dict[int, Offset]:
+        moment: int | str = {EARLIEST: "earliest", LATEST: "latest"}.get(when, when)
+        found = list_offsets(self._cluster, topic, moment, partitions, isolation=self._options.isolation)
+        return {partition: at.offset for partition, at in found.items()}
+
+
+def fetch(options: SourceOptions, wanted: Range) -> Iterator[RawBatch]:
+    """The batches of one range, CRC checked, without control batches and aborted transactions.
+
+    A node that cannot be reached is tried again until kafkaConsumer.pollTimeoutMs: a task may start at the
+    very moment when a node starts again.
+    """
+    cluster = shared_cluster(options)
+    patiently(cluster.cluster_id, options.read_timeout)
+    return iter(
+        fetch_range(
+            cluster,
+            wanted.where.topic,
+            wanted.where.partition,
+            wanted.start,
+            wanted.end,
+            max_bytes=options.fetch_bytes,
+            isolation=options.isolation,
+            topic_id=wanted.id if any(wanted.id) else None,
+            timeout=options.read_timeout,
+        )
+    )
+
+
+def patiently(question: Callable[[], T], seconds: float) -> T:
+    """Ask until there is an answer: a connection that fails is tried again for so many seconds."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return question()
+        except ConnectionFailed:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(PAUSE)
