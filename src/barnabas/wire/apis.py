@@ -1,6 +1,6 @@
 """Every API of Apache Kafka 4.3.1, printed by tools/print_messages.py for `registry`.
 
-A row is: key, name, family, first and last version, first flexible one, whether the last is unstable.
+A row: key, name, family, first and last version, first flexible one, is the last unstable?
 """
 
 from __future__ import annotations

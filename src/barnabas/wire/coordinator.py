@@ -1,0 +1,121 @@
+"""Records of the coordinators' topics: __consumer_offsets, __transaction_state, __share_group_state.
+
+A key is its type (int16) and the key's message in version 0; a value is its version (int16) and a
+message; a record without a value removes the key.  A type we do not know is passed over when loading.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from crc32c import crc32c
+
+from barnabas.doors import Buffer
+from barnabas.errors import CorruptRecordError, WireError
+from barnabas.model import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
+from barnabas.wire.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from barnabas.wire.group_records import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    MemberMetadata,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from barnabas.wire.message import Message, decode, encode
+from barnabas.wire.transaction_records import (
+    PartitionsSchema,
+    ProducerEntry,
+    ProducerSnapshot,
+    TransactionLogKey,
+    TransactionLogValue,
+)
+
+__all__ = [
+    "ConsumerProtocolAssignment",
+    "ConsumerProtocolSubscription",
+    "GroupMetadataKey",
+    "GroupMetadataValue",
+    "MemberMetadata",
+    "OffsetCommitKey",
+    "OffsetCommitValue",
+    "PartitionsSchema",
+    "ProducerEntry",
+    "ProducerSnapshot",
+    "TransactionLogKey",
+    "TransactionLogValue",
+    "read_key",
+    "read_producer_snapshot",
+    "read_value",
+    "write_key",
+    "write_producer_snapshot",
+    "write_value",
+]
+
+_M = TypeVar("_M", bound=Message)
+_KEYS: dict[str, dict[int, type[Message]]] = {}
+
+
+def _keys_of(topic: str) -> dict[int, type[Message]]:
+    """The keys that may stand in a topic, by type."""
+    if topic not in _KEYS:
+        from barnabas.wire import group_records, share_group_records, share_state, streams_group_records
+        from barnabas.wire import transaction_records as transactions
+
+        modules = {
+            OFFSETS_TOPIC: (group_records, share_group_records, streams_group_records),
+            TRANSACTIONS_TOPIC: (transactions,),
+            SHARE_STATE_TOPIC: (share_state,),
+        }[topic]
+        named = [
+            getattr(module, name) for module in modules for name in module.__all__ if name.endswith("Key")
+        ]
+        _KEYS[topic] = {cls.KEY: cls for cls in named}
+    return _KEYS[topic]
+
+
+def write_key(message: Message) -> bytes:
+    """The key of a coordinator's record."""
+    assert message.KEY is not None
+    return message.KEY.to_bytes(2, "big") + encode(message, 0)
+
+
+def read_key(data: Buffer, topic: str = OFFSETS_TOPIC) -> Message | None:
+    """What a key in `topic` says; None for a type we do not know.  Raises WireError."""
+    cls = _keys_of(topic).get(_prefix(data))
+    return None if cls is None else decode(cls, data, 0, 2)[0]
+
+
+def write_value(message: Message, version: int | None = None) -> bytes:
+    """The value of a coordinator's record; `version` is the newest unless given."""
+    if version is None:
+        version = message.VERSIONS[1]
+    return version.to_bytes(2, "big") + encode(message, version)
+
+
+def read_value(cls: type[_M], data: Buffer) -> _M:
+    """What a value says.  Raises WireError, also for a version we do not know."""
+    return decode(cls, data, _prefix(data), 2)[0]
+
+
+def _prefix(data: Buffer) -> int:
+    if len(data) < 2:
+        raise WireError("a coordinator's record is cut off")
+    return int.from_bytes(data[:2], "big", signed=True)
+
+
+def write_producer_snapshot(entries: list[ProducerEntry]) -> bytes:
+    """The file of a log's producers: version, CRC-32C of what follows, entries."""
+    data = bytearray(write_value(ProducerSnapshot(producer_entries=entries)))
+    data[2:6] = crc32c(memoryview(data)[6:]).to_bytes(4, "big")
+    return bytes(data)
+
+
+def read_producer_snapshot(data: bytes) -> list[ProducerEntry]:
+    """The producers in such a file.  Raises CorruptRecordError when it is not whole."""
+    try:
+        snapshot = read_value(ProducerSnapshot, data)
+    except WireError as error:
+        raise CorruptRecordError(f"broken producer snapshot: {error}") from error
+    if snapshot.crc != crc32c(data[6:]):
+        raise CorruptRecordError("broken producer snapshot: its CRC is wrong")
+    return snapshot.producer_entries

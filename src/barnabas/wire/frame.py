@@ -1,0 +1,167 @@
+"""Frames: a length, a header, a message.  Sans-I/O: bytes in, values out, and the other way round.
+
+Whose fault an error is, is decided here: what does not parse is a WireError, and the connection ends.
+A header of an API or version that we do not have still parses, so that the sender can be told.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from barnabas.doors import Buffer
+from barnabas.errors import WireError
+from barnabas.wire.message import Message, Part, encode_parts
+from barnabas.wire.primitives import read_uvarint
+from barnabas.wire.registry import API, request_header_version, response_header_version
+
+__all__ = [
+    "LENGTH",
+    "FrameReader",
+    "RequestHeader",
+    "read_request_header",
+    "read_response_header",
+    "write_request",
+    "write_response",
+]
+
+LENGTH = struct.Struct(">i")
+_REQUEST = struct.Struct(">hhih")
+_CORRELATION = struct.Struct(">i")
+_RESPONSE_V0 = struct.Struct(">ii")
+_RESPONSE_V1 = struct.Struct(">iix")
+
+
+class RequestHeader(NamedTuple):
+    """What stands before a request."""
+
+    api_key: int
+    version: int
+    correlation_id: int
+    client_id: str | None
+
+
+def read_request_header(buf: Buffer, position: int = 0, end: int | None = None) -> tuple[RequestHeader, int]:
+    """The header of the frame at `position` (behind its length) and where the body begins.
+
+    `end` is where the frame ends, the end of `buf` unless given.  Raises WireError.
+    """
+    if end is None:
+        end = len(buf)
+    if end - position < _REQUEST.size:
+        raise WireError(f"a request of {end - position} bytes is shorter than its header")
+    key, version, correlation, size = _REQUEST.unpack_from(buf, position)
+    position += _REQUEST.size
+    client_id = None
+    if size >= 0:
+        if position + size > end:
+            raise WireError(f"the client id claims {size} bytes")
+        try:
+            client_id = str(buf[position : position + size], "utf-8")
+        except UnicodeDecodeError as error:
+            raise WireError(f"the client id is no text: {error}") from error
+        position += size
+    elif size != -1:
+        raise WireError(f"the client id has the length {size}")
+    api = API.get(key)
+    if api is not None and version >= api.flexible:
+        position = _skip_tags(buf, position, end)
+    return RequestHeader(key, version, correlation, client_id), position
+
+
+def _skip_tags(buf: Buffer, position: int, end: int) -> int:
+    """The position behind the tagged fields at `position`."""
+    if position < end and buf[position] == 0:
+        return position + 1
+    count, position = read_uvarint(buf, position)
+    for _ in range(count):
+        _, position = read_uvarint(buf, position)
+        size, position = read_uvarint(buf, position)
+        position += size
+        if position > end:
+            break
+    if position > end:
+        raise WireError("the tagged fields of a header reach beyond its frame")
+    return position
+
+
+def write_request(header: RequestHeader, message: Message) -> list[Part]:
+    """The parts of a whole frame, its length included.  Raises WireError."""
+    client_id = b"" if header.client_id is None else header.client_id.encode()
+    size = -1 if header.client_id is None else len(client_id)
+    parts: list[Part] = [b""]
+    try:
+        head = _REQUEST.pack(header.api_key, header.version, header.correlation_id, size) + client_id
+    except struct.error as error:
+        raise WireError(f"the header of a request cannot be written: {error}") from error
+    if request_header_version(header.api_key, header.version) == 2:
+        head += b"\0"
+    size = encode_parts(parts, message, header.version) + len(head)
+    parts[0] = LENGTH.pack(size) + head
+    return parts
+
+
+def write_response(
+    parts: list[Part], correlation_id: int, api_key: int, version: int, message: Message
+) -> int:
+    """Append a whole frame, its length included, to `parts`; returns its bytes.  Raises WireError."""
+    at = len(parts)
+    parts.append(b"")
+    head = _RESPONSE_V1 if response_header_version(api_key, version) else _RESPONSE_V0
+    size = encode_parts(parts, message, version) + head.size
+    first = head.pack(size - 4, correlation_id)
+    if isinstance(parts[at + 1], bytes):
+        parts[at] = first + parts.pop(at + 1)  # type: ignore[operator]
+    else:
+        parts[at] = first
+    return size
+
+
+def read_response_header(buf: Buffer, api_key: int, version: int, position: int = 0) -> tuple[int, int]:
+    """Correlation id and where the body begins; `position` is behind the length.  Raises WireError."""
+    if len(buf) - position < _CORRELATION.size:
+        raise WireError(f"a response of {len(buf) - position} bytes is shorter than its header")
+    (correlation_id,) = _CORRELATION.unpack_from(buf, position)
+    position += _CORRELATION.size
+    if response_header_version(api_key, version):
+        position = _skip_tags(buf, position, len(buf))
+    return correlation_id, position
+
+
+class FrameReader:
+    """Cuts a stream into frames: `feed` what arrived, `take` until None."""
+
+    __slots__ = ("_buffer", "_position", "max_size")
+
+    def __init__(self, max_size: int) -> None:
+        self.max_size = max_size
+        self._buffer = bytearray()
+        self._position = 0
+
+    def __repr__(self) -> str:
+        return f"<FrameReader pending={len(self._buffer) - self._position} max={self.max_size}>"
+
+    def feed(self, data: Buffer) -> None:
+        """Take bytes as they arrived."""
+        self._buffer += data
+
+    def take(self) -> bytes | None:
+        """The next whole frame without its length, or None.
+
+        Raises WireError when its length is negative or above `max_size`: nothing good follows.
+        """
+        have = len(self._buffer) - self._position
+        if have < LENGTH.size:
+            return None
+        (size,) = LENGTH.unpack_from(self._buffer, self._position)
+        if size < 0 or size > self.max_size:
+            raise WireError(f"a frame claims {size} bytes; {self.max_size} are allowed")
+        if have < LENGTH.size + size:
+            return None
+        start = self._position + LENGTH.size
+        frame = bytes(memoryview(self._buffer)[start : start + size])
+        self._position = start + size
+        if self._position == len(self._buffer) or self._position > 1 << 20:
+            del self._buffer[: self._position]
+            self._position = 0
+        return frame

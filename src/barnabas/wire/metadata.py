@@ -1,0 +1,48 @@
+"""Reading and writing the records of the metadata log (the classes: `metadata_records`).
+
+In front of each stand three unsigned varints: the frame's version (1), the record's type, its version.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from barnabas.doors import Buffer
+from barnabas.errors import WireError
+from barnabas.wire import metadata_records as _records
+from barnabas.wire.message import Record, decode, encode
+from barnabas.wire.metadata_records import *  # noqa: F403  # one door to all of them
+from barnabas.wire.primitives import read_uvarint, uvarint
+from barnabas.wire.registry import record_class
+
+__all__ = [*_records.__all__, "read_record", "read_record_version", "write_record"]  # noqa: PLE0604
+
+_FRAME_VERSION = 1
+
+
+def write_record(message: Record, version: int | None = None) -> bytes:
+    """The value of a metadata record; `version` is the newest unless given.  Raises WireError."""
+    if version is None:
+        version = message.VERSIONS[1]
+    assert message.KEY is not None
+    return b"".join(
+        (uvarint(_FRAME_VERSION), uvarint(message.KEY), uvarint(version), encode(message, version))
+    )
+
+
+def read_record(data: Buffer) -> Any:
+    """The metadata record in a value.  Raises WireError, also for types and versions we do not know."""
+    return read_record_version(data)[0]
+
+
+def read_record_version(data: Buffer) -> tuple[Any, int]:
+    """The same, with the version it was written in."""
+    frame, position = read_uvarint(data, 0)
+    if frame != _FRAME_VERSION:
+        raise WireError(f"a metadata record has the frame version {frame}, not {_FRAME_VERSION}")
+    type_, position = read_uvarint(data, position)
+    version, position = read_uvarint(data, position)
+    message, end = decode(record_class(type_), data, version, position)
+    if end != len(data):
+        raise WireError(f"{len(data) - end} bytes are left behind a {message.NAME}")
+    return message, version
