@@ -1,0 +1,182 @@
+"""The active controller: decide, and remember what was decided until the quorum has committed it.
+
+    decision = controller.decide(request, version, now, next_offset)
+    ... the quorum appends decision.records at next_offset ...
+    controller.accepted(decision, next_offset, epoch, now)
+    ... once they are committed, decision.answer leaves ...
+
+The leading image is the committed one plus everything appended since.  When leadership is lost it is
+thrown away; whoever leads next starts from the committed image.  No clock, no I/O: the same on a node and
+in the simulator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from barnabas.config import Config
+from barnabas.controller import brokers
+from barnabas.controller.features import bootstrap_records
+from barnabas.controller.image import RESOURCE_BROKER, MetadataImage
+from barnabas.controller.replay import Replay
+from barnabas.controller.view import BrokerContact, Decision, View
+from barnabas.doors import Randomness
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.model import Epoch, NodeId, Now, Offset
+from barnabas.wire.message import Message, Record
+from barnabas.wire.metadata import (
+    BeginTransactionRecord,
+    ConfigRecord,
+    EndTransactionRecord,
+)
+
+__all__ = ["Controller", "ControllerStatistics"]
+
+_DECIDERS: dict[int, tuple[str, str]] = {
+    19: ("topics", "create_topics"),
+    20: ("topics", "delete_topics"),
+    33: ("configs", "alter_configs"),
+    37: ("topics", "create_partitions"),
+    44: ("configs", "incremental_alter_configs"),
+    56: ("in_sync", "alter_partition"),
+    57: ("update_features", "update_features"),
+    62: ("brokers", "register_broker"),
+    63: ("brokers", "heartbeat"),
+    64: ("brokers", "unregister_broker"),
+    67: ("producer_ids", "allocate_producer_ids"),
+    70: ("brokers", "register_controller"),
+}
+"""API key -> module and function that decides it.  A module is loaded at its first request."""
+
+BOOTSTRAP_TRANSACTION = "Bootstrap records"
+
+
+class ControllerStatistics(NamedTuple):
+    """Counts since this node became the active controller."""
+
+    decided: int
+    refused: int
+    fenced_by_silence: int
+
+
+class Controller:
+    """Decides for as long as this node leads the quorum."""
+
+    __slots__ = (
+        "_contacts",
+        "_decided",
+        "_deciders",
+        "_refused",
+        "_replay",
+        "_silenced",
+        "config",
+        "randomness",
+    )
+
+    def __init__(self, config: Config, randomness: Randomness, committed: MetadataImage, now: Now) -> None:
+        self.config = config
+        self.randomness = randomness
+        self._replay = Replay(committed.copy())
+        self._contacts: dict[NodeId, BrokerContact] = brokers.presumed_contacts(committed, now)
+        self._deciders: dict[int, Callable[[View, Any], Decision]] = {}
+        self._decided = self._refused = self._silenced = 0
+
+    def __repr__(self) -> str:
+        return f"<Controller leading={self.image.offset} brokers={len(self.image.brokers)}>"
+
+    @property
+    def image(self) -> MetadataImage:
+        """The leading image: committed or not."""
+        return self._replay.image
+
+    @staticmethod
+    def handles(key: int) -> bool:
+        """Whether requests of that API key can be decided here."""
+        return key in _DECIDERS
+
+    def decide(self, request: Message, version: int, now: Now, next_offset: Offset) -> Decision:
+        """What `request` comes to, if its records were appended at `next_offset`.  Touches nothing.
+
+        Raises KafkaError when the request is refused as a whole (UNSUPPORTED_VERSION: not a request for
+        the controller).
+        """
+        decider = self._decider(-1 if request.KEY is None else request.KEY, request.NAME)
+        try:
+            decision = decider(self._view(version, now, next_offset), request)
+        except KafkaError:
+            self._refused += 1
+            raise
+        self._decided += 1
+        return decision
+
+    def accepted(self, decision: Decision, offset: Offset, epoch: Epoch, now: Now) -> None:
+        """Take a decision over: its records were appended at `offset` (none: only what was heard)."""
+        self.appended(decision.records, offset, epoch, now)
+        for broker, contact in decision.contacts.items():
+            if contact is None:
+                self._contacts.pop(broker, None)
+            else:
+                self._contacts[broker] = contact
+
+    def appended(self, records: list[Record], offset: Offset, epoch: Epoch, now: Now) -> None:
+        """Replay records that were appended at `offset` into the leading image."""
+        if records:
+            self._replay.apply(records, offset=offset, epoch=epoch, timestamp_ms=now.wall_ms)
+            self._replay.take_delta()
+
+    def fence_silent(self, now: Now, next_offset: Offset) -> list[Record]:
+        """Records that fence one broker whose session has run out; [] while none has."""
+        records = brokers.fence_silent_broker(self._view(0, now, next_offset))
+        self._silenced += bool(records)
+        return records
+
+    def first_records(self, levels: dict[str, int]) -> list[Record]:
+        """What the first active controller of a new cluster writes, one transaction (KIP-868).
+
+        The finalized features and, with eligible leader replicas, min.insync.replicas for all brokers,
+        so that every later change of it is seen.
+        """
+        records: list[Record] = [BeginTransactionRecord(name=BOOTSTRAP_TRANSACTION)]
+        records += bootstrap_records(levels)
+        if levels.get("eligible.leader.replicas.version", 0) > 0:
+            records.append(
+                ConfigRecord(
+                    resource_type=RESOURCE_BROKER,
+                    resource_name="",
+                    name="min.insync.replicas",
+                    value=str(self.config.int("min.insync.replicas")),
+                )
+            )
+        records.append(EndTransactionRecord())
+        return records
+
+    def statistics(self) -> ControllerStatistics:
+        """Counts since this node became active."""
+        return ControllerStatistics(self._decided, self._refused, self._silenced)
+
+    def contact(self, broker: NodeId) -> BrokerContact | None:
+        """What is known of a broker's session."""
+        return self._contacts.get(broker)
+
+    def _decider(self, key: int, name: str) -> Callable[[View, Any], Decision]:
+        decider = self._deciders.get(key)
+        if decider is None:
+            if key not in _DECIDERS:
+                raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"the controller does not decide {name}")
+            module, function = _DECIDERS[key]
+            decider = getattr(import_module(f"barnabas.controller.{module}"), function)
+            self._deciders[key] = decider
+        return decider
+
+    def _view(self, version: int, now: Now, next_offset: Offset) -> View:
+        return View(
+            image=self._replay.image,
+            config=self.config,
+            randomness=self.randomness,
+            contacts=self._contacts,
+            now=now,
+            next_offset=next_offset,
+            version=version,
+        )

@@ -1,0 +1,80 @@
+"""What a decision looks at, and what it comes to.
+
+A decide function takes a `View` and a request and returns a `Decision`; it touches nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from barnabas.config import TOPIC_SETTINGS, Config, format_value
+from barnabas.controller.image import MetadataImage, Topic
+from barnabas.controller.partitions import Election, ElectionRules, acceptable_leader
+from barnabas.doors import Randomness
+from barnabas.model import BrokerEpoch, NodeId, Now, Offset
+from barnabas.wire.message import Message, Record
+
+__all__ = ["BATCH_LIMIT", "BrokerContact", "Decision", "View"]
+
+BATCH_LIMIT = 10_000
+"""Most records one request may cause (Apache Kafka's limit too)."""
+
+
+class BrokerContact(NamedTuple):
+    """When a broker was last heard, and what it said: soft state, never in the log.
+
+    `registered_at` is the offset of its registration record; `shutdown_offset` the offset at which its
+    controlled shutdown began, None when none is under way.  `presumed`: not heard by this controller since
+    it became active, only presumed to live.
+    """
+
+    epoch: BrokerEpoch
+    heard: float
+    metadata_offset: Offset
+    registered_at: Offset
+    shutdown_offset: Offset | None = None
+    presumed: bool = False
+
+
+class Decision(NamedTuple):
+    """Records to append and the answer to give once they are committed.
+
+    `contacts` are brokers whose soft state changes with it (None: forget it).
+    """
+
+    answer: Message
+    records: list[Record] = []
+    contacts: Mapping[NodeId, BrokerContact | None] = {}
+
+
+class View(NamedTuple):
+    """The leading image and what surrounds it, at one moment.
+
+    `next_offset` is the offset that the first record decided now will get; `version` that of the request.
+    """
+
+    image: MetadataImage
+    config: Config
+    randomness: Randomness
+    contacts: Mapping[NodeId, BrokerContact]
+    now: Now
+    next_offset: Offset
+    version: int
+
+    def topic_setting(self, topic: str, name: str) -> str:
+        """The value of a topic setting in force: the topic's own, the cluster's default, the file's."""
+        own = self.image.topic_config(topic).get(name)
+        if own is None:
+            own = self.image.cluster_config().get(TOPIC_SETTINGS[name].node_name)
+        return format_value(self.config.topic_default(name)) or "" if own is None else own
+
+    def rules(self, topic: Topic) -> ElectionRules:
+        """How leaders of this topic's partitions are elected."""
+        unclean = self.topic_setting(topic.name, "unclean.leader.election.enable").lower() == "true"
+        return ElectionRules(
+            acceptable=acceptable_leader(self.image),
+            elr=self.image.feature("eligible.leader.replicas.version") >= 1,
+            min_isr=int(self.topic_setting(topic.name, "min.insync.replicas")),
+            election=Election.UNCLEAN if unclean else Election.ONLINE,
+        )
