@@ -1,0 +1,141 @@
+"""`barnabas NOUN [VERB] ...`: finds the noun, loads its file alone, and ends with a documented exit code.
+
+Nothing but argparse is imported before the noun is known, so `barnabas --help` and `--version` answer
+at once.  Nouns may be shortened as long as they stay unique (`barnabas prod`), and so may flags.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from barnabas import __version__
+
+__all__ = ["NOUNS", "main"]
+
+NOUNS: dict[str, tuple[str, str, str]] = {
+    # noun: (module, one line, an example)
+    "start": ("barnabas.cli.start", "run a node (formats itself the first time)", "barnabas start"),
+    "demo": ("barnabas.cli.demo", "flights through a node into Spark, with proof", "barnabas demo"),
+    "topics": ("barnabas.cli.topics", "list, describe, create, delete topics", "barnabas topics list"),
+    "produce": ("barnabas.cli.produce", "send lines or generated records", "barnabas produce greetings"),
+    "consume": ("barnabas.cli.consume", "read records", "barnabas consume greetings --from-beginning"),
+    "groups": ("barnabas.cli.groups", "consumer groups, their lag, resets", "barnabas groups describe g1"),
+    "configs": ("barnabas.cli.configs", "show and change settings", "barnabas configs show topic greetings"),
+    "cluster": ("barnabas.cli.cluster", "cluster id and brokers", "barnabas cluster id"),
+    "quorum": (
+        "barnabas.cli.quorum",
+        "the controllers and how they keep up",
+        "barnabas quorum describe --status",
+    ),
+    "storage": (
+        "barnabas.cli.storage",
+        "format and inspect data directories",
+        "barnabas storage random-uuid",
+    ),
+    "log": ("barnabas.cli.log", "dump and verify log files", "barnabas log dump 00000000000000000000.log"),
+    "pipeline": ("barnabas.cli.pipeline", "Spark pipelines and their lag", "barnabas pipeline --help"),
+}
+
+
+def overview() -> str:
+    """`print(overview())`: what `barnabas --help` shows."""
+    lines = [
+        "usage: barnabas NOUN [VERB] [flags]        (barnabas NOUN --help explains one)",
+        "",
+        "A Kafka-compatible log.  Start a node, then talk to it:",
+        "  barnabas start                             in one terminal",
+        "  echo hello | barnabas produce greetings    in another",
+        "  barnabas consume greetings --from-beginning --max 1",
+        "",
+        "nouns:",
+    ]
+    lines += [f"  {noun:<10} {about:<46} {example}" for noun, (_, about, example) in NOUNS.items()]
+    lines += [
+        "",
+        "common flags:",
+        "  --bootstrap-server HOST:PORT   the cluster (default $BARNABAS_BOOTSTRAP or 127.0.0.1:9092)",
+        "  --json                         one JSON document with a version instead of a table",
+        "  --version, --help",
+        "",
+        "exit codes: 0 done, 1 refused or failed, 2 usage, 3 unreachable, 4 not found, 5 timeout, 6 damaged",
+    ]
+    return "\n".join(lines)
+
+
+def find_noun(word: str) -> str | None:
+    """`find_noun("prod")` -> "produce"; None if there is no such noun or more than one."""
+    if word in NOUNS:
+        return word
+    matches = [noun for noun in NOUNS if noun.startswith(word)]
+    return matches[0] if len(matches) == 1 else None
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """`main(["topics", "list"])` -> exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        print(overview())
+        return 0 if arguments else 2
+    if arguments[0] in ("-V", "--version", "version"):
+        print(f"barnabas {__version__}")
+        return 0
+    noun = find_noun(arguments[0])
+    if noun is None:
+        return _unknown(arguments[0])
+    try:
+        return _run(noun, arguments[1:])
+    except BrokenPipeError:  # the reader of our output has gone (| head): not our failure
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return 130
+    except SystemExit as end:  # argparse: --help or wrong usage
+        return end.code if isinstance(end.code, int) else 2
+
+
+def _run(noun: str, arguments: list[str]) -> int:
+    from importlib import import_module
+
+    module_name, about, _ = NOUNS[noun]
+    module = import_module(module_name)
+    parser = argparse.ArgumentParser(
+        prog=f"barnabas {noun}",
+        description=(module.__doc__ or about).strip(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    module.add_arguments(parser)
+    parsed = parser.parse_args(arguments)
+    from barnabas.errors import BarnabasError
+
+    try:
+        return int(module.run(parsed) or 0)
+    except BrokenPipeError:
+        raise
+    except (BarnabasError, OSError) as error:
+        return report(error)
+
+
+def report(error: Exception) -> int:
+    """`return report(error)`: print what went wrong and what to do, give the exit code."""
+    from barnabas.cli.exits import exit_code
+
+    sys.stdout.flush()
+    print(f"error: {error}", file=sys.stderr)
+    if next_step := getattr(error, "next_step", None):
+        print(f"  next: {next_step}", file=sys.stderr)
+    return int(exit_code(error))
+
+
+def _unknown(word: str) -> int:
+    import difflib
+
+    near = [noun for noun in NOUNS if noun.startswith(word)] or difflib.get_close_matches(word, NOUNS, 3, 0.5)
+    print(f"error: there is no command `barnabas {word}`", file=sys.stderr)
+    hint = (
+        f"did you mean {' or '.join(f'`barnabas {n}`' for n in near)}?" if near else "run `barnabas --help`"
+    )
+    print(f"  next: {hint}", file=sys.stderr)
+    return 2

@@ -1,0 +1,81 @@
+"""How results are printed: a table for people, aligned text for pipes, one versioned document for programs.
+
+`rich` is loaded only when a terminal is there to enjoy it.  JSON documents carry
+{"version": 1, "kind": ...}; a field may be added without a new version, none is renamed or removed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+__all__ = ["JSON_VERSION", "add_cluster_flags", "print_document", "print_rows", "show"]
+
+JSON_VERSION = 1
+DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+
+
+def add_cluster_flags(parser: argparse.ArgumentParser, *, json_flag: bool = True) -> None:
+    """`add_cluster_flags(parser)`: the flags of every command that talks to a cluster."""
+    parser.add_argument(
+        "--bootstrap-server",
+        "--bootstrap",
+        "-b",
+        metavar="HOST:PORT",
+        default=os.environ.get("BARNABAS_BOOTSTRAP", DEFAULT_BOOTSTRAP),
+        help="where the cluster is; several with commas (default: $BARNABAS_BOOTSTRAP or 127.0.0.1:9092)",
+    )
+    parser.add_argument("--timeout", type=float, default=30.0, metavar="SECONDS", help="how long to try (30)")
+    if json_flag:
+        parser.add_argument("--json", action="store_true", help="print one JSON document instead of a table")
+
+
+def show(args: argparse.Namespace, kind: str, rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> None:
+    """`show(args, "topics", rows, ["name", "partitions"])`: a table, or with --json all fields."""
+    if getattr(args, "json", False):
+        print_document(kind, {kind.rsplit(".", 1)[-1]: list(rows)})
+    else:
+        print_rows(columns, [[row.get(column) for column in columns] for row in rows])
+
+
+def print_document(kind: str, content: dict[str, Any]) -> None:
+    """`print_document("topics", {"topics": [...]})`: one line of JSON with its version and kind."""
+    document = {"version": JSON_VERSION, "kind": kind, **content}
+    print(json.dumps(document, default=str, separators=(",", ":"), ensure_ascii=False))
+
+
+def print_rows(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """`print_rows(["name", "lag"], [["t", 3]])`: columns as wide as their content; numbers to the right."""
+    texts = [["-" if cell is None else str(cell) for cell in row] for row in rows]
+    numeric = [
+        bool(texts)
+        and all(row[i] == "-" or row[i].lstrip("-").replace(".", "", 1).isdigit() for row in texts)
+        for i in range(len(columns))
+    ]
+    if sys.stdout.isatty():
+        _rich_table(columns, texts, numeric)
+        return
+    titles = [column.upper().replace("_", "-") for column in columns]
+    widths = [max(len(titles[i]), *(len(row[i]) for row in texts), 0) for i in range(len(columns))]
+    for row in [titles, *texts]:
+        cells = [
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(row, widths, numeric, strict=True)
+        ]
+        print("  ".join(cells).rstrip())
+
+
+def _rich_table(columns: Sequence[str], texts: list[list[str]], numeric: list[bool]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column, right in zip(columns, numeric, strict=True):
+        table.add_column(column.replace("_", " "), justify="right" if right else "left", overflow="fold")
+    for row in texts:
+        table.add_row(*(cell.replace("[", r"\[") for cell in row))
+    Console().print(table)

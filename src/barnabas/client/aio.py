@@ -1,0 +1,187 @@
+"""A connection on asyncio: many callers, one socket, answers in the order of the requests.
+
+    async with await AsyncConnection.connect("127.0.0.1", 9092) as connection:
+        response = await connection.request(MetadataRequest())
+
+Callers may ask at the same time; their requests go out one behind the other without waiting.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from types import TracebackType
+from typing import Any
+
+from barnabas.client.connection import (
+    DEFAULT_MAX_FRAME,
+    Answer,
+    Connection,
+    ConnectionFailed,
+    RequestTimedOut,
+    Sent,
+)
+from barnabas.errors import BarnabasError, WireError
+from barnabas.wire.message import Message
+
+__all__ = ["AsyncConnection"]
+
+
+class AsyncConnection(asyncio.Protocol):
+    """`await AsyncConnection.connect("127.0.0.1", 9092)`, then `await connection.request(message)`."""
+
+    def __init__(self, address: str, *, client_id: str, timeout: float, max_frame: int) -> None:
+        self.address = address
+        self.timeout = timeout
+        self._core = Connection(client_id, max_frame)
+        self._transport: asyncio.Transport | None = None
+        self._answers: dict[int, asyncio.Future[Answer]] = {}
+        self._writable: asyncio.Future[None] | None = None
+        self._closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def __repr__(self) -> str:
+        return f"<AsyncConnection {self.address} {'closed' if self.closed else self._core!r}>"
+
+    async def __aenter__(self) -> AsyncConnection:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @classmethod
+    async def connect(
+        cls,
+        host: str,
+        port: int,
+        *,
+        client_id: str = "barnabas",
+        timeout: float = 30.0,  # noqa: ASYNC109  the default of later requests, not of this call
+        connect_timeout: float = 10.0,
+        max_frame: int = DEFAULT_MAX_FRAME,
+    ) -> AsyncConnection:
+        """`await AsyncConnection.connect("127.0.0.1", 9092)`: connect and agree on versions.
+
+        Raises ConnectionFailed.
+        """
+        address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(connect_timeout):
+                connection: AsyncConnection
+                _, connection = await loop.create_connection(
+                    lambda: cls(address, client_id=client_id, timeout=timeout, max_frame=max_frame),
+                    host,
+                    port,
+                )
+                try:
+                    sent = connection._core.negotiate()
+                    while sent is not None:
+                        sent = connection._core.negotiate(await connection._expect(sent))
+                except BaseException:
+                    connection._fail(
+                        ConnectionFailed(f"{address}: the connection was given up", address=address)
+                    )
+                    raise
+        except TimeoutError as error:
+            raise ConnectionFailed(
+                f"no answer from {address} in {connect_timeout:g} s",
+                address=address,
+                next_step="check that host and port are right and no firewall drops the packets",
+            ) from error
+        except OSError as error:
+            raise ConnectionFailed(
+                f"cannot connect to {address}: {error.strerror or error}",
+                address=address,
+                next_step="start a node with `barnabas start`, or check host and port",
+            ) from error
+        return connection
+
+    @property
+    def closed(self) -> bool:
+        """Whether the connection is of no more use."""
+        return self._transport is None or self._transport.is_closing()
+
+    def version_of(self, request: type[Message] | Message) -> int:
+        """`connection.version_of(FetchRequest)` -> the version that `request` will be sent in."""
+        return self._core.version_of(request)
+
+    async def request(
+        self,
+        message: Message,
+        version: int | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109  as in the blocking shell; closes the connection too
+    ) -> Any:
+        """`await connection.request(MetadataRequest())` -> its response message.
+
+        Raises RequestTimedOut after `timeout` seconds (the connection is closed then), ConnectionFailed.
+        """
+        if self.closed:
+            raise ConnectionFailed(f"the connection to {self.address} is closed", address=self.address)
+        if self._writable is not None:
+            await asyncio.shield(self._writable)
+        limit = self.timeout if timeout is None else timeout
+        try:
+            async with asyncio.timeout(limit):
+                return (await self._expect(self._core.send(message, version))).message
+        except TimeoutError as error:
+            failure = RequestTimedOut(
+                f"{self.address} did not answer in {limit:g} s",
+                address=self.address,
+                next_step="look whether the request was carried out before repeating it",
+            )
+            self._fail(failure)
+            raise failure from error
+
+    async def close(self) -> None:
+        """`await connection.close()`: close the socket; requests under way fail."""
+        self._fail(ConnectionFailed(f"the connection to {self.address} was closed", address=self.address))
+        await asyncio.shield(self._closed)
+
+    def _expect(self, sent: Sent) -> asyncio.Future[Answer]:
+        assert self._transport is not None
+        future = asyncio.get_running_loop().create_future()
+        self._answers[sent.correlation_id] = future
+        self._transport.writelines(sent.parts)
+        return future
+
+    def _fail(self, error: BarnabasError) -> None:
+        if self._transport is not None:
+            self._transport.close()
+        waiting, self._answers = self._answers, {}
+        for future in waiting.values():
+            if not future.done():
+                future.set_exception(error)
+                future.exception()  # a caller that has gone away need not hear of it
+
+    # -- what asyncio calls ----------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            answers = self._core.receive(data)
+        except WireError as error:
+            self._fail(error)
+            return
+        for answer in answers:
+            future = self._answers.pop(answer.correlation_id, None)
+            if future is not None and not future.done():
+                future.set_result(answer)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        reason = str(error) if error else "the broker closed the connection"
+        self._fail(ConnectionFailed(f"{self.address}: {reason}", address=self.address))
+        self.resume_writing()
+        if not self._closed.done():
+            self._closed.set_result(None)
+
+    def pause_writing(self) -> None:
+        self._writable = asyncio.get_running_loop().create_future()
+
+    def resume_writing(self) -> None:
+        if self._writable is not None:
+            self._writable.set_result(None)
+            self._writable = None

@@ -1,0 +1,245 @@
+"""A connection on a blocking socket: what Spark's workers, the command line and scripts use.
+
+Every wait has a deadline, and every failure says which address, what happened and what to try.  Requests
+may be posted ahead and collected later, so that the next fetch travels while the caller works.  One
+thread at a time.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import time
+from types import TracebackType
+from typing import Any, TypeVar
+
+from barnabas.client.connection import (
+    DEFAULT_MAX_FRAME,
+    Answer,
+    Connection,
+    ConnectionFailed,
+    RequestTimedOut,
+    Sent,
+)
+from barnabas.errors import WireError
+from barnabas.wire.message import Message
+
+__all__ = ["BlockingConnection", "ConnectionFailed", "RequestTimedOut"]
+
+_MAX_PARTS = 512  # buffers per sendmsg; systems allow at least 1,024 (IOV_MAX)
+
+Self = TypeVar("Self", bound="BlockingConnection")
+
+
+class BlockingConnection:
+    """`BlockingConnection("127.0.0.1", 9092).request(MetadataRequest())` -> MetadataResponse.
+
+    Connects and negotiates versions at construction.  `timeout` (seconds) bounds each request,
+    `connect_timeout` the connecting with its negotiation.  Raises ConnectionFailed.
+    """
+
+    __slots__ = ("_answers", "_core", "_forgotten", "_socket", "address", "host", "port", "timeout")
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        client_id: str = "barnabas",
+        timeout: float = 30.0,
+        connect_timeout: float = 10.0,
+        max_frame: int = DEFAULT_MAX_FRAME,
+    ) -> None:
+        self.host = host
+        self.port = port
+        self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self.timeout = timeout
+        self._core = Connection(client_id, max_frame)
+        self._answers: dict[int, Answer] = {}
+        self._forgotten: set[int] = set()
+        self._socket: socket.socket | None = None
+        deadline = time.monotonic() + connect_timeout
+        self._socket = self._connect(connect_timeout)
+        try:
+            sent = self._core.negotiate()
+            while sent is not None:
+                self._write(sent, deadline)
+                sent = self._core.negotiate(self._read_until(sent.correlation_id, deadline))
+        except BaseException:
+            self.close()
+            raise
+
+    def __repr__(self) -> str:
+        return f"<BlockingConnection {self.address} {'closed' if self.closed else self._core!r}>"
+
+    def __enter__(self: Self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def closed(self) -> bool:
+        """Whether the connection is of no more use (closed by us, or after a failure)."""
+        return self._socket is None
+
+    def version_of(self, request: type[Message] | Message) -> int:
+        """`connection.version_of(FetchRequest)` -> the version that `request` will be sent in."""
+        return self._core.version_of(request)
+
+    def serves(self, request: type[Message]) -> bool:
+        """`connection.serves(DescribeQuorumRequest)`: whether the broker serves this API at all."""
+        return self._core.serves(request)
+
+    def fileno(self) -> int:
+        """`select([connection], [], [])`: the socket's descriptor."""
+        return self._open().fileno()
+
+    # -- one round trip, or several under way ----------------------------------------------------
+
+    def request(self, message: Message, version: int | None = None, timeout: float | None = None) -> Any:
+        """`connection.request(MetadataRequest())` -> its response; waits at most `timeout` seconds."""
+        return self.collect(self.post(message, version, timeout=timeout), timeout)
+
+    def post(
+        self,
+        message: Message,
+        version: int | None = None,
+        *,
+        silent: bool = False,
+        timeout: float | None = None,
+    ) -> int:
+        """`ticket = connection.post(fetch)`: send without waiting for the answer; `collect(ticket)` later."""
+        self._open()
+        sent = self._core.send(message, version, silent=silent)
+        self._write(sent, time.monotonic() + (self.timeout if timeout is None else timeout))
+        return sent.correlation_id
+
+    def collect(self, ticket: int, timeout: float | None = None) -> Any:
+        """`connection.collect(ticket)` -> the response message of a posted request."""
+        if (answer := self._answers.pop(ticket, None)) is not None:
+            return answer.message
+        return self._read_until(
+            ticket, time.monotonic() + (self.timeout if timeout is None else timeout)
+        ).message
+
+    def forget(self, ticket: int) -> None:
+        """`connection.forget(ticket)`: its answer will not be collected; drop it when it comes."""
+        if self._answers.pop(ticket, None) is None:
+            self._forgotten.add(ticket)
+
+    def readable(self, timeout: float = 0.0) -> bool:
+        """`connection.readable(0.1)`: whether bytes (or the end) arrive within `timeout` seconds."""
+        return bool(select.select([self._open()], [], [], timeout)[0])
+
+    def close(self) -> None:
+        """`connection.close()`: close the socket; answers under way are lost."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    # -- the socket ------------------------------------------------------------------------------
+
+    def _open(self) -> socket.socket:
+        if self._socket is None:
+            raise ConnectionFailed(f"the connection to {self.address} is closed", address=self.address)
+        return self._socket
+
+    def _connect(self, timeout: float) -> socket.socket:
+        try:
+            sock = socket.create_connection((self.host, self.port), timeout)
+        except socket.gaierror as error:
+            raise ConnectionFailed(
+                f"cannot find the host of {self.address}: {error.strerror}",
+                address=self.address,
+                next_step="check the name, or give the address in digits",
+            ) from error
+        except TimeoutError as error:
+            raise ConnectionFailed(
+                f"no answer from {self.address} in {timeout:g} s",
+                address=self.address,
+                next_step="check that host and port are right and no firewall drops the packets",
+            ) from error
+        except OSError as error:
+            raise ConnectionFailed(
+                f"cannot connect to {self.address}: {error.strerror or error}",
+                address=self.address,
+                next_step="start a node with `barnabas start`, or give its address with --bootstrap-server",
+            ) from error
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return sock
+
+    def _write(self, sent: Sent, deadline: float) -> None:
+        sock = self._open()
+        pending = [memoryview(part) for part in sent.parts if len(part)]
+        try:
+            while pending:
+                sock.settimeout(_left(deadline))
+                count = sock.sendmsg(pending[:_MAX_PARTS])
+                while pending and count >= len(pending[0]):
+                    count -= len(pending.pop(0))
+                if count:
+                    pending[0] = pending[0][count:]
+        except OSError as error:
+            raise self._failed(error, "sending") from error
+
+    def _read_until(self, ticket: int, deadline: float) -> Answer:
+        while True:
+            try:
+                answer = self._core.receive_frame(self._read_frame(deadline))
+            except WireError:
+                self.close()
+                raise
+            if answer.correlation_id == ticket:
+                return answer
+            if answer.correlation_id in self._forgotten:
+                self._forgotten.discard(answer.correlation_id)
+            else:
+                self._answers[answer.correlation_id] = answer
+
+    def _read_frame(self, deadline: float) -> bytearray:
+        """One whole frame in a buffer of its own, which record views may keep alive."""
+        prefix = bytearray(4)
+        self._read_into(prefix, deadline)
+        frame = bytearray(self._core.frame_size(prefix))
+        self._read_into(frame, deadline)
+        return frame
+
+    def _read_into(self, buffer: bytearray, deadline: float) -> None:
+        sock = self._open()
+        view = memoryview(buffer)
+        got = 0
+        try:
+            while got < len(buffer):
+                sock.settimeout(_left(deadline))
+                count = sock.recv_into(view[got:])
+                if count == 0:
+                    raise ConnectionResetError("closed by the broker")
+                got += count
+        except OSError as error:
+            raise self._failed(error, "waiting for an answer") from error
+
+    def _failed(self, error: OSError, doing: str) -> ConnectionFailed:
+        self.close()
+        if isinstance(error, TimeoutError):
+            return RequestTimedOut(
+                f"{self.address} did not answer in time ({doing})",
+                address=self.address,
+                next_step="see whether the node is alive and not overloaded; then look whether the request "
+                "was carried out before repeating it",
+            )
+        reason = "the broker closed the connection" if isinstance(error, ConnectionError) else str(error)
+        return ConnectionFailed(
+            f"{self.address}: {reason} ({doing})",
+            address=self.address,
+            next_step="see the node's log for the reason; listeners with TLS or SASL end plain connections",
+        )
+
+
+def _left(deadline: float) -> float:
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left

@@ -1,0 +1,217 @@
+"""One connection to a broker as a machine without sockets: requests in, bytes out; bytes in, answers out.
+
+The protocol's rules of a connection, all of them here: the first exchange is ApiVersions, after it both
+sides speak the highest version of each API that both know; every request carries a correlation id and
+answers come in the order of the requests; a frame has a length, and a limit.  `blocking` and `aio` drive
+this machine; nothing here waits.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from barnabas.doors import Buffer
+from barnabas.errors import BarnabasError, ErrorCode, KafkaError, WireError
+from barnabas.wire.cluster import ApiVersionsRequest, ApiVersionsResponse
+from barnabas.wire.frame import FrameReader, RequestHeader, read_response_header, write_request
+from barnabas.wire.message import Message, decode
+from barnabas.wire.registry import API_NAMES, response_class
+
+__all__ = ["Answer", "Connection", "ConnectionFailed", "ConnectionStatistics", "RequestTimedOut", "Sent"]
+
+API_VERSIONS = 18
+DEFAULT_MAX_FRAME = 256 << 20
+"""Largest answer we take (bytes).  A broker may exceed fetch.max.bytes by one batch, never by this much."""
+
+
+class ConnectionFailed(BarnabasError):  # noqa: N818  says what happened, as the docs do
+    """A broker could not be reached, or the connection broke.  `address` is "host:port".
+
+    What was under way may or may not have been carried out.
+    """
+
+    exit_code = 3
+
+    def __init__(self, message: str, *, address: str = "", next_step: str | None = None) -> None:
+        super().__init__(message, next_step=next_step)
+        self.address = address
+
+
+class RequestTimedOut(ConnectionFailed):
+    """No answer in time; the connection was closed, for the late answer would be taken for another's."""
+
+    exit_code = 5
+
+
+class Sent(NamedTuple):
+    """A request on its way: write `parts` to the socket, then expect the answer (none when `silent`)."""
+
+    correlation_id: int
+    parts: Sequence[Buffer]
+    silent: bool
+
+
+class Answer(NamedTuple):
+    """An answer taken from the connection.  Records in it are views of the frame it came in."""
+
+    correlation_id: int
+    message: Any
+    version: int
+
+
+class ConnectionStatistics(NamedTuple):
+    """What went over one connection so far."""
+
+    requests: int
+    answers: int
+    bytes_in: int
+    waiting: int
+
+
+class Connection:
+    """`Connection(client_id="me").send(request)` -> Sent: the sans-I/O core of one connection.
+
+    Begin with `negotiate()`; from then on `send` any request and `receive` any bytes.
+    """
+
+    __slots__ = (
+        "_bytes_in",
+        "_expected",
+        "_frames",
+        "_next",
+        "_requests",
+        "client_id",
+        "max_frame",
+        "versions",
+    )
+
+    def __init__(self, client_id: str = "barnabas", max_frame: int = DEFAULT_MAX_FRAME) -> None:
+        self.client_id = client_id
+        self.max_frame = max_frame
+        self.versions: dict[int, tuple[int, int]] | None = None
+        """API key -> (lowest, highest) version the broker serves; None before the negotiation is over."""
+        self._expected: deque[tuple[int, type[Message], int]] = deque()
+        self._frames = FrameReader(max_frame)
+        self._next = 0
+        self._requests = 0
+        self._bytes_in = 0
+
+    def __repr__(self) -> str:
+        state = "new" if self.versions is None else f"{len(self.versions)} apis"
+        return (
+            f"<Connection {self.client_id!r} {state} requests={self._requests} waiting={len(self._expected)}>"
+        )
+
+    def statistics(self) -> ConnectionStatistics:
+        """`connection.statistics().waiting`: requests whose answers are still to come, and totals."""
+        waiting = len(self._expected)
+        return ConnectionStatistics(self._requests, self._requests - waiting, self._bytes_in, waiting)
+
+    # -- negotiation -----------------------------------------------------------------------------
+
+    def negotiate(self, answer: Answer | None = None) -> Sent | None:
+        """`connection.negotiate()` -> the first request; with its answer: another one, or None when done.
+
+        A broker that does not know our version of ApiVersions answers in version 0 with error 35 and
+        its own range (KIP-511); we ask once more within it.
+        """
+        from barnabas import __version__
+
+        highest: int = ApiVersionsRequest.VERSIONS[1]
+        if answer is not None:
+            response: ApiVersionsResponse = answer.message
+            served = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
+            if response.error_code == ErrorCode.NONE:
+                self.versions = served
+                return None
+            if response.error_code != ErrorCode.UNSUPPORTED_VERSION or answer.version == 0:
+                raise KafkaError(ErrorCode(response.error_code), "the broker refused to say what it serves")
+            highest = min(served.get(API_VERSIONS, (0, 0))[1], highest - 1)
+        request = ApiVersionsRequest(client_software_name="barnabas", client_software_version=__version__)
+        return self.send(request, max(highest, 0))
+
+    def version_of(self, request: type[Message] | Message) -> int:
+        """`connection.version_of(FetchRequest)` -> the highest version both sides know.
+
+        Raises KafkaError UNSUPPORTED_VERSION when there is none.
+        """
+        key = request.KEY
+        first, last = request.VERSIONS
+        if self.versions is None or key is None:
+            return int(last)
+        low, high = self.versions.get(key, (0, -1))
+        version = min(high, last)
+        if version < max(low, first):
+            served = f"it serves {low} to {high}" if high >= 0 else "it does not serve it"
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"the broker and this client share no version of {API_NAMES.get(key, key)}: "
+                f"we know {first} to {last}, {served}",
+                next_step="connect to a broker of Kafka 4.x, or of this version of barnabas",
+            )
+        return int(version)
+
+    def serves(self, request: type[Message]) -> bool:
+        """`connection.serves(DescribeQuorumRequest)`: whether the broker has said that it serves this API."""
+        return self.versions is not None and request.KEY in self.versions
+
+    # -- requests and answers --------------------------------------------------------------------
+
+    def send(self, request: Message, version: int | None = None, *, silent: bool = False) -> Sent:
+        """`connection.send(MetadataRequest())` -> the bytes to write; version None: the highest common one.
+
+        `silent` is for Produce with acks=0, the one request that has no answer.
+        """
+        if version is None:
+            version = self.version_of(request)
+        key = request.KEY
+        if key is None:
+            raise WireError(f"{request.NAME} is no request")
+        correlation_id = self._next
+        self._next = (self._next + 1) & 0x7FFFFFFF
+        header = RequestHeader(key, version, correlation_id, self.client_id)
+        parts = [
+            part if isinstance(part, bytes | bytearray | memoryview) else part.read()
+            for part in write_request(header, request)
+        ]
+        self._requests += 1
+        if not silent:
+            self._expected.append((correlation_id, response_class(key), version))
+        return Sent(correlation_id, parts, silent)
+
+    def frame_size(self, prefix: Buffer) -> int:
+        """`connection.frame_size(four_bytes)` -> bytes to follow; WireError when that cannot be an answer."""
+        size = int.from_bytes(prefix, "big", signed=True)
+        if not 4 <= size <= self.max_frame:
+            raise WireError(
+                f"the other side announces an answer of {size} bytes: it does not speak Kafka, or speaks TLS",
+                next_step="check the port: it should be a Kafka listener without TLS",
+            )
+        return size
+
+    def receive_frame(self, frame: Buffer) -> Answer:
+        """`connection.receive_frame(frame)` -> the answer in one whole frame (without its length)."""
+        if not self._expected:
+            raise WireError("the broker sent an answer that nobody asked for")
+        correlation_id, message, version = self._expected[0]
+        key = message.KEY
+        assert key is not None
+        self._bytes_in += len(frame) + 4
+        got, position = read_response_header(frame, key, version)
+        if got != correlation_id:
+            raise WireError(f"the answer has correlation id {got}, {correlation_id} was to come")
+        self._expected.popleft()
+        if key == API_VERSIONS and int.from_bytes(frame[position : position + 2], "big", signed=True) == 35:
+            version = 0  # KIP-511: this error is always in version 0
+        body, _ = decode(message, memoryview(frame), version, position)
+        return Answer(correlation_id, body, version)
+
+    def receive(self, data: Buffer) -> list[Answer]:
+        """`connection.receive(data)` -> answers complete now, for shells that get bytes piecemeal."""
+        self._frames.feed(data)
+        answers: list[Answer] = []
+        while (frame := self._frames.take()) is not None:
+            answers.append(self.receive_frame(frame))
+        return answers

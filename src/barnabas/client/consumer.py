@@ -1,0 +1,309 @@
+"""Reading records: `for message in Consumer("127.0.0.1:9092", "topic", start="earliest"): ...`.
+
+Alone, a consumer reads the partitions it is assigned (all of its topics unless told).  With `group` it
+shares them with the other members and goes on where the group stopped.  Fetching runs one request ahead;
+offsets of a group are committed every few seconds and at the end, after the records were handed out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from types import TracebackType
+from typing import NamedTuple
+
+from barnabas.client.cluster import Cluster
+from barnabas.client.fetching import READ_UNCOMMITTED, isolation_level
+from barnabas.client.membership import Membership
+from barnabas.client.prefetch import Fetched, Prefetcher
+from barnabas.errors import BarnabasError, ErrorCode, KafkaError
+from barnabas.model import Offset, TopicPartition
+
+__all__ = ["Consumer", "ConsumerStatistics", "Message"]
+
+COMMIT_INTERVAL = 5.0
+_TURN = 0.2  # seconds between looks at the group while nothing comes
+
+
+class Message(NamedTuple):
+    """One record.  `timestamp` in ms since 1970; `headers` are (name, value) pairs."""
+
+    topic: str
+    partition: int
+    offset: Offset
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+class ConsumerStatistics(NamedTuple):
+    """Partitions assigned, records handed out, and records fetched but not yet handed out."""
+
+    partitions: int
+    messages: int
+    buffered: int
+
+
+class Consumer:
+    """`for message in Consumer("127.0.0.1:9092", "topic", start="earliest"): print(message.value)`.
+
+    start: "latest" or "earliest": where to begin without a committed offset, and where to go on when the
+    offset is gone ("error": raise OFFSET_OUT_OF_RANGE instead).  group: share the topics with others.
+    isolation: "read_committed" hides open and aborted transactions.  auto_commit: with a group, commit by
+    itself.  idle: iteration ends after so many seconds without a record (None: never).  One thread.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str | Iterable[str],
+        *topics: str,
+        group: str | None = None,
+        start: str = "latest",
+        isolation: str = READ_UNCOMMITTED,
+        auto_commit: bool = True,
+        idle: float | None = None,
+        client_id: str = "barnabas-consumer",
+        timeout: float = 30.0,
+        session_timeout: float = 45.0,
+        rebalance_timeout: float = 60.0,
+    ) -> None:
+        if start not in ("latest", "earliest", "error"):
+            raise ValueError(f"start is 'latest', 'earliest' or 'error', not {start!r}")
+        self.topics = topics
+        self.start = start
+        self.isolation = isolation
+        self.idle = idle
+        self._cluster = Cluster(bootstrap, client_id=client_id, timeout=timeout)
+        self._prefetcher = Prefetcher(self._cluster, isolation=isolation_level(isolation))
+        self._member: Membership | None = None
+        self._auto_commit = auto_commit and group is not None
+        if group is not None:
+            self._member = Membership(
+                Cluster(bootstrap, client_id=client_id, timeout=timeout),
+                group,
+                topics,
+                session_timeout=session_timeout,
+                rebalance_timeout=rebalance_timeout,
+            )
+        self._positions: dict[TopicPartition, Offset] = {}  # the next offset to hand out
+        self._fetched_to: dict[TopicPartition, Offset] = {}  # the next offset to fetch
+        self._committed: dict[TopicPartition, Offset] = {}
+        self._ready: deque[Message] = deque()
+        self._assigned = False
+        self._commit_due = time.monotonic() + COMMIT_INTERVAL
+        self._messages = 0
+        self._closed = False
+
+    def __repr__(self) -> str:
+        who = f" {self._member!r}" if self._member else ""
+        return f"<Consumer partitions={len(self._fetched_to)} buffered={len(self._ready)}{who}>"
+
+    def __enter__(self) -> Consumer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close(commit=kind is None)
+
+    def statistics(self) -> ConsumerStatistics:
+        """`consumer.statistics().messages`: records handed out so far."""
+        return ConsumerStatistics(len(self._fetched_to), self._messages, len(self._ready))
+
+    # -- what to read ----------------------------------------------------------------------------
+
+    def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
+        """`consumer.assign([("topic", 0)])`: read exactly these partitions, without a group."""
+        if self._member is not None:
+            raise BarnabasError(
+                "a member of a group cannot choose its partitions", next_step="leave `group` out"
+            )
+        self._take(TopicPartition(*p) for p in partitions)
+
+    def assignment(self) -> list[TopicPartition]:
+        """`consumer.assignment()` -> the partitions read now."""
+        return sorted(self._fetched_to)
+
+    def seek(self, topic: str, partition: int, offset: Offset | str) -> None:
+        """`consumer.seek("topic", 0, 42)`: go on from there; also "earliest" or "latest"."""
+        self._ensure_assigned()
+        target = TopicPartition(topic, partition)
+        if target not in self._fetched_to:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{target} is not assigned to this consumer"
+            )
+        if isinstance(offset, str):
+            offset = self._cluster.offsets(topic, offset, [partition], isolation=self.isolation)[
+                partition
+            ].offset
+        self._ready = deque(m for m in self._ready if (m.topic, m.partition) != target)
+        self._positions[target] = self._fetched_to[target] = offset
+
+    def seek_to_time(self, timestamp: int) -> None:
+        """`consumer.seek_to_time(1700000000000)`: to the first records not older (ms since 1970)."""
+        self._ensure_assigned()
+        for topic in {t.topic for t in self._fetched_to}:
+            mine = [t.partition for t in self._fetched_to if t.topic == topic]
+            at = self._cluster.offsets(topic, timestamp, mine)
+            ends = self._cluster.offsets(topic, "latest", mine)
+            for partition in mine:
+                found = at[partition].offset
+                self.seek(topic, partition, found if found >= 0 else ends[partition].offset)
+
+    def position(self, topic: str, partition: int) -> Offset:
+        """`consumer.position("topic", 0)` -> the offset of the next record handed out."""
+        self._ensure_assigned()
+        return self._positions[TopicPartition(topic, partition)]
+
+    # -- reading ---------------------------------------------------------------------------------
+
+    def poll(self, timeout: float = 1.0, max_messages: int = 500) -> list[Message]:
+        """`consumer.poll(1.0)` -> up to `max_messages` records; [] when none came in `timeout` seconds."""
+        deadline = time.monotonic() + timeout
+        self._look_at_group()
+        while not self._ready:
+            left = deadline - time.monotonic()
+            if left < 0:
+                return []
+            self._fill(min(left, _TURN) if self._member else left)
+            self._look_at_group()
+        count = min(max_messages, len(self._ready))
+        return [self._hand_out() for _ in range(count)]
+
+    def __iter__(self) -> Iterator[Message]:
+        """All records from here on; ends only when `idle` says so."""
+        last = time.monotonic()
+        while True:
+            self._look_at_group()
+            if not self._ready:
+                self._fill(_TURN if self.idle is None else min(_TURN, self.idle))
+                if not self._ready and self.idle is not None and time.monotonic() - last >= self.idle:
+                    return
+                continue
+            while self._ready:
+                yield self._hand_out()
+                if self._member is not None and self._member.must_join:
+                    break
+            last = time.monotonic()
+
+    def _hand_out(self) -> Message:
+        message = self._ready.popleft()
+        self._positions[TopicPartition(message.topic, message.partition)] = message.offset + 1
+        self._messages += 1
+        return message
+
+    def _fill(self, timeout: float) -> None:
+        self._ensure_assigned()
+        if not self._fetched_to:
+            time.sleep(timeout)
+            return
+        for fetched in self._prefetcher.poll(self._fetched_to, timeout):
+            if fetched.error is not None:
+                self._recover(fetched, fetched.error)
+                continue
+            topic, partition = fetched.target
+            self._fetched_to[fetched.target] = fetched.next_offset
+            self._ready.extend(
+                Message(topic, partition, offset, timestamp, key, value, tuple(headers))
+                for offset, timestamp, key, value, headers in fetched.records
+            )
+            if not fetched.records and not any(m[:2] == fetched.target for m in self._ready):
+                self._positions[fetched.target] = fetched.next_offset  # only control or aborted batches came
+
+    def _recover(self, fetched: Fetched, error: BarnabasError) -> None:
+        """The offset is gone (or not there yet): go on where `start` says."""
+        gone = isinstance(error, KafkaError) and error.code == ErrorCode.OFFSET_OUT_OF_RANGE
+        if not gone or self.start == "error":
+            raise error
+        self.seek(*fetched.target, self.start)
+
+    # -- the assignment --------------------------------------------------------------------------
+
+    def _ensure_assigned(self) -> None:
+        if self._closed:
+            raise BarnabasError("the consumer is closed", next_step="make another Consumer")
+        if self._member is not None:
+            self._look_at_group()
+        elif not self._assigned:
+            infos = [self._cluster.topic(topic) for topic in self.topics]
+            self._take(TopicPartition(info.name, p) for info in infos for p in info.partitions)
+
+    def _look_at_group(self) -> None:
+        """Join where needed; commit when it is time."""
+        member = self._member
+        if member is None:
+            return
+        if member.must_join:
+            if self._auto_commit and self._assigned:
+                self._commit_quietly()
+            failure, member.failure = member.failure, None
+            if failure is not None:
+                raise failure
+            self._take(member.join())
+        elif self._auto_commit and time.monotonic() >= self._commit_due:
+            self._commit_quietly()
+
+    def _take(self, partitions: Iterable[TopicPartition]) -> None:
+        targets = list(partitions)
+        self._prefetcher.forget()
+        self._ready.clear()
+        self._positions = self._starting_points(targets)
+        self._fetched_to = dict(self._positions)
+        self._committed = dict(self._positions) if self._member else {}
+        self._assigned = True
+
+    def _starting_points(self, targets: list[TopicPartition]) -> dict[TopicPartition, Offset]:
+        points = self._member.committed(targets) if self._member is not None and targets else {}
+        for topic in {t.topic for t in targets}:
+            missing = [t.partition for t in targets if t.topic == topic and t not in points]
+            if missing:
+                where = "earliest" if self.start == "earliest" else "latest"
+                found = self._cluster.offsets(topic, where, missing, isolation=self.isolation)
+                points.update({TopicPartition(topic, p): found[p].offset for p in missing})
+        return points
+
+    # -- committing ------------------------------------------------------------------------------
+
+    def commit(self, offsets: Mapping[TopicPartition, Offset] | None = None) -> None:
+        """`consumer.commit()`: everything handed out so far counts as done for the group.
+
+        Raises KafkaError (ILLEGAL_GENERATION and the like when the partitions are another member's now).
+        """
+        if self._member is None:
+            raise BarnabasError(
+                "only a member of a group can commit", next_step="give the consumer a `group`"
+            )
+        chosen = dict(self._positions if offsets is None else offsets)
+        changed = {t: o for t, o in chosen.items() if self._committed.get(t) != o or offsets is not None}
+        self._member.commit(changed)
+        self._committed.update(changed)
+        self._commit_due = time.monotonic() + COMMIT_INTERVAL
+
+    def committed(self) -> dict[TopicPartition, Offset]:
+        """`consumer.committed()` -> what the group has committed of the assigned partitions."""
+        if self._member is None:
+            return {}
+        self._ensure_assigned()
+        return self._member.committed(self._fetched_to)
+
+    def _commit_quietly(self) -> None:
+        """Commit by itself: what cannot be committed now is read again by whoever comes next."""
+        self._commit_due = time.monotonic() + COMMIT_INTERVAL
+        with contextlib.suppress(BarnabasError):
+            self.commit()
+
+    def close(self, *, commit: bool = True) -> None:
+        """`consumer.close()`: commit what was handed out, leave the group, close connections."""
+        if self._closed:
+            return
+        if self._member is not None:
+            if commit and self._auto_commit and self._assigned and not self._member.must_join:
+                self._commit_quietly()
+            self._member.leave()
+            self._member.cluster.close()
+        self._closed = True
+        self._prefetcher.forget()
+        self._cluster.close()

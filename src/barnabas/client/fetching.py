@@ -1,0 +1,315 @@
+"""Reading an exact range of a partition, batch by batch, without decoding records.
+
+`fetch_range` is what the pipeline's tasks run: whole record batches with their CRC checked, in order,
+control batches and (read committed) aborted ones left out, the next fetch already under way while the
+caller works on what it has.  `Visible` decides which batches may be seen; the consumer uses it too.
+"""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from barnabas.client.blocking import BlockingConnection, ConnectionFailed
+from barnabas.client.cluster import FIRST_PAUSE, LONGEST_PAUSE, Cluster
+from barnabas.errors import CorruptRecordError, ErrorCode, KafkaError
+from barnabas.model import ZERO_UUID, Offset, Uuid
+from barnabas.wire.control import ControlType, read_control
+from barnabas.wire.fetch import FetchPartition, FetchRequest, FetchTopic
+from barnabas.wire.records import BatchHeader, batches, check_crc, read_records
+
+__all__ = ["READ_COMMITTED", "READ_UNCOMMITTED", "RawBatch", "Visible", "fetch_range", "isolation_level"]
+
+READ_UNCOMMITTED = "read_uncommitted"
+READ_COMMITTED = "read_committed"
+
+_WAIT_MS = 500
+_STALE = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.BROKER_NOT_AVAILABLE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+    }
+)
+"""Errors of a fetch after which the metadata are asked for anew."""
+
+
+class RawBatch(NamedTuple):
+    """One whole record batch, not decoded.
+
+    `buffer` holds exactly its bytes; of its records those with `first` <= offset < `end` were asked for (a
+    batch may begin before the range or pass its end).
+    """
+
+    buffer: memoryview
+    header: BatchHeader
+    first: Offset
+    end: Offset
+
+
+def isolation_level(isolation: str) -> int:
+    """`isolation_level("read_committed")` -> 1, as the protocol writes it."""
+    if isolation not in (READ_COMMITTED, READ_UNCOMMITTED):
+        raise ValueError(f"isolation is {READ_COMMITTED!r} or {READ_UNCOMMITTED!r}, not {isolation!r}")
+    return int(isolation == READ_COMMITTED)
+
+
+class Visible:
+    """`Visible(aborted).sees(buffer, pos, header)`: which batches of one answer a reader may see.
+
+    `aborted` are the (producer_id, first_offset) pairs of a read-committed fetch: data of that producer
+    from there on are aborted, up to its abort marker (KIP-98).  Control batches are never seen.
+    """
+
+    __slots__ = ("_aborted", "_open")
+
+    def __init__(self, aborted: Iterable[tuple[int, Offset]] = ()) -> None:
+        self._aborted = [(first, producer) for producer, first in aborted]
+        heapq.heapify(self._aborted)
+        self._open: set[int] = set()
+
+    def __repr__(self) -> str:
+        return f"<Visible aborting={sorted(self._open)} to come={len(self._aborted)}>"
+
+    def sees(self, buffer: memoryview, position: int, header: BatchHeader) -> bool:
+        """Whether the batch at `position` holds records for the reader; call it for every batch in order."""
+        while self._aborted and self._aborted[0][0] <= header.last_offset:
+            self._open.add(heapq.heappop(self._aborted)[1])
+        if header.is_control:
+            if header.producer_id in self._open:
+                record = read_records(buffer, position, header, 1 << 16)[0]
+                if read_control(record)[0] == ControlType.ABORT:
+                    self._open.discard(header.producer_id)
+            return False
+        return not (header.is_transactional and header.producer_id in self._open)
+
+
+def aborted_of(data: Any) -> list[tuple[int, Offset]]:
+    """`aborted_of(partition_data)`: the aborted list of a fetch answer, as `Visible` takes it."""
+    return [(a.producer_id, a.first_offset) for a in data.aborted_transactions or ()]
+
+
+def fetch_range(
+    where: Cluster | str,
+    topic: str,
+    partition: int,
+    start: Offset,
+    end: Offset,
+    *,
+    max_bytes: int = 16 << 20,
+    isolation: str = READ_UNCOMMITTED,
+    topic_id: Uuid | None = None,
+    verify: bool = True,
+    timeout: float = 60.0,
+    stop: Callable[[], bool] | None = None,
+) -> Iterator[RawBatch]:
+    """`for batch in fetch_range("127.0.0.1:9092", "t", 0, 0, 1000): ...` reads exactly offsets 0 to 999.
+
+    Yields batches in order and ends when every offset below `end` has been passed (offsets that were
+    compacted away do not come).  `verify` checks every CRC.  `max_bytes` bounds one fetch; `timeout` is
+    the longest time without any progress, in seconds; `stop()` true ends it early.  With `topic_id` a
+    topic deleted and created again under its name is noticed.
+
+    Raises KafkaError: OFFSET_OUT_OF_RANGE (the offsets are no longer, or not yet, there),
+    UNKNOWN_TOPIC_ID (another topic), REQUEST_TIMED_OUT; CorruptRecordError; ConnectionFailed.
+    """
+    if start >= end:
+        return
+    reader = _RangeReader(
+        where if isinstance(where, Cluster) else Cluster(where, timeout=timeout),
+        topic,
+        partition,
+        isolation=isolation_level(isolation),
+        max_bytes=max_bytes,
+        topic_id=topic_id,
+        timeout=timeout,
+    )
+    try:
+        position = start
+        visible = Visible()
+        while position < end and not (stop is not None and stop()):
+            data = reader.take(position)
+            records = memoryview(data.records or b"")
+            found = list(batches(records))
+            if not found:
+                reader.no_progress(position, end, data, len(records))
+                continue
+            before, position = position, max(position, found[-1][1].last_offset + 1)
+            if position < end:
+                reader.ahead(position)
+            visible = Visible(aborted_of(data))
+            for at, header in found:
+                raw = records[at : at + header.size]
+                if verify and not check_crc(raw, 0, header):
+                    raise CorruptRecordError(
+                        f"{topic}-{partition}: the batch at {header.base_offset} does not match its CRC",
+                        next_step="fetch again; if it stays so, run `barnabas log verify` on the leader",
+                    )
+                seen = visible.sees(raw, 0, header)
+                if seen and header.last_offset >= before and header.base_offset < end:
+                    yield RawBatch(
+                        raw, header, max(before, header.base_offset), min(end, header.last_offset + 1)
+                    )
+    finally:
+        reader.close(also_cluster=not isinstance(where, Cluster))
+
+
+class _RangeReader:
+    """One partition's fetches: at most one under way, sent again elsewhere when the leader moved."""
+
+    __slots__ = (
+        "_ahead",
+        "_cluster",
+        "_isolation",
+        "_max_bytes",
+        "_partition",
+        "_progress",
+        "_timeout",
+        "_topic",
+        "_topic_id",
+    )
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        topic: str,
+        partition: int,
+        *,
+        isolation: int,
+        max_bytes: int,
+        topic_id: Uuid | None,
+        timeout: float,
+    ) -> None:
+        self._cluster = cluster
+        self._topic = topic
+        self._partition = partition
+        self._isolation = isolation
+        self._max_bytes = max_bytes
+        self._topic_id = topic_id
+        self._timeout = timeout
+        self._progress = time.monotonic()
+        self._ahead: tuple[Offset, BlockingConnection, int] | None = None
+
+    def __repr__(self) -> str:
+        under_way = f" under way at {self._ahead[0]}" if self._ahead else ""
+        return f"<RangeReader {self._topic}-{self._partition}{under_way}>"
+
+    def ahead(self, offset: Offset) -> None:
+        """Send the next fetch now; a failure shows when it is taken."""
+        try:
+            self._ahead = self._post(offset)
+        except (ConnectionFailed, KafkaError):
+            self._ahead = None
+
+    def take(self, offset: Offset) -> Any:
+        """The partition's data of a fetch at `offset`, the one under way if it is that; repeats it."""
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                under_way, self._ahead = self._ahead, None
+                if under_way is None or under_way[0] != offset:
+                    under_way = self._post(offset)
+                _, connection, ticket = under_way
+                return self._judge(connection.collect(ticket, self._timeout), offset)
+            except ConnectionFailed:
+                if time.monotonic() - self._progress + pause >= self._timeout:
+                    raise
+                self._cluster.forget(self._topic)
+            except KafkaError as error:
+                late = time.monotonic() - self._progress + pause >= self._timeout
+                if (
+                    late
+                    or not (error.code.retriable or error.code in _STALE)
+                    or self._is_another_topic(error)
+                ):
+                    raise
+                self._cluster.forget(self._topic)
+            time.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    def no_progress(self, position: Offset, end: Offset, data: Any, size: int) -> None:
+        """Nothing came: wait on unless it takes too long, or what came can never become a batch."""
+        if size:
+            raise CorruptRecordError(
+                f"{self._topic}-{self._partition}: the broker sent {size} bytes at offset {position} "
+                "that are no whole record batch"
+            )
+        if time.monotonic() - self._progress >= self._timeout:
+            readable = data.last_stable_offset if self._isolation else data.high_watermark
+            raise KafkaError(
+                ErrorCode.REQUEST_TIMED_OUT,
+                f"{self._topic}-{self._partition}: waited {self._timeout:g} s for offset {position} "
+                f"of the range up to {end}; readable are offsets below {readable}",
+                next_step="an open transaction or replicas that lag hold the rest back; try again later",
+            )
+
+    def close(self, *, also_cluster: bool) -> None:
+        """Give up what is under way."""
+        if self._ahead is not None:
+            self._ahead[1].forget(self._ahead[2])
+            self._ahead = None
+        if also_cluster:
+            self._cluster.close()
+
+    def _post(self, offset: Offset) -> tuple[Offset, BlockingConnection, int]:
+        info = self._cluster.topic(self._topic)
+        if (
+            self._topic_id is not None
+            and ZERO_UUID not in (info.id, self._topic_id)
+            and info.id != self._topic_id
+        ):
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_ID,
+                f"topic {self._topic} is not the one it was: its id is {info.id}, expected {self._topic_id}",
+                next_step="it was deleted and created again; start from its new offsets",
+            )
+        connection = self._cluster.to_leader(self._topic, self._partition)
+        wanted = FetchPartition(
+            partition=self._partition, fetch_offset=offset, partition_max_bytes=self._max_bytes
+        )
+        request = FetchRequest(
+            max_wait_ms=_WAIT_MS,
+            min_bytes=1,
+            max_bytes=self._max_bytes,
+            isolation_level=self._isolation,
+            topics=[FetchTopic(topic=self._topic, topic_id=info.id, partitions=[wanted])],
+        )
+        version = connection.version_of(request)
+        if version > 12 and info.id == ZERO_UUID:
+            version = 12
+        return offset, connection, connection.post(request, version, timeout=self._timeout)
+
+    def _judge(self, response: Any, offset: Offset) -> Any:
+        if response.error_code:
+            raise KafkaError(ErrorCode(response.error_code), f"fetching {self._topic}-{self._partition}")
+        if not response.responses or not response.responses[0].partitions:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no answer for {self._topic}-{self._partition}"
+            )
+        data = response.responses[0].partitions[0]
+        if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            known = data.log_start_offset >= 0
+            there = f": it begins at {data.log_start_offset}, ends at {data.high_watermark}" if known else ""
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{self._topic}-{self._partition} has no offset {offset} (any more, or yet){there}",
+                next_step="retention deleted the records, or the topic was made anew; pick another start",
+            )
+        if data.error_code:
+            raise KafkaError(ErrorCode(data.error_code), f"fetching {self._topic}-{self._partition}")
+        if data.records:
+            self._progress = time.monotonic()
+        return data
+
+    def _is_another_topic(self, error: KafkaError) -> bool:
+        """Whether the topic we were told to read has been replaced: repeating cannot help."""
+        return self._topic_id is not None and "is not the one" in error.message

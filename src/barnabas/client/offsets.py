@@ -1,0 +1,79 @@
+"""Where a partition begins and ends, and which offset belongs to a time (ListOffsets)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from barnabas.client.cluster import Cluster
+from barnabas.client.fetching import READ_UNCOMMITTED, isolation_level
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.model import Epoch, NodeId, Offset
+from barnabas.wire.offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+
+__all__ = ["OffsetAt", "list_offsets"]
+
+EARLIEST = "earliest"
+LATEST = "latest"
+MAX_TIMESTAMP = "max-timestamp"
+_SPECIAL = {LATEST: -1, EARLIEST: -2, MAX_TIMESTAMP: -3}
+
+
+class OffsetAt(NamedTuple):
+    """An answer of ListOffsets: offset -1 when no record is that young; timestamp -1 unless asked for."""
+
+    offset: Offset
+    timestamp: int
+    leader_epoch: Epoch
+
+
+def list_offsets(
+    cluster: Cluster,
+    topic: str,
+    when: str | int = LATEST,
+    partitions: Iterable[int] | None = None,
+    *,
+    isolation: str = READ_UNCOMMITTED,
+) -> dict[int, OffsetAt]:
+    """`list_offsets(cluster, "t", "latest")` -> {partition: OffsetAt(offset, ...)}.
+
+    `when` is "earliest", "latest" (the high watermark; read committed: the last stable offset),
+    "max-timestamp", or a time in ms since 1970: the first record not older than it.  All partitions
+    unless told.  Asks the leaders, again where they have moved.
+    """
+    timestamp = _SPECIAL[when] if isinstance(when, str) else when
+    level = isolation_level(isolation)
+    found: dict[int, OffsetAt] = {}
+    wanted = None if partitions is None else set(partitions)
+
+    def attempt() -> dict[int, OffsetAt]:
+        info = cluster.topic(topic)
+        missing = (set(info.partitions) if wanted is None else wanted) - found.keys()
+        by_leader: dict[NodeId, list[int]] = {}
+        for partition in sorted(missing):
+            by_leader.setdefault(cluster.leader(topic, partition).id, []).append(partition)
+        for leader, theirs in by_leader.items():
+            found.update(_ask(cluster, leader, topic, theirs, timestamp, level))
+        return dict(sorted(found.items()))
+
+    return cluster.retrying(attempt, on_retry=lambda: cluster.forget(topic))
+
+
+def _ask(
+    cluster: Cluster, leader: NodeId, topic: str, partitions: list[int], timestamp: int, level: int
+) -> dict[int, OffsetAt]:
+    asked = [ListOffsetsPartition(partition_index=p, timestamp=timestamp) for p in partitions]
+    response = cluster.connection(leader).request(
+        ListOffsetsRequest(
+            replica_id=-1,
+            isolation_level=level,
+            topics=[ListOffsetsTopic(name=topic, partitions=asked)],
+            timeout_ms=int(cluster.timeout * 1000),
+        )
+    )
+    found: dict[int, OffsetAt] = {}
+    for data in response.topics[0].partitions:
+        if data.error_code:
+            raise KafkaError(ErrorCode(data.error_code), f"offsets of {topic}-{data.partition_index}")
+        found[data.partition_index] = OffsetAt(data.offset, data.timestamp, data.leader_epoch)
+    return found

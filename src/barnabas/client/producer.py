@@ -1,0 +1,319 @@
+"""Sending records: `with Producer("127.0.0.1:9092") as p: p.send("topic", b"value", key=b"k")`.
+
+`send` puts the record into a batch and returns at once; a thread of the producer's own sends full or
+lingering batches to the leaders and repeats what may be repeated.  Producers are idempotent by default:
+a batch that is repeated after a lost answer is in the log once, in the order of sending.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from types import TracebackType
+from typing import Any, NamedTuple
+
+from barnabas.client.batching import RECORD_OVERHEAD, Accumulator, AccumulatorStatistics, Batch
+from barnabas.client.cluster import METADATA_AGE, Cluster
+from barnabas.client.partitioner import StickyPartition, partition_of_key
+from barnabas.client.sending import Sender, codec_of
+from barnabas.errors import BarnabasError, ErrorCode, KafkaError
+from barnabas.model import NO_OFFSET, Offset, TopicPartition
+
+__all__ = ["Delivered", "Delivery", "Producer"]
+
+ACKS = {"all": -1, -1: -1, 0: 0, 1: 1, "0": 0, "1": 1, "-1": -1}
+
+
+class Delivered(NamedTuple):
+    """Where a record is now.  `offset` is -1 where the broker does not say (acks=0); `timestamp` in ms."""
+
+    topic: str
+    partition: int
+    offset: Offset
+    timestamp: int
+
+
+class Delivery:
+    """`producer.send(...).result()` -> Delivered: the fate of one record."""
+
+    __slots__ = ("_batch", "_index", "_producer")
+
+    def __init__(self, producer: Producer, batch: Batch, index: int) -> None:
+        self._producer = producer
+        self._batch = batch
+        self._index = index
+
+    def __repr__(self) -> str:
+        return f"<Delivery {self._batch!r}[{self._index}]>"
+
+    def done(self) -> bool:
+        """`delivery.done()`: whether it is acknowledged or has failed."""
+        return self._batch.part_of(self._index)[0].done
+
+    def result(self, timeout: float | None = None) -> Delivered:
+        """`delivery.result()` -> where the record is; waits for the acknowledgement.
+
+        Raises the BarnabasError with which it failed, or KafkaError REQUEST_TIMED_OUT after `timeout`
+        seconds (the record may still arrive).
+        """
+        self._producer._wait_for(self.done, timeout)
+        batch, index = self._batch.part_of(self._index)
+        return outcome(batch, index)
+
+
+def outcome(batch: Batch, index: int) -> Delivered:
+    """Where the record of that index is; raises what its batch failed with."""
+    if batch.error is not None:
+        raise batch.error
+    offset = batch.base_offset + index if batch.base_offset >= 0 else NO_OFFSET
+    timestamp = batch.appended_ms if batch.appended_ms >= 0 else batch.records[index].timestamp
+    return Delivered(batch.target.topic, batch.target.partition, offset, timestamp)
+
+
+class Producer:
+    """`with Producer("127.0.0.1:9092") as p: p.send("topic", b"value", key=b"k"); p.flush()`.
+
+    acks: "all" (default; after it the record is durable on all in-sync replicas), 1 (on the leader) or 0
+    (no answer at all).  compression: None, "gzip", "snappy", "lz4" or "zstd".  linger: seconds a batch
+    waits for company.  batch_size: bytes of a batch before compression.  buffer: bytes held back at most;
+    `send` waits when there are more.  delivery_timeout: seconds after which a record is given up.
+    Safe to use from several threads.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str | Iterable[str],
+        *,
+        acks: str | int = "all",
+        idempotent: bool | None = None,
+        compression: str | None = None,
+        linger: float = 0.005,
+        batch_size: int = 128 << 10,
+        buffer: int = 64 << 20,
+        client_id: str = "barnabas-producer",
+        request_timeout: float = 30.0,
+        delivery_timeout: float = 120.0,
+    ) -> None:
+        if acks not in ACKS:
+            raise ValueError(f"acks is 'all', 1 or 0, not {acks!r}")
+        level = ACKS[acks]
+        if idempotent and level != -1:
+            raise ValueError("an idempotent producer needs acks='all'")
+        self._delivery_timeout = delivery_timeout
+        self._buffer = buffer
+        self._changed = threading.Condition()
+        self._accumulator = Accumulator(batch_size=batch_size, linger=linger)
+        self._sticky = StickyPartition(random.randrange)
+        self._lookup = Cluster(bootstrap, client_id=client_id, timeout=request_timeout)
+        self._lookup_lock = threading.Lock()
+        self._partitions: dict[str, tuple[float, int, list[int]]] = {}
+        self._sender = Sender(
+            Cluster(bootstrap, client_id=client_id, timeout=request_timeout),
+            self._accumulator,
+            acks=level,
+            idempotent=level == -1 if idempotent is None else idempotent,
+            codec=codec_of(compression),
+            request_timeout=request_timeout,
+        )
+        self._thread: threading.Thread | None = None
+        self._flushing = 0
+        self._closing = False
+        self._failure: BarnabasError | None = None
+
+    def __repr__(self) -> str:
+        return f"<Producer {self._accumulator!r}{' closed' if self._closing else ''}>"
+
+    def __enter__(self) -> Producer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abandon()
+
+    def statistics(self) -> AccumulatorStatistics:
+        """`producer.statistics().records`: records not acknowledged yet."""
+        with self._changed:
+            return self._accumulator.statistics()
+
+    def send(
+        self,
+        topic: str,
+        value: bytes | str | None,
+        key: bytes | str | None = None,
+        *,
+        partition: int | None = None,
+        headers: Mapping[str, bytes | None] | Iterable[tuple[str, bytes | None]] = (),
+        timestamp: int | None = None,
+        on_delivery: Callable[[Delivered | BarnabasError], None] | None = None,
+    ) -> Delivery:
+        """`producer.send("topic", b"value", key=b"k")` -> Delivery; `.result()` waits for the answer.
+
+        Strings are sent as UTF-8.  `partition` None: by the key as Kafka's clients do, or, without a key,
+        where it makes the largest batches.  `timestamp` in ms since 1970 (now).  `on_delivery` is called in
+        the producer's thread with where the record is or with the error.
+
+        Raises KafkaError when the topic is not there and cannot be made, ConnectionFailed.
+        """
+        value = value.encode() if isinstance(value, str) else value
+        key = key.encode() if isinstance(key, str) else key
+        pairs = tuple(headers.items() if isinstance(headers, Mapping) else headers)
+        count, usable = self._partitions_of(topic)
+        size = RECORD_OVERHEAD + len(value or b"") + len(key or b"")
+        size += sum(len(name) + len(content or b"") + 4 for name, content in pairs)
+        stamp = time.time_ns() // 1_000_000 if timestamp is None else timestamp
+        with self._changed:
+            self._check_usable()
+            if self._accumulator.buffered + size > self._buffer and self._accumulator.buffered:
+                self._wait_for_room(size)
+            target = self._target(topic, partition, key, count, usable, size)
+            batch, index, wake = self._accumulator.add(
+                target, time.monotonic(), size, stamp, key, value, pairs
+            )
+            if on_delivery is not None:
+                batch.callbacks.append((index, on_delivery))
+            if wake:
+                self._changed.notify_all()
+        return Delivery(self, batch, index)
+
+    def flush(self, timeout: float | None = None) -> None:
+        """`producer.flush()`: send everything now and wait until it is acknowledged.
+
+        Raises the first error of a record since the last flush, or KafkaError REQUEST_TIMED_OUT.
+        """
+        with self._changed:
+            self._flushing += 1
+            self._changed.notify_all()
+        try:
+            self._wait_for(lambda: not self._accumulator.records, timeout)
+        finally:
+            with self._changed:
+                self._flushing -= 1
+        with self._changed:
+            failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    def close(self, timeout: float | None = None) -> None:
+        """`producer.close()`: flush, then end the thread and the connections."""
+        try:
+            if not self._closing:
+                self.flush(timeout)
+        finally:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """`producer.abandon()`: end at once; what is not acknowledged may or may not arrive."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._sender.cluster.close()
+            self._thread.join(5.0)
+        self._sender.cluster.close()
+        self._lookup.close()
+
+    # -- choosing a partition --------------------------------------------------------------------
+
+    def _partitions_of(self, topic: str) -> tuple[int, list[int]]:
+        """How many partitions the topic has, and which of them have a leader."""
+        known = self._partitions.get(topic)
+        if known is not None and time.monotonic() - known[0] < METADATA_AGE:
+            return known[1], known[2]
+        with self._lookup_lock:
+            info = self._lookup.topic(topic, refresh=known is not None, create=True)
+            usable = [p.partition for p in info.partitions.values() if p.leader >= 0]
+            count = len(info.partitions)
+            self._partitions[topic] = (time.monotonic(), count, usable or list(range(count)))
+            return count, usable
+
+    def _target(
+        self, topic: str, partition: int | None, key: bytes | None, count: int, usable: list[int], size: int
+    ) -> TopicPartition:
+        if partition is None and key is not None:
+            return TopicPartition(topic, partition_of_key(key, count))
+        if partition is None:
+            target = TopicPartition(topic, self._sticky.current(topic, usable))
+            if self._accumulator.is_full(target, size):
+                self._sticky.batch_full(topic, usable)
+                target = TopicPartition(topic, self._sticky.current(topic, usable))
+            return target
+        if not 0 <= partition < count:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                f"topic {topic} has partitions 0 to {count - 1}, no {partition}",
+            )
+        return TopicPartition(topic, partition)
+
+    # -- waiting ---------------------------------------------------------------------------------
+
+    def _check_usable(self) -> None:
+        """Called with the lock held; starts the thread at the first record."""
+        if self._closing:
+            raise BarnabasError("the producer is closed", next_step="make another Producer")
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="barnabas-producer", daemon=True)
+            self._thread.start()
+
+    def _wait_for_room(self, size: int) -> None:
+        accumulator = self._accumulator
+
+        def room() -> bool:
+            return accumulator.buffered + size <= self._buffer or not accumulator.buffered or self._closing
+
+        if not self._changed.wait_for(room, self._delivery_timeout):
+            raise KafkaError(
+                ErrorCode.REQUEST_TIMED_OUT,
+                f"{accumulator.buffered} bytes wait to be sent and none left in {self._delivery_timeout:g} s",
+            )
+        self._check_usable()
+
+    def _wait_for(self, condition: Callable[[], bool], timeout: float | None) -> None:
+        with self._changed:
+            if not self._changed.wait_for(lambda: condition() or self._closing, timeout):
+                raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"not acknowledged within {timeout:g} s")
+            if not condition():
+                raise BarnabasError("the producer was closed before the record was acknowledged")
+
+    # -- the thread ------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                batches = self._next_batches()
+                if batches is None:
+                    return
+            answers = self._sender.transmit(batches)
+            with self._changed:
+                now = time.monotonic()
+                finished = self._sender.settle(answers, now, now - self._delivery_timeout)
+                for batch in finished:
+                    if batch.error is not None and not batch.callbacks and self._failure is None:
+                        self._failure = batch.error
+                self._changed.notify_all()
+            for batch in finished:
+                _call_back(batch)
+
+    def _next_batches(self) -> list[Batch] | None:
+        """Wait for batches to send; None when the producer is closed.  Called with the lock held."""
+        while not self._closing:
+            ready, look_again = self._accumulator.take_ready(time.monotonic(), flushing=self._flushing > 0)
+            if ready:
+                return ready
+            self._changed.wait(None if look_again is None else max(look_again - time.monotonic(), 0.0))
+        return None
+
+
+def _call_back(batch: Batch) -> None:
+    for index, callback in batch.callbacks:
+        result: Any
+        try:
+            result = outcome(batch, index)
+        except BarnabasError as error:
+            result = error
+        callback(result)
