@@ -250,9 +250,17 @@ def _headers(data: Bytes, at: Positions, ends: Positions) -> pa.Array:
         left = left[count[left] > nth]
     if (key_length < 0).any() or (at != ends).any():
         raise CorruptRecordError("the headers of a record do not end where it ends")
-    keys = _binary(data, key_at, key_length).cast(pa.string())
+    keys = _text(_binary(data, key_at, key_length))
     items = pa.StructArray.from_arrays(
         [keys, _binary(data, value_at, value_length)], fields=list(_HEADER_STRUCT)
     )
     offsets = pa.array(first.astype(np.int32), mask=np.append(count == 0, False))
     return pa.ListArray.from_arrays(offsets, items, type=_HEADERS_TYPE)
+
+
+def _text(keys: pa.Array) -> pa.Array:
+    """Binary as text; what is no UTF-8 gets replacement marks, as Java's String does it."""
+    try:
+        return keys.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([key.decode("utf-8", "replace") for key in keys.to_pylist()], pa.string())

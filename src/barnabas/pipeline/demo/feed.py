@@ -1,0 +1,136 @@
+"""The data set, sent at its pace by a Kafka client that is not ours (confluent-kafka, librdkafka).
+
+Idempotent with acks=all: what it reports as delivered is in the log once, also when the node dies under it
+and it has to send again.  What it could not deliver is counted, and the demo fails.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from barnabas.errors import BarnabasError
+from barnabas.model import TopicPartition
+from barnabas.pipeline.jobs.flights import Event
+from barnabas.pipeline.offsets import Offsets, Positions
+
+__all__ = ["PARTITIONS", "Feed", "create_topic", "log_ends"]
+
+PARTITIONS = 4
+TICK = 0.02
+_RECONNECT = {"reconnect.backoff.ms": 50, "reconnect.backoff.max.ms": 500}
+
+
+def create_topic(bootstrap: str, topic: str, *, timeout: float = 30.0) -> None:
+    """Make the topic, with the same client.  Raises BarnabasError."""
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0, **_RECONNECT})
+    made = admin.create_topics([NewTopic(topic, PARTITIONS, 1)], request_timeout=timeout)
+    try:
+        made[topic].result(timeout)
+    except KafkaException as error:
+        raise BarnabasError(f"cannot create the topic {topic}: {error}") from error
+
+
+def log_ends(bootstrap: str, topic: str, *, timeout: float = 30.0) -> Offsets:
+    """Where each partition of the topic ends, asked with the same client."""
+    from confluent_kafka import Consumer, TopicPartition as ClientPartition
+
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "demo-watermarks", "log_level": 0})
+    try:
+        ends: Offsets = {}
+        for number in range(PARTITIONS):
+            _low, high = consumer.get_watermark_offsets(ClientPartition(topic, number), timeout=timeout)
+            ends[TopicPartition(topic, number)] = high
+        return ends
+    finally:
+        consumer.close()
+
+
+class Feed(threading.Thread):
+    """Sends all events, evenly over `seconds`.  Numbers may be read at any time from another thread."""
+
+    def __init__(
+        self, bootstrap: str, topic: str, events: Callable[[], Iterator[Event]], rows: int, seconds: float
+    ) -> None:
+        super().__init__(name="feed", daemon=True)
+        self.bootstrap, self.topic, self.rows, self.seconds = bootstrap, topic, rows, seconds
+        self.sent = 0
+        self.delivered = 0
+        self.failures: list[str] = []
+        self.ends: Offsets = {}
+        self.problem: BaseException | None = None
+        self._events = events
+        self._stop = threading.Event()
+
+    def __repr__(self) -> str:
+        return f"<Feed sent={self.sent} delivered={self.delivered} failed={len(self.failures)}>"
+
+    @property
+    def done(self) -> bool:
+        """Whether everything is delivered (or given up)."""
+        return not self.is_alive() and self.ident is not None
+
+    def cancel(self) -> None:
+        """Stop sending; what is on its way is left alone."""
+        self._stop.set()
+
+    def end_positions(self) -> Positions:
+        """One behind the last delivered offset of each partition."""
+        return Positions(dict(self.ends), {})
+
+    def run(self) -> None:
+        try:
+            self._run()
+        except BaseException as error:
+            self.problem = error
+
+    def _run(self) -> None:
+        from confluent_kafka import Producer
+
+        producer = Producer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "enable.idempotence": True,
+                "acks": "all",
+                "linger.ms": 20,
+                "compression.type": "lz4",
+                "message.timeout.ms": 120_000,
+                "log_level": 0,
+                **_RECONNECT,
+            }
+        )
+        began = time.monotonic()
+        for number, event in enumerate(self._events()):
+            while number >= self._due(began) and not self._stop.is_set():
+                producer.poll(TICK)
+            while not self._stop.is_set():
+                try:
+                    producer.produce(self.topic, event.value, event.key, on_delivery=self._delivered)
+                    break
+                except BufferError:
+                    producer.poll(TICK)
+            if self._stop.is_set():
+                producer.purge()
+                return
+            self.sent = number + 1
+            if not number % 512:
+                producer.poll(0)
+        while producer.flush(0.2) and not self._stop.is_set():
+            pass
+
+    def _due(self, began: float) -> float:
+        """How many rows should have been sent by now."""
+        return self.rows * (time.monotonic() - began) / self.seconds if self.seconds > 0 else float("inf")
+
+    def _delivered(self, error: Any, message: Any) -> None:
+        if error is not None:
+            self.failures.append(str(error))
+            return
+        self.delivered += 1
+        where = TopicPartition(self.topic, message.partition())
+        self.ends[where] = max(self.ends.get(where, 0), message.offset() + 1)

