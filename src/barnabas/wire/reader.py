@@ -8,6 +8,7 @@ are checked before the loop; struct.error and IndexError mean that the bytes end
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,7 @@ from barnabas.model import Uuid
 from barnabas.wire.message import Message, StructType
 from barnabas.wire.primitives import read_uvarint
 from barnabas.wire.schema import (
+    FEW,
     FIXED,
     Field,
     compile_source,
@@ -233,10 +235,12 @@ class _Reader:
         if field.type == "Uuid":
             self.line(f"{target} = [Uuid(b[q:q + 16]) for q in range(p, p + 16 * {n}, 16)]; p += 16 * {n}")
         elif field.type in FIXED:
-            self.names["unpack_from"] = _unpack_from
-            self.line(
-                f"{target} = list(unpack_from(f'>{{{n}}}{FIXED[field.type]}', b, p)); p += {size} * {n}"
-            )
+            letter = FIXED[field.type]
+            key = f"F_{letter}"
+            self.names[key] = [packer(letter * count).unpack_from for count in range(FEW)]
+            self.names["unpack_from"] = struct.unpack_from
+            many = f"unpack_from(f'>{{{n}}}{letter}', b, p)"
+            self.line(f"{target} = list({key}[{n}](b, p) if {n} < {FEW} else {many}); p += {size} * {n}")
         else:
             array, add, item = self.fresh("a"), self.fresh("d"), self.fresh("o")
             self.line(f"{target} = {array} = []; {add} = {array}.append")
@@ -291,9 +295,3 @@ class _Reader:
             self.line(f"{var}.unknown_tags += (({g}, bytes(b[p:{w}])),)")
         self.line(f"p = {w}")
         self.indent -= 2
-
-
-def _unpack_from(letters: str, buf: Any, position: int) -> tuple[Any, ...]:
-    import struct
-
-    return struct.unpack_from(letters, buf, position)

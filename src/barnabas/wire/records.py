@@ -51,6 +51,7 @@ _TRANSACTIONAL = 0x10
 _CONTROL = 0x20
 _DELETE_HORIZON = 0x40
 
+_new = tuple.__new__  # what NamedTuple's constructor calls, without its keywords
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _HEAD = struct.Struct(">qiibI")
 _TAIL = struct.Struct(">hiqqqhii")
@@ -135,7 +136,7 @@ def read_batch_header(buf: Buffer, position: int = 0) -> BatchHeader:
     smaller than a header.  It does not ask whether the whole batch is there, nor for its CRC.
     """
     try:
-        header = BatchHeader._make(_HEADER.unpack_from(buf, position))
+        header = _new(BatchHeader, _HEADER.unpack_from(buf, position))
     except struct.error:
         left = len(buf) - position
         raise CorruptRecordError(f"a batch needs a header of {HEADER_SIZE} bytes, here are {left}") from None
@@ -231,8 +232,19 @@ def _records(
         p += 1
         if o > 127:
             o, p = read_uvarint(data, p - 1)
-        key, p = _sized(data, p, end)
-        value, p = _sized(data, p, end)
+        key = value = None
+        n = data[p]
+        p += 1
+        if n > 127:
+            n, p = read_uvarint(data, p - 1)
+        if not n & 1:
+            key = data[p : (p := p + (n >> 1))]
+        n = data[p]
+        p += 1
+        if n > 127:
+            n, p = read_uvarint(data, p - 1)
+        if not n & 1:
+            value = data[p : (p := p + (n >> 1))]
         h = data[p]
         p += 1
         headers: tuple[Header, ...] = ()
@@ -241,7 +253,8 @@ def _records(
         if p != end:
             raise CorruptRecordError("a record ends elsewhere than its length says")
         timestamp = base_timestamp + ((t >> 1) ^ -(t & 1)) if append_time is None else append_time
-        records.append(Record(base_offset + ((o >> 1) ^ -(o & 1)), timestamp, key, value, headers))
+        offset = base_offset + ((o >> 1) ^ -(o & 1))
+        records.append(_new(Record, (offset, timestamp, key, value, headers)))
     if p != len(data):
         raise CorruptRecordError(f"{len(data) - p} bytes are left behind the last record")
     return records
@@ -354,14 +367,23 @@ def _append(body: bytearray, record: Record, offset_delta: int, timestamp_delta:
     if offset_delta < 0:
         raise ValueError(f"record {record.offset} lies before the base offset of its batch")
     one = bytearray(1)
-    append_varint(one, timestamp_delta)
-    append_varint(one, offset_delta)
+    if 0 <= timestamp_delta < 64:
+        one.append(timestamp_delta << 1)
+    else:
+        append_varint(one, timestamp_delta)
+    if offset_delta < 64:
+        one.append(offset_delta << 1)
+    else:
+        append_varint(one, offset_delta)
     _append_sized(one, record.key)
     _append_sized(one, record.value)
-    append_varint(one, len(record.headers))
-    for name, value in record.headers:
-        _append_sized(one, name.encode())
-        _append_sized(one, value)
+    if record.headers:
+        append_varint(one, len(record.headers))
+        for name, value in record.headers:
+            _append_sized(one, name.encode())
+            _append_sized(one, value)
+    else:
+        one.append(0)
     append_varint(body, len(one))
     body += one
 
@@ -369,6 +391,10 @@ def _append(body: bytearray, record: Record, offset_delta: int, timestamp_delta:
 def _append_sized(out: bytearray, data: bytes | None) -> None:
     if data is None:
         out.append(1)
+        return
+    size = len(data)
+    if size < 64:
+        out.append(size << 1)
     else:
-        append_varint(out, len(data))
-        out += data
+        append_varint(out, size)
+    out += data

@@ -16,7 +16,7 @@ from barnabas.model import ZERO_UUID
 from barnabas.wire.message import BLANK, NEWEST, RecordStruct, Since, StructType
 from barnabas.wire.message import Record as MetadataRecord
 
-__all__ = ["FIXED", "Field", "compile_init", "compile_source", "fields_of", "minimum_size", "packer"]
+__all__ = ["FEW", "FIXED", "Field", "compile_init", "compile_source", "fields_of", "minimum_size", "packer"]
 
 FIXED = {
     "Int8": "b",
@@ -30,6 +30,8 @@ FIXED = {
     "Uuid": "16s",
 }
 """Types of fixed size, with their letter in `struct`."""
+FEW = 9
+"""Arrays of fixed-size elements below this length (replicas, mostly) have their `Struct` ready."""
 _SIZED = frozenset({"String", "Bytes", "Records"})
 _ANNOTATION = re.compile(r"(?:Array\[(?P<item>\w+)\]|(?P<one>\w+))(?P<nullable> \| None)?")
 

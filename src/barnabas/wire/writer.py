@@ -14,7 +14,7 @@ from barnabas.errors import WireError
 from barnabas.wire.message import Message, StructType
 from barnabas.wire.primitives import uvarint
 from barnabas.wire.reader import MAX_STRING
-from barnabas.wire.schema import FIXED, Field, compile_source, keeps_unknown_tags, packer
+from barnabas.wire.schema import FEW, FIXED, Field, compile_source, keeps_unknown_tags, packer
 
 __all__ = ["compile_writer"]
 
@@ -179,7 +179,13 @@ class _Writer:
         if field.type == "Uuid":
             self.line(f"{self.out}(b''.join({a}))")
         elif field.type in FIXED:
-            self.line(f"if {a}: {self.out}(pack(f'>{{len({a})}}{FIXED[field.type]}', *{a}))")
+            letter = FIXED[field.type]
+            key = f"F_{letter}"
+            self.names[key] = [packer(letter * count).pack for count in range(FEW)]
+            few = FEW + 1 if self.flexible else FEW
+            back = " - 1" if self.flexible else ""
+            self.line(f"if 0 < {n} < {few}: {self.out}({key}[{n}{back}](*{a}))")
+            self.line(f"elif {a}: {self.out}(pack(f'>{{len({a})}}{letter}', *{a}))")
         else:
             item = self.fresh("o")
             self.line(f"for {item} in {a}:")
