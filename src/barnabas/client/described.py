@@ -1,0 +1,141 @@
+"""What an administrator is told: plain values, one class per thing described."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from barnabas.client.cluster import Broker
+from barnabas.model import ZERO_UUID, DirectoryId, Epoch, NodeId, Offset, TopicId, TopicPartition
+
+__all__ = [
+    "ClusterDescription",
+    "CreatedTopic",
+    "FeatureRange",
+    "GroupDescription",
+    "GroupListing",
+    "GroupOffset",
+    "Member",
+    "QuorumDescription",
+    "QuorumReplica",
+    "SettingValue",
+]
+
+SOURCES = {
+    -1: "unknown",
+    1: "topic",
+    2: "broker",
+    3: "cluster",
+    4: "server.properties",
+    5: "default",
+    6: "broker logger",
+    7: "client metrics",
+    8: "group",
+}
+"""Where a setting's value comes from, as DescribeConfigs numbers it."""
+
+
+class CreatedTopic(NamedTuple):
+    """A topic just made; partitions and replication -1 where the broker does not say."""
+
+    name: str
+    id: TopicId
+    partitions: int
+    replication: int
+
+
+class SettingValue(NamedTuple):
+    """One setting of a topic, broker or group.  `value` None: not set, or sensitive."""
+
+    name: str
+    value: str | None
+    source: str
+    read_only: bool = False
+    sensitive: bool = False
+    doc: str | None = None
+
+
+class ClusterDescription(NamedTuple):
+    """The cluster and its living brokers (with fenced ones last where asked for)."""
+
+    cluster_id: str
+    controller: NodeId
+    brokers: tuple[Broker, ...]
+    fenced: tuple[NodeId, ...] = ()
+
+
+class GroupListing(NamedTuple):
+    """A group in a list.  `type` is classic, consumer, share or streams."""
+
+    group: str
+    type: str
+    protocol: str
+    state: str
+
+
+class Member(NamedTuple):
+    """A member of a group and what it reads."""
+
+    id: str
+    client_id: str
+    host: str
+    instance_id: str | None
+    partitions: tuple[TopicPartition, ...]
+
+
+class GroupDescription(NamedTuple):
+    """A group: its state (Stable, Empty, PreparingRebalance ...), assignor and members."""
+
+    group: str
+    state: str
+    type: str
+    protocol: str
+    coordinator: str
+    members: tuple[Member, ...]
+
+
+class GroupOffset(NamedTuple):
+    """How far a group is in one partition.  committed None: nothing committed; lag in records."""
+
+    topic: str
+    partition: int
+    committed: Offset | None
+    end: Offset
+    lag: int | None
+    member: Member | None
+
+
+class QuorumReplica(NamedTuple):
+    """A voter or observer as the leader sees it.  Times in ms since 1970, -1 unknown."""
+
+    id: NodeId
+    directory_id: DirectoryId = ZERO_UUID
+    log_end_offset: Offset = -1
+    last_fetch: int = -1
+    last_caught_up: int = -1
+    endpoints: tuple[str, ...] = ()
+
+
+class QuorumDescription(NamedTuple):
+    """The metadata quorum.  `voters` and `observers` by id."""
+
+    cluster_id: str
+    leader: NodeId
+    epoch: Epoch
+    high_watermark: Offset
+    voters: tuple[QuorumReplica, ...]
+    observers: tuple[QuorumReplica, ...]
+
+    @property
+    def leader_replica(self) -> QuorumReplica | None:
+        """`quorum.leader_replica` -> the leader among the voters; None while it removes itself."""
+        return next((voter for voter in self.voters if voter.id == self.leader), None)
+
+
+class FeatureRange(NamedTuple):
+    """A feature: levels the broker supports, and the level the cluster has agreed on (0: none)."""
+
+    name: str
+    supported_min: int
+    supported_max: int
+    finalized: int
+    epoch: int
