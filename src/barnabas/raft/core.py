@@ -1,0 +1,336 @@
+"""What all parts of the quorum share: the node's state, and the few ways to change it.
+
+The parts (`election`, `replication`, `reconfigure` ...) are functions over one `Core`.  It keeps three
+promises on their behalf:
+
+- a role changes only along `roles.TRANSITIONS`, and an epoch never goes back;
+- whatever must not be forgotten is asked to be saved in the same step (`SaveElection`), and no request or
+  answer leaves before that is confirmed: it is held here;
+- the log changes only together with what we know of it (`journal`), and those who must know are told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import inf
+
+from barnabas.doors import Randomness
+from barnabas.errors import ErrorCode
+from barnabas.model import NO_NODE, Endpoint, Epoch, NodeId, Now, Offset, ReplicaKey
+from barnabas.raft.entries import Batch, ElectionState, Entry, SnapshotId
+from barnabas.raft.journal import Journal
+from barnabas.raft.links import Links
+from barnabas.raft.messages import (
+    Append,
+    ApplyEffect,
+    Committed,
+    Effect,
+    Event,
+    FetchResponse,
+    KraftVersionChanged,
+    LeaderChanged,
+    PersistEffect,
+    Reply,
+    Response,
+    SaveElection,
+    Send,
+    Truncate,
+    VotersChanged,
+)
+from barnabas.raft.roles import (
+    TRANSITIONS,
+    Candidate,
+    Cause,
+    Follower,
+    Leader,
+    Prospective,
+    Resigned,
+    Role,
+    Transition,
+    Unattached,
+)
+from barnabas.raft.settings import RaftConfig
+from barnabas.raft.voters import Voter, VoterSet
+
+__all__ = ["Core", "IllegalTransition"]
+
+
+class IllegalTransition(Exception):  # noqa: N818 - it is the name of what happened
+    """The quorum would have broken its own rules: a defect, ours or a peer's.  The node must stop."""
+
+
+class Core:
+    """The state of one node in the quorum.  See the module."""
+
+    __slots__ = (
+        "_held",
+        "asked",
+        "asked_serial",
+        "config",
+        "endpoints",
+        "epoch",
+        "high_watermark",
+        "installing",
+        "journal",
+        "key",
+        "links",
+        "out",
+        "random",
+        "role",
+        "saved_serial",
+        "shutdown_deadline",
+        "stopped",
+    )
+
+    def __init__(
+        self,
+        key: ReplicaKey,
+        endpoints: tuple[Endpoint, ...],
+        config: RaftConfig,
+        journal: Journal,
+        random: Randomness,
+    ) -> None:
+        self.key = key
+        self.endpoints = endpoints
+        self.config = config
+        self.journal = journal
+        self.random = random
+        self.epoch: Epoch = 0
+        self.role: Role = Unattached(deadline=inf)
+        self.high_watermark: Offset | None = None
+        self.links = Links(config.request_timeout, config.retry_backoff)
+        self.out: list[Effect] = []
+        self._held: list[tuple[int, Send | Reply, Epoch, int]] = []
+        self.asked: ElectionState | None = None
+        self.asked_serial = 0
+        self.saved_serial = 0
+        self.installing: SnapshotId | None = None
+        self.shutdown_deadline: float | None = None
+        self.stopped = False
+
+    # ------------------------------------------------------------ who am I
+
+    @property
+    def voters(self) -> VoterSet:
+        return self.journal.voters
+
+    @property
+    def is_voter(self) -> bool:
+        """Whether this replica is in the set in force in its own log."""
+        return self.config.can_vote and self.voters.has(self.key)
+
+    @property
+    def is_sole_voter(self) -> bool:
+        return len(self.voters) == 1 and self.is_voter
+
+    @property
+    def own_voter(self) -> Voter:
+        """How this node would stand in the set."""
+        return Voter(self.key, self.endpoints, self.config.versions)
+
+    @property
+    def leader_id(self) -> NodeId | None:
+        """Who leads this epoch, as far as known."""
+        role = self.role
+        if isinstance(role, Leader):
+            return self.key.id
+        if isinstance(role, (Follower, Unattached, Prospective)):
+            return role.leader_id
+        return None
+
+    @property
+    def leader_endpoints(self) -> tuple[Endpoint, ...]:
+        role = self.role
+        if isinstance(role, Leader):
+            return self.endpoints
+        if isinstance(role, (Follower, Prospective)):
+            return role.endpoints
+        return ()
+
+    @property
+    def unsaved(self) -> bool:
+        """Something that must not be forgotten is not durable yet."""
+        return self.asked_serial > self.saved_serial
+
+    def address_of(self, node_id: NodeId) -> Endpoint | None:
+        """Where a voter can be reached, by the set in force."""
+        voter = self.voters.get(node_id)
+        return voter.endpoint(self.config.listener) if voter else None
+
+    def endpoints_of(self, node_id: NodeId) -> tuple[Endpoint, ...]:
+        voter = self.voters.get(node_id)
+        return voter.endpoints if voter else ()
+
+    # ------------------------------------------------------------ saying things
+
+    def do(self, effect: PersistEffect | ApplyEffect) -> None:
+        self.out.append(effect)
+
+    def say(self, name: str, **fields: object) -> None:
+        """An event for the operator."""
+        self.out.append(Event(name, tuple(fields.items())))
+
+    def send(self, effect: Send) -> None:
+        self._leave(effect)
+
+    def reply(self, token: object, response: Response) -> None:
+        self._leave(Reply(token, response))
+
+    def _leave(self, effect: Send | Reply) -> None:
+        if self.unsaved:
+            self._held.append((self.asked_serial, effect, self.epoch, self.journal.cut))
+        else:
+            self.out.append(effect)
+
+    def saved(self, serial: int) -> None:
+        """Election state up to this serial is durable: what rested on it may leave."""
+        self.saved_serial = max(self.saved_serial, serial)
+        held, self._held = self._held, []
+        for needs, effect, epoch, cut in held:
+            if needs > self.saved_serial:
+                self._held.append((needs, effect, epoch, cut))
+            elif isinstance(effect, Reply):
+                current = epoch == self.epoch and cut == self.journal.cut
+                self.out.append(effect if current else _without_records(effect))
+            elif self.links.expects(effect.correlation):
+                self.out.append(effect)
+
+    # ------------------------------------------------------------ changing the role
+
+    def random_election_timeout(self) -> float:
+        base = self.config.election_timeout
+        return base + self.random.uniform(0.0, base)
+
+    def become(self, role: Role, epoch: Epoch, cause: Cause, now: Now) -> None:
+        """Take another role.  Raises IllegalTransition for what the table or the epochs forbid."""
+        old = "" if cause is Cause.START else self.role.name
+        if Transition(old, role.name, cause) not in TRANSITIONS:
+            raise IllegalTransition(f"{old or 'start'} -> {role.name} because {cause.value}")
+        if epoch < self.epoch:
+            raise IllegalTransition(f"the epoch went back from {self.epoch} to {epoch}")
+        before = self.leader_id, self.epoch
+        self._check(role, epoch)
+        former = self.role
+        new_links = (epoch, _leader_of(role, self.key.id)) != (self.epoch, self.leader_id)
+        self.role, self.epoch = role, epoch
+        if new_links or not isinstance(role, Follower):
+            self.links.reset()
+        self._save(force=cause is Cause.START)
+        if isinstance(former, Leader):
+            self._abandon(former)
+        self.say("raft.role", role=role.name, epoch=epoch, cause=cause.name.lower())
+        if not isinstance(role, Leader) and (self.leader_id, self.epoch) != before:
+            self.do(LeaderChanged(epoch, self.leader_id, self.leader_endpoints))
+
+    def _abandon(self, leader: Leader) -> None:
+        """Who waits for a leader that is none any more hears of it."""
+        error, who, where = ErrorCode.NOT_LEADER_OR_FOLLOWER, self.leader_id, self.leader_endpoints
+        for fetch in leader.parked:
+            self.reply(fetch.token, FetchResponse(error, self.epoch, NO_NODE if who is None else who, where))
+        for intent in leader.intents:
+            if not intent.answered:
+                reason = f"{intent} was under way when this node ceased to lead: look before you repeat it"
+                self.reply(intent.token, intent.response(error, reason, self))
+
+    def _check(self, role: Role, epoch: Epoch) -> None:
+        if isinstance(role, Follower):
+            if role.leader_id == self.key.id:
+                raise IllegalTransition("a node cannot follow itself")
+            if not role.endpoints:
+                raise IllegalTransition(f"leader {role.leader_id} has no address")
+        known = self.leader_id
+        named = _leader_of(role, self.key.id)
+        if isinstance(self.role, Resigned):
+            known = self.key.id
+        if epoch == self.epoch and known is not None and named is not None and known != named:
+            raise IllegalTransition(f"epoch {epoch} has two leaders: {known} and {named}")
+        if isinstance(role, Leader) and isinstance(self.role, Candidate):
+            granted = sum(self.role.answers.get(i, False) for i in self.voters.ids)
+            if granted < self.voters.majority:
+                raise IllegalTransition(f"{granted} votes of {len(self.voters)} elect nobody")
+        if isinstance(role, (Prospective, Candidate)) and not self.is_voter:
+            raise IllegalTransition("an observer cannot stand for election")
+
+    def election_state(self) -> ElectionState:
+        """What must not be forgotten, in the present role."""
+        role = self.role
+        if isinstance(role, Candidate):
+            return ElectionState(self.epoch, NO_NODE, self.key)
+        if isinstance(role, (Leader, Resigned)):
+            return ElectionState(self.epoch, self.key.id, None)
+        leader = role.leader_id
+        return ElectionState(self.epoch, NO_NODE if leader is None else leader, role.voted)
+
+    def _save(self, force: bool = False) -> None:
+        state = self.election_state()
+        if state == self.asked and not force:
+            return
+        self.asked = state
+        self.asked_serial += 1
+        self.do(SaveElection(self.asked_serial, state, self.journal.kraft_version))
+
+    # ------------------------------------------------------------ changing the log
+
+    def append(self, entries: tuple[Entry, ...]) -> Batch:
+        """Append one batch of our own epoch (leader only)."""
+        if not isinstance(self.role, Leader):
+            raise IllegalTransition(f"a {self.role.name} appends nothing of its own")
+        batch = Batch(self.journal.end_offset, self.epoch, entries)
+        self.append_batches([batch])
+        return batch
+
+    def append_batches(self, batches: Sequence[Batch]) -> None:
+        """Append batches, ours or the leader's."""
+        voters, version = self.voters, self.journal.kraft_version
+        for batch in batches:
+            self.journal.append(batch)
+            self.do(Append(batch))
+        self._tell(voters, version)
+
+    def truncate(self, end_offset: Offset) -> None:
+        """Cut the log.  Raises IllegalTransition when that would take back what was committed."""
+        if self.high_watermark is not None and end_offset < self.high_watermark:
+            raise IllegalTransition(
+                f"truncating to {end_offset} below the high watermark {self.high_watermark}"
+            )
+        voters, version = self.voters, self.journal.kraft_version
+        self.say("raft.truncate", end_offset=end_offset, was=self.journal.end_offset)
+        self.journal.truncate(end_offset)
+        self.do(Truncate(end_offset))
+        self._tell(voters, version)
+
+    def _tell(self, voters: VoterSet, version: int) -> None:
+        if self.voters is not voters and self.voters != voters:
+            offset = self.journal.voter_sets.latest_offset
+            self.do(VotersChanged(self.voters, -1 if offset is None else offset))
+        if self.journal.kraft_version != version:
+            self.do(KraftVersionChanged(self.journal.kraft_version))
+
+    def told(self, voters: VoterSet, version: int) -> None:
+        """The log was replaced as a whole; say what is different now."""
+        self._tell(voters, version)
+
+    def commit(self, high_watermark: Offset) -> bool:
+        """The high watermark is known to be there; it never goes back.  Whether it moved."""
+        if self.high_watermark is not None and high_watermark <= self.high_watermark:
+            return False
+        self.high_watermark = high_watermark
+        self.journal.fold_notes(high_watermark)
+        self.do(Committed(high_watermark))
+        return True
+
+
+def _leader_of(role: Role, own_id: NodeId) -> NodeId | None:
+    if isinstance(role, Leader):
+        return own_id
+    if isinstance(role, (Follower, Unattached, Prospective)):
+        return role.leader_id
+    return None
+
+
+def _without_records(effect: Reply) -> Reply:
+    """An answer that waited while the log changed: it must not read what stands there now."""
+    if isinstance(effect.response, FetchResponse) and effect.response.read is not None:
+        return Reply(effect.token, replace(effect.response, read=None))
+    return effect

@@ -1,0 +1,68 @@
+"""The quorum as one node sees it: what DescribeQuorum (55) is made from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from barnabas.model import NO_OFFSET, Epoch, NodeId, Now, Offset, ReplicaKey
+from barnabas.raft import leadership
+from barnabas.raft.core import Core
+from barnabas.raft.progress import Progress
+from barnabas.raft.roles import Leader
+from barnabas.raft.voters import VoterSet
+
+__all__ = ["Description", "ReplicaRow", "describe"]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaRow:
+    """One replica; -1 where unknown.  Times are wall milliseconds."""
+
+    key: ReplicaKey
+    end_offset: Offset
+    last_fetch_ms: int
+    caught_up_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """`replicas` and `observers` are filled on the leader only.  `waiting` says what a change waits for."""
+
+    is_leader: bool
+    leader_id: NodeId | None
+    epoch: Epoch
+    high_watermark: Offset
+    voters: VoterSet
+    replicas: tuple[ReplicaRow, ...] = ()
+    observers: tuple[ReplicaRow, ...] = ()
+    waiting: tuple[str, ...] = ()
+
+
+def describe(core: Core, now: Now) -> Description:
+    """Kafka's rows: the leader with the time of now, voters, observers that fetched lately."""
+    role = core.role
+    if not isinstance(role, Leader):
+        known = NO_OFFSET if core.high_watermark is None else core.high_watermark
+        return Description(False, core.leader_id, core.epoch, known, core.voters)
+    own = ReplicaRow(core.key, core.journal.end_offset, now.wall_ms, now.wall_ms)
+    voters = [own] if core.voters.has(core.key) else []
+    voters += [_row(key, progress) for key, progress in role.voters.items()]
+    observers = [] if core.voters.has(core.key) else [own]
+    for key, progress in role.observers.items():
+        if progress.last_fetch is not None and now.mono - progress.last_fetch < core.config.observer_expiry:
+            observers.append(_row(key, progress))
+    return Description(
+        True,
+        core.key.id,
+        core.epoch,
+        leadership.published_high_watermark(core),
+        core.voters,
+        tuple(sorted(voters, key=lambda row: row.key)),
+        tuple(sorted(observers, key=lambda row: row.key)),
+        tuple(intent.describe() for intent in role.intents),
+    )
+
+
+def _row(key: ReplicaKey, progress: Progress) -> ReplicaRow:
+    end = NO_OFFSET if progress.end_offset is None else progress.end_offset
+    return ReplicaRow(key, end, progress.last_fetch_ms, progress.caught_up_ms)

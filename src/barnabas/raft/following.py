@@ -1,0 +1,286 @@
+"""Following: fetch from the leader, cut what it does not have, append what it has, fetch again.
+
+The next Fetch says "I have everything before this offset"; so it leaves only when that is on disk.
+A node that knows no leader, or whose leader does not answer, asks a bootstrap server.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+from barnabas.errors import ErrorCode
+from barnabas.model import NO_OFFSET, Endpoint, NodeId, Now
+from barnabas.raft import election
+from barnabas.raft.core import Core, IllegalTransition
+from barnabas.raft.messages import (
+    AddVoterRequest,
+    ChangeResponse,
+    FetchRequest,
+    FetchResponse,
+    FetchSnapshotRequest,
+    FetchSnapshotResponse,
+    InstallSnapshot,
+    RemoveVoterRequest,
+    Request,
+    Send,
+    SnapshotInstalled,
+    UpdateVoterRequest,
+    UpdateVoterResponse,
+    WriteSnapshot,
+)
+from barnabas.raft.roles import Download, Follower, Unattached
+
+__all__ = [
+    "deadline",
+    "discover",
+    "drive",
+    "leader_reset",
+    "on_fetch_response",
+    "on_snapshot_installed",
+    "on_snapshot_response",
+]
+
+
+# ------------------------------------------------------------------ asking
+
+
+def drive(core: Core, role: Follower, now: Now) -> None:
+    """Stand for election when the leader is silent too long, else ask it for more."""
+    if core.is_voter and role.deadline <= now.mono and not core.installing:
+        election.fetch_timed_out(core, now)
+        return
+    if core.installing or _fetching(core):
+        return
+    target = _target(core, role, now)
+    if target is None:
+        return
+    node_id, endpoint = target
+    if node_id == role.leader_id and role.rejoin_at <= now.mono:
+        role.rejoin_at = now.mono + core.config.fetch_timeout
+        request = _membership_wish(core)
+        if request is not None:
+            _send(core, node_id, endpoint, request, now)
+            return
+    if core.config.can_vote and core.journal.persisted < core.journal.end_offset:
+        return  # what we would say we have is not on disk yet
+    if role.download is not None and node_id == role.leader_id:
+        position = role.download.position
+        _send(core, node_id, endpoint, _snapshot_request(core, role.download, position), now)
+    else:
+        _send(core, node_id, endpoint, _fetch_request(core), now)
+
+
+def deadline(core: Core, role: Follower) -> float:
+    wish = role.rejoin_at if core.config.can_vote else inf
+    return min(wish, role.deadline if core.is_voter and not core.installing else inf)
+
+
+def discover(core: Core, role: Unattached, now: Now) -> None:
+    """No leader is known: ask a bootstrap server for it, with a Fetch that names what we have."""
+    if core.installing or core.is_sole_voter or _fetching(core):
+        return
+    target = _bootstrap_target(core, now)
+    if target is not None:
+        _send(core, *target, _fetch_request(core), now)
+
+
+def _fetching(core: Core) -> bool:
+    return core.links.pending(FetchRequest) or core.links.pending(FetchSnapshotRequest)
+
+
+def _send(core: Core, node_id: NodeId, endpoint: Endpoint | None, request: Request, now: Now) -> None:
+    core.send(Send(core.links.begin(node_id, request, now.mono), node_id, endpoint, request))
+
+
+def _fetch_request(core: Core) -> FetchRequest:
+    high_watermark = NO_OFFSET if core.high_watermark is None else core.high_watermark
+    return FetchRequest(
+        core.epoch,
+        core.key,
+        core.journal.end_offset,
+        core.journal.last_epoch,
+        high_watermark,
+        core.config.fetch_max_wait,
+        core.config.fetch_max_bytes,
+        core.config.cluster_id,
+    )
+
+
+def _snapshot_request(core: Core, download: Download, position: int) -> FetchSnapshotRequest:
+    return FetchSnapshotRequest(
+        core.epoch,
+        core.key,
+        download.snapshot,
+        position,
+        core.config.snapshot_max_bytes,
+        core.config.cluster_id,
+    )
+
+
+def _target(core: Core, role: Follower, now: Now) -> tuple[NodeId, Endpoint | None] | None:
+    """The leader; while it does not answer, a bootstrap server."""
+    leader = role.leader_id, _leader_address(core, role)
+    if not core.links.failing(role.leader_id):
+        return leader if core.links.ready(role.leader_id, now.mono) else None
+    other = _bootstrap_target(core, now)
+    if other is not None:
+        return other
+    return leader if core.links.ready(role.leader_id, now.mono) else None
+
+
+def _leader_address(core: Core, role: Follower) -> Endpoint | None:
+    for endpoint in role.endpoints:
+        if endpoint.listener == core.config.listener:
+            return endpoint
+    return role.endpoints[0]
+
+
+def _bootstrap_target(core: Core, now: Now) -> tuple[NodeId, Endpoint | None] | None:
+    servers: list[tuple[NodeId, Endpoint | None]] = [
+        (-2 - index, endpoint) for index, endpoint in enumerate(core.config.bootstrap)
+    ]
+    if not servers:
+        servers = [(i, core.address_of(i)) for i in core.voters.ids if i != core.key.id]
+    ready = [server for server in servers if core.links.ready(server[0], now.mono)]
+    return ready[core.random.integer(0, len(ready) - 1)] if ready else None
+
+
+def _membership_wish(core: Core) -> Request | None:
+    """What this node wants changed about itself in the voter set, if anything.
+
+    A voter whose entry is out of date asks for an update (at kraft.version 0 the leader keeps it in
+    memory only, so it is told again with every new leader).  A controller that is no voter asks to be
+    let in when it may join by itself; its old disk's entry must go first.
+    """
+    if not core.config.can_vote:
+        return None
+    config, entry, version = core.config, core.voters.get(core.key.id), core.journal.kraft_version
+    if core.is_voter:
+        if version >= 1 and (entry == core.own_voter or not core.endpoints):
+            return None
+        return UpdateVoterRequest(core.epoch, core.key, core.endpoints, config.versions, config.cluster_id)
+    if not config.auto_join or version < 1 or not core.endpoints:
+        return None
+    if entry is not None:
+        return RemoveVoterRequest(entry.key, config.cluster_id)
+    return AddVoterRequest(core.key, core.endpoints, config.request_timeout, False, config.cluster_id)
+
+
+# ------------------------------------------------------------------ hearing
+
+
+def on_fetch_response(core: Core, node_id: NodeId, response: FetchResponse, now: Now) -> None:
+    """Records, a divergence, a snapshot to load, or only the news of who leads."""
+    role = core.role
+    proceed = election.find_leader(core, response, now)
+    role = core.role
+    if isinstance(role, Follower) and node_id != role.leader_id:
+        core.links.fine(role.leader_id)
+    if not proceed or not isinstance(role, Follower) or response.leader_id != role.leader_id:
+        if node_id < 0 or response.error is not ErrorCode.NONE:
+            core.links.rest(node_id, now.mono)
+        return
+    if response.error is not ErrorCode.NONE:
+        core.links.rest(node_id, now.mono)
+        return
+    _leader_lives(core, role, now)
+    if response.diverging is not None:
+        core.truncate(core.journal.divergence(response.diverging))
+    elif response.snapshot is not None:
+        _begin_download(core, role, response)
+    else:
+        _append(core, response)
+
+
+def _leader_lives(core: Core, role: Follower, now: Now) -> None:
+    role.deadline = now.mono + core.config.fetch_timeout
+    role.has_fetched, role.leader_lost = True, False
+
+
+def _append(core: Core, response: FetchResponse) -> None:
+    """Append what fits; a batch that does not is left, and fetched again."""
+    good = []
+    end, last_epoch = core.journal.end_offset, core.journal.last_epoch
+    for batch in response.batches:
+        if batch.base_offset != end or not last_epoch <= batch.epoch <= core.epoch:
+            core.say("raft.batch.refused", batch=str(batch), epoch=batch.epoch, end_offset=end)
+            break
+        good.append(batch)
+        end, last_epoch = batch.end_offset, batch.epoch
+    core.append_batches(good)
+    if response.high_watermark >= 0:
+        core.commit(min(core.journal.end_offset, response.high_watermark))
+
+
+def leader_reset(core: Core, role: Follower, now: Now) -> None:
+    """The leader's connection was reset: give it a moment to come back instead of the fetch timeout.
+
+    From now on this node gives its pre-vote to others, too: when the leader is really gone, a majority
+    has seen the reset and elects at once; when only our connection broke, the others still refuse.
+    """
+    role.leader_lost, role.has_fetched = True, False
+    grace = core.config.reset_grace + core.random.uniform(0.0, core.config.election_timeout / 2)
+    role.deadline = min(role.deadline, now.mono + grace)
+
+
+# ------------------------------------------------------------------ snapshots
+
+
+def _begin_download(core: Core, role: Follower, response: FetchResponse) -> None:
+    snapshot = response.snapshot
+    assert snapshot is not None
+    if core.high_watermark is not None and snapshot.end_offset < core.high_watermark:
+        raise IllegalTransition(f"snapshot {snapshot} is older than the high watermark {core.high_watermark}")
+    core.say("raft.snapshot.download", snapshot=str(snapshot), leader=role.leader_id)
+    role.download = Download(snapshot)
+
+
+def on_snapshot_response(core: Core, node_id: NodeId, response: FetchSnapshotResponse, now: Now) -> None:
+    """A piece of the snapshot: written behind the last one; the last piece installs it."""
+    if not election.find_leader(core, response, now):
+        return
+    role = core.role
+    if not isinstance(role, Follower) or role.download is None or node_id != role.leader_id:
+        return
+    download = role.download
+    wrong = response.snapshot != download.snapshot or response.position != download.position
+    if response.error is not ErrorCode.NONE or wrong or response.length <= 0:
+        core.say("raft.snapshot.dropped", snapshot=str(download.snapshot), error=response.error.name)
+        role.download = None
+        core.links.rest(node_id, now.mono)
+        return
+    _leader_lives(core, role, now)
+    core.do(WriteSnapshot(download.snapshot, download.position, response.data))
+    download.position += response.length
+    download.size = response.size
+    if download.position >= response.size:
+        core.installing = download.snapshot
+        core.do(InstallSnapshot(download.snapshot, response.size))
+
+
+def on_snapshot_installed(core: Core, message: SnapshotInstalled) -> None:
+    """The log begins anew behind the snapshot; everything in it is committed."""
+    voters, version = core.voters, core.journal.kraft_version
+    core.journal.install(message.snapshot, message.size, message.entries)
+    core.installing = None
+    if isinstance(core.role, Follower):
+        core.role.download = None
+    core.told(voters, version)
+    core.commit(message.snapshot.end_offset)
+
+
+# ------------------------------------------------------------------ membership wishes
+
+
+def on_update_response(core: Core, node_id: NodeId, response: UpdateVoterResponse, now: Now) -> None:
+    """The leader took our update, or refused it; a refusal is tried again after the fetch timeout."""
+    if not election.find_leader(core, response, now):
+        return
+    role = core.role
+    if isinstance(role, Follower) and response.error is ErrorCode.NONE and node_id == role.leader_id:
+        _leader_lives(core, role, now)
+
+
+def on_join_response(core: Core, response: ChangeResponse) -> None:
+    if response.error is not ErrorCode.NONE:
+        core.say("raft.join.waits", error=response.error.name, why=response.message or "")

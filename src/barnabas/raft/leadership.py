@@ -1,0 +1,215 @@
+"""Leading: the first batch of an epoch, the high watermark, and giving the lead up.
+
+A leader counts only what is on stable storage, its own end included (Apache Kafka counts its own unsynced
+end; ours is slower by nothing that matters and survives losing power everywhere at once).
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+from barnabas.model import NO_OFFSET, Now, Offset, ReplicaKey
+from barnabas.raft.core import Core
+from barnabas.raft.entries import Entry, KraftVersionEntry, LeaderChange, VotersEntry
+from barnabas.raft.messages import BeginQuorumEpochRequest, EndQuorumEpochRequest, LeaderChanged, Send
+from barnabas.raft.progress import Progress
+from barnabas.raft.roles import Candidate, Cause, Leader, Resigned, Unattached
+from barnabas.raft.voters import VoterSet
+
+__all__ = [
+    "append",
+    "begin",
+    "committed_in_this_epoch",
+    "drive",
+    "drive_resigned",
+    "heard",
+    "progress_of",
+    "published_high_watermark",
+    "resign",
+]
+
+
+# ------------------------------------------------------------------ the beginning
+
+
+def begin(core: Core, candidate: Candidate, now: Now) -> None:
+    """A majority voted for us: open the epoch with one batch of control entries.
+
+    It tells the voter set again when that stands only in the local bootstrap snapshot (nobody else could
+    learn it), or when our own entry in it is out of date: the one change a leader may make before it has
+    committed anything, for it changes no key.
+    """
+    granting = tuple(i for i in core.voters.ids if candidate.answers.get(i, False))
+    start = core.journal.end_offset
+    role = Leader(start, now.mono + core.config.check_quorum_timeout, granting)
+    core.become(role, core.epoch, Cause.VOTE_WON, now)
+    rebuild(core, role)
+    entries: list[Entry] = [LeaderChange(core.key.id, core.voters.ids, granting)]
+    if core.journal.kraft_version >= 1:
+        voters = core.voters
+        own = voters.get(core.key.id)
+        outdated = own is not None and own.key == core.key and own != core.own_voter and bool(core.endpoints)
+        if core.journal.voter_sets.latest_offset == -1 or outdated:
+            voters = voters.replacing(core.own_voter) if outdated else voters
+            entries += [KraftVersionEntry(core.journal.kraft_version), VotersEntry(voters)]
+    append(core, role, tuple(entries))
+
+
+def append(core: Core, role: Leader, entries: tuple[Entry, ...]) -> Offset:
+    """Append one batch, and count by the set that is then in force.  Returns its first offset."""
+    before = core.voters
+    batch = core.append(entries)
+    if core.voters is not before:
+        rebuild(core, role)
+    return batch.base_offset
+
+
+def rebuild(core: Core, role: Leader) -> None:
+    """The set in force is another: new voters keep what we know of them, removed ones are observers."""
+    voters: dict[ReplicaKey, Progress] = {}
+    for voter in core.voters:
+        if voter.key.id == core.key.id:
+            continue
+        progress = role.voters.pop(voter.key, None) or role.observers.pop(voter.key, None)
+        voters[voter.key] = progress or Progress()
+    role.observers.update(role.voters)
+    role.voters = voters
+
+
+# ------------------------------------------------------------------ what the others have
+
+
+def progress_of(core: Core, role: Leader, replica: ReplicaKey) -> tuple[Progress, bool]:
+    """What we know of this replica, and whether it votes.  Made when it is new."""
+    if core.voters.has(replica):
+        voter = core.voters.get(replica.id)
+        assert voter is not None
+        return role.voters.setdefault(voter.key, Progress()), True
+    return role.observers.setdefault(replica, Progress()), False
+
+
+def heard(core: Core, role: Leader, replica: ReplicaKey, now: Now) -> None:
+    """A voter showed that it follows us (Fetch, FetchSnapshot, UpdateRaftVoter)."""
+    if not core.voters.has(replica):
+        return
+    role.heard[replica.id] = None
+    if len(role.heard) >= _needed(core):
+        role.heard.clear()
+        role.quorum_deadline = now.mono + core.config.check_quorum_timeout
+
+
+def _needed(core: Core) -> int:
+    """How many other voters make a majority with us (or without us, when we are no voter)."""
+    return core.voters.majority - (1 if core.voters.has(core.key) else 0)
+
+
+# ------------------------------------------------------------------ the high watermark
+
+
+def committed_in_this_epoch(core: Core) -> bool:
+    """Whether something of this leader's own epoch is committed (and so everything before it)."""
+    role = core.role
+    return isinstance(role, Leader) and (core.high_watermark or 0) > role.epoch_start
+
+
+def published_high_watermark(core: Core) -> Offset:
+    """What a leader tells others: nothing before it has committed in its own epoch."""
+    if committed_in_this_epoch(core) and core.high_watermark is not None:
+        return core.high_watermark
+    return NO_OFFSET
+
+
+def _advance(core: Core, role: Leader) -> None:
+    """Move the high watermark: held by a majority of the set in force, past the start of the epoch."""
+    if core.unsaved or not core.voters:
+        return
+    ends: list[Offset] = []
+    for voter in core.voters:
+        if voter.key.id == core.key.id:
+            ends.append(core.journal.persisted if core.voters.has(core.key) else NO_OFFSET)
+        else:
+            end = role.voters[voter.key].end_offset
+            ends.append(NO_OFFSET if end is None else end)
+    ends.sort(reverse=True)
+    held = ends[len(ends) // 2]
+    if held > role.epoch_start and core.commit(held) and not role.announced:
+        role.announced = True
+        core.do(LeaderChanged(core.epoch, core.key.id, core.endpoints))
+
+
+# ------------------------------------------------------------------ in the course of leading
+
+
+def drive(core: Core, role: Leader, now: Now) -> None:
+    """What time brings: the high watermark, the quorum check, telling silent voters that we lead."""
+    _advance(core, role)
+    if _needed(core) > 0 and role.quorum_deadline <= now.mono:
+        resign(core, role, Cause.QUORUM_LOST, now)
+        return
+    if _removed_for_good(core, role):
+        resign(core, role, Cause.REMOVED, now)
+        return
+    if role.begin_at <= now.mono:
+        _tell_silent_voters(core, role, now)
+
+
+def _removed_for_good(core: Core, role: Leader) -> bool:
+    offset = core.journal.voter_sets.latest_offset
+    committed = offset is not None and offset < published_high_watermark(core)
+    return committed and not core.voters.has(core.key) and len(core.voters) > 0
+
+
+def deadline(core: Core, role: Leader) -> float:
+    quorum = role.quorum_deadline if _needed(core) > 0 else inf
+    begin_at = role.begin_at if role.voters else inf
+    return min(quorum, begin_at, min((fetch.deadline for fetch in role.parked), default=inf))
+
+
+def _tell_silent_voters(core: Core, role: Leader, now: Now) -> None:
+    interval = core.config.begin_epoch_interval
+    role.begin_at = now.mono + interval
+    for key, progress in role.voters.items():
+        silent = progress.last_fetch is None or now.mono - progress.last_fetch >= interval
+        if silent and core.links.ready(key.id, now.mono):
+            request = BeginQuorumEpochRequest(
+                core.epoch, core.key.id, core.endpoints, key, core.config.cluster_id
+            )
+            correlation = core.links.begin(key.id, request, now.mono)
+            core.send(Send(correlation, key.id, core.address_of(key.id), request))
+
+
+# ------------------------------------------------------------------ the end
+
+
+def resign(core: Core, role: Leader, cause: Cause, now: Now) -> None:
+    """Lead no more; those who are furthest should stand first."""
+    successors = successors_of(core.voters, role, core.key)
+    waiting = dict.fromkeys(key.id for key in successors)
+    timeout = now.mono + core.random_election_timeout()
+    core.become(Resigned(timeout, successors, waiting), core.epoch, cause, now)
+
+
+def successors_of(voters: VoterSet, role: Leader, own: ReplicaKey) -> tuple[ReplicaKey, ...]:
+    """The other voters, the one with the longest log first."""
+
+    def by_end(key: ReplicaKey) -> tuple[Offset, ReplicaKey]:
+        progress = role.voters.get(key)
+        end = NO_OFFSET if progress is None or progress.end_offset is None else progress.end_offset
+        return -end, key
+
+    return tuple(sorted((key for key in voters.keys if key.id != own.id), key=by_end))
+
+
+def drive_resigned(core: Core, role: Resigned, now: Now) -> None:
+    """Tell the others until they know, or until the time is up; then open the next epoch."""
+    if (role.deadline <= now.mono or core.is_sole_voter) and core.shutdown_deadline is None:
+        deadline = now.mono if core.is_voter else inf
+        core.become(Unattached(deadline), core.epoch + 1, Cause.NEXT_EPOCH, now)
+        return
+    for node_id in role.waiting_for:
+        if core.links.ready(node_id, now.mono):
+            request = EndQuorumEpochRequest(
+                core.epoch, core.key.id, role.successors, core.endpoints, core.config.cluster_id
+            )
+            correlation = core.links.begin(node_id, request, now.mono)
+            core.send(Send(correlation, node_id, core.address_of(node_id), request))

@@ -1,0 +1,412 @@
+"""The quorum as a function: a message and the time go in, effects come out; nothing else happens.
+
+    effects = node.step(message, now)
+
+`step` hands the message to the part that knows it, then lets the role do what is due (`_drive`), until
+nothing changes any more.  `next_deadline()` says when to come back with a Tick.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import inf
+
+from barnabas.doors import Randomness
+from barnabas.errors import ErrorCode
+from barnabas.model import NO_OFFSET, Endpoint, Epoch, NodeId, Now, Offset, ReplicaKey
+from barnabas.raft import election, following, leadership, reconfigure, replication
+from barnabas.raft.core import Core, IllegalTransition
+from barnabas.raft.describe import Description, describe
+from barnabas.raft.entries import ElectionState, Note, Opaque, SnapshotId
+from barnabas.raft.journal import Journal
+from barnabas.raft.messages import (
+    Accepted,
+    Answered,
+    BeginQuorumEpochRequest,
+    BeginQuorumEpochResponse,
+    ChangeResponse,
+    Disconnected,
+    Effect,
+    ElectionSaved,
+    EndQuorumEpochRequest,
+    EndQuorumEpochResponse,
+    Failed,
+    FetchRequest,
+    FetchResponse,
+    FetchSnapshotRequest,
+    FetchSnapshotResponse,
+    LogStartMoved,
+    Message,
+    Persisted,
+    Propose,
+    Received,
+    Refused,
+    Request,
+    Resign,
+    Response,
+    Shutdown,
+    SnapshotInstalled,
+    SnapshotTaken,
+    Started,
+    Stopped,
+    Tick,
+    UpdateVoterResponse,
+    VoteRequest,
+    VoteResponse,
+)
+from barnabas.raft.roles import Cause, Follower, Leader, Resigned, Role, Unattached
+from barnabas.raft.settings import RaftConfig
+from barnabas.raft.voters import VoterSet
+
+__all__ = ["RaftNode", "RaftStatistics"]
+
+
+@dataclass(frozen=True, slots=True)
+class RaftStatistics:
+    """One reading of a node, for metrics.  -1 and None where unknown."""
+
+    role: str
+    epoch: Epoch
+    leader_id: NodeId | None
+    high_watermark: Offset
+    end_offset: Offset
+    last_epoch: Epoch
+    persisted: Offset
+    voters: int
+    observers: int
+    pending_change: bool
+
+
+class RaftNode:
+    """One member (or observer) of the quorum.  Its first message must be `Started()`."""
+
+    __slots__ = ("_handlers", "_saved", "core")
+
+    def __init__(
+        self,
+        key: ReplicaKey,
+        endpoints: tuple[Endpoint, ...],
+        config: RaftConfig,
+        journal: Journal,
+        saved: ElectionState | None,
+        randomness: Randomness,
+        now: Now,
+    ) -> None:
+        self.core = Core(key, endpoints, config, journal, randomness)
+        self._saved = saved
+        self._handlers: dict[type[Message], Callable[[Message, Now], None]] = {
+            Started: self._started,
+            Tick: lambda message, now: None,
+            Received: self._received,
+            Answered: self._answered,
+            Failed: self._failed,
+            Disconnected: self._disconnected,
+            Persisted: self._persisted,
+            ElectionSaved: self._election_saved,
+            Propose: self._propose,
+            SnapshotTaken: self._snapshot_taken,
+            SnapshotInstalled: self._snapshot_installed,
+            LogStartMoved: self._log_start_moved,
+            Resign: self._resign,
+            Shutdown: self._shutdown,
+        }
+
+    def __repr__(self) -> str:
+        core = self.core
+        known = "?" if core.high_watermark is None else core.high_watermark
+        return f"<{core.role.name.capitalize()} epoch={core.epoch} hw={known} voters={core.voters}>"
+
+    # ------------------------------------------------------------ reading
+
+    @property
+    def role(self) -> Role:
+        return self.core.role
+
+    @property
+    def epoch(self) -> Epoch:
+        return self.core.epoch
+
+    @property
+    def leader_id(self) -> NodeId | None:
+        return self.core.leader_id
+
+    @property
+    def leader_endpoints(self) -> tuple[Endpoint, ...]:
+        return self.core.leader_endpoints
+
+    @property
+    def is_leader(self) -> bool:
+        return isinstance(self.core.role, Leader)
+
+    @property
+    def is_voter(self) -> bool:
+        return self.core.is_voter
+
+    @property
+    def high_watermark(self) -> Offset | None:
+        return self.core.high_watermark
+
+    @property
+    def voters(self) -> VoterSet:
+        return self.core.voters
+
+    @property
+    def kraft_version(self) -> int:
+        return self.core.journal.kraft_version
+
+    @property
+    def journal(self) -> Journal:
+        return self.core.journal
+
+    def describe(self, now: Now) -> Description:
+        """The quorum as this node sees it (DescribeQuorum; only a leader knows the replicas)."""
+        return describe(self.core, now)
+
+    def check_snapshot(self, snapshot: SnapshotId) -> str | None:
+        """Why no such snapshot may be made here; None: it may (KIP-630)."""
+        core = self.core
+        if core.high_watermark is None or snapshot.end_offset > core.high_watermark:
+            return f"offset {snapshot.end_offset} is not committed yet"
+        if snapshot.end_offset < core.journal.log_start:
+            return f"offset {snapshot.end_offset} is before the log start {core.journal.log_start}"
+        if core.journal.epoch_at(snapshot.end_offset - 1) != snapshot.epoch:
+            return f"the record before offset {snapshot.end_offset} is not of epoch {snapshot.epoch}"
+        return None
+
+    def statistics(self) -> RaftStatistics:
+        core = self.core
+        journal, role = core.journal, core.role
+        leads = isinstance(role, Leader)
+        return RaftStatistics(
+            role.name,
+            core.epoch,
+            core.leader_id,
+            NO_OFFSET if core.high_watermark is None else core.high_watermark,
+            journal.end_offset,
+            journal.last_epoch,
+            journal.persisted,
+            len(core.voters),
+            len(role.observers) if isinstance(role, Leader) else 0,
+            leads and reconfigure.pending_change(core) is not None,
+        )
+
+    def next_deadline(self) -> float:
+        """Monotonic seconds at which a Tick is due; inf: none."""
+        core = self.core
+        role = core.role
+        if core.stopped:
+            return inf
+        times = [
+            core.links.next_deadline(),
+            inf if core.shutdown_deadline is None else core.shutdown_deadline,
+        ]
+        if isinstance(role, Leader):
+            times.append(leadership.deadline(core, role))
+            times.append(reconfigure.deadline(role))
+        elif isinstance(role, Follower):
+            times.append(following.deadline(core, role))
+        elif not (isinstance(role, Unattached) and core.installing):
+            times.append(role.deadline)
+        return min(times)
+
+    # ------------------------------------------------------------ the one way in
+
+    def step(self, message: Message, now: Now) -> list[Effect]:
+        """Take one message.  Returns the effects, to be carried out in the order of `order.Order`.
+
+        Raises IllegalTransition when going on would break the rules of the quorum: the node must stop.
+        """
+        core = self.core
+        if core.stopped and not isinstance(message, Received):
+            return []
+        self._handlers[type(message)](message, now)
+        self._drive(now)
+        effects, core.out = core.out, []
+        return effects
+
+    def _drive(self, now: Now) -> None:
+        """Let the role do what is due, until it is the same role as before."""
+        core = self.core
+        if core.stopped:
+            return
+        for correlation in core.links.expired(now.mono):
+            self._failed(Failed(correlation, "no answer in time"), now)
+        core.links.wake(now.mono)
+        while True:
+            role = core.role
+            if isinstance(role, Leader):
+                leadership.drive(core, role, now)
+                if core.role is role:
+                    reconfigure.drive(core, role, now)
+                    replication.release(core, role, now)
+            elif isinstance(role, Follower):
+                following.drive(core, role, now)
+            else:
+                if isinstance(role, Unattached):
+                    following.discover(core, role, now)
+                election.drive(core, now)
+            if core.role is role:
+                break
+        self._finish_shutdown(now)
+
+    # ------------------------------------------------------------ from the driver
+
+    def _started(self, message: Message, now: Now) -> None:
+        election.start(self.core, self._saved, now)
+
+    def _persisted(self, message: Message, now: Now) -> None:
+        assert isinstance(message, Persisted)
+        self.core.journal.persisted_to(message.end_offset, message.cut)
+
+    def _election_saved(self, message: Message, now: Now) -> None:
+        assert isinstance(message, ElectionSaved)
+        self.core.saved(message.serial)
+
+    def _propose(self, message: Message, now: Now) -> None:
+        assert isinstance(message, Propose)
+        core = self.core
+        role = core.role
+        if not isinstance(role, Leader) or message.epoch < core.epoch:
+            why = f"this node does not lead epoch {message.epoch}"
+            core.do(Refused(message.token, ErrorCode.NOT_CONTROLLER, why))
+        elif not all(isinstance(entry, (Opaque, Note)) for entry in message.entries):
+            raise IllegalTransition("only the quorum itself writes its control entries")
+        elif message.epoch > core.epoch:
+            raise IllegalTransition(f"a proposal of epoch {message.epoch} in epoch {core.epoch}")
+        else:
+            batch = core.append(message.entries)
+            core.do(Accepted(message.token, batch.base_offset, batch.last_offset, core.epoch))
+
+    def _snapshot_taken(self, message: Message, now: Now) -> None:
+        assert isinstance(message, SnapshotTaken)
+        self.core.journal.snapshot_taken(message.snapshot, message.size)
+
+    def _snapshot_installed(self, message: Message, now: Now) -> None:
+        assert isinstance(message, SnapshotInstalled)
+        following.on_snapshot_installed(self.core, message)
+
+    def _log_start_moved(self, message: Message, now: Now) -> None:
+        assert isinstance(message, LogStartMoved)
+        self.core.journal.log_start_moved(message.log_start)
+
+    def _resign(self, message: Message, now: Now) -> None:
+        assert isinstance(message, Resign)
+        core = self.core
+        if message.epoch < core.epoch:
+            return
+        if message.epoch > core.epoch or not isinstance(core.role, Leader):
+            raise IllegalTransition(f"cannot resign from epoch {message.epoch}: {self!r}")
+        leadership.resign(core, core.role, Cause.STEP_DOWN, now)
+
+    # ------------------------------------------------------------ the end of a life
+
+    def _shutdown(self, message: Message, now: Now) -> None:
+        assert isinstance(message, Shutdown)
+        core = self.core
+        core.shutdown_deadline = now.mono + message.timeout
+        if isinstance(core.role, Leader) and not core.is_sole_voter:
+            leadership.resign(core, core.role, Cause.STEP_DOWN, now)
+
+    def _finish_shutdown(self, now: Now) -> None:
+        """A leader waits until another leads; the others may go at once."""
+        core = self.core
+        if core.shutdown_deadline is None or core.stopped:
+            return
+        if core.is_sole_voter or not isinstance(core.role, Resigned):
+            handed_over = True
+        elif now.mono >= core.shutdown_deadline:
+            handed_over = False
+        else:
+            return
+        core.stopped = True
+        core.do(Stopped(handed_over))
+
+    # ------------------------------------------------------------ from and to other nodes
+
+    def _received(self, message: Message, now: Now) -> None:
+        assert isinstance(message, Received)
+        core, token, request = self.core, message.token, message.request
+        if core.stopped:
+            core.reply(token, _refusal(core, request))
+        elif isinstance(request, VoteRequest):
+            election.on_vote(core, token, request, now)
+        elif isinstance(request, BeginQuorumEpochRequest):
+            election.on_begin(core, token, request, now)
+        elif isinstance(request, EndQuorumEpochRequest):
+            election.on_end(core, token, request, now)
+        elif isinstance(request, FetchRequest):
+            replication.on_fetch(core, token, request, now)
+        elif isinstance(request, FetchSnapshotRequest):
+            replication.on_fetch_snapshot(core, token, request, now)
+        else:
+            reconfigure.on_request(core, token, request, now)
+
+    def _answered(self, message: Message, now: Now) -> None:
+        assert isinstance(message, Answered)
+        core = self.core
+        taken = core.links.take(message.correlation)
+        if taken is None:
+            return
+        node_id, request = taken
+        core.links.fine(node_id)
+        self._hear(node_id, request, message.response, now)
+
+    def _hear(self, node_id: NodeId, request: Request, response: Response, now: Now) -> None:
+        core = self.core
+        if isinstance(response, VoteResponse):
+            assert isinstance(request, VoteRequest)
+            election.on_vote_response(core, node_id, request, response, now)
+        elif isinstance(response, FetchResponse):
+            following.on_fetch_response(core, node_id, response, now)
+        elif isinstance(response, FetchSnapshotResponse):
+            following.on_snapshot_response(core, node_id, response, now)
+        elif isinstance(response, BeginQuorumEpochResponse):
+            if election.find_leader(core, response, now):
+                reconfigure.on_begin_response(core, node_id, request, response)
+        elif isinstance(response, EndQuorumEpochResponse):
+            if election.find_leader(core, response, now) and isinstance(core.role, Resigned):
+                core.role.waiting_for.pop(node_id, None)
+        elif isinstance(response, UpdateVoterResponse):
+            following.on_update_response(core, node_id, response, now)
+        elif isinstance(response, ChangeResponse):
+            following.on_join_response(core, response)
+        else:
+            reconfigure.on_probe_response(core, node_id, response)
+
+    def _failed(self, message: Message, now: Now) -> None:
+        assert isinstance(message, Failed)
+        core = self.core
+        taken = core.links.take(message.correlation)
+        if taken is None:
+            return
+        node_id, request = taken
+        core.links.rest(node_id, now.mono)
+        if message.unsupported and isinstance(request, VoteRequest):
+            election.on_vote_unsupported(core, request, now)
+        reconfigure.on_failure(core, node_id, request, message.reason)
+
+    def _disconnected(self, message: Message, now: Now) -> None:
+        assert isinstance(message, Disconnected)
+        core = self.core
+        waiting = core.links.waiting_on(message.node_id)
+        if waiting is not None:
+            self._failed(Failed(waiting, "connection reset"), now)
+        if isinstance(core.role, Follower) and core.role.leader_id == message.node_id:
+            following.leader_reset(core, core.role, now)
+
+
+def _refusal(core: Core, request: Request) -> Response:
+    """What a node that has stopped says."""
+    error = ErrorCode.BROKER_NOT_AVAILABLE
+    if isinstance(request, VoteRequest):
+        return VoteResponse(error, core.epoch)
+    if isinstance(request, BeginQuorumEpochRequest):
+        return BeginQuorumEpochResponse(error, core.epoch)
+    if isinstance(request, EndQuorumEpochRequest):
+        return EndQuorumEpochResponse(error, core.epoch)
+    if isinstance(request, FetchRequest):
+        return FetchResponse(error, core.epoch)
+    if isinstance(request, FetchSnapshotRequest):
+        return FetchSnapshotResponse(error, core.epoch)
+    return reconfigure.refusal(core, request, error)

@@ -1,0 +1,156 @@
+"""The one order in which a node does things: collect, step, persist, send, apply.
+
+The real server and the simulator run this same class over their own log and network, so that the order
+itself is under test.  Between `persist` and `send` nothing may be swapped: what a message promises must
+stand in the files (written; the core itself waits for the sync where the promise is durability) before
+the message leaves, and a fetch answer is read from a log that already holds the batch it speaks of.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Protocol
+
+from barnabas.model import Now
+from barnabas.raft.entries import Batch
+from barnabas.raft.messages import (
+    Append,
+    ApplyEffect,
+    Effect,
+    ElectionSaved,
+    InstallSnapshot,
+    Message,
+    Persisted,
+    Reply,
+    SaveElection,
+    Send,
+    SnapshotInstalled,
+    SyncTicket,
+    Truncate,
+    WriteSnapshot,
+)
+from barnabas.raft.node import RaftNode
+
+__all__ = ["Order", "Outside", "Store"]
+
+
+class Store(Protocol):
+    """The log and the small files.  Any error that leaves these methods must stop the node."""
+
+    def append(self, batch: Batch) -> None:
+        """Write the batch at the end of the log; not synced."""
+        ...
+
+    def truncate(self, end_offset: int) -> None:
+        """Forget everything from there on."""
+        ...
+
+    def start_sync(self, ticket: SyncTicket) -> None:
+        """Make all that was appended so far durable; then `receive(Persisted(*ticket))`, at once or later."""
+        ...
+
+    def save_election(self, effect: SaveElection) -> None:
+        """Make it durable; then `receive(ElectionSaved(effect.serial))`, at once or later, in order."""
+        ...
+
+    def write_snapshot(self, effect: WriteSnapshot) -> None:
+        """Write a piece of a snapshot being downloaded; position 0 begins the file anew."""
+        ...
+
+    def install_snapshot(self, effect: InstallSnapshot) -> None:
+        """Sync and freeze it, begin the log anew at its end, durably; then receive(SnapshotInstalled)."""
+        ...
+
+
+class Outside(Protocol):
+    """The network, and whoever waits for what is decided."""
+
+    def send(self, effect: Send) -> None: ...
+
+    def reply(self, effect: Reply) -> None:
+        """Answer; where the response has a `read`, fill it in from the log now."""
+        ...
+
+    def apply(self, effect: ApplyEffect) -> None: ...
+
+
+class Order:
+    """Drives one `RaftNode`.  Not reentrant: `receive` may be called from anywhere, `turn` from one place."""
+
+    __slots__ = ("_inbox", "_syncing", "node", "outside", "store", "turns")
+
+    def __init__(self, node: RaftNode, store: Store, outside: Outside) -> None:
+        self.node = node
+        self.store = store
+        self.outside = outside
+        self.turns = 0
+        self._inbox: deque[Message] = deque()
+        self._syncing = False
+
+    def __repr__(self) -> str:
+        return f"<Order {self.node!r} inbox={len(self._inbox)} syncing={self._syncing}>"
+
+    def receive(self, message: Message) -> None:
+        """Collect.  What the store says goes first: it is about the past."""
+        if isinstance(message, (Persisted, ElectionSaved, SnapshotInstalled)):
+            self._inbox.appendleft(message)
+        else:
+            self._inbox.append(message)
+
+    def next_deadline(self) -> float:
+        return self.node.next_deadline()
+
+    def turn(self, now: Now) -> None:
+        """Take everything that came, until nothing is left."""
+        while self._inbox:
+            self.turns += 1
+            effects: list[Effect] = []
+            while self._inbox:
+                message = self._inbox.popleft()
+                if isinstance(message, Persisted):
+                    self._syncing = False
+                step = self.node.step(message, now)
+                if any(isinstance(effect, (Truncate, InstallSnapshot)) for effect in step):
+                    # Answers of before must read the log as it was before it is cut.
+                    self._carry_out(effects)
+                    effects = []
+                effects += step
+            self._carry_out(effects)
+
+    def _carry_out(self, effects: list[Effect]) -> None:
+        # Persist before send.
+        self._persist(effects)
+        self._send(effects)
+        self._apply(effects)
+
+    def _persist(self, effects: list[Effect]) -> None:
+        store = self.store
+        for effect in effects:
+            if isinstance(effect, Append):
+                store.append(effect.batch)
+            elif isinstance(effect, Truncate):
+                store.truncate(effect.end_offset)
+            elif isinstance(effect, SaveElection):
+                store.save_election(effect)
+            elif isinstance(effect, WriteSnapshot):
+                store.write_snapshot(effect)
+            elif isinstance(effect, InstallSnapshot):
+                store.install_snapshot(effect)
+        journal = self.node.journal
+        if not self._syncing and journal.persisted < journal.end_offset:
+            self._syncing = True
+            store.start_sync(journal.ticket)
+
+    def _send(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, Send):
+                self.outside.send(effect)
+            elif isinstance(effect, Reply):
+                self.outside.reply(effect)
+
+    def _apply(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            if not isinstance(
+                effect, (Append, Truncate, SaveElection, WriteSnapshot, InstallSnapshot, Send, Reply)
+            ):
+                self.outside.apply(effect)

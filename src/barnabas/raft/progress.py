@@ -1,0 +1,60 @@
+"""How far another replica is, as its fetches show it to the leader."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from barnabas.model import Now, Offset
+
+__all__ = ["Progress"]
+
+
+@dataclass(slots=True)
+class Progress:
+    """What the leader knows of one replica.
+
+    `end_offset` None: it has not fetched in this epoch.  Times are monotonic seconds, None: never; the
+    wall times (ms) are for DescribeQuorum.  A *round* is a stretch of replication that ends when the
+    replica has everything the leader had when the round began; a voter-to-be must end a few of them in
+    good time (`rounds`) before it is let in.
+    """
+
+    end_offset: Offset | None = None
+    last_fetch: float | None = None
+    last_fetch_ms: int = -1
+    caught_up_ms: int = -1
+    leader_end: Offset = -1
+    acknowledged: bool = False
+    round_end: Offset = -1
+    round_began: float = 0.0
+    rounds: int = 0
+
+    def fetched(self, offset: Offset, leader_end: Offset, now: Now, round_limit: float) -> bool:
+        """A valid fetch from `offset` came.  Whether it moved the end offset."""
+        if offset >= leader_end:
+            self.caught_up_ms = now.wall_ms
+        elif offset >= self.leader_end >= 0 and self.last_fetch_ms >= 0:
+            self.caught_up_ms = max(self.caught_up_ms, self.last_fetch_ms)
+        moved = self.end_offset != offset
+        self.end_offset = offset
+        self.heard(now)
+        self.leader_end = leader_end
+        self._count_round(offset, leader_end, now, round_limit)
+        return moved
+
+    def heard(self, now: Now) -> None:
+        """Any request came that shows it is alive."""
+        self.last_fetch = now.mono
+        self.last_fetch_ms = now.wall_ms
+
+    def _count_round(self, offset: Offset, leader_end: Offset, now: Now, limit: float) -> None:
+        if self.round_end < 0:
+            self.round_end, self.round_began = leader_end, now.mono
+            if offset < leader_end:
+                return
+        if now.mono - self.round_began > limit and offset < self.round_end:
+            self.rounds = 0  # too slow: it starts over
+        if offset >= self.round_end:
+            in_time = now.mono - self.round_began <= limit or offset >= leader_end
+            self.rounds = self.rounds + 1 if in_time else 0
+            self.round_end, self.round_began = leader_end, now.mono

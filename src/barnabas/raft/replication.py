@@ -1,0 +1,163 @@
+"""The leader's side of replication: fetches in, records and high watermarks out.
+
+A Fetch is two things: the follower's word that it has everything before its offset on disk, and a wish
+for more.  Every valid one is parked, and leaves when there is something to say: records, a new high
+watermark, or the end of its time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from barnabas.errors import ErrorCode
+from barnabas.model import NO_NODE, Epoch, Now, Offset
+from barnabas.raft import leadership
+from barnabas.raft.core import Core
+from barnabas.raft.entries import EpochEnd, SnapshotId
+from barnabas.raft.messages import (
+    FetchRequest,
+    FetchResponse,
+    FetchSnapshotRequest,
+    FetchSnapshotResponse,
+    ReadLog,
+    ReadSnapshot,
+)
+from barnabas.raft.roles import Leader
+
+__all__ = ["ParkedFetch", "leader_error", "on_fetch", "on_fetch_snapshot", "release"]
+
+
+@dataclass(slots=True)
+class ParkedFetch:
+    """A valid fetch that waits for something to say.  `seen` is the high watermark when it came."""
+
+    token: object
+    request: FetchRequest
+    deadline: float
+    seen: Offset
+
+
+def leader_error(core: Core, epoch: Epoch) -> ErrorCode | None:
+    """Why this node cannot act as the leader of that epoch."""
+    if epoch < core.epoch:
+        return ErrorCode.FENCED_LEADER_EPOCH
+    if epoch > core.epoch:
+        return ErrorCode.UNKNOWN_LEADER_EPOCH
+    if not isinstance(core.role, Leader):
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    return ErrorCode.BROKER_NOT_AVAILABLE if core.stopped else None
+
+
+def on_fetch(core: Core, token: object, request: FetchRequest, now: Now) -> None:
+    """Fetch: check it, note how far the replica is, answer or park."""
+    error = _check(core, request)
+    if error is not None:
+        core.reply(token, _answer(core, error))
+        return
+    role = core.role
+    assert isinstance(role, Leader)
+    said = core.journal.check_fetch(request.offset, request.last_epoch)
+    if isinstance(said, EpochEnd):
+        core.reply(token, _answer(core, ErrorCode.NONE, diverging=said))
+        return
+    if isinstance(said, SnapshotId):
+        core.reply(token, _answer(core, ErrorCode.NONE, snapshot=said))
+        return
+    if request.replica.id >= 0:
+        progress, votes = leadership.progress_of(core, role, request.replica)
+        progress.fetched(request.offset, core.journal.end_offset, now, core.config.catch_up_round)
+        if votes:
+            leadership.heard(core, role, request.replica, now)
+    seen = leadership.published_high_watermark(core)
+    role.parked.append(ParkedFetch(token, request, now.mono + request.max_wait, seen))
+
+
+def _check(core: Core, request: FetchRequest) -> ErrorCode | None:
+    if request.cluster_id is not None and request.cluster_id != core.config.cluster_id:
+        return ErrorCode.INCONSISTENT_CLUSTER_ID
+    negative = request.max_wait < 0 or request.offset < 0 or request.last_epoch < 0
+    if negative or request.last_epoch > request.epoch:
+        return ErrorCode.INVALID_REQUEST
+    if error := leader_error(core, request.epoch):
+        return error
+    return ErrorCode.INVALID_REQUEST if request.replica == core.key else None
+
+
+def _answer(
+    core: Core,
+    error: ErrorCode,
+    *,
+    diverging: EpochEnd | None = None,
+    snapshot: SnapshotId | None = None,
+    read: ReadLog | None = None,
+) -> FetchResponse:
+    leader = core.leader_id
+    return FetchResponse(
+        error,
+        core.epoch,
+        NO_NODE if leader is None else leader,
+        core.leader_endpoints,
+        leadership.published_high_watermark(core),
+        core.journal.log_start,
+        diverging,
+        snapshot,
+        read,
+    )
+
+
+def release(core: Core, role: Leader, now: Now) -> None:
+    """Answer the parked fetches that have something to hear."""
+    if not role.parked:
+        return
+    parked, role.parked = role.parked, []
+    end, high_watermark = core.journal.end_offset, leadership.published_high_watermark(core)
+    for fetch in parked:
+        request = fetch.request
+        if request.offset < end:
+            read = ReadLog(request.offset, request.max_bytes, end)
+            core.reply(fetch.token, _answer(core, ErrorCode.NONE, read=read))
+        elif (
+            fetch.seen != high_watermark
+            or request.high_watermark < high_watermark
+            or fetch.deadline <= now.mono
+        ):
+            core.reply(fetch.token, _answer(core, ErrorCode.NONE))
+        else:
+            role.parked.append(fetch)
+
+
+def on_fetch_snapshot(core: Core, token: object, request: FetchSnapshotRequest, now: Now) -> None:
+    """FetchSnapshot: a piece of a stored snapshot.  It shows that the follower lives, not what it has."""
+
+    def answer(error: ErrorCode, size: int = 0, read: ReadSnapshot | None = None) -> None:
+        leader = core.leader_id
+        core.reply(
+            token,
+            FetchSnapshotResponse(
+                error,
+                core.epoch,
+                NO_NODE if leader is None else leader,
+                core.leader_endpoints,
+                request.snapshot,
+                size,
+                request.position,
+                read,
+            ),
+        )
+
+    if request.cluster_id is not None and request.cluster_id != core.config.cluster_id:
+        return answer(ErrorCode.INCONSISTENT_CLUSTER_ID)
+    if error := leader_error(core, request.epoch):
+        return answer(error)
+    role = core.role
+    assert isinstance(role, Leader)
+    size = core.journal.snapshot_size(request.snapshot)
+    if size is None:
+        return answer(ErrorCode.SNAPSHOT_NOT_FOUND)
+    if not 0 <= request.position < size:
+        return answer(ErrorCode.POSITION_OUT_OF_RANGE)
+    progress, votes = leadership.progress_of(core, role, request.replica)
+    progress.heard(now)
+    if votes:
+        leadership.heard(core, role, request.replica, now)
+    return answer(ErrorCode.NONE, size, ReadSnapshot(request.snapshot, request.position, request.max_bytes))

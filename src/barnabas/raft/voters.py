@@ -1,0 +1,124 @@
+"""Who votes: a value that never changes.
+
+A voter set is replaced, never edited: `with_voter()` and its sisters give another set, so that every
+offset of the log can keep the set that counted there, and a truncation simply goes back to an older value.
+Two sets that differ in one key always share a member of each other's majorities; that is all the safety
+argument of single changes (KIP-853; Ongaro's thesis, 4.1), and `keys_changed()` is how we assert it:
+comparing majorities by size alone would admit sets that share nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar, NamedTuple
+
+from barnabas.model import ZERO_UUID, Endpoint, NodeId, ReplicaKey
+
+__all__ = ["SUPPORTED", "VersionRange", "Voter", "VoterSet"]
+
+
+class VersionRange(NamedTuple):
+    """The levels of kraft.version that a node supports, both ends included."""
+
+    min: int
+    max: int
+
+    def covers(self, version: int) -> bool:
+        return self.min <= version <= self.max
+
+
+SUPPORTED = VersionRange(0, 1)
+"""What this software supports: 0 static voters, 1 voters that change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Voter:
+    """One member of the set: who it is, where it listens, what it supports."""
+
+    key: ReplicaKey
+    endpoints: tuple[Endpoint, ...] = ()
+    versions: VersionRange = SUPPORTED
+
+    def endpoint(self, listener: str) -> Endpoint | None:
+        """Its endpoint of that listener; with an empty name, or if none matches, its first."""
+        for endpoint in self.endpoints:
+            if endpoint.listener == listener:
+                return endpoint
+        return self.endpoints[0] if self.endpoints else None
+
+
+@dataclass(frozen=True, slots=True)
+class VoterSet:
+    """The voters, sorted by id; an id occurs once.  Raises ValueError where one would occur twice."""
+
+    voters: tuple[Voter, ...] = ()
+    EMPTY: ClassVar[VoterSet]
+
+    def __post_init__(self) -> None:
+        ordered = tuple(sorted(self.voters, key=lambda voter: voter.key))
+        object.__setattr__(self, "voters", ordered)
+        if len({voter.key.id for voter in ordered}) != len(ordered):
+            raise ValueError(f"a node id occurs twice in {self}")
+
+    @classmethod
+    def of(cls, voters: Iterable[Voter]) -> VoterSet:
+        return cls(tuple(voters))
+
+    def __len__(self) -> int:
+        return len(self.voters)
+
+    def __iter__(self) -> Iterator[Voter]:
+        return iter(self.voters)
+
+    def __str__(self) -> str:
+        return "·".join(str(voter.key.id) for voter in self.voters)
+
+    @property
+    def ids(self) -> tuple[NodeId, ...]:
+        return tuple(voter.key.id for voter in self.voters)
+
+    @property
+    def keys(self) -> tuple[ReplicaKey, ...]:
+        return tuple(voter.key for voter in self.voters)
+
+    @property
+    def majority(self) -> int:
+        """How many make one: more than half."""
+        return len(self.voters) // 2 + 1
+
+    def get(self, node_id: NodeId) -> Voter | None:
+        """The voter with this id, whatever its disk."""
+        for voter in self.voters:
+            if voter.key.id == node_id:
+                return voter
+        return None
+
+    def has(self, key: ReplicaKey) -> bool:
+        """Whether this replica votes.  An entry without a directory id (kraft.version 0) matches by id."""
+        voter = self.get(key.id)
+        return voter is not None and voter.key.directory_id in (ZERO_UUID, key.directory_id)
+
+    def with_voter(self, voter: Voter) -> VoterSet:
+        """This set and one more.  Raises ValueError when the id is in already."""
+        return VoterSet((*self.voters, voter))
+
+    def without(self, key: ReplicaKey) -> VoterSet:
+        """This set without that replica (exactly that key)."""
+        return VoterSet(tuple(voter for voter in self.voters if voter.key != key))
+
+    def replacing(self, voter: Voter) -> VoterSet:
+        """The entry of the same id replaced."""
+        return VoterSet(tuple(voter if old.key.id == voter.key.id else old for old in self.voters))
+
+    def without_directories(self) -> VoterSet:
+        """The same ids, directories unknown: what static `controller.quorum.voters` can say."""
+        return VoterSet(tuple(replace(v, key=ReplicaKey(v.key.id, ZERO_UUID)) for v in self.voters))
+
+    def keys_changed(self, other: VoterSet) -> tuple[ReplicaKey, ...]:
+        """The keys that are in one of the two sets only, in order."""
+        mine, theirs = self.keys, other.keys
+        return tuple(sorted([k for k in mine if k not in theirs] + [k for k in theirs if k not in mine]))
+
+
+VoterSet.EMPTY = VoterSet()
