@@ -1,0 +1,253 @@
+"""All log directories of a node: which log is where, and where the next one goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from barnabas.doors import Disk, Randomness
+from barnabas.errors import StorageError
+from barnabas.log.directory import LogDirectory
+from barnabas.log.log import Log
+from barnabas.log.producers import DEFAULT_EXPIRATION_MS
+from barnabas.model import NO_NODE, DirectoryId, NodeId, Now, TopicId, TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.config import LogConfig
+
+__all__ = ["LogDirectories"]
+
+
+class LogDirectories:
+    """The directories of `log.dirs`, in their order."""
+
+    __slots__ = ("directories", "failures")
+
+    def __init__(self, directories: Sequence[LogDirectory], failures: Sequence[StorageError] = ()) -> None:
+        self.directories = list(directories)
+        self.failures = list(failures)
+        """Directories of log.dirs that could not be opened at all, and why (one error each)."""
+
+    def __repr__(self) -> str:
+        return f"<LogDirectories {' '.join(map(repr, self.directories))}>"
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        paths: Sequence[str],
+        *,
+        cluster_id: str,
+        node_id: NodeId,
+        config_for: Callable[[str], LogConfig],
+        randomness: Randomness,
+        now: Now,
+        expiration_ms: int = DEFAULT_EXPIRATION_MS,
+    ) -> LogDirectories:
+        """Lock and load every directory, blocking.  Raises StorageError when none could be opened."""
+        steps = cls.open_in_steps(
+            disk,
+            paths,
+            cluster_id=cluster_id,
+            node_id=node_id,
+            config_for=config_for,
+            randomness=randomness,
+            now=now,
+            expiration_ms=expiration_ms,
+        )
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                opened: LogDirectories = end.value
+                return opened
+
+    @classmethod
+    def open_in_steps(
+        cls,
+        disk: Disk,
+        paths: Sequence[str],
+        *,
+        cluster_id: str,
+        node_id: NodeId,
+        config_for: Callable[[str], LogConfig],
+        randomness: Randomness,
+        now: Now,
+        expiration_ms: int = DEFAULT_EXPIRATION_MS,
+    ) -> Generator[str, None, LogDirectories]:
+        """`open`, yielding the name of the log in work at every step.
+
+        A directory whose files cannot be read is offline (`failures` if it could not even be locked) and the
+        others serve; one that is locked, or belongs to another cluster or node, stops the start.
+        """
+        locked: list[LogDirectory] = []
+        failures: list[StorageError] = []
+        try:
+            for path in paths:
+                locked.append(
+                    LogDirectory.lock(
+                        disk,
+                        path,
+                        cluster_id=cluster_id,
+                        node_id=node_id,
+                        config_for=config_for,
+                        randomness=randomness,
+                        now=now,
+                        expiration_ms=expiration_ms,
+                    )
+                )
+            for directory in locked:
+                try:
+                    yield from directory.load_in_steps(now)
+                except StorageError as error:
+                    failures.append(error)
+            _check_unique(locked)
+            if failures and all(directory.offline for directory in locked):
+                raise failures[0]
+        except BaseException:
+            for directory in locked:
+                directory.abandon()
+            raise
+        return cls(locked, failures)
+
+    # --- finding ------------------------------------------------------------------------------------------
+
+    def get(self, topic_partition: TopicPartition) -> Log | None:
+        """The log of a partition, None if there is none in a directory that is online."""
+        directory = self.directory_of(topic_partition)
+        return directory.logs[topic_partition] if directory is not None and not directory.offline else None
+
+    def directory_of(self, topic_partition: TopicPartition) -> LogDirectory | None:
+        for directory in self.directories:
+            if topic_partition in directory.logs:
+                return directory
+        return None
+
+    def by_id(self, directory_id: DirectoryId) -> LogDirectory | None:
+        for directory in self.directories:
+            if directory.directory_id == directory_id:
+                return directory
+        return None
+
+    def online(self) -> list[LogDirectory]:
+        return [directory for directory in self.directories if directory.offline is None]
+
+    def offline(self) -> list[LogDirectory]:
+        return [directory for directory in self.directories if directory.offline is not None]
+
+    def all_logs(self) -> Iterator[Log]:
+        """Every log of the directories that are online."""
+        for directory in self.directories:
+            if directory.offline is None:
+                yield from list(directory.logs.values())
+
+    # --- making and removing ------------------------------------------------------------------------------
+
+    def create(
+        self,
+        topic_partition: TopicPartition,
+        topic_id: TopicId,
+        now: Now,
+        *,
+        directory_id: DirectoryId | None = None,
+    ) -> Log:
+        """Make the log of a partition, in the directory asked for or else in the one with the fewest logs.
+
+        Raises StorageError when that directory (or every one) is offline, or the disk fails.
+        """
+        directory = self.by_id(directory_id) if directory_id is not None else None
+        if directory is None:
+            online = self.online()
+            if not online:
+                raise self.directories[0].offline or StorageError("no log directory is online")
+            directory = min(online, key=lambda candidate: len(candidate.logs))
+        return directory.create(topic_partition, topic_id, now)
+
+    def delete(self, topic_partition: TopicPartition, now: Now) -> bool:
+        """Take a partition's log out of service and remove it later; false when there is none."""
+        directory = self.directory_of(topic_partition)
+        if directory is None or directory.offline:
+            return False
+        directory.delete(topic_partition, now)
+        return True
+
+    def stray(self, topic_partition: TopicPartition) -> str | None:
+        """Set a log aside that the cluster does not know.  Returns where it lies now."""
+        directory = self.directory_of(topic_partition)
+        return None if directory is None or directory.offline else directory.stray(topic_partition)
+
+    # --- life ---------------------------------------------------------------------------------------------
+
+    def fail(self, where: Log | LogDirectory, error: StorageError) -> LogDirectory | None:
+        """A file operation failed there: the directory is offline for good.  Returns it, None if not ours."""
+        directory = where if isinstance(where, LogDirectory) else self.directory_of(where.topic_partition)
+        if directory is not None:
+            directory.fail(error)
+        return directory
+
+    def checkpoint_high_watermarks(self) -> None:
+        """Every 5 s (`replica.high.watermark.checkpoint.interval.ms`).
+
+        A directory that fails goes offline.
+        """
+        self._each(LogDirectory.checkpoint_high_watermarks)
+
+    def checkpoint_recovery_points(self) -> None:
+        """Every 60 s (`log.flush.offset.checkpoint.interval.ms`); log starts too.
+
+        One that fails goes offline.
+        """
+        self._each(LogDirectory.checkpoint_recovery_points)
+
+    def tick(self, now: Now) -> None:
+        """Remove what was doomed and is due; forget silent producers."""
+        self._each(lambda directory: directory.tick(now))
+
+    def retain_in_steps(self, now: Now) -> Generator[tuple[Log, list[str]], None, None]:
+        """Apply retention to one log after the other; yields each log and the segments it lost."""
+        for log in self.all_logs():
+            try:
+                if log.failed is None:
+                    yield log, log.retain(now)
+            except StorageError as error:
+                self.fail(log, error)
+
+    def close(self, now: Now, broker_epoch: int = NO_NODE) -> None:
+        """Close everything that is online and leave the marker of a clean stop in each directory."""
+        for directory in self.directories:
+            try:
+                directory.close(now, broker_epoch)
+            except StorageError as error:
+                self.failures.append(error)
+
+    def abandon(self) -> None:
+        """Give up without syncing (tests; a second signal)."""
+        for directory in self.directories:
+            directory.abandon()
+
+    def _each(self, work: Callable[[LogDirectory], None]) -> None:
+        for directory in self.online():
+            try:
+                work(directory)
+            except StorageError as error:
+                directory.fail(error)
+
+
+def _check_unique(directories: Sequence[LogDirectory]) -> None:
+    """No partition may lie in two directories, no directory id be there twice.  Raises StorageError."""
+    where: dict[TopicPartition, LogDirectory] = {}
+    ids: dict[DirectoryId, LogDirectory] = {}
+    for directory in directories:
+        if (twin := ids.setdefault(directory.directory_id, directory)) is not directory:
+            raise StorageError(
+                f"{twin.path} and {directory.path} have the same directory id {directory.directory_id}",
+                directory=directory.path,
+                next_step="one is a copy of the other: remove it from log.dirs",
+            )
+        for key in directory.logs:
+            if (twin := where.setdefault(key, directory)) is not directory:
+                raise StorageError(
+                    f"{key} lies in {twin.path} and in {directory.path}",
+                    directory=directory.path,
+                    next_step="move the older copy out of the directory (it is a copy somebody made)",
+                )

@@ -1,0 +1,719 @@
+"""One partition's log: append, write, sync, read, cut.
+
+Each offset carries its invariant:
+
+    log start <= durable end <= written end <= log end,    log start <= high watermark <= log end
+
+`append_*` moves the log end and touches no file; `write` moves the written end; `begin_sync` and
+`finish_sync` move the durable end.  Readers never see beyond the written end.  A file error is final: the
+log refuses everything afterwards and its directory goes offline.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Generator, Iterator
+from struct import Struct
+from typing import TYPE_CHECKING, NamedTuple
+
+from barnabas.doors import Buffer, Disk, DiskFile
+from barnabas.errors import CorruptRecordError, ErrorCode, KafkaError, StorageError
+from barnabas.log import cutting, recovery, retention, searching
+from barnabas.log.checkpoint import epoch_rows
+from barnabas.log.epochs import EpochCache
+from barnabas.log.producer_files import ProducerSnapshots
+from barnabas.log.producers import DEFAULT_EXPIRATION_MS, ProducerStates
+from barnabas.log.recovery import Recovery
+from barnabas.log.scan import FileSlice
+from barnabas.log.searching import TimestampOffset
+from barnabas.log.segment import NEVER, Segment
+from barnabas.log.sync import SyncJob
+from barnabas.log.transactions import AbortedTransaction
+from barnabas.model import Epoch, Now, Offset, TopicId, TopicPartition
+from barnabas.wire.records import BatchHeader, batches, check_crc
+
+if TYPE_CHECKING:
+    from barnabas.config import LogConfig
+
+__all__ = ["Appended", "Log", "LogStatistics"]
+
+_PATCH = Struct(">qii")
+_PREFIX = 12
+_CONTROL = 0x20
+_INT32_MAX = 0x7FFFFFFF
+_NO_FLUSH = (1 << 63) - 1
+_POSITIONS_KEPT = 512
+_TABLES_KEPT = 4
+_EXPIRY_EVERY = 600.0
+
+
+class Appended(NamedTuple):
+    """The offsets that an append was given."""
+
+    first_offset: Offset
+    last_offset: Offset
+
+
+class LogStatistics(NamedTuple):
+    """A reading of one log."""
+
+    log_start_offset: Offset
+    durable_end_offset: Offset
+    written_end_offset: Offset
+    log_end_offset: Offset
+    high_watermark: Offset
+    last_stable_offset: Offset
+    segments: int
+    size: int
+    producers: int
+
+
+class Log:
+    """The log of one partition.  Make one with `Log.open`."""
+
+    __slots__ = (
+        "_active_file",
+        "_directory_changed",
+        "_doomed",
+        "_empty",
+        "_generation",
+        "_high_watermark",
+        "_in_flight",
+        "_next_expiry",
+        "_page_cache",
+        "_pending",
+        "_positions",
+        "_unsynced_files",
+        "_unsynced_paths",
+        "active",
+        "bases",
+        "config",
+        "disk",
+        "durable_end_offset",
+        "epochs",
+        "failed",
+        "log_end_offset",
+        "log_start_offset",
+        "lower_recovery_point",
+        "path",
+        "producers",
+        "recovery",
+        "segments",
+        "snapshots",
+        "topic_id",
+        "topic_partition",
+        "written_end_offset",
+    )
+
+    def __init__(
+        self,
+        disk: Disk,
+        path: str,
+        config: LogConfig,
+        *,
+        topic_partition: TopicPartition,
+        topic_id: TopicId | None,
+        expiration_ms: int = DEFAULT_EXPIRATION_MS,
+    ) -> None:
+        self.disk = disk
+        self.path = path
+        self.config = config
+        self.topic_partition = topic_partition
+        self.topic_id = topic_id
+        self.segments: list[Segment] = []
+        self.bases: list[Offset] = []
+        self.active: Segment
+        self.log_start_offset: Offset = 0
+        self.durable_end_offset: Offset = 0
+        self.written_end_offset: Offset = 0
+        self.log_end_offset: Offset = 0
+        self.epochs = EpochCache()
+        self.producers = ProducerStates(expiration_ms)
+        self.snapshots = ProducerSnapshots(disk, path)
+        self.failed: StorageError | None = None
+        """The file error after which this log refuses everything."""
+        self.recovery = Recovery()
+        """What opening found."""
+        self.lower_recovery_point = _ignore
+        """Called with an offset before the log is cut below it (the directory persists its checkpoint)."""
+        self._page_cache = config.flush_messages == _NO_FLUSH
+        self._high_watermark: Offset = 0
+        self._pending: list[Buffer] = []
+        self._positions: dict[Offset, int] = {}
+        self._generation = 0
+        self._in_flight: SyncJob | None = None
+        self._directory_changed = False
+        self._unsynced_files: list[DiskFile] = []
+        self._unsynced_paths: list[str] = []
+        self._doomed: list[tuple[float, list[str], Segment | None]] = []
+        self._next_expiry = 0.0
+
+    def __repr__(self) -> str:
+        failed = " failed" if self.failed else ""
+        return (
+            f"<Log {self.topic_partition} start={self.log_start_offset} durable={self.durable_end_offset} "
+            f"written={self.written_end_offset} end={self.log_end_offset} hw={self._high_watermark}{failed}>"
+        )
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        path: str,
+        config: LogConfig,
+        *,
+        clean: bool,
+        now: Now,
+        recovery_point: Offset = 0,
+        log_start: Offset = 0,
+        high_watermark: Offset | None = None,
+        expiration_ms: int = DEFAULT_EXPIRATION_MS,
+    ) -> Log:
+        """Open the log in directory `path` (made if missing), recovering it unless it was closed cleanly.
+
+        `recovery_point`, `log_start` and `high_watermark` are what the directory's checkpoints say.
+        Raises StorageError.
+        """
+        steps = cls.open_in_steps(
+            disk,
+            path,
+            config,
+            clean=clean,
+            now=now,
+            recovery_point=recovery_point,
+            log_start=log_start,
+            high_watermark=high_watermark,
+            expiration_ms=expiration_ms,
+        )
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                log: Log = end.value
+                return log
+
+    @classmethod
+    def open_in_steps(
+        cls,
+        disk: Disk,
+        path: str,
+        config: LogConfig,
+        *,
+        clean: bool,
+        now: Now,
+        recovery_point: Offset = 0,
+        log_start: Offset = 0,
+        high_watermark: Offset | None = None,
+        expiration_ms: int = DEFAULT_EXPIRATION_MS,
+    ) -> Generator[None, None, Log]:
+        """`open`, yielding every now and then (about every MiB read) so that a loop can breathe."""
+        topic_partition, topic_id = recovery.identify(disk, path)
+        log = cls(
+            disk,
+            path,
+            config,
+            topic_partition=topic_partition,
+            topic_id=topic_id,
+            expiration_ms=expiration_ms,
+        )
+        yield from recovery.load(
+            log, clean=clean, recovery_point=recovery_point, log_start=log_start, now=now
+        )
+        log.high_watermark = log.log_start_offset if high_watermark is None else high_watermark
+        return log
+
+    # --- offsets ------------------------------------------------------------------------------------------
+
+    @property
+    def high_watermark(self) -> Offset:
+        """Up to here consumers may read; set by the partition, kept between log start and log end."""
+        return self._high_watermark
+
+    @high_watermark.setter
+    def high_watermark(self, offset: Offset) -> None:
+        if offset > self.log_end_offset:
+            offset = self.log_end_offset
+        if offset < self.log_start_offset:
+            offset = self.log_start_offset
+        self._high_watermark = offset
+        self.producers.advance(offset)
+
+    @property
+    def last_stable_offset(self) -> Offset:
+        """Up to here read_committed consumers may read: every transaction below it is decided."""
+        unstable = self.producers.first_unstable_offset
+        if unstable < 0 or unstable > self._high_watermark:
+            return self._high_watermark
+        return max(unstable, self.log_start_offset)
+
+    @property
+    def acknowledged_end_offset(self) -> Offset:
+        """Up to here an append counts as done: the durable end, or the written end in page-cache mode."""
+        return self.written_end_offset if self._page_cache else self.durable_end_offset
+
+    @property
+    def page_cache(self) -> bool:
+        """Whether acknowledgements do not wait for a sync (`flush.messages` = 9223372036854775807)."""
+        return self._page_cache
+
+    @property
+    def latest_epoch(self) -> Epoch:
+        """The leader epoch of the last record, NO_EPOCH in an empty log."""
+        return self.epochs.latest
+
+    @property
+    def size(self) -> int:
+        """Bytes of records."""
+        return sum(segment.end_position for segment in self.segments)
+
+    def epoch_at(self, offset: Offset) -> Epoch:
+        return self.epochs.epoch_at(offset)
+
+    def end_offset_for_epoch(self, epoch: Epoch) -> tuple[Epoch, Offset]:
+        """(largest known epoch up to `epoch`, its end offset); (-1, -1) when unknown (KIP-101)."""
+        return self.epochs.end_offset_for(epoch, self.log_end_offset)
+
+    # --- appending ----------------------------------------------------------------------------------------
+
+    def append_as_leader(
+        self, batch: memoryview | bytearray, header: BatchHeader, epoch: Epoch, now: Now
+    ) -> Appended:
+        """Give one batch its offsets and put it behind the log end, in memory.
+
+        `batch` is writable and holds exactly one v2 batch whose CRC, size, timestamps and producer were
+        checked; its base offset and leader epoch are written in place (both lie outside the CRC), and it
+        must stay as it is until `write`.  Raises StorageError when this log has failed.
+        """
+        if self.failed is not None:
+            raise self.failed
+        first = self.log_end_offset
+        last = first + header.last_offset_delta
+        timestamp = header.max_timestamp
+        size = len(batch)
+        segment = self.active
+        if (
+            segment.end_position + size > segment.byte_limit
+            or timestamp > segment.roll_at
+            or last - segment.base > _INT32_MAX
+        ) and segment.must_roll(last, timestamp, size, now.wall_ms):
+            self._roll(first, now)
+            segment = self.active
+        _PATCH.pack_into(batch, 0, first, size - _PREFIX, epoch)
+        if epoch != self.epochs.latest:
+            self.epochs.assign(epoch, first)
+        segment.note(last, timestamp, size)
+        self._pending.append(batch)
+        self.log_end_offset = last + 1
+        if header.producer_id >= 0:
+            if header.attributes & _CONTROL:
+                recovery.end_transaction(self, segment, batch, header, last)
+            else:
+                self.producers.append(header, first, last)
+        return tuple.__new__(Appended, (first, last))
+
+    def append_as_follower(
+        self, records: Buffer, now: Now, *, leader_epoch: Epoch | None = None
+    ) -> Appended | None:
+        """Put batches that a leader sent behind the log end, as they are.
+
+        Nothing is appended unless all is well: CRC, magic, offsets at or after our log end and growing,
+        epochs that never fall.  A partial last batch is left out, and so are batches of an epoch above
+        `leader_epoch` (the leader changed while it answered).  Returns None when nothing is left.
+        Raises CorruptRecordError, or StorageError when this log has failed.
+        """
+        if self.failed is not None:
+            raise self.failed
+        view = memoryview(records)
+        taken: list[tuple[memoryview, BatchHeader]] = []
+        expected, latest = self.log_end_offset, self.epochs.latest
+        for position, header in batches(view):
+            if leader_epoch is not None and header.leader_epoch > leader_epoch:
+                break
+            self._check_replica(view, position, header, expected, latest)
+            taken.append((view[position : position + header.size], header))
+            expected, latest = header.last_offset + 1, header.leader_epoch
+        if not taken:
+            return None
+        for batch, header in taken:
+            self._append_replica(batch, header, now)
+        return Appended(taken[0][1].base_offset, expected - 1)
+
+    def _check_replica(
+        self, view: memoryview, position: int, header: BatchHeader, expected: Offset, latest: Epoch
+    ) -> None:
+        where = f"{self.topic_partition}: the batch at offset {header.base_offset}"
+        if header.base_offset < expected or header.last_offset < header.base_offset:
+            raise CorruptRecordError(f"{where} comes where {expected} is next")
+        if header.leader_epoch < latest:
+            raise CorruptRecordError(f"{where} has epoch {header.leader_epoch} after epoch {latest}")
+        if not check_crc(view, position, header):
+            raise CorruptRecordError(f"{where} has a wrong CRC")
+
+    def _append_replica(self, batch: memoryview, header: BatchHeader, now: Now) -> None:
+        last = header.last_offset
+        segment = self.active
+        if segment.must_roll(last, header.max_timestamp, len(batch), now.wall_ms):
+            self._roll(self.log_end_offset, now)
+            segment = self.active
+        if header.leader_epoch != self.epochs.latest:
+            self.epochs.assign(header.leader_epoch, header.base_offset)
+        segment.note(last, header.max_timestamp, len(batch))
+        self._pending.append(batch)
+        self.log_end_offset = last + 1
+        if header.producer_id >= 0:
+            if header.attributes & _CONTROL:
+                recovery.end_transaction(self, segment, batch, header, last)
+            else:
+                self.producers.append(header, header.base_offset, last)
+
+    def write(self) -> None:
+        """Write everything appended since the last call, in one gathered write.  Buffers are free afterwards.
+
+        Raises StorageError; the log has failed then.
+        """
+        pending = self._pending
+        if not pending:
+            return
+        if self.failed is not None:
+            raise self.failed
+        try:
+            self._active_file.append(pending)
+        except StorageError as error:
+            self.fail(error)
+            raise
+        pending.clear()
+        end = self.log_end_offset
+        self.written_end_offset = end
+        positions = self._positions
+        if len(positions) >= _POSITIONS_KEPT:
+            positions.clear()
+        positions[end] = self.active.end_position
+
+    def fail(self, error: StorageError) -> None:
+        """A file operation failed: refuse everything from now on."""
+        if self.failed is None:
+            self.failed = error
+            self._pending.clear()
+
+    # --- syncing ------------------------------------------------------------------------------------------
+
+    def begin_sync(self) -> SyncJob | None:
+        """A job that covers what is written at this moment.
+
+        None when there is nothing to sync, or while another job of this log is in flight.
+        """
+        if self.failed is not None:
+            raise self.failed
+        if self._in_flight is not None or not self.needs_sync:
+            return None
+        self._in_flight = job = self._make_job()
+        return job
+
+    @property
+    def needs_sync(self) -> bool:
+        """Whether anything written is not durable yet."""
+        return (
+            self.written_end_offset > self.durable_end_offset
+            or self._directory_changed
+            or bool(self._unsynced_files)
+            or self.epochs.dirty
+        )
+
+    @property
+    def rolled_unsynced(self) -> bool:
+        """Whether a finished segment waits for a sync (page-cache mode: sync soon, as Kafka does then)."""
+        return bool(self._unsynced_files)
+
+    def _make_job(self) -> SyncJob:
+        files = [*self._unsynced_files, self._active_file]
+        job = SyncJob(
+            self.disk,
+            self.path,
+            files=files,
+            paths=self._unsynced_paths,
+            directory=self._directory_changed,
+            epochs=epoch_rows(self.epochs.entries()) if self.epochs.dirty else None,
+            end_offset=self.written_end_offset,
+            generation=self._generation,
+        )
+        self._unsynced_files, self._unsynced_paths = [], []
+        self._directory_changed = False
+        self.epochs.dirty = False
+        return job
+
+    def finish_sync(self, job: SyncJob) -> None:
+        """`job` has run without an error: its records are durable (unless the log was cut meanwhile)."""
+        if self._in_flight is job:
+            self._in_flight = None
+        if job.generation == self._generation and job.end_offset > self.durable_end_offset:
+            self.durable_end_offset = job.end_offset
+
+    def sync(self) -> None:
+        """Write and sync, blocking.  Raises StorageError; the log has failed then."""
+        self.write()
+        if self.failed is not None:
+            raise self.failed
+        if not self.needs_sync:
+            return
+        job = self._make_job()
+        try:
+            job.run()
+        except StorageError as error:
+            self.fail(error)
+            raise
+        self.finish_sync(job)
+
+    def sync_everything(self) -> None:
+        """After a recovery: write all tables, sync all that was read again, and with it the directory."""
+        for segment in self.segments:
+            self._unsynced_paths += segment.write_tables()
+        self._unsynced_files += [s.file for s in self.segments[-max(1, self.recovery.segments) : -1]]
+        self._unsynced_paths.append(self.snapshots.take(self.log_end_offset, self.producers.rows()))
+        self._directory_changed = True
+        self.sync()
+        self.durable_end_offset = self.written_end_offset
+
+    # --- reading ------------------------------------------------------------------------------------------
+
+    def read(self, offset: Offset, max_bytes: int, end: Offset, *, at_least_one: bool = True) -> FileSlice:
+        """Whole batches from the one that holds `offset`, all below `end`, in at most `max_bytes`.
+
+        `at_least_one`: the first batch is given even if it alone is larger.  `end` beyond the written end
+        means the written end.  The slice is empty when there is nothing.  Raises KafkaError
+        OFFSET_OUT_OF_RANGE outside of [log start, log end], StorageError when this log has failed.
+        """
+        if self.failed is not None:
+            raise self.failed
+        if end > self.written_end_offset:
+            end = self.written_end_offset
+        if offset < self.log_start_offset or offset > self.log_end_offset:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{self.topic_partition} has {self.log_start_offset} to {self.log_end_offset}, not {offset}",
+            )
+        if offset >= end:
+            return FileSlice(self._active_file, 0, 0)
+        segment = self.active
+        if offset >= segment.base:
+            positions = self._positions
+            start = positions.get(offset, -1)
+            if start < 0:
+                start = segment.locate(offset)
+            stop = positions.get(end, -1)
+            if stop < 0:
+                stop = segment.locate(end, start)
+        else:
+            segment, start, stop = self._find(offset, end)
+        size = stop - start
+        if size > max_bytes:
+            size = segment.boundary(start, start + max_bytes) - start if max_bytes > 0 else 0
+            if size <= 0:
+                size = segment.batch_size(start) if at_least_one else 0
+        return FileSlice(segment.file, start, size)
+
+    def _find(self, offset: Offset, end: Offset) -> tuple[Segment, int, int]:
+        """The segment of `offset` that is not the active one, and the range to read in it."""
+        place = bisect_right(self.bases, offset) - 1
+        while True:
+            segment = self.segments[place]
+            start = segment.locate(offset)
+            last = place + 1 == len(self.segments)
+            ends_here = last or end < self.bases[place + 1]
+            stop = segment.locate(end, start) if ends_here else segment.end_position
+            if stop > start or ends_here:
+                return segment, start, stop
+            place += 1  # compaction left nothing at or after `offset` in this one
+
+    def offset_for_timestamp(self, timestamp: int, end: Offset) -> TimestampOffset | None:
+        """The first record below `end` at or after `timestamp` (ms), None if there is none."""
+        return searching.offset_for_timestamp(self, timestamp, min(end, self.written_end_offset))
+
+    def max_timestamp_offset(self, end: Offset) -> TimestampOffset | None:
+        """The first record with the largest timestamp in the log (KIP-734), None without timestamps."""
+        return searching.max_timestamp_offset(self, min(end, self.written_end_offset))
+
+    def aborted_transactions(self, offset: Offset, end: Offset) -> list[AbortedTransaction]:
+        """Aborted transactions with records in [offset, end), for a read_committed fetch."""
+        found: list[AbortedTransaction] = []
+        for segment in self.segments[max(0, bisect_right(self.bases, offset) - 1) :]:
+            if segment.transactions.collect(offset, end, found):
+                break
+        return found
+
+    # --- segments -----------------------------------------------------------------------------------------
+
+    def roll(self, now: Now) -> None:
+        """Begin a new segment at the log end (nothing happens while the active one is empty)."""
+        if self.failed is not None:
+            raise self.failed
+        if self.active.end_position:
+            self._roll(self.log_end_offset, now)
+
+    def _roll(self, base: Offset, now: Now) -> None:
+        try:
+            self.write()
+            old = self.active
+            old.seal()
+            self._unsynced_paths += old.write_tables()
+            self._unsynced_paths.append(self.snapshots.take(base, self.producers.rows()))
+            self._unsynced_files.append(self._active_file)
+            self.add_segment(base, now)
+            self.snapshots.prune(self.bases)
+            if len(self.segments) > _TABLES_KEPT:
+                self.segments[-_TABLES_KEPT - 1].release()
+        except StorageError as error:
+            self.fail(error)
+            raise
+
+    def add_segment(self, base: Offset, now: Now) -> Segment:
+        """Make an empty segment the active one."""
+        segment = Segment(self.disk, self.path, base, created_ms=now.wall_ms)
+        segment.create()
+        if self.segments and self.segments[-1].base == base:
+            self.segments.pop()
+            self.bases.pop()
+        self.segments.append(segment)
+        self.bases.append(base)
+        self.activate()
+        self._directory_changed = True
+        return segment
+
+    def activate(self) -> None:
+        """The last segment is the one that grows."""
+        self.active = self.segments[-1]
+        self._active_file = self.active.file
+        self._positions = {self.log_end_offset: self.active.end_position}
+        self.reconfigure(self.config)
+
+    def reconfigure(self, config: LogConfig) -> None:
+        """Take other topic settings; they hold from now on, for the active segment too."""
+        self.config = config
+        self._page_cache = config.flush_messages == _NO_FLUSH
+        after = config.segment_ms - min(config.segment_jitter_ms, config.segment_ms)
+        self.active.configure(
+            config.segment_bytes, min(after, NEVER), config.index_interval_bytes, config.segment_index_bytes
+        )
+
+    def retain(self, now: Now) -> list[str]:
+        """Delete what the retention settings say, oldest first.
+
+        Returns the names of the segments deleted.
+        """
+        return retention.retain(self, now)
+
+    def doom(self, segment: Segment, now: Now) -> None:
+        """Rename the segment's files to `.deleted`; `tick` removes them after file.delete.delay.ms."""
+        doomed = segment.rename_deleted()
+        self._directory_changed = True
+        self._unsynced_files = [file for file in self._unsynced_files if file is not segment.file]
+        self._doomed.append((now.mono + self.config.file_delete_delay_ms / 1000, doomed, segment))
+
+    def tick(self, now: Now) -> None:
+        """Remove doomed files whose time has come, forget silent producers."""
+        if now.mono >= self._next_expiry:
+            self._next_expiry = now.mono + _EXPIRY_EVERY
+            self.producers.expire(now.wall_ms)
+        while self._in_flight is None and self._doomed and self._doomed[0][0] <= now.mono:
+            self._remove_doomed()
+
+    def next_tick(self) -> float | None:
+        """When `tick` has something to do (monotonic seconds), None if nothing is planned."""
+        return self._doomed[0][0] if self._doomed else None
+
+    def _remove_doomed(self) -> None:
+        _, paths, segment = self._doomed.pop(0)
+        if segment is not None:
+            segment.close()
+        for path in paths:
+            if self.disk.exists(path):
+                self.disk.remove(path)
+
+    # --- cutting ------------------------------------------------------------------------------------------
+
+    def truncate_to(self, offset: Offset, now: Now) -> bool:
+        """Cut the log so that `offset` is (at most) its end; false when it ends there or earlier already."""
+        return cutting.truncate_to(self, offset, now)
+
+    def truncate_fully_and_start_at(self, offset: Offset, now: Now) -> None:
+        """Forget every record; the log starts and ends at `offset`."""
+        cutting.truncate_fully_and_start_at(self, offset, now)
+
+    def increment_log_start(self, offset: Offset) -> bool:
+        """Raise the log start (DeleteRecords, a snapshot); segments go with the next `retain`.
+
+        Returns whether it moved.  Raises KafkaError OFFSET_OUT_OF_RANGE above the high watermark.
+        """
+        if offset > self._high_watermark:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is above the high watermark {self._high_watermark}"
+            )
+        if offset <= self.log_start_offset:
+            return False
+        self.write()
+        self.log_start_offset = offset
+        self.durable_end_offset = max(self.durable_end_offset, offset)
+        self.epochs.truncate_from_start(offset)
+        return True
+
+    def cut(self, end: Offset) -> None:
+        """The segments were cut: bring the offsets down to `end` and let no earlier sync count."""
+        self._generation += 1
+        self._directory_changed = True
+        self._positions.clear()
+        self.log_end_offset = self.written_end_offset = end
+        self.durable_end_offset = min(self.durable_end_offset, end)
+        self.log_start_offset = min(self.log_start_offset, end)
+        self.high_watermark = self._high_watermark
+
+    # --- ending -------------------------------------------------------------------------------------------
+
+    def close(self, now: Now) -> None:
+        """Write, sync, leave tables and a producer snapshot that the next start can trust.
+
+        The caller has let every sync of this log end.  Raises StorageError.
+        """
+        if self.failed is None:
+            self.write()
+            self.active.seal()
+            for segment in self.segments:
+                self._unsynced_paths += segment.write_tables()
+            if self.log_end_offset not in self.snapshots:
+                self._unsynced_paths.append(self.snapshots.take(self.log_end_offset, self.producers.rows()))
+                self.snapshots.prune(self.bases)
+            self._directory_changed = True
+            self.sync()
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Close the files and nothing else (the directory is offline or about to be deleted)."""
+        self.fail(StorageError(f"the log of {self.topic_partition} is closed"))
+        if self._in_flight is not None:
+            self._in_flight.cancel()
+        for _, _, segment in self._doomed:
+            if segment is not None:
+                segment.close()
+        for segment in self.segments:
+            segment.close()
+
+    def batches(self) -> Iterator[BatchHeader]:
+        """The header of every batch that is written, oldest first (dump, tests)."""
+        for segment in self.segments:
+            for _, header in segment.headers():
+                yield header
+
+    def statistics(self) -> LogStatistics:
+        return LogStatistics(
+            self.log_start_offset,
+            self.durable_end_offset,
+            self.written_end_offset,
+            self.log_end_offset,
+            self._high_watermark,
+            self.last_stable_offset,
+            len(self.segments),
+            self.size,
+            len(self.producers),
+        )
+
+
+def _ignore(offset: Offset) -> None:
+    """Nobody keeps a recovery point for this log."""

@@ -1,0 +1,394 @@
+"""What a partition remembers of its idempotent and transactional producers (KIP-98, KIP-360, KIP-890).
+
+Per producer: its epoch, its last five batches (so that a retry is answered with the offsets of the
+original), the first offset of its open transaction.  From the open transactions follows the first unstable
+offset, up to which a read_committed consumer may read.
+
+`check` decides and changes nothing; `append` and `end_transaction` are called by the log for every batch
+that is appended, on leader, follower and at recovery alike, so all replicas remember the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, NoReturn, Protocol
+
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.log.producer_snapshot import SnapshotRow
+from barnabas.model import NO_EPOCH, NO_OFFSET, NO_TIMESTAMP, Epoch, Offset, ProducerId
+
+__all__ = [
+    "BATCHES_REMEMBERED",
+    "DEFAULT_EXPIRATION_MS",
+    "Duplicate",
+    "EndedTransaction",
+    "ProducerState",
+    "ProducerStates",
+    "VerificationGuard",
+]
+
+BATCHES_REMEMBERED = 5
+DEFAULT_EXPIRATION_MS = 86_400_000
+_MAX_SEQUENCE = 0x7FFFFFFF
+_MAX_EPOCH = 0x7FFF
+_TRANSACTIONAL = 0x10
+
+
+class BatchFields(Protocol):
+    """What is looked at in a batch header (`wire.records.BatchHeader`)."""
+
+    @property
+    def attributes(self) -> int: ...
+    @property
+    def last_offset_delta(self) -> int: ...
+    @property
+    def max_timestamp(self) -> int: ...
+    @property
+    def producer_id(self) -> ProducerId: ...
+    @property
+    def producer_epoch(self) -> Epoch: ...
+    @property
+    def base_sequence(self) -> int: ...
+
+
+class Duplicate(NamedTuple):
+    """The batch is in the log already, at these offsets, with this largest timestamp (ms)."""
+
+    first_offset: Offset
+    last_offset: Offset
+    timestamp: int
+
+
+class EndedTransaction(NamedTuple):
+    """A transaction whose marker was appended; `last_stable_offset` is what `.txnindex` wants to know."""
+
+    producer_id: ProducerId
+    first_offset: Offset
+    marker_offset: Offset
+    last_stable_offset: Offset
+
+
+class VerificationGuard:
+    """A ticket: this producer's transaction is being verified with its coordinator (KIP-890).
+
+    A batch that starts a transaction must carry the ticket of the verification that is current, so that an
+    abort marker between verification and append is noticed.  Tickets are compared by identity.
+    """
+
+    __slots__ = ("epoch", "lowest_sequence", "producer_id", "since_ms", "supports_bump")
+
+    def __init__(
+        self, producer_id: ProducerId, sequence: int, epoch: Epoch, supports_bump: bool, since_ms: int
+    ) -> None:
+        self.producer_id = producer_id
+        self.lowest_sequence = sequence
+        self.epoch = epoch
+        self.supports_bump = supports_bump
+        self.since_ms = since_ms
+
+
+class ProducerState:
+    """One producer on one partition."""
+
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "epoch",
+        "last_timestamp",
+        "next_sequence",
+        "producer_id",
+        "transaction_start",
+    )
+
+    def __init__(self, producer_id: ProducerId, epoch: Epoch) -> None:
+        self.producer_id = producer_id
+        self.epoch = epoch
+        self.coordinator_epoch: Epoch = NO_EPOCH
+        self.last_timestamp = NO_TIMESTAMP
+        self.next_sequence = 0
+        self.transaction_start: Offset = NO_OFFSET
+        self.batches: list[tuple[int, int, Offset, Offset, int]] = []
+        """(first sequence, last sequence, first offset, last offset, timestamp), oldest first, five at most."""
+
+    def __repr__(self) -> str:
+        open_since = f" open@{self.transaction_start}" if self.transaction_start >= 0 else ""
+        return f"<Producer {self.producer_id} epoch={self.epoch} next={self.next_sequence}{open_since}>"
+
+    @property
+    def last_sequence(self) -> int:
+        return self.batches[-1][1] if self.batches else -1
+
+    def to_row(self) -> SnapshotRow:
+        last = self.batches[-1] if self.batches else (-1, -1, NO_OFFSET, NO_OFFSET, NO_TIMESTAMP)
+        return SnapshotRow(
+            self.producer_id,
+            self.epoch,
+            last[1],
+            last[3],
+            last[3] - last[2],
+            self.last_timestamp,
+            self.coordinator_epoch,
+            self.transaction_start,
+        )
+
+    @classmethod
+    def from_row(cls, row: SnapshotRow) -> ProducerState:
+        state = cls(row.producer_id, row.epoch)
+        state.coordinator_epoch = row.coordinator_epoch
+        state.last_timestamp = row.timestamp
+        state.transaction_start = row.first_offset_of_transaction
+        if row.last_offset >= 0:
+            first = (row.last_sequence - row.offset_delta) & _MAX_SEQUENCE if row.last_sequence >= 0 else -1
+            start = row.last_offset - row.offset_delta
+            state.batches.append((first, row.last_sequence, start, row.last_offset, row.timestamp))
+            state.next_sequence = (row.last_sequence + 1) & _MAX_SEQUENCE
+        return state
+
+
+class ProducerStates:
+    """All producers of one partition."""
+
+    __slots__ = ("_ended", "_ongoing", "_states", "_verifications", "expiration_ms", "first_unstable_offset")
+
+    def __init__(self, expiration_ms: int = DEFAULT_EXPIRATION_MS) -> None:
+        self.expiration_ms = expiration_ms
+        self.first_unstable_offset: Offset = NO_OFFSET
+        """First offset of a transaction that is open, or whose marker is not below the high watermark yet."""
+        self._states: dict[ProducerId, ProducerState] = {}
+        self._ongoing: dict[Offset, ProducerId] = {}
+        self._ended: list[tuple[Offset, Offset]] = []
+        self._verifications: dict[ProducerId, VerificationGuard] = {}
+
+    def __repr__(self) -> str:
+        return f"<ProducerStates {len(self._states)} open={len(self._ongoing)}>"
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    def get(self, producer_id: ProducerId) -> ProducerState | None:
+        return self._states.get(producer_id)
+
+    def active(self) -> Iterator[ProducerState]:
+        """Every producer known, for DescribeProducers."""
+        return iter(self._states.values())
+
+    def ongoing(self, producer_id: ProducerId, epoch: Epoch) -> bool:
+        """Whether this producer has a transaction open here at this very epoch."""
+        state = self._states.get(producer_id)
+        return state is not None and state.transaction_start >= 0 and state.epoch == epoch
+
+    # --- deciding -----------------------------------------------------------------------------------------
+
+    def check(
+        self,
+        header: BatchFields,
+        *,
+        guard: VerificationGuard | None = None,
+        verify: bool = False,
+        coordinator: bool = False,
+    ) -> Duplicate | None:
+        """May this batch of a client be appended?  None: yes.  Duplicate: it is there already.
+
+        `verify`: transactional batches need the current `guard` unless their transaction is open.
+        `coordinator`: the batch comes from a coordinator of ours, which numbers nothing.
+        Raises KafkaError INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER or INVALID_TXN_STATE.
+        """
+        state = self._states.get(header.producer_id)
+        transactional = header.attributes & _TRANSACTIONAL
+        if (
+            state is not None
+            and header.base_sequence == state.next_sequence
+            and header.producer_epoch == state.epoch
+            and (state.transaction_start >= 0 if transactional else state.transaction_start < 0)
+        ):
+            return None  # the common case: the next batch of a producer we know
+        epoch = header.producer_epoch
+        if state is not None and epoch == state.epoch and not coordinator:
+            sequence = header.base_sequence
+            last = (sequence + header.last_offset_delta) & _MAX_SEQUENCE
+            for first, end, first_offset, last_offset, timestamp in state.batches:
+                if first == sequence and end == last:
+                    return Duplicate(first_offset, last_offset, timestamp)
+        if transactional and not self.ongoing(header.producer_id, epoch):
+            if state is not None and epoch < state.epoch:
+                _refuse_epoch(header, state)
+            if verify and (guard is None or self._verifications.get(header.producer_id) is not guard):
+                raise KafkaError(
+                    ErrorCode.INVALID_TXN_STATE,
+                    f"the transaction of producer {header.producer_id} was not verified with its coordinator",
+                )
+        if state is not None and epoch < state.epoch:
+            _refuse_epoch(header, state)
+        if not coordinator:
+            self._check_sequence(header, state)
+        if state is not None and state.transaction_start >= 0 and not transactional:
+            raise KafkaError(
+                ErrorCode.INVALID_TXN_STATE,
+                f"producer {header.producer_id} has a transaction open and sent a batch outside of it",
+            )
+        return None
+
+    def _check_sequence(self, header: BatchFields, state: ProducerState | None) -> None:
+        sequence = header.base_sequence
+        pending = self._verifications.get(header.producer_id)
+        if pending is not None:
+            known = state is not None and bool(state.batches)
+            if pending.supports_bump and sequence != 0 and not known:
+                _refuse_sequence(header, 0)
+            if sequence > pending.lowest_sequence and not known:
+                _refuse_sequence(header, pending.lowest_sequence)
+        if state is None:
+            return
+        expected = 0 if header.producer_epoch != state.epoch else state.next_sequence
+        if sequence != expected:
+            _refuse_sequence(header, expected)
+
+    def check_marker(
+        self, producer_id: ProducerId, epoch: Epoch, coordinator_epoch: Epoch, *, transaction_version: int
+    ) -> None:
+        """May a coordinator end this producer's transaction?
+
+        Version 2 (KIP-890) wants a higher epoch than ours, or the same when nothing is open (a repeated
+        marker); before that the same epoch is the rule.  Raises KafkaError INVALID_PRODUCER_EPOCH or
+        TRANSACTION_COORDINATOR_FENCED.
+        """
+        state = self._states.get(producer_id)
+        if state is None:
+            return
+        allowed = epoch >= state.epoch
+        if transaction_version >= 2 and epoch == state.epoch:
+            allowed = state.transaction_start < 0 or epoch == _MAX_EPOCH
+        if not allowed:
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"a marker of epoch {epoch} for producer {producer_id}, whose epoch is {state.epoch}",
+            )
+        if coordinator_epoch < state.coordinator_epoch:
+            raise KafkaError(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"a marker of coordinator epoch {coordinator_epoch} after one of {state.coordinator_epoch}",
+            )
+
+    def begin_verification(
+        self, producer_id: ProducerId, sequence: int, epoch: Epoch, *, supports_bump: bool, now_ms: int = 0
+    ) -> VerificationGuard:
+        """The ticket of the verification that is current for this producer, a new one if there is none."""
+        guard = self._verifications.get(producer_id)
+        if guard is None or epoch > guard.epoch:
+            guard = VerificationGuard(producer_id, sequence, epoch, supports_bump, now_ms)
+            self._verifications[producer_id] = guard
+        elif epoch == guard.epoch and 0 <= sequence < guard.lowest_sequence:
+            guard.lowest_sequence = sequence
+        return guard
+
+    def verification(self, producer_id: ProducerId) -> VerificationGuard | None:
+        return self._verifications.get(producer_id)
+
+    # --- remembering --------------------------------------------------------------------------------------
+
+    def append(self, header: BatchFields, first_offset: Offset, last_offset: Offset) -> None:
+        """A data batch of a producer (id >= 0) was appended at these offsets."""
+        producer_id = header.producer_id
+        state = self._states.get(producer_id)
+        if state is None:
+            state = self._states[producer_id] = ProducerState(producer_id, header.producer_epoch)
+        elif state.epoch != header.producer_epoch:
+            state.epoch = header.producer_epoch
+            state.batches.clear()
+        first = header.base_sequence
+        last = (first + last_offset - first_offset) & _MAX_SEQUENCE if first >= 0 else -1
+        timestamp = header.max_timestamp
+        batches = state.batches
+        if len(batches) == BATCHES_REMEMBERED:
+            del batches[0]
+        batches.append((first, last, first_offset, last_offset, timestamp))
+        state.next_sequence = (last + 1) & _MAX_SEQUENCE
+        state.last_timestamp = timestamp
+        if header.attributes & _TRANSACTIONAL and state.transaction_start < 0:
+            state.transaction_start = first_offset
+            self._ongoing[first_offset] = producer_id
+            self._verifications.pop(producer_id, None)
+            self._find_first_unstable()
+
+    def end_transaction(
+        self, header: BatchFields, marker_offset: Offset, coordinator_epoch: Epoch
+    ) -> EndedTransaction | None:
+        """An end marker was appended.  Returns the transaction it ended, None if none was open."""
+        producer_id = header.producer_id
+        self._verifications.pop(producer_id, None)
+        state = self._states.get(producer_id)
+        if state is None:
+            state = self._states[producer_id] = ProducerState(producer_id, header.producer_epoch)
+        elif state.epoch != header.producer_epoch:
+            state.epoch = header.producer_epoch
+            state.batches.clear()
+            state.next_sequence = 0
+        state.coordinator_epoch = coordinator_epoch
+        state.last_timestamp = header.max_timestamp
+        first, state.transaction_start = state.transaction_start, NO_OFFSET
+        if first < 0:
+            return None
+        self._ongoing.pop(first, None)
+        stable = min(self._ongoing) if self._ongoing else marker_offset + 1
+        self._ended.append((first, marker_offset))
+        self._find_first_unstable()
+        return EndedTransaction(producer_id, first, marker_offset, stable)
+
+    def advance(self, high_watermark: Offset) -> None:
+        """Markers below the high watermark are decided for good: their transactions hold nobody back."""
+        if self._ended and any(marker < high_watermark for _, marker in self._ended):
+            self._ended = [ended for ended in self._ended if ended[1] >= high_watermark]
+            self._find_first_unstable()
+
+    def _find_first_unstable(self) -> None:
+        first = min(self._ongoing) if self._ongoing else NO_OFFSET
+        for start, _ in self._ended:
+            if first < 0 or start < first:
+                first = start
+        self.first_unstable_offset = first
+
+    def expire(self, wall_ms: int) -> int:
+        """Forget producers without an open transaction that were silent too long; returns how many."""
+        horizon = wall_ms - self.expiration_ms
+        gone = [
+            s.producer_id
+            for s in self._states.values()
+            if s.transaction_start < 0 and s.last_timestamp <= horizon
+        ]
+        for producer_id in gone:
+            del self._states[producer_id]
+        for guard in [g for g in self._verifications.values() if g.since_ms <= horizon]:
+            del self._verifications[guard.producer_id]
+        return len(gone)
+
+    def rows(self) -> list[SnapshotRow]:
+        """What a snapshot file holds."""
+        return [state.to_row() for state in self._states.values()]
+
+    def replace(self, rows: Iterable[SnapshotRow], *, wall_ms: int | None = None) -> None:
+        """Start anew from a snapshot; producers expired at `wall_ms` are left out."""
+        self._states.clear()
+        self._ongoing.clear()
+        self._ended.clear()
+        for row in rows:
+            idle = row.first_offset_of_transaction < 0
+            if idle and wall_ms is not None and wall_ms - row.timestamp >= self.expiration_ms:
+                continue
+            self._states[row.producer_id] = ProducerState.from_row(row)
+            if not idle:
+                self._ongoing[row.first_offset_of_transaction] = row.producer_id
+        self._find_first_unstable()
+
+
+def _refuse_epoch(header: BatchFields, state: ProducerState) -> NoReturn:
+    raise KafkaError(
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        f"producer {header.producer_id} sent epoch {header.producer_epoch}, its epoch is {state.epoch}",
+    )
+
+
+def _refuse_sequence(header: BatchFields, expected: int) -> NoReturn:
+    raise KafkaError(
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        f"producer {header.producer_id} sent sequence {header.base_sequence}, expected {expected}",
+    )

@@ -1,0 +1,393 @@
+"""Opening a log: clean up what a crash left, then trust nothing after the last good CRC.
+
+After a clean stop the tables and the producer snapshot are taken as they are.  Otherwise every batch from
+the recovery point's segment on (and always of the last segment) is read again: CRC, offsets that grow; the
+tables are made anew; at the first batch that is not what it says the log ends, and later segments go.
+Then leader epochs, producers and aborted transactions are brought to exactly that end, and all of it is
+synced, so that what is served after a restart is durable.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Generator
+from typing import TYPE_CHECKING, NamedTuple
+
+from barnabas.doors import Disk
+from barnabas.errors import CorruptRecordError, StorageError
+from barnabas.log.checkpoint import read_epochs
+from barnabas.log.epochs import EpochCache
+from barnabas.log.meta import read_partition_metadata
+from barnabas.log.scan import batches_of
+from barnabas.log.segment import Segment, file_name
+from barnabas.log.transactions import AbortedTransaction
+from barnabas.model import NO_OFFSET, Now, Offset, TopicId, TopicPartition
+from barnabas.wire.records import HEADER_SIZE, BatchHeader, read_records
+
+if TYPE_CHECKING:
+    from barnabas.log.log import Log
+
+__all__ = ["EPOCHS", "Recovery", "end_transaction", "identify", "load", "replay_producers"]
+
+EPOCHS = "leader-epoch-checkpoint"
+_CONTROL = 0x20
+_STEP = 1 << 20
+_ABORT = 0
+_TABLES = (".index", ".timeindex", ".txnindex")
+
+
+class Recovery(NamedTuple):
+    """What opening a log found."""
+
+    clean: bool = True
+    segments: int = 0
+    """Segments that were read again."""
+    batches: int = 0
+    cut_at: Offset = NO_OFFSET
+    """Where the log was cut, NO_OFFSET if all was good."""
+    bytes_cut: int = 0
+    reason: str = ""
+    below_recovery_point: bool = False
+    """Records that had been synced were lost: the disk did not keep its word."""
+
+
+def identify(disk: Disk, path: str) -> tuple[TopicPartition, TopicId | None]:
+    """Whose log lies in the directory `path`, by its name and its `partition.metadata`.
+
+    Raises StorageError when the name is not `<topic>-<partition>`.
+    """
+    name = path.rstrip("/").rpartition("/")[2]
+    topic, _, partition = (
+        name.split(".")[0].rpartition("-") if name.endswith(("-future",)) else name.rpartition("-")
+    )
+    if not topic or not partition.isdigit():
+        raise StorageError(
+            f"{path} is no log: its name is not <topic>-<partition>",
+            next_step="move it out of the log directory",
+        )
+    return TopicPartition(topic, int(partition)), read_partition_metadata(disk, path)
+
+
+def load(
+    log: Log, *, clean: bool, recovery_point: Offset, log_start: Offset, now: Now
+) -> Generator[None, None, None]:
+    """Fill a new Log from its directory.  Raises StorageError."""
+    disk = log.disk
+    if not disk.is_directory(log.path):
+        disk.make_directories(log.path)
+        disk.sync_directory(log.path.rpartition("/")[0] or ".")
+    _clear_leftovers(disk, log.path)
+    bases = _list_segments(log)
+    if not bases:
+        _start_empty(log, log_start, now)
+        return
+    for base in bases:
+        segment = Segment(
+            disk, log.path, base, created_ms=disk.modified_ms(f"{log.path}/{file_name(base, '.log')}")
+        )
+        segment.index_interval = log.config.index_interval_bytes
+        segment.load()
+        log.segments.append(segment)
+    log.bases = bases
+    for segment in log.segments:
+        if not _transactions_good(segment):
+            clean, recovery_point = False, min(recovery_point, segment.base)
+            break
+    if clean:
+        clean = _trust(log)
+    if not clean:
+        yield from _reread(log, recovery_point)
+    log.log_start_offset = max(log_start, log.bases[0])
+    if log.log_end_offset < log.log_start_offset:
+        _wipe(log)
+        _start_empty(log, log.log_start_offset, now)
+        return
+    log.written_end_offset = log.log_end_offset
+    log.activate()
+    yield from _load_epochs(log, clean)
+    first_reread = log.bases[len(log.bases) - log.recovery.segments] if log.recovery.segments else NO_OFFSET
+    yield from replay_producers(log, rebuild_from=first_reread)
+    log.producers.expire(now.wall_ms)
+    if clean:
+        log.durable_end_offset = log.log_end_offset
+    else:
+        log.sync_everything()
+
+
+def _start_empty(log: Log, offset: Offset, now: Now) -> None:
+    log.log_start_offset = log.log_end_offset = log.written_end_offset = log.durable_end_offset = offset
+    log.add_segment(offset, now)
+    if log.snapshots.remove_after(-1):
+        log.producers.replace(())
+    log.epochs.dirty = log.disk.exists(f"{log.path}/{EPOCHS}")
+
+
+def _wipe(log: Log) -> None:
+    """The log ends before it may start: its records were deleted already, all of them."""
+    for segment in reversed(log.segments):
+        _remove_segment(segment)
+    log.segments.clear()
+    log.bases.clear()
+
+
+def _remove_segment(segment: Segment) -> int:
+    size = segment.end_position
+    segment.close()
+    for name in segment.names():
+        segment.disk.remove(f"{segment.directory}/{name}")
+    return size
+
+
+# --- leftovers --------------------------------------------------------------------------------------------
+
+
+def _clear_leftovers(disk: Disk, path: str) -> None:
+    """Finish or undo what a crash interrupted: deletions, a compaction's swap, temporary files."""
+    names = disk.list(path)
+    for name in names:
+        if name.endswith((".deleted", ".tmp")) and not name.startswith("quorum-state"):
+            disk.remove(f"{path}/{name}")
+    cleaned = [name for name in names if name.endswith(".cleaned")]
+    for name in cleaned:
+        disk.remove(f"{path}/{name}")
+    swaps = [name for name in names if name.endswith(".swap")]
+    first_cleaned = min((_base(name) for name in cleaned), default=None)
+    kept = []
+    for name in swaps:
+        if first_cleaned is not None and _base(name) >= first_cleaned:
+            disk.remove(f"{path}/{name}")  # its compaction had not finished: the old segments are all there
+        else:
+            kept.append(name)
+    _finish_swaps(disk, path, [name for name in names if name.endswith(".log")], kept)
+
+
+def _finish_swaps(disk: Disk, path: str, logs: list[str], swaps: list[str]) -> None:
+    for swap in swaps:
+        if not swap.endswith(".log.swap"):
+            continue
+        base = _base(swap)
+        file = disk.open(f"{path}/{swap}", read_only=True)
+        end = base
+        try:
+            for _, header, _ in batches_of(file, 0, file.size()):
+                end = header.last_offset + 1
+        except CorruptRecordError as error:
+            raise StorageError(f"{path}/{swap}: a compacted segment is corrupt: {error}") from error
+        finally:
+            file.close()
+        for name in logs:
+            if base <= _base(name) < max(end, base + 1) and disk.exists(f"{path}/{name}"):
+                for suffix in (".log", *_TABLES):
+                    old = f"{path}/{file_name(_base(name), suffix)}"
+                    if disk.exists(old):
+                        disk.remove(old)
+    for swap in swaps:
+        disk.rename(f"{path}/{swap}", f"{path}/{swap.removesuffix('.swap')}")
+    if swaps:
+        disk.sync_directory(path)
+
+
+def _base(name: str) -> Offset:
+    digits = name.partition(".")[0]
+    return int(digits) if digits.isdigit() else -1
+
+
+def _list_segments(log: Log) -> list[Offset]:
+    names = log.disk.list(log.path)
+    logs = {_base(name) for name in names if name.endswith(".log") and len(name) == 24 and _base(name) >= 0}
+    for name in names:
+        base = _base(name)
+        if base < 0:
+            continue
+        if name.endswith(".snapshot"):
+            log.snapshots.offsets.append(base)
+        elif name.endswith(_TABLES) and base not in logs:
+            log.disk.remove(f"{log.path}/{name}")
+    log.snapshots.offsets.sort()
+    return sorted(logs)
+
+
+# --- segments ---------------------------------------------------------------------------------------------
+
+
+def _transactions_good(segment: Segment) -> bool:
+    try:
+        return segment.transactions.written >= 0
+    except CorruptRecordError:
+        return False
+
+
+def _trust(log: Log) -> bool:
+    """Take the segments as they are; false when the last one is not what a clean stop leaves."""
+    last = log.segments[-1]
+    try:
+        last.load_tail()
+        end = last.base
+        position = last.last_index_position
+        for at, header in last.headers(position):
+            end = header.last_offset + 1
+            position = at + header.size
+        if position != last.end_position:
+            return False
+    except CorruptRecordError:
+        return False
+    log.log_end_offset = end
+    return True
+
+
+def _reread(log: Log, recovery_point: Offset) -> Generator[None, None, None]:
+    """Check every batch from the recovery point's segment on, and cut at the first that is bad."""
+    place = max(0, min(bisect_right(log.bases, recovery_point), len(log.bases)) - 1)
+    first = place
+    batches = 0
+    end = log.bases[place]
+    cut_at, bytes_cut, reason = NO_OFFSET, 0, ""
+    compacted = "compact" in log.config.cleanup_policy
+    while place < len(log.segments):
+        segment = log.segments[place]
+        keep = place + 1
+        if segment.base < end or (segment.base > end and place > first and not compacted):
+            reason = f"segment {segment.base} does not begin at {end}, where the one before it ends"
+            keep = place
+        else:
+            end, count, reason = yield from _reread_segment(segment, max(end, segment.base))
+            batches += count
+        if reason:
+            cut_at = end
+            bytes_cut = _cut_after(log, keep)
+            break
+        place += 1
+    log.bases = [segment.base for segment in log.segments]
+    log.log_end_offset = end
+    log.recovery = Recovery(
+        clean=False,
+        segments=max(0, len(log.segments) - first),
+        batches=batches,
+        cut_at=cut_at,
+        bytes_cut=bytes_cut,
+        reason=reason,
+        below_recovery_point=0 <= cut_at < recovery_point,
+    )
+
+
+def _cut_after(log: Log, keep: int) -> int:
+    """Cut the last segment to keep at its good end and remove those behind it.
+
+    Returns the bytes that went.
+    """
+    gone = 0
+    for later in reversed(log.segments[keep:]):
+        gone += _remove_segment(later)
+    del log.segments[keep:]
+    last = log.segments[-1]
+    gone += last.file.size() - last.end_position
+    last.file.truncate(last.end_position)
+    return gone
+
+
+def _reread_segment(segment: Segment, end: Offset) -> Generator[None, None, tuple[Offset, int, str]]:
+    """Returns (end offset, good batches, why it was cut or ""); tables are new, end_position is the good end."""
+    file = segment.file
+    size = file.size()
+    segment.fresh_tables()
+    segment.end_position = 0
+    count = seen = 0
+    try:
+        for _, header, _ in batches_of(file, 0, size):
+            if header.base_offset < end or header.last_offset < header.base_offset:
+                return end, count, f"{file.path}: offset {header.base_offset} comes after {end - 1}"
+            segment.note(header.last_offset, header.max_timestamp, header.size)
+            end = header.last_offset + 1
+            count += 1
+            seen += header.size
+            if seen >= _STEP:
+                seen = 0
+                yield
+    except CorruptRecordError as error:
+        return end, count, str(error)
+    segment.seal()
+    return end, count, ""
+
+
+# --- what is remembered besides records -------------------------------------------------------------------
+
+
+def _load_epochs(log: Log, clean: bool) -> Generator[None, None, None]:
+    path = f"{log.path}/{EPOCHS}"
+    try:
+        cache = EpochCache(read_epochs(log.disk, path))
+        known = log.disk.exists(path)
+    except StorageError:
+        cache, known = EpochCache(), False
+    rebuild = (
+        log.segments
+        if not known
+        else log.segments[len(log.segments) - log.recovery.segments :]
+        if not clean
+        else []
+    )
+    seen = 0
+    if not known:
+        cache.dirty = True
+    for segment in rebuild:
+        for _, header in segment.headers():
+            if header.leader_epoch != cache.latest or cache.starts[-1] > header.base_offset:
+                cache.assign(header.leader_epoch, header.base_offset)
+            seen += HEADER_SIZE
+            if seen >= _STEP:
+                seen = 0
+                yield
+    cache.truncate_from_start(log.log_start_offset)
+    cache.truncate_from_end(log.log_end_offset)
+    log.epochs = cache
+
+
+def replay_producers(log: Log, *, rebuild_from: Offset = NO_OFFSET) -> Generator[None, None, None]:
+    """Bring the producers to the log end: the newest good snapshot, then the batches after it.
+
+    `rebuild_from` is the base of the first segment whose `.txnindex` is made anew on the way; snapshots
+    above it are not trusted (a crash may have brought back one of records that were cut).
+    """
+    end = log.log_end_offset
+    log.snapshots.remove_after(end if rebuild_from < 0 else rebuild_from)
+    snapshot = log.snapshots.newest(end)
+    start, rows = snapshot if snapshot is not None else (0, [])
+    log.producers.replace(rows)
+    seen = 0
+    for segment in log.segments[max(0, bisect_right(log.bases, start) - 1) :]:
+        if segment.base == log.bases[-1] and start >= end:
+            break
+        rebuilding = 0 <= rebuild_from <= segment.base
+        for position, header in segment.headers(segment.locate(start)):
+            seen += HEADER_SIZE
+            if seen >= _STEP:
+                seen = 0
+                yield
+            if header.producer_id < 0 or header.base_offset < start:
+                continue
+            if header.attributes & _CONTROL:
+                batch = segment.file.read_at(position, header.size)
+                end_transaction(log, segment if rebuilding else None, batch, header, header.last_offset)
+            else:
+                log.producers.append(header, header.base_offset, header.last_offset)
+
+
+def end_transaction(
+    log: Log,
+    segment: Segment | None,
+    batch: memoryview | bytearray | bytes,
+    header: BatchHeader,
+    offset: Offset,
+) -> None:
+    """A control batch of a producer is at `offset`: end its transaction, note an abort in `segment`."""
+    for record in read_records(batch, 0, header):
+        if record.key is None or record.value is None or len(record.key) < 4 or len(record.value) < 6:
+            continue
+        kind = int.from_bytes(record.key[2:4], "big")
+        if kind > 1:
+            continue
+        ended = log.producers.end_transaction(
+            header, offset, int.from_bytes(record.value[2:6], "big", signed=True)
+        )
+        if ended is not None and kind == _ABORT and segment is not None:
+            segment.transactions.append(AbortedTransaction(*ended))

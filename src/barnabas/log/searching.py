@@ -1,0 +1,84 @@
+"""From a time to an offset: what ListOffsets by timestamp answers (KIP-33, KIP-734).
+
+The time index leads to a batch; only that batch is decoded.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from barnabas.log.segment import Segment
+from barnabas.model import Epoch, Offset
+from barnabas.wire.records import BatchHeader, Record, read_records
+
+if TYPE_CHECKING:
+    from barnabas.log.log import Log
+
+__all__ = ["TimestampOffset", "max_timestamp_offset", "offset_for_timestamp"]
+
+
+class TimestampOffset(NamedTuple):
+    """A record's timestamp (ms) and offset, and the leader epoch of its batch."""
+
+    timestamp: int
+    offset: Offset
+    epoch: Epoch
+
+
+def offset_for_timestamp(log: Log, timestamp: int, end: Offset) -> TimestampOffset | None:
+    """The first record in [log start, end) whose timestamp is at least `timestamp`."""
+    start = log.log_start_offset
+    for place, segment in enumerate(log.segments):
+        if place + 1 < len(log.segments) and log.bases[place + 1] <= start:
+            continue
+        if segment.base >= end:
+            break
+        if segment.largest_timestamp < timestamp:
+            continue
+        scan_from = segment.index.floor(segment.time_index.floor(timestamp))
+        for position, header in segment.headers(scan_from):
+            if header.base_offset >= end:
+                return None
+            if header.max_timestamp < timestamp or header.last_offset < start:
+                continue
+            for record in _records(segment, position, header):
+                if record.timestamp >= timestamp and start <= record.offset:
+                    if record.offset >= end:
+                        return None
+                    return TimestampOffset(record.timestamp, record.offset, header.leader_epoch)
+    return None
+
+
+def max_timestamp_offset(log: Log, end: Offset) -> TimestampOffset | None:
+    """The first record with the largest timestamp among those in [log start, end)."""
+    best: tuple[int, Segment, int, BatchHeader] | None = None
+    for segment in log.segments:
+        if segment.base >= end or (best is not None and segment.largest_timestamp <= best[0]):
+            continue
+        start = 0
+        if segment.end_position and segment.base + _last_row(segment) < end:
+            rows = segment.time_index
+            if len(rows) and rows.last_timestamp == segment.largest_timestamp:
+                start = segment.locate(segment.base + rows.offsets[-1])
+        for position, header in segment.headers(start):
+            if header.last_offset >= end:
+                break
+            if header.last_offset >= log.log_start_offset and (
+                best is None or header.max_timestamp > best[0]
+            ):
+                best = header.max_timestamp, segment, position, header
+    if best is None or best[0] < 0:
+        return None
+    timestamp, segment, position, header = best
+    for record in _records(segment, position, header):
+        if record.timestamp == timestamp:
+            return TimestampOffset(timestamp, record.offset, header.leader_epoch)
+    return TimestampOffset(timestamp, header.last_offset, header.leader_epoch)
+
+
+def _last_row(segment: Segment) -> int:
+    return segment.time_index.offsets[-1] if len(segment.time_index) else 0
+
+
+def _records(segment: Segment, position: int, header: BatchHeader) -> list[Record]:
+    return read_records(segment.file.read_at(position, header.size), 0, header)
