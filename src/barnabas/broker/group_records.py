@@ -1,0 +1,119 @@
+"""Groups and committed offsets as records of __consumer_offsets, both ways.
+
+Keys and values are Apache Kafka's (types 1 and 2): a partition that Kafka wrote is loaded here, and the other
+way round.  A record without a value is a tombstone.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from barnabas.broker.group import ClassicGroup, Member
+from barnabas.model import NO_EPOCH, NO_TIMESTAMP, ZERO_UUID, Epoch, Offset, TopicId
+from barnabas.wire.coordinator import write_key, write_value
+from barnabas.wire.group_records import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    MemberMetadata,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from barnabas.wire.records import Record
+
+__all__ = [
+    "CommittedOffset",
+    "group_record",
+    "group_tombstone",
+    "offset_record",
+    "offset_tombstone",
+    "read_member",
+]
+
+OFFSET_VERSION = 4
+OFFSET_VERSION_WITH_EXPIRY = 1
+GROUP_VERSION = 3
+
+
+class CommittedOffset(NamedTuple):
+    """Where a group stands in one partition.  Times are wall milliseconds; `expire_ms` -1 means by retention."""
+
+    offset: Offset
+    leader_epoch: Epoch = NO_EPOCH
+    metadata: str = ""
+    commit_ms: int = 0
+    expire_ms: int = NO_TIMESTAMP
+    topic_id: TopicId = ZERO_UUID
+
+
+def _record(key: bytes, value: bytes | None, wall_ms: int) -> Record:
+    return Record(0, wall_ms, key, value, ())
+
+
+def offset_record(group: str, topic: str, partition: int, committed: CommittedOffset) -> Record:
+    """A committed offset.  An explicit expiry time exists in version 1 of the value only."""
+    explicit = committed.expire_ms != NO_TIMESTAMP
+    value = OffsetCommitValue(
+        offset=committed.offset,
+        leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
+        commit_timestamp=committed.commit_ms,
+        expire_timestamp=committed.expire_ms,
+        topic_id=committed.topic_id,
+    )
+    return _record(
+        write_key(OffsetCommitKey(group=group, topic=topic, partition=partition)),
+        write_value(value, OFFSET_VERSION_WITH_EXPIRY if explicit else OFFSET_VERSION),
+        committed.commit_ms,
+    )
+
+
+def offset_tombstone(group: str, topic: str, partition: int, wall_ms: int) -> Record:
+    """The offset is forgotten."""
+    return _record(write_key(OffsetCommitKey(group=group, topic=topic, partition=partition)), None, wall_ms)
+
+
+def group_record(group: ClassicGroup, assignments: dict[str, bytes], wall_ms: int) -> Record:
+    """A generation of a group, with what each member is to read."""
+    protocol = group.protocol or ""
+    members = [
+        MemberMetadata(
+            member_id=member.id,
+            group_instance_id=member.instance_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            rebalance_timeout=round(member.rebalance_timeout * 1000),
+            session_timeout=round(member.session_timeout * 1000),
+            subscription=member.metadata(protocol),
+            assignment=assignments.get(member.id, b""),
+        )
+        for member in group.members.values()
+    ]
+    value = GroupMetadataValue(
+        protocol_type=group.protocol_type or "",
+        generation=group.generation,
+        protocol=group.protocol,
+        leader=group.leader_id,
+        current_state_timestamp=group.since_ms,
+        members=members,
+    )
+    return _record(write_key(GroupMetadataKey(group=group.id)), write_value(value, GROUP_VERSION), wall_ms)
+
+
+def group_tombstone(group: str, wall_ms: int) -> Record:
+    """The group is forgotten."""
+    return _record(write_key(GroupMetadataKey(group=group)), None, wall_ms)
+
+
+def read_member(value: MemberMetadata, protocol: str | None) -> Member:
+    """A member as it was written (version 0 has no rebalance timeout: the session timeout stands for it)."""
+    rebalance = value.rebalance_timeout if value.rebalance_timeout >= 0 else value.session_timeout
+    return Member(
+        value.member_id,
+        instance_id=value.group_instance_id,
+        client_id=value.client_id,
+        client_host=value.client_host,
+        session_timeout=value.session_timeout / 1000,
+        rebalance_timeout=rebalance / 1000,
+        protocols=((protocol or "", bytes(value.subscription)),),
+        assignment=bytes(value.assignment),
+    )
