@@ -210,20 +210,20 @@ def heartbeat(view: View, request: BrokerHeartbeatRequest) -> Decision:
         if not stop and not request.want_fence and caught_up:
             records += _unfence(view, broker)
             fenced = False
-    elif request.want_fence or (request.want_shut_down and not _leads(view.image, broker.id)):
-        records += fence(view, broker)
-        fenced, stop = True, request.want_shut_down
-    elif broker.in_controlled_shutdown:
+    elif broker.in_controlled_shutdown and not request.want_fence:
         if not _leads(view.image, broker.id) and _all_have_seen(view, contact.shutdown_offset):
             records += fence(view, broker)
             fenced, stop = True, True
+    elif request.want_fence or (request.want_shut_down and not _leads(view.image, broker.id)):
+        records += fence(view, broker)
+        fenced, stop = True, request.want_shut_down
     elif request.want_shut_down:
         records += _leave(view, broker)
         contact = contact._replace(shutdown_offset=view.next_offset + len(records) - 1)
     if not stop and request.offline_log_dirs:
         records += _directories_offline(view, broker, request.offline_log_dirs)
     answer = BrokerHeartbeatResponse(is_caught_up=caught_up, is_fenced=fenced, should_shut_down=stop)
-    return Decision(answer, records, {broker.id: contact})
+    return Decision(answer, records, {broker.id: None if stop else contact})
 
 
 def known_broker(view: View, id_: NodeId, epoch: int) -> BrokerState:
