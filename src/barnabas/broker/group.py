@@ -84,7 +84,7 @@ class Member:
         "rebalance_timeout",
         "session_timeout",
         "syncing",
-        "timer_armed",
+        "timer",
     )
 
     def __init__(
@@ -111,7 +111,8 @@ class Member:
         self.syncing: Parked | None = None
         self.is_new = False
         self.expires = 0.0
-        self.timer_armed = False
+        self.timer = 0.0
+        """When the one timer that counts looks at `expires`; 0 when there is none."""
 
     @property
     def is_static(self) -> bool:

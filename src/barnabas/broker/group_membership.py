@@ -552,13 +552,16 @@ class Membership:
     # -- timers ----------------------------------------------------------------------------------------
 
     def _arm(self, group: ClassicGroup, member: Member) -> None:
-        """Watch a member's session; one timer per member, which looks again when it was moved on."""
-        if not member.timer_armed:
-            member.timer_armed = True
-            self.journal.at(member.expires, lambda now: self._session_over(group, member, now))
+        """Watch a member's session: one timer per member, which looks again when the session was moved on."""
+        if member.timer and member.timer <= member.expires:
+            return
+        when = member.timer = member.expires
+        self.journal.at(when, lambda now: self._session_over(group, member, when, now))
 
-    def _session_over(self, group: ClassicGroup, member: Member, now: Now) -> None:
-        member.timer_armed = False
+    def _session_over(self, group: ClassicGroup, member: Member, when: float, now: Now) -> None:
+        if member.timer != when:
+            return  # an earlier timer was set since
+        member.timer = 0.0
         if group.members.get(member.id) is not member or self.groups.get(group.id) is not group:
             return
         waits = (member.joining is not None and not member.is_new) or member.syncing is not None
