@@ -89,7 +89,7 @@ class RangePartition(InputPartition):
 
 def read_range(options: SourceOptions, part: InputPartition) -> Iterator[pa.RecordBatch]:
     """The rows of one task.  Runs in a worker; imports what it needs there."""
-    from barnabas.client.consumer import RawBatch
+    from barnabas.client.fetching import RawBatch
     from barnabas.pipeline.records import ArrowDecoder, arrow_batches
     from barnabas.pipeline.view import fetch
 

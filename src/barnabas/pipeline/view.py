@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from barnabas.client.cluster import Cluster
 from barnabas.client.connection import ConnectionFailed
-from barnabas.client.consumer import RawBatch, fetch_range
+from barnabas.client.fetching import RawBatch, fetch_range
 from barnabas.client.offsets import list_offsets
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import Offset, Uuid

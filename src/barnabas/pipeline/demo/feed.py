@@ -26,7 +26,7 @@ _RECONNECT = {"reconnect.backoff.ms": 50, "reconnect.backoff.max.ms": 500}
 def create_topic(bootstrap: str, topic: str, *, timeout: float = 30.0) -> None:
     """Make the topic, with the same client.  Raises BarnabasError."""
     from confluent_kafka import KafkaException
-    from confluent_kafka.admin import AdminClient, NewTopic
+    from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0, **_RECONNECT})
     made = admin.create_topics([NewTopic(topic, PARTITIONS, 1)], request_timeout=timeout)
@@ -38,7 +38,8 @@ def create_topic(bootstrap: str, topic: str, *, timeout: float = 30.0) -> None:
 
 def log_ends(bootstrap: str, topic: str, *, timeout: float = 30.0) -> Offsets:
     """Where each partition of the topic ends, asked with the same client."""
-    from confluent_kafka import Consumer, TopicPartition as ClientPartition
+    from confluent_kafka import Consumer
+    from confluent_kafka import TopicPartition as ClientPartition
 
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "demo-watermarks", "log_level": 0})
     try:
@@ -65,7 +66,7 @@ class Feed(threading.Thread):
         self.ends: Offsets = {}
         self.problem: BaseException | None = None
         self._events = events
-        self._stop = threading.Event()
+        self._cancelled = threading.Event()
 
     def __repr__(self) -> str:
         return f"<Feed sent={self.sent} delivered={self.delivered} failed={len(self.failures)}>"
@@ -77,7 +78,7 @@ class Feed(threading.Thread):
 
     def cancel(self) -> None:
         """Stop sending; what is on its way is left alone."""
-        self._stop.set()
+        self._cancelled.set()
 
     def end_positions(self) -> Positions:
         """One behind the last delivered offset of each partition."""
@@ -106,21 +107,21 @@ class Feed(threading.Thread):
         )
         began = time.monotonic()
         for number, event in enumerate(self._events()):
-            while number >= self._due(began) and not self._stop.is_set():
+            while number >= self._due(began) and not self._cancelled.is_set():
                 producer.poll(TICK)
-            while not self._stop.is_set():
+            while not self._cancelled.is_set():
                 try:
                     producer.produce(self.topic, event.value, event.key, on_delivery=self._delivered)
                     break
                 except BufferError:
                     producer.poll(TICK)
-            if self._stop.is_set():
+            if self._cancelled.is_set():
                 producer.purge()
                 return
             self.sent = number + 1
             if not number % 512:
                 producer.poll(0)
-        while producer.flush(0.2) and not self._stop.is_set():
+        while producer.flush(0.2) and not self._cancelled.is_set():
             pass
 
     def _due(self, began: float) -> float:

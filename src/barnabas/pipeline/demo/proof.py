@@ -13,14 +13,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from barnabas.errors import BarnabasError
-from barnabas.pipeline.jobs.flights import Answer, Delays, answer_of
+from barnabas.pipeline.jobs.flights import COLUMNS, Answer, Delays, answer_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["committed_files", "differences"]
-
-_COLUMNS = ["id", "origin", "carrier", "hour", "dep_delay"]
+__all__ = ["committed_files", "differences", "spark_cells"]
 
 
 def committed_files(directory: str) -> list[str]:
@@ -43,15 +41,19 @@ def rows_written(directory: str) -> Iterator[pa.RecordBatch]:
     import pyarrow.parquet as parquet
 
     for path in committed_files(directory):
-        yield from parquet.ParquetFile(path).iter_batches(columns=_COLUMNS)
+        yield from parquet.ParquetFile(path).iter_batches(columns=list(COLUMNS))
+
+
+def spark_cells(spark: dict[str, Any]) -> dict[tuple[str, int], Delays]:
+    """The table by carrier and hour as Spark computed it."""
+    return {(carrier, hour): Delays(*rest) for carrier, hour, *rest in spark["cells"]}
 
 
 def differences(output: str, spark: dict[str, Any], expected: Answer) -> list[str]:
     """In words, where either result is not the expected one; empty: proven."""
     found = answer_of(rows_written(os.path.join(output, "flights"))).differences(expected)
-    cells = {(carrier, hour): Delays(*rest) for carrier, hour, *rest in spark["cells"]}
     keys = {key: Delays(*rest) for key, *rest in spark["keys"]}
-    if cells != expected.cells:
+    if spark_cells(spark) != expected.cells:
         found.append("Spark's table by carrier and hour is not the expected one")
     if keys != expected.keys:
         found.append("Spark's table by key is not the expected one")

@@ -17,7 +17,7 @@ PLAIN_EVERY = 5.0
 
 
 class Numbers(NamedTuple):
-    """What moves: rows sent, acknowledged, through Spark (committed), the node's state, the last micro-batch."""
+    """What moves: rows acknowledged, rows through Spark (committed), the node's state, the last batch."""
 
     rows: int
     delivered: int
@@ -106,6 +106,10 @@ class Screen:
             grid.add_row(f"  {label}", bar, Text(f"{value:,}", justify="right"), f"of {numbers.rows:,}")
         style = "green" if numbers.node.startswith("running") else "bold red"
         below = Text.assemble(
-            "  lag ", (f"{numbers.lag:,}", "bold"), "   node ", (numbers.node, style), f"   spark {numbers.spark}"
+            "  lag ",
+            (f"{numbers.lag:,}", "bold"),
+            "   node ",
+            (numbers.node, style),
+            f"   spark {numbers.spark}",
         )
         return Group(grid, below)

@@ -17,17 +17,30 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.errors import BarnabasError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["ROWS", "Answer", "Delays", "Event", "answer_of", "events", "find_data", "straight_answer"]
+__all__ = [
+    "COLUMNS",
+    "ROWS",
+    "Answer",
+    "Delays",
+    "Event",
+    "answer_of",
+    "events",
+    "find_data",
+    "straight_answer",
+]
 
 ROWS = 336_776
 """Rows of the whole data set."""
+
+COLUMNS = ("id", "origin", "carrier", "hour", "dep_delay")
+"""What an answer is computed from."""
 
 _TEXTS = ("carrier", "tailnum", "origin", "dest")
 _TIMES = ("dep_delay", "arr_delay", "distance", "hour")
@@ -62,7 +75,10 @@ def events(path: str, rows: int = ROWS) -> Iterator[Event]:
     """The rows as messages, in their order."""
     encode = json.JSONEncoder(separators=(",", ":")).encode
     for number, row in enumerate(table(path, rows)):
-        value: dict[str, object] = {"id": number, "date": f"{row['year']}-{row['month']:0>2}-{row['day']:0>2}"}
+        value: dict[str, object] = {
+            "id": number,
+            "date": f"{row['year']}-{row['month']:0>2}-{row['day']:0>2}",
+        }
         value.update((name, row[name]) for name in _TEXTS)
         value.update((name, whole(row[name])) for name in _TIMES)
         yield Event(f"{row['origin']}/{row['carrier']}".encode(), encode(value).encode())
@@ -74,7 +90,7 @@ def whole(text: str) -> int | None:
 
 
 class Delays(NamedTuple):
-    """Flights of one carrier in one scheduled hour, those of them that left, and their delays' sum (minutes)."""
+    """Flights, those of them that left, and the sum of their departure delays in minutes."""
 
     flights: int
     departed: int
@@ -84,6 +100,9 @@ class Delays(NamedTuple):
     def mean(self) -> float:
         """Mean departure delay in minutes; nan when none left."""
         return self.minutes / self.departed if self.departed else float("nan")
+
+
+_NONE = Delays(0, 0, 0)
 
 
 @dataclass(slots=True)
@@ -102,12 +121,8 @@ class Answer:
     def add(self, number: int, origin: str, carrier: str, hour: int, delay: int | None) -> None:
         self.rows += 1
         self.ids[number] += 1
-        one = Delays(1, int(delay is not None), delay or 0)
-        for table, key in ((self.keys, f"{origin}/{carrier}"), (self.cells, (carrier, hour))):
-            so_far = table.get(key, Delays(0, 0, 0))  # type: ignore[attr-defined]
-            table[key] = Delays(  # type: ignore[index]
-                so_far.flights + one.flights, so_far.departed + one.departed, so_far.minutes + one.minutes
-            )
+        for sums, key in ((self.keys, f"{origin}/{carrier}"), (self.cells, (carrier, hour))):
+            _count(sums, key, delay)
 
     def differences(self, expected: Answer) -> list[str]:
         """In words, where this answer is not the expected one; empty when they are equal."""
@@ -116,16 +131,27 @@ class Answer:
         twice = [number for number, times in self.ids.items() if times > 1]
         found = [
             f"{len(numbers)} rows {what}, the first is {min(numbers)}"
-            for what, numbers in (("are lost", lost), ("came more than once", twice), ("are unknown", foreign))
+            for what, numbers in (
+                ("are lost", lost),
+                ("came more than once", twice),
+                ("are unknown", foreign),
+            )
             if numbers
         ]
         if self.rows != expected.rows:
             found.append(f"{self.rows} rows instead of {expected.rows}")
-        wrong_keys = [key for key in expected.keys | self.keys if self.keys.get(key) != expected.keys.get(key)]
+        wrong_keys = [
+            key for key in expected.keys | self.keys if self.keys.get(key) != expected.keys.get(key)
+        ]
         wrong_cells = [c for c in expected.cells | self.cells if self.cells.get(c) != expected.cells.get(c)]
         found += [f"key {key}: {self.keys.get(key)}, not {expected.keys.get(key)}" for key in wrong_keys[:3]]
         found += [f"{c}: {self.cells.get(c)}, not {expected.cells.get(c)}" for c in wrong_cells[:3]]
         return found
+
+
+def _count(sums: dict[Any, Delays], key: object, delay: int | None) -> None:
+    flights, departed, minutes = sums.get(key, _NONE)
+    sums[key] = Delays(flights + 1, departed + (delay is not None), minutes + (delay or 0))
 
 
 def straight_answer(path: str, rows: int = ROWS) -> Answer:
@@ -137,10 +163,12 @@ def straight_answer(path: str, rows: int = ROWS) -> Answer:
 
 
 def answer_of(batches: Iterable[pa.RecordBatch]) -> Answer:
-    """The answer of the rows that the streaming query wrote (columns id, origin, carrier, hour, dep_delay)."""
+    """The answer of the rows that the streaming query wrote (with COLUMNS)."""
     answer = Answer()
     for batch in batches:
-        columns = [batch.column(name).to_pylist() for name in ("id", "origin", "carrier", "hour", "dep_delay")]
+        columns = [
+            batch.column(name).to_pylist() for name in ("id", "origin", "carrier", "hour", "dep_delay")
+        ]
         for row in zip(*columns, strict=True):
             answer.add(*row)
     return answer

@@ -1,6 +1,6 @@
 """The streaming query of the demo, a process of its own: topic -> typed columns -> Parquet -> the answer.
 
-    python -m barnabas.pipeline.jobs.flights_query --bootstrap HOST:PORT --topic flights --output DIR --work DIR
+    python -m barnabas.pipeline.jobs.flights_query --bootstrap HOST:PORT --topic T --output DIR --work DIR
 
 It talks to the demo in lines of JSON: on stdout `ready`, `progress` after every micro-batch, `answer`, or
 `failed`; on stdin one line with the offsets at which the stream ends, after which it reads up to them,
@@ -27,7 +27,7 @@ from barnabas.pipeline.session import session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 __all__ = ["main"]
 
@@ -119,7 +119,9 @@ def follow(query: StreamingQuery, lines: Queue[str | None]) -> bool:
         if progress["batchId"] > told and progress["numInputRows"]:
             told = progress["batchId"]
             took = progress.get("batchDuration", 0)
-            tell("progress", batch=told, through=sum(at.values()), rows=progress["numInputRows"], took_ms=took)
+            tell(
+                "progress", batch=told, through=sum(at.values()), rows=progress["numInputRows"], took_ms=took
+            )
         if goal is not None and all(at.get(where, 0) >= offset for where, offset in goal.items()):
             return True
 
