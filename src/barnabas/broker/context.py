@@ -1,0 +1,111 @@
+"""What the broker may know of the one who asks, and what it asks of the rest of its node."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import Protocol
+
+from barnabas.errors import StorageError
+from barnabas.log.directory import LogDirectory
+from barnabas.model import DirectoryId, TopicId
+
+__all__ = ["ADMIN_CLIENT", "Authorizer", "Operation", "Outside", "RequestContext", "ResourceType", "allowed"]
+
+ADMIN_CLIENT = "__admin_client"
+"""The client id that may write to internal topics (Apache Kafka's name for its own tools)."""
+
+
+class RequestContext(Protocol):
+    """One request as the server saw it arrive."""
+
+    @property
+    def connection_id(self) -> int: ...
+    @property
+    def request_id(self) -> int: ...
+    @property
+    def version(self) -> int: ...
+    @property
+    def client_id(self) -> str | None: ...
+    @property
+    def principal(self) -> str: ...
+    @property
+    def listener(self) -> str:
+        """Name of the listener it came through: answers name nodes as seen from there."""
+        ...
+
+    @property
+    def client_host(self) -> str: ...
+    @property
+    def local_host(self) -> str:
+        """The address the client dialled."""
+        ...
+
+    @property
+    def local_port(self) -> int: ...
+
+
+class Operation(IntEnum):
+    """What one may do to a resource (codes of KIP-11 and its successors)."""
+
+    ANY = 1
+    ALL = 2
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+
+
+class ResourceType(IntEnum):
+    """What one may be allowed to touch (codes of KIP-11 and its successors)."""
+
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+
+
+class Authorizer(Protocol):
+    """Who may do what."""
+
+    def authorize(
+        self, context: RequestContext, operation: Operation, resource: ResourceType, name: str
+    ) -> bool: ...
+
+
+def allowed(
+    authorizer: Authorizer | None,
+    context: RequestContext,
+    operation: Operation,
+    resource: ResourceType,
+    name: str,
+) -> bool:
+    """Whether the authorizer says yes; without one everybody may do everything."""
+    return authorizer is None or authorizer.authorize(context, operation, resource, name)
+
+
+class Outside(Protocol):
+    """What the broker asks of the rest of its node.  Every call returns at once."""
+
+    def allocate_producer_ids(self) -> None:
+        """Ask the controller for a block of producer ids (AllocateProducerIds); the answer comes in through
+        `Broker.producer_ids_allocated`."""
+        ...
+
+    def directory_failed(self, directory: LogDirectory, error: StorageError) -> None:
+        """A log directory went offline for good.  Log it, tell the controller, stop the node if it must."""
+        ...
+
+    def not_hosted(self, error: StorageError) -> None:
+        """A partition could not be hosted, and its directory is not the reason.  Log it."""
+        ...
+
+    def assign_directories(self, assignments: Sequence[tuple[TopicId, int, DirectoryId]]) -> None:
+        """Tell the controller in which directory new replicas lie (AssignReplicasToDirs)."""
+        ...

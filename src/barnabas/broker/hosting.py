@@ -1,0 +1,285 @@
+"""Which partitions this node hosts: it follows the metadata, in Kafka's order.
+
+Deletions come first, so that a topic that was deleted and created again finds its name free; then what this
+node leads, then what it follows.  A log on disk that the metadata does not know, or knows under another
+topic id, is put aside as a stray and never read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TypeVar
+
+from barnabas.broker.context import Outside
+from barnabas.broker.partition import Partition
+from barnabas.config import Config
+from barnabas.controller.image import RESOURCE_TOPIC, ImageDelta, MetadataImage, PartitionState, Topic
+from barnabas.errors import ErrorCode, StorageError
+from barnabas.log.directories import LogDirectories
+from barnabas.log.directory import LogDirectory
+from barnabas.model import (
+    DIRECTORY_LOST,
+    DIRECTORY_MIGRATING,
+    DIRECTORY_UNASSIGNED,
+    INTERNAL_TOPICS,
+    METADATA_TOPIC,
+    DirectoryId,
+    Epoch,
+    NodeId,
+    Now,
+    TopicId,
+    TopicPartition,
+    Uuid,
+)
+
+__all__ = ["HostedTopic", "Hosting", "LeadershipCallback"]
+
+LeadershipCallback = Callable[[Partition, bool, Epoch], None]
+"""Called as (partition, whether this node leads it now, leader epoch) after the change."""
+
+_T = TypeVar("_T")
+_RESERVED = (DIRECTORY_LOST, DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED)
+
+
+class HostedTopic:
+    """A topic and those of its partitions that are hosted here."""
+
+    __slots__ = ("id", "internal", "name", "partitions")
+
+    def __init__(self, name: str, topic_id: TopicId) -> None:
+        self.name = name
+        self.id = topic_id
+        self.internal = name in INTERNAL_TOPICS
+        self.partitions: dict[int, Partition] = {}
+
+    def __repr__(self) -> str:
+        return f"<HostedTopic {self.name} partitions={sorted(self.partitions)}>"
+
+
+class Hosting:
+    """The hosted partitions, kept equal to what the metadata says about this node."""
+
+    def __init__(
+        self,
+        config: Config,
+        node_id: NodeId,
+        logs: LogDirectories,
+        image: MetadataImage,
+        outside: Outside,
+        check_records: bool,
+    ) -> None:
+        self.config = config
+        self.node_id = node_id
+        self.logs = logs
+        self.image = image
+        self.outside = outside
+        self.generation = 0
+        self.topics: dict[str, HostedTopic] = {}
+        self.topics_by_id: dict[Uuid, HostedTopic] = {}
+        self.turn: list[Partition] = []
+        self._check_records = check_records
+        self._failed: set[str] = set()
+        self._leadership: list[LeadershipCallback] = []
+
+    # ---- finding -----------------------------------------------------------------------------------------
+
+    def topic(self, name: str) -> HostedTopic | None:
+        """The topic of this name; without partitions when none of them is here; None when there is none."""
+        hosted = self.topics.get(name)
+        if hosted is None and (topic := self.image.topics_by_name.get(name)) is not None:
+            return HostedTopic(name, topic.id)
+        return hosted
+
+    def topic_with(self, topic_id: Uuid) -> HostedTopic | None:
+        """The topic of this id, as `topic`."""
+        hosted = self.topics_by_id.get(topic_id)
+        if hosted is None and (topic := self.image.topics.get(topic_id)) is not None:
+            return HostedTopic(topic.name, topic.id)
+        return hosted
+
+    def partition(self, topic: str, index: int) -> Partition | None:
+        """A partition that is hosted here."""
+        hosted = self.topics.get(topic)
+        return hosted.partitions.get(index) if hosted is not None else None
+
+    def partitions(self) -> Iterator[Partition]:
+        for topic in list(self.topics.values()):
+            yield from list(topic.partitions.values())
+
+    def missing(self, topic: str, index: int) -> ErrorCode:
+        """Why a partition is not hosted here."""
+        state = self.image.partition(topic, index)
+        if state is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if self.node_id in state.replicas:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    # ---- following the metadata --------------------------------------------------------------------------
+
+    def on_leadership(self, callback: LeadershipCallback) -> None:
+        """Be told whenever this node begins or ceases to lead a partition."""
+        self._leadership.append(callback)
+
+    def start(self, now: Now) -> None:
+        """Take the whole image: host what it gives this node, put aside logs that it does not know."""
+        self.notice_failures(now)
+        for log in list(self.logs.all_logs()):
+            where = log.topic_partition
+            topic = self.image.topics_by_name.get(where.topic)
+            state = topic.partitions.get(where.partition) if topic is not None else None
+            same = topic is not None and log.topic_id in (None, topic.id)
+            if where.topic != METADATA_TOPIC and not (state and same and self.node_id in state.replicas):
+                self._guarded(partial(self.logs.stray, where), now)
+        states = [
+            (topic, state) for topic in self.image.topics.values() for state in topic.partitions.values()
+        ]
+        self._take(states, now)
+
+    def apply(self, delta: ImageDelta, now: Now) -> None:
+        """Follow what one commit changed: deletions, then partitions to lead, then partitions to follow."""
+        self.image = delta.image
+        self.generation += 1
+        for topic in delta.topics_deleted.values():
+            for index in topic.partitions:
+                self._delete(topic.name, index, now)
+        changed: list[tuple[Topic, PartitionState]] = []
+        for topic, state, _ in delta.changed_partitions():
+            if self.node_id in state.replicas:
+                changed.append((topic, state))
+            else:
+                self._delete(topic.name, state.index, now)
+        self._take(changed, now)
+        for resource, name in delta.configs:
+            if resource == RESOURCE_TOPIC and name in self.topics:
+                self._configure(self.topics[name])
+
+    def reconfigure(self, config: Config) -> None:
+        """The node's own settings changed: every topic that does not override them follows."""
+        self.config = config
+        self.generation += 1
+        for topic in self.topics.values():
+            self._configure(topic)
+
+    def _configure(self, topic: HostedTopic) -> None:
+        config = self.config.log_config(self.image.topic_config(topic.name))
+        for partition in topic.partitions.values():
+            partition.configure(config, self._check_records)
+            partition.touch()
+
+    def _take(self, states: list[tuple[Topic, PartitionState]], now: Now) -> None:
+        mine = [(topic, state) for topic, state in states if self.node_id in state.replicas]
+        assigned: list[tuple[TopicId, int, DirectoryId]] = []
+        hosted: list[tuple[Partition, PartitionState]] = []
+        for topic, state in mine:
+            partition = self._host(topic, state, now, assigned)
+            if partition is not None:
+                hosted.append((partition, state))
+        news: list[tuple[Partition, bool]] = []
+        for partition, state in hosted:
+            if state.leader == self.node_id and not partition.offline and partition.lead(state, now):
+                news.append((partition, True))
+        for partition, state in hosted:
+            if state.leader != self.node_id:
+                led = partition.is_leader
+                if partition.follow(state) and led:
+                    news.append((partition, False))
+        if hosted:
+            self.generation += 1
+        if assigned:
+            self.outside.assign_directories(assigned)
+        for partition, leads in news:
+            for callback in self._leadership:
+                callback(partition, leads, partition.leader_epoch)
+
+    def _host(
+        self,
+        topic: Topic,
+        state: PartitionState,
+        now: Now,
+        assigned: list[tuple[TopicId, int, DirectoryId]],
+    ) -> Partition | None:
+        """The partition with its log, made where it is missing; None when its directory is offline."""
+        hosted = self.topics.get(topic.name)
+        if hosted is not None and hosted.id == topic.id and state.index in hosted.partitions:
+            return hosted.partitions[state.index]
+        where = TopicPartition(topic.name, state.index)
+        registered = state.directory_of(self.node_id) or DIRECTORY_UNASSIGNED
+        log = self.logs.get(where)
+        if log is None:
+            wanted = None if registered in _RESERVED else registered
+            if wanted is not None and not any(d.directory_id == wanted for d in self.logs.online()):
+                return None
+            log = self._guarded(lambda: self.logs.create(where, topic.id, now, directory_id=wanted), now)
+            if log is None:
+                return None
+        directory = self.logs.directory_of(where)
+        if hosted is None or hosted.id != topic.id:
+            hosted = self.topics[topic.name] = self.topics_by_id[topic.id] = HostedTopic(topic.name, topic.id)
+        partition = hosted.partitions[state.index] = Partition(
+            topic.name,
+            state.index,
+            topic.id,
+            self.node_id,
+            log,
+            directory,
+            self.turn,
+            config=self.config.log_config(self.image.topic_config(topic.name)),
+            check_records=self._check_records,
+            max_lag=self.config.int("replica.lag.time.max.ms") / 1000.0,
+        )
+        if directory is not None and directory.directory_id != registered:
+            assigned.append((topic.id, state.index, directory.directory_id))
+        return partition
+
+    def _delete(self, name: str, index: int, now: Now) -> None:
+        hosted = self.topics.get(name)
+        partition = hosted.partitions.pop(index, None) if hosted is not None else None
+        if hosted is None or partition is None:
+            return
+        led, epoch = partition.is_leader, partition.leader_epoch
+        partition.leave()
+        if not partition.offline:
+            self._guarded(lambda: self.logs.delete(TopicPartition(name, index), now), now)
+        if not hosted.partitions:
+            del self.topics[name]
+            del self.topics_by_id[hosted.id]
+        if led:
+            for callback in self._leadership:
+                callback(partition, False, epoch)
+
+    # ---- directories that fail ---------------------------------------------------------------------------
+
+    def _guarded(self, action: Callable[[], _T], now: Now) -> _T | None:
+        """Do something with directories; None when that took one of them offline."""
+        try:
+            return action()
+        except StorageError as error:
+            if not self.notice_failures(now):
+                self.outside.not_hosted(error)
+            return None
+
+    def notice_failures(self, now: Now) -> bool:
+        """Follow directories that went offline by themselves; false when none did."""
+        news = [directory for directory in self.logs.offline() if directory.path not in self._failed]
+        for directory in news:
+            self.directory_failed(directory, directory.offline or StorageError("offline"), now)
+        return bool(news)
+
+    def storage_failed(self, partition: Partition, error: StorageError, now: Now) -> None:
+        """An operation on a partition's log failed: its directory is offline for good."""
+        directory = self.logs.fail(partition.log, error)
+        if directory is not None:
+            self.directory_failed(directory, error, now)
+
+    def directory_failed(self, directory: LogDirectory, error: StorageError, now: Now) -> None:
+        """A directory is offline for good: so is every partition in it.  The second time changes nothing."""
+        if directory.path in self._failed:
+            return
+        self._failed.add(directory.path)
+        self.generation += 1
+        for partition in self.partitions():
+            if partition.directory is directory:
+                partition.fail()
+        self.outside.directory_failed(directory, error)

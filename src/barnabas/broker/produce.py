@@ -1,0 +1,327 @@
+"""Produce: look at the request, append each batch, answer when it is as safe as the producer asked for.
+
+The order of the checks is the one of Apache Kafka, because the first that fails decides the answer:
+transactional id; topic id; authorization; topic and partition exist; exactly one batch of a known shape;
+acks; internal topic; storage online, leader here; enough in-sync replicas; then the batch itself
+(`validation`), and last its sequence.
+
+A batch that passed is appended at once and written at the end of the turn; its `Acknowledgement` lies with
+the partition until then.  acks=0 gets no answer, and with any error its connection is closed: that is all
+such a producer can be told.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.context import ADMIN_CLIENT, Operation, RequestContext, ResourceType, allowed
+from barnabas.broker.partition import Acknowledgement, Partition
+from barnabas.broker.validation import (
+    RefusedError,
+    check_content,
+    check_shape,
+    must_read,
+    read_and_check,
+    restamp,
+)
+from barnabas.broker.waiting import Waiting, WaitingRoom
+from barnabas.doors import Buffer
+from barnabas.errors import ErrorCode, KafkaError, StorageError
+from barnabas.model import Now, Offset, TopicPartition
+from barnabas.wire.produce import (
+    BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+
+if TYPE_CHECKING:
+    from barnabas.broker.hosting import HostedTopic
+    from barnabas.broker.replicas import Broker
+    from barnabas.wire.produce import PartitionProduceData, TopicProduceData
+    from barnabas.wire.records import BatchHeader
+
+__all__ = ["ProduceWaiting", "append_checked", "produce"]
+
+_TOPIC_IDS_SINCE = 13
+_CURRENT_LEADER_SINCE = 10
+_TRANSACTIONAL_AT = 22  # the low byte of a batch's attributes
+_TRANSACTIONAL = 0x10
+
+
+class ProduceWaiting(Waiting):
+    """A produce request whose batches are not all safe yet.
+
+    `results` has one place per partition of the request, in its order; `layout` says how many belong to
+    each topic.  Done when `open` is 0: it counts the places that have no answer yet, and one more for the
+    handler itself, so that nothing is answered before the request is read to its end.
+    """
+
+    __slots__ = ("endpoints", "layout", "open", "parked", "results", "room")
+
+    def __init__(self, deadline: float, room: WaitingRoom) -> None:
+        super().__init__(deadline)
+        self.room = room
+        self.layout: list[tuple[TopicProduceData, int]] = []
+        self.results: list[PartitionProduceResponse | _Appended] = []
+        self.endpoints: list[NodeEndpoint] = []
+        self.open = 1
+        self.parked = False
+
+    def settled(self, slot: int, result: PartitionProduceResponse) -> None:
+        """One place more has its answer; the last one gives the answer of the request."""
+        self.results[slot] = result
+        self.open -= 1
+        if not self.open:
+            self.complete(self.answer())
+
+    def answer(self) -> ProduceResponse:
+        responses: list[TopicProduceResponse] = []
+        start = 0
+        for topic, count in self.layout:
+            end = start + count
+            responses.append(
+                TopicProduceResponse(
+                    name=topic.name,
+                    topic_id=topic.topic_id,
+                    partition_responses=self.results[start:end],  # type: ignore[arg-type]  # all settled
+                )
+            )
+            start = end
+        return ProduceResponse(responses=responses, node_endpoints=self.endpoints)
+
+    def expired(self, now: Now) -> None:
+        """What is not safe by now is answered REQUEST_TIMED_OUT; it is in the log all the same."""
+        for result in list(self.results):
+            if isinstance(result, _Appended):
+                result.partition.forget(result)
+                result.settle(ErrorCode.REQUEST_TIMED_OUT)
+
+    def release(self) -> None:
+        for result in self.results:
+            if isinstance(result, _Appended):
+                result.partition.forget(result)
+
+
+class _Appended(Acknowledgement):
+    """One batch of a produce request, appended and not yet safe."""
+
+    __slots__ = ("first", "log_append_time", "slot", "waiting")
+
+    def __init__(
+        self,
+        partition: Partition,
+        first: Offset,
+        end: Offset,
+        everywhere: bool,
+        log_append_time: int,
+        waiting: ProduceWaiting,
+        slot: int,
+    ) -> None:
+        self.partition = partition
+        self.end = end
+        self.everywhere = everywhere
+        self.first = first
+        self.log_append_time = log_append_time
+        self.waiting = waiting
+        self.slot = slot
+
+    def settle(self, error: ErrorCode) -> None:
+        waiting = self.waiting
+        if waiting.done:
+            return
+        partition = self.partition
+        if error:
+            result = PartitionProduceResponse(
+                index=partition.index, error_code=error, base_offset=-1, log_start_offset=-1
+            )
+        else:
+            result = PartitionProduceResponse(
+                index=partition.index,
+                base_offset=self.first,
+                log_append_time_ms=self.log_append_time,
+                log_start_offset=partition.log.log_start_offset,
+            )
+        waiting.settled(self.slot, result)
+
+    def parked(self) -> None:
+        waiting = self.waiting
+        if not waiting.parked and not waiting.done:
+            waiting.parked = True
+            waiting.room.add(waiting, force=True)
+
+
+def produce(
+    broker: Broker, context: RequestContext, request: ProduceRequest, version: int, now: Now
+) -> ProduceResponse | ProduceWaiting | None:
+    """Serve one Produce request (KIP-98 for sequences, KIP-467 for the errors of single records).
+
+    Returns the answer when there is nothing to wait for (every partition was refused), else what waits;
+    None for acks=0.  Raises KafkaError for acks=0 with an error: close the connection.
+    """
+    acks = request.acks
+    waiting = ProduceWaiting(now.mono + request.timeout_ms / 1000.0, broker.room)
+    results = waiting.results
+    refusal = _refusal(broker, request)
+    for topic in request.topic_data:
+        hosted = (
+            broker.topic_with(topic.topic_id) if version >= _TOPIC_IDS_SINCE else broker.topic(topic.name)
+        )
+        for data in topic.partition_data:
+            try:
+                if refusal is not None:
+                    raise refusal
+                outcome: _Appended | PartitionProduceResponse | None = _append_one(
+                    broker, context, waiting, hosted, data, acks, version, now
+                )
+            except KafkaError as error:
+                if acks == 0:
+                    raise
+                outcome = _refused(broker, hosted, data, error, version)
+                if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER and version >= _CURRENT_LEADER_SINCE:
+                    _name_leader(broker, context, waiting, outcome)
+            if outcome is not None:
+                results.append(outcome)
+                if type(outcome) is _Appended:
+                    waiting.open += 1
+        waiting.layout.append((topic, len(topic.partition_data)))
+    if acks == 0:
+        return None
+    waiting.open -= 1
+    return waiting if waiting.open else waiting.answer()
+
+
+def _refusal(broker: Broker, request: ProduceRequest) -> RefusedError | None:
+    """Why the whole request is refused: row 1 of the order of checks, and a full waiting room.
+
+    Nobody may use a transactional id on this node as long as it does not serve transactions.
+    """
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            records = data.records
+            if records is not None and len(records) > _TRANSACTIONAL_AT:
+                if records[_TRANSACTIONAL_AT] & _TRANSACTIONAL:  # type: ignore[index]  # LazyBytes: answers only
+                    return RefusedError(
+                        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+                        "this node serves no transactions yet",
+                    )
+    if request.acks and len(broker.room) >= broker.room.capacity:
+        return RefusedError(ErrorCode.REQUEST_TIMED_OUT, "too many requests wait on this node already")
+    return None
+
+
+def _append_one(
+    broker: Broker,
+    context: RequestContext,
+    waiting: ProduceWaiting,
+    topic: HostedTopic | None,
+    data: PartitionProduceData,
+    acks: int,
+    version: int,
+    now: Now,
+) -> _Appended | None:
+    """Rows 2 to 17 for one partition; None for acks=0.  Raises KafkaError."""
+    if topic is None:
+        code = (
+            ErrorCode.UNKNOWN_TOPIC_ID
+            if version >= _TOPIC_IDS_SINCE
+            else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        )
+        raise RefusedError(code, "no such topic")
+    if broker.authorizer is not None and not allowed(
+        broker.authorizer, context, Operation.WRITE, ResourceType.TOPIC, topic.name
+    ):
+        raise RefusedError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "not allowed to write to this topic")
+    partition = topic.partitions.get(data.index)
+    if partition is None and (missing := broker.missing(topic.name, data.index)) == 3:
+        raise RefusedError(missing, "no such partition")
+    records: Buffer = data.records  # type: ignore[assignment]  # requests carry bytes, never LazyBytes
+    header = check_shape(records, version)
+    if not -1 <= acks <= 1:
+        raise RefusedError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={acks}; only -1, 0 and 1 mean something")
+    if topic.internal and context.client_id != ADMIN_CLIENT:
+        raise RefusedError(ErrorCode.INVALID_TOPIC_EXCEPTION, "clients may not write to an internal topic")
+    if partition is None:
+        raise KafkaError(broker.missing(topic.name, data.index))
+    first, end, append_time = append_checked(broker, partition, records, header, acks, now)
+    if not acks:
+        return None
+    appended = _Appended(partition, first, end, acks < 0, append_time, waiting, len(waiting.results))
+    partition.await_acknowledgement(appended)
+    return appended
+
+
+def append_checked(
+    broker: Broker, partition: Partition, records: Buffer, header: BatchHeader, acks: int, now: Now
+) -> tuple[Offset, Offset, int]:
+    """Rows 10 to 17, then the append: (first offset, end offset, append time or -1) of what is in the log.
+
+    A batch that is there already gives the offsets it got the first time.  Raises KafkaError.
+    """
+    if not partition.is_leader or partition.offline:
+        raise KafkaError(partition.unavailable())
+    if acks < 0 and not partition.enough_in_sync:
+        raise RefusedError(
+            ErrorCode.NOT_ENOUGH_REPLICAS,
+            f"{len(partition.isr)} replicas are in sync, "
+            f"min.insync.replicas is {partition.config.min_insync_replicas}",
+        )
+    config = partition.config
+    check_content(records, header, config)
+    if must_read(partition, header, now):
+        records, header = read_and_check(records, header, partition, now)
+    if len(records) > config.segment_bytes:
+        raise RefusedError(
+            ErrorCode.RECORD_LIST_TOO_LARGE,
+            f"a batch of {len(records)} bytes; segment.bytes is {config.segment_bytes}",
+        )
+    if header.producer_id >= 0 and (known := partition.log.producers.check(header)) is not None:
+        return known.first_offset, known.last_offset + 1, known.timestamp if partition.log_append_time else -1
+    append_time = -1
+    batch = bytearray(records) if isinstance(records, bytes) else records
+    if partition.log_append_time:
+        append_time = now.wall_ms
+        header = restamp(batch, header, 1, append_time)
+    try:
+        first = partition.append(batch, header, now)
+    except StorageError as error:
+        broker.storage_failed(partition, error, now)
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, error.message) from error
+    return first, first + header.count, append_time
+
+
+def _refused(
+    broker: Broker, topic: HostedTopic | None, data: PartitionProduceData, error: KafkaError, version: int
+) -> PartitionProduceResponse:
+    moved = error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER and version >= _CURRENT_LEADER_SINCE
+    leader = LeaderIdAndEpoch()
+    if moved and topic is not None:
+        node, epoch = broker.leader_of(TopicPartition(topic.name, data.index))
+        leader = LeaderIdAndEpoch(leader_id=node, leader_epoch=epoch)
+    return PartitionProduceResponse(
+        index=data.index,
+        error_code=error.code,
+        base_offset=-1,
+        error_message=None if error.message == error.code.name else error.message,
+        record_errors=[
+            BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=reason)
+            for index, reason in (error.records if isinstance(error, RefusedError) else ())
+        ],
+        current_leader=leader,
+    )
+
+
+def _name_leader(
+    broker: Broker, context: RequestContext, waiting: ProduceWaiting, refused: PartitionProduceResponse
+) -> None:
+    """Say where the leader that an answer names can be reached (KIP-951)."""
+    node = refused.current_leader.leader_id
+    if any(endpoint.node_id == node for endpoint in waiting.endpoints):
+        return
+    for found, endpoint, rack in broker.endpoints([node], context.listener):
+        waiting.endpoints.append(
+            NodeEndpoint(node_id=found, host=endpoint.host, port=endpoint.port, rack=rack)
+        )

@@ -1,0 +1,311 @@
+"""The broker: all partitions that this node hosts, and the turns in which they work.
+
+The server calls a handler for each request, and `end_turn` when it has no more to read for now.  The order
+inside `end_turn` is the promise of the whole room:
+
+1. write what every partition appended, one gathered write each;
+2. only then let partitions advance: high watermarks move, producers are answered;
+3. only then wake parked fetches, so that none reads what is not in its file yet;
+4. hand out the syncs that are due, at most one per log: the next one takes all that arrives meanwhile.
+
+A directory that fails, at a write, a read or a sync, is offline for good: a failed sync is not repeated,
+because after it nobody knows what the disk holds.  Its partitions answer KAFKA_STORAGE_ERROR.
+
+What is hosted follows the metadata: `start` takes the image whole, `apply` what a commit changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from barnabas.broker.context import Authorizer, Outside, RequestContext
+from barnabas.broker.delete_records import delete_records
+from barnabas.broker.epochs import offsets_for_leader_epoch
+from barnabas.broker.fetch import FetchWaiting, fetch
+from barnabas.broker.hosting import Hosting
+from barnabas.broker.list_offsets import list_offsets
+from barnabas.broker.partition import Acknowledgement, Partition
+from barnabas.broker.produce import append_checked, produce
+from barnabas.broker.producer_ids import ProducerIdBlocks, ProducerIdStatistics, init_producer_id
+from barnabas.broker.sessions import SessionCache, SessionStatistics
+from barnabas.broker.upkeep import Upkeep
+from barnabas.broker.waiting import Waiting, WaitingRoom
+from barnabas.config import Config
+from barnabas.controller.image import BrokerEndpoint, MetadataImage
+from barnabas.doors import Randomness
+from barnabas.errors import ErrorCode, StorageError
+from barnabas.log.directories import LogDirectories
+from barnabas.log.sync import SyncJob
+from barnabas.model import NO_EPOCH, NO_NODE, Epoch, NodeId, Now, Offset, ProducerId, TopicPartition
+from barnabas.wire.fetch import FetchRequest, FetchResponse
+from barnabas.wire.offsets import (
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+)
+from barnabas.wire.produce import ProduceRequest, ProduceResponse
+from barnabas.wire.records import read_batch_header
+from barnabas.wire.transactions import InitProducerIdRequest, InitProducerIdResponse
+
+__all__ = ["Broker", "BrokerStatistics", "SyncRequest"]
+
+
+class SyncRequest:
+    """One log to sync.  `run` may be called in any thread; then `Broker.synced` on the loop."""
+
+    __slots__ = ("job", "partition")
+
+    def __init__(self, partition: Partition, job: SyncJob) -> None:
+        self.partition = partition
+        self.job = job
+
+    def run(self) -> None:
+        """Sync.  Raises StorageError."""
+        self.job.run()
+
+    def __repr__(self) -> str:
+        return f"<SyncRequest {self.partition.topic}-{self.partition.index}>"
+
+
+class BrokerStatistics(NamedTuple):
+    partitions: int
+    leading: int
+    offline: int
+    under_replicated: int
+    under_min_isr: int
+    waiting: int
+    generation: int
+    sessions: SessionStatistics
+    producer_ids: ProducerIdStatistics
+
+
+class Broker(Hosting):
+    """The data path of one node.  One loop, no locks.
+
+    `generation` is bumped whenever something changes that an answer may depend on besides the logs:
+    leadership, topics, settings.  `check_records` makes every produced record be looked at.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        node_id: NodeId,
+        logs: LogDirectories,
+        image: MetadataImage,
+        *,
+        outside: Outside,
+        random: Randomness,
+        authorizer: Authorizer | None = None,
+        check_records: bool = False,
+    ) -> None:
+        super().__init__(config, node_id, logs, image, outside, check_records)
+        self.authorizer = authorizer
+        self.fetch_max_bytes = config.int("fetch.max.bytes")
+        self.room = WaitingRoom(config.int("barnabas.max.waiters"))
+        self.sessions = SessionCache(config.int("max.incremental.fetch.session.cache.slots"), random)
+        self.producer_ids = ProducerIdBlocks()
+        self.upkeep = Upkeep(config, logs)
+
+    # ---- requests ----------------------------------------------------------------------------------------
+
+    def produce(
+        self, context: RequestContext, request: ProduceRequest, version: int, now: Now
+    ) -> ProduceResponse | Waiting | None:
+        """See `produce.produce`.  None: acks=0, nothing to answer."""
+        return produce(self, context, request, version, now)
+
+    def fetch(
+        self, context: RequestContext, request: FetchRequest, version: int, now: Now
+    ) -> FetchResponse | Waiting:
+        """See `fetch.fetch`."""
+        return fetch(self, context, request, version, now)
+
+    def list_offsets(
+        self, context: RequestContext, request: ListOffsetsRequest, version: int, now: Now
+    ) -> ListOffsetsResponse:
+        """See `list_offsets.list_offsets`."""
+        return list_offsets(self, context, request, version, now)
+
+    def offsets_for_leader_epoch(
+        self, context: RequestContext, request: OffsetForLeaderEpochRequest, version: int, now: Now
+    ) -> OffsetForLeaderEpochResponse:
+        """See `epochs.offsets_for_leader_epoch`."""
+        return offsets_for_leader_epoch(self, context, request, version, now)
+
+    def init_producer_id(
+        self, context: RequestContext, request: InitProducerIdRequest, version: int, now: Now
+    ) -> InitProducerIdResponse | Waiting:
+        """See `producer_ids.init_producer_id`."""
+        return init_producer_id(self, context, request, version, now)
+
+    def producer_ids_allocated(self, first: ProducerId, count: int, error: ErrorCode, now: Now) -> None:
+        """The controller's answer to `Outside.allocate_producer_ids`."""
+        self.producer_ids.allocated(first, count, error)
+
+    def delete_records(
+        self, context: RequestContext, request: DeleteRecordsRequest, version: int, now: Now
+    ) -> DeleteRecordsResponse | Waiting:
+        """See `delete_records.delete_records`."""
+        return delete_records(self, context, request, version, now)
+
+    def append_internal(
+        self,
+        partition: Partition,
+        batch: bytearray,
+        now: Now,
+        on_done: Callable[[ErrorCode], None],
+        *,
+        timeout_s: float = 5.0,
+    ) -> Offset:
+        """Append a batch of the node's own (a coordinator's) and say when it is safe everywhere.
+
+        Returns its last offset.  Raises KafkaError when it was not appended.  `on_done` is called once, at
+        the end of this turn or later: NONE, REQUEST_TIMED_OUT (the batch may still become safe), or why
+        nobody knows any more.
+        """
+        header = read_batch_header(batch)
+        _, end, _ = append_checked(self, partition, batch, header, -1, now)
+        waiting = _InternalWaiting(now.mono + timeout_s, self.room, partition, end)
+        waiting.on_done = on_done
+        partition.await_acknowledgement(waiting.acknowledgement)
+        return end - 1
+
+    # ---- turns -------------------------------------------------------------------------------------------
+
+    def end_turn(self, now: Now) -> list[SyncRequest]:
+        """Write, advance, answer, wake (in this order); returns the syncs that the server must run."""
+        syncs: list[SyncRequest] = []
+        turn = self.turn
+        while turn:
+            partitions = turn[:]
+            turn.clear()
+            for partition in partitions:
+                try:
+                    partition.write()
+                except StorageError as error:
+                    self.storage_failed(partition, error, now)
+            woken: dict[FetchWaiting, None] = {}
+            for partition in partitions:
+                partition.advance(now)
+                if partition.fetchers:
+                    woken.update(partition.fetchers)
+                if partition.sync_due() and (job := partition.log.begin_sync()) is not None:
+                    partition.syncing = job
+                    syncs.append(SyncRequest(partition, job))
+            for waiting in woken:
+                waiting.wake(now)
+        return syncs
+
+    def synced(self, sync: SyncRequest, error: StorageError | None, now: Now) -> None:
+        """A sync came back.  Call `end_turn` afterwards: it answers, and begins the next one."""
+        partition = sync.partition
+        if partition.syncing is sync.job:
+            partition.syncing = None
+        if partition.gone or partition.offline:
+            return
+        if error is not None:
+            self.storage_failed(partition, error, now)
+            return
+        partition.log.finish_sync(sync.job)
+        partition.touch()
+
+    def tick(self, now: Now) -> None:
+        """Let overdue waiters have their answers.  Call it at `next_deadline`."""
+        self.room.expire(now)
+
+    def next_deadline(self) -> float | None:
+        """When `tick` has something to do, in monotonic seconds."""
+        return self.room.next_deadline()
+
+    def maintain(self, now: Now) -> None:
+        """Retention, checkpoints, expiry, each at its own interval, in small steps.  Call about every
+        second; raises nothing."""
+        self.upkeep.step(now)
+        self.notice_failures(now)
+        for partition in self.partitions():
+            partition.flush_if_old(now)
+
+    def stop(self, now: Now) -> list[SyncRequest]:
+        """Write what is pending, then answer everybody who waits.  Returns the syncs still to run."""
+        syncs = self.end_turn(now)
+        for partition in self.partitions():
+            partition.dismiss(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            for waiting in list(partition.fetchers):
+                waiting.expired(now)
+        for init in list(self.producer_ids.waiting):
+            init.expired(now)
+        return syncs
+
+    # ---- views -------------------------------------------------------------------------------------------
+
+    def leader_of(self, where: TopicPartition) -> tuple[NodeId, Epoch]:
+        """Who leads a partition, as far as this node knows: (NO_NODE, NO_EPOCH) when it does not."""
+        partition = self.partition(*where)
+        if partition is not None:
+            return partition.leader, partition.leader_epoch
+        state = self.image.partition(*where)
+        return (NO_NODE, NO_EPOCH) if state is None else (state.leader, state.leader_epoch)
+
+    def endpoints(
+        self, nodes: list[NodeId], listener: str
+    ) -> Iterator[tuple[NodeId, BrokerEndpoint, str | None]]:
+        """Where these nodes can be reached through a listener of this name, and their racks."""
+        for node in nodes:
+            broker = self.image.brokers.get(node)
+            endpoint = broker.endpoint(listener) if broker is not None else None
+            if broker is not None and endpoint is not None:
+                yield node, endpoint, broker.rack
+
+    def statistics(self) -> BrokerStatistics:
+        partitions = list(self.partitions())
+        leading = [partition for partition in partitions if partition.is_leader]
+        return BrokerStatistics(
+            len(partitions),
+            len(leading),
+            sum(partition.offline for partition in partitions),
+            sum(len(partition.isr) < len(partition.replicas) for partition in leading),
+            sum(not partition.enough_in_sync for partition in leading),
+            len(self.room),
+            self.generation,
+            self.sessions.statistics(),
+            self.producer_ids.statistics(),
+        )
+
+    def __repr__(self) -> str:
+        return f"<Broker {self.node_id} topics={len(self.topics)} generation={self.generation}>"
+
+
+class _InternalWaiting(Waiting):
+    """A coordinator that waits for its own batch."""
+
+    __slots__ = ("acknowledgement", "room")
+
+    def __init__(self, deadline: float, room: WaitingRoom, partition: Partition, end: Offset) -> None:
+        super().__init__(deadline)
+        self.room = room
+        self.acknowledgement = _Internal(self, partition, end)
+
+    def expired(self, now: Now) -> None:
+        self.complete(ErrorCode.REQUEST_TIMED_OUT)
+
+    def release(self) -> None:
+        self.acknowledgement.partition.forget(self.acknowledgement)
+
+
+class _Internal(Acknowledgement):
+    __slots__ = ("waiting",)
+
+    def __init__(self, waiting: _InternalWaiting, partition: Partition, end: Offset) -> None:
+        super().__init__(partition, end, True)
+        self.waiting = waiting
+
+    def settle(self, error: ErrorCode) -> None:
+        self.waiting.complete(error)
+
+    def parked(self) -> None:
+        if not self.waiting.done:
+            self.waiting.room.add(self.waiting, force=True)

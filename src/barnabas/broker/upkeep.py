@@ -1,0 +1,62 @@
+"""What a node does to its logs beside serving them: retention, checkpoints, forgetting.
+
+Each duty has its own interval (Kafka's settings).  `step` does one small piece: retention walks through the
+logs one at a time, so that a node with many of them never holds its loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+
+from barnabas.config import Config
+from barnabas.log.directories import LogDirectories
+from barnabas.log.log import Log
+from barnabas.model import Now
+
+__all__ = ["Upkeep"]
+
+
+class Upkeep:
+    """The duties and when each is due next (monotonic seconds)."""
+
+    __slots__ = ("_due", "_logs", "_retaining")
+
+    def __init__(self, config: Config, logs: LogDirectories) -> None:
+        self._logs = logs
+        self._retaining: Generator[tuple[Log, list[str]], None, None] | None = None
+        self._due: dict[str, tuple[float, float, Callable[[Now], object]]] = {}
+        self._add("high watermarks", config.int("replica.high.watermark.checkpoint.interval.ms"), self._marks)
+        self._add("recovery points", config.int("log.flush.offset.checkpoint.interval.ms"), self._points)
+        self._add("retention", config.int("log.retention.check.interval.ms"), self._retain)
+        self._add("deleted files", 1000, logs.tick)
+
+    def _add(self, name: str, interval_ms: int, duty: Callable[[Now], object]) -> None:
+        self._due[name] = (-1.0, interval_ms / 1000.0, duty)
+
+    def _marks(self, now: Now) -> None:
+        self._logs.checkpoint_high_watermarks()
+
+    def _points(self, now: Now) -> None:
+        self._logs.checkpoint_recovery_points()
+
+    def _retain(self, now: Now) -> None:
+        if self._retaining is None:
+            self._retaining = self._logs.retain_in_steps(now)
+
+    def step(self, now: Now) -> None:
+        """Do what is due.  A directory that fails meanwhile goes offline; that raises nothing."""
+        for name, (due, interval, duty) in self._due.items():
+            if due < 0.0 or now.mono >= due:
+                self._due[name] = (now.mono + interval, interval, duty)
+                if due >= 0.0:
+                    duty(now)
+        if self._retaining is not None:
+            self._retaining = None if next(self._retaining, None) is None else self._retaining
+
+    @property
+    def busy(self) -> bool:
+        """Whether a walk is under way, so that the next step should not wait for long."""
+        return self._retaining is not None
+
+    def __repr__(self) -> str:
+        return f"<Upkeep busy={self.busy}>"

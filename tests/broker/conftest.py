@@ -1,0 +1,21 @@
+"""A node over a simulated disk."""
+
+from __future__ import annotations
+
+import pytest
+
+from barnabas.sim.disk import MemoryDisk
+from tests.broker.harness import Node
+
+
+@pytest.fixture
+def disk() -> MemoryDisk:
+    return MemoryDisk()
+
+
+@pytest.fixture
+def node(disk: MemoryDisk) -> Node:
+    """A node with a topic `t` of one partition that it leads, and syncs before it acknowledges."""
+    node = Node(disk)
+    node.create("t")
+    return node

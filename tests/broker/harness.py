@@ -1,0 +1,434 @@
+"""One broker over a disk of the test's choice, and short ways to ask it things.
+
+Every request and every answer goes through the codec of the version under test, as over a socket: what a
+version cannot carry, a test cannot see.
+"""
+
+from __future__ import annotations
+
+import random
+from types import SimpleNamespace
+from typing import Any
+
+from barnabas.broker.context import Authorizer
+from barnabas.broker.partition import Partition
+from barnabas.broker.replicas import Broker, SyncRequest
+from barnabas.broker.waiting import Waiting
+from barnabas.config import Config
+from barnabas.controller.image import (
+    BrokerEndpoint,
+    BrokerState,
+    ImageDelta,
+    MetadataImage,
+    PartitionState,
+    Topic,
+)
+from barnabas.errors import ErrorCode, StorageError
+from barnabas.log.directories import LogDirectories
+from barnabas.log.meta import MetaProperties, read_meta_properties, write_meta_properties
+from barnabas.model import DIRECTORY_UNASSIGNED, ZERO_UUID, Now, Uuid
+from barnabas.wire.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
+    PartitionData,
+    ReplicaState,
+)
+from barnabas.wire.message import Message, decode, encode
+from barnabas.wire.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from barnabas.wire.records import Record, write_batch
+
+WALL = 1_700_000_000_000
+PAGE_CACHE = str((1 << 63) - 1)
+
+
+class Chance:
+    """Randomness with a fixed seed."""
+
+    def __init__(self, seed: int = 7) -> None:
+        self._random = random.Random(seed)
+
+    def uniform(self, low: float, high: float) -> float:
+        return self._random.uniform(low, high)
+
+    def integer(self, low: int, high: int) -> int:
+        return self._random.randint(low, high)
+
+    def uuid(self) -> Uuid:
+        raw = bytearray(self._random.randbytes(16))
+        raw[0] = raw[0] & 0x7F | 1
+        return Uuid(bytes(raw))
+
+
+class World:
+    """What the broker asks of its node, written down."""
+
+    def __init__(self) -> None:
+        self.blocks_asked = 0
+        self.failed: list[tuple[str, StorageError]] = []
+        self.assigned: list[tuple[Uuid, int, Uuid]] = []
+
+    def allocate_producer_ids(self) -> None:
+        self.blocks_asked += 1
+
+    def directory_failed(self, directory: Any, error: StorageError) -> None:
+        self.failed.append((directory.path, error))
+
+    def not_hosted(self, error: StorageError) -> None:
+        raise error
+
+    def assign_directories(self, assignments: Any) -> None:
+        self.assigned.extend(assignments)
+
+
+class Node:
+    """A broker with id 1 (a registered broker 2 exists in the metadata), and a clock that tests move."""
+
+    def __init__(
+        self,
+        disk: Any,
+        paths: tuple[str, ...] = ("/data",),
+        *,
+        authorizer: Authorizer | None = None,
+        check_records: bool = False,
+        image: MetadataImage | None = None,
+        **properties: str,
+    ) -> None:
+        self.disk = disk
+        self.mono = 1000.0
+        self.wall = WALL
+        settings = {name.replace("_", "."): value for name, value in properties.items()}
+        self.config = Config.load(settings)
+        self.chance = Chance()
+        self.image = MetadataImage("cluster") if image is None else image
+        for node in (1, 2):
+            self.image.brokers[node] = BrokerState(
+                node,
+                10 + node,
+                ZERO_UUID,
+                (BrokerEndpoint("PLAINTEXT", f"host{node}", 9090 + node, 0),),
+                {},
+                "rack" + str(node),
+                False,
+                False,
+                (),
+                (),
+            )
+        for path in paths:
+            disk.make_directories(path)
+            if read_meta_properties(disk, path) is None:
+                write_meta_properties(disk, path, MetaProperties("cluster", 1, self.chance.uuid()), self.now)
+        self.logs = LogDirectories.open(
+            disk,
+            paths,
+            cluster_id="cluster",
+            node_id=1,
+            config_for=lambda topic: self.config.log_config(self.image.topic_config(topic)),
+            randomness=self.chance,
+            now=self.now,
+        )
+        self.outside = World()
+        self.broker = Broker(
+            self.config,
+            1,
+            self.logs,
+            self.image,
+            outside=self.outside,
+            random=self.chance,
+            authorizer=authorizer,
+            check_records=check_records,
+        )
+        self.broker.start(self.now)
+        self.held: list[SyncRequest] = []
+
+    @property
+    def now(self) -> Now:
+        return Now(self.mono, self.wall)
+
+    # ---- metadata ----------------------------------------------------------------------------------------
+
+    def create(
+        self,
+        name: str,
+        partitions: int = 1,
+        *,
+        replicas: tuple[int, ...] = (1,),
+        leader: int = 1,
+        isr: tuple[int, ...] | None = None,
+        **configs: str,
+    ) -> Partition:
+        """Create a topic as the controller would; returns its first partition on this node."""
+        delta = ImageDelta(self.image)
+        topic = Topic(name, self.chance.uuid())
+        for index in range(partitions):
+            topic.partitions[index] = PartitionState(
+                index,
+                replicas,
+                replicas if isr is None else isr,
+                leader,
+                directories=(DIRECTORY_UNASSIGNED,) * len(replicas),
+            )
+        self.image.topics[topic.id] = self.image.topics_by_name[name] = topic
+        if configs:
+            self.image.configs[2, name] = {k.replace("_", "."): v for k, v in configs.items()}
+        delta.topics_created[topic.id] = topic
+        delta.partitions[topic.id] = dict.fromkeys(topic.partitions)
+        self.broker.apply(delta, self.now)
+        self.turn()
+        return self.broker.partition(name, 0)  # type: ignore[return-value]
+
+    def change(self, name: str, index: int = 0, **fields: Any) -> None:
+        """Change a partition in the metadata (leader=, isr=, ...) and let the broker follow."""
+        topic = self.image.topics_by_name[name]
+        before = topic.partitions[index]
+        state = before._replace(partition_epoch=before.partition_epoch + 1, **fields)
+        if "leader" in fields and "leader_epoch" not in fields:
+            state = state._replace(leader_epoch=before.leader_epoch + 1)
+        topic.partitions[index] = state
+        delta = ImageDelta(self.image)
+        delta.partitions[topic.id] = {index: before}
+        self.broker.apply(delta, self.now)
+
+    def delete(self, name: str) -> None:
+        topic = self.image.topics_by_name.pop(name)
+        del self.image.topics[topic.id]
+        delta = ImageDelta(self.image)
+        delta.topics_deleted[topic.id] = topic
+        delta.partitions[topic.id] = dict(topic.partitions)
+        self.broker.apply(delta, self.now)
+
+    def configure(self, name: str, **configs: str) -> None:
+        self.image.configs[2, name] = {k.replace("_", "."): v for k, v in configs.items()}
+        delta = ImageDelta(self.image)
+        delta.configs.add((2, name))
+        self.broker.apply(delta, self.now)
+
+    def topic_id(self, name: str) -> Uuid:
+        return self.image.topics_by_name[name].id
+
+    # ---- time and turns ----------------------------------------------------------------------------------
+
+    def write(self) -> None:
+        """End a turn; the syncs it asks for are held back."""
+        self.held += self.broker.end_turn(self.now)
+
+    def sync(self, error: StorageError | None = None) -> None:
+        """Run the syncs that were held back, and those that follow from them."""
+        while self.held:
+            sync = self.held.pop(0)
+            failure = error
+            if failure is None:
+                try:
+                    sync.run()
+                except StorageError as caught:
+                    failure = caught
+            self.broker.synced(sync, failure, self.now)
+            self.write()
+
+    def turn(self) -> None:
+        """A whole turn: written, synced, answered."""
+        self.write()
+        self.sync()
+
+    def after(self, seconds: float) -> None:
+        """Let time pass, and what is due happen."""
+        self.mono += seconds
+        self.wall += int(seconds * 1000)
+        self.broker.tick(self.now)
+
+    # ---- asking ------------------------------------------------------------------------------------------
+
+    def context(self, client_id: str | None = "test", **more: Any) -> Any:
+        values: dict[str, Any] = {
+            "connection_id": 1,
+            "request_id": 1,
+            "version": 0,
+            "client_id": client_id,
+            "principal": "User:ANONYMOUS",
+            "listener": "PLAINTEXT",
+            "client_host": "127.0.0.1",
+            "local_host": "127.0.0.1",
+            "local_port": 9092,
+        }
+        return SimpleNamespace(**{**values, **more})
+
+    def ask(self, request: Message, version: int, client_id: str | None = "test") -> Answer:
+        """Send a request through the codec; the answer may come later."""
+        request, _ = decode(type(request), memoryview(bytearray(encode(request, version))), version)
+        handlers = {
+            0: self.broker.produce,
+            1: self.broker.fetch,
+            2: self.broker.list_offsets,
+            21: self.broker.delete_records,
+            22: self.broker.init_producer_id,
+            23: self.broker.offsets_for_leader_epoch,
+        }
+        answer = Answer(version)
+        given = handlers[type(request).KEY](  # type: ignore[index, operator]
+            self.context(client_id), request, version, self.now
+        )
+        if isinstance(given, Waiting):
+            answer.waiting = given
+            given.on_done = answer.take
+        elif given is not None:
+            answer.take(given)
+        return answer
+
+    def produce(
+        self,
+        batch: bytes | bytearray | None,
+        topic: str = "t",
+        *,
+        index: int = 0,
+        acks: int = -1,
+        timeout_ms: int = 1000,
+        version: int = 12,
+        client_id: str | None = "test",
+        topic_id: Uuid | None = None,
+    ) -> Answer:
+        """Send a Produce of one batch to one partition."""
+        known = self.image.topics_by_name.get(topic)
+        if topic_id is None:
+            topic_id = known.id if known is not None else ZERO_UUID
+        request = ProduceRequest(
+            acks=acks,
+            timeout_ms=timeout_ms,
+            topic_data=[
+                TopicProduceData(
+                    name=topic,
+                    topic_id=topic_id,
+                    partition_data=[PartitionProduceData(index=index, records=batch)],
+                )
+            ],
+        )
+        return self.ask(request, version, client_id)
+
+    def append(self, batch: bytes | bytearray, topic: str = "t", **more: Any) -> PartitionProduceResponse:
+        """Produce and let it be safe; returns the partition's answer."""
+        answer = self.produce(batch, topic, **more)
+        self.turn()
+        return answer.produced
+
+    def fetch(
+        self,
+        positions: dict[tuple[str, int], int] | None = None,
+        *,
+        version: int = 12,
+        max_wait_ms: int = 0,
+        min_bytes: int = 1,
+        max_bytes: int = 1 << 26,
+        partition_max_bytes: int = 1 << 20,
+        session: tuple[int, int] = (0, -1),
+        forget: tuple[tuple[str, int], ...] = (),
+        isolation: int = 0,
+        epoch: int = -1,
+        last_fetched_epoch: int = -1,
+        replica: int = -1,
+        log_start: int = -1,
+    ) -> Answer:
+        """Send a Fetch; `positions` maps (topic, partition) to the offset."""
+        topics = [
+            FetchTopic(
+                topic=topic,
+                topic_id=self.topic_id(topic) if version >= 13 else ZERO_UUID,
+                partitions=[
+                    FetchPartition(
+                        partition=index,
+                        fetch_offset=offset,
+                        partition_max_bytes=partition_max_bytes,
+                        current_leader_epoch=epoch,
+                        last_fetched_epoch=last_fetched_epoch,
+                        log_start_offset=log_start,
+                    )
+                ],
+            )
+            for (topic, index), offset in (positions if positions is not None else {("t", 0): 0}).items()
+        ]
+        forgotten = [
+            ForgottenTopic(
+                topic=topic,
+                topic_id=self.topic_id(topic) if version >= 13 else ZERO_UUID,
+                partitions=[index],
+            )
+            for topic, index in forget
+        ]
+        request = FetchRequest(
+            replica_id=replica if version < 15 else -1,
+            replica_state=ReplicaState(replica_id=replica if version >= 15 else -1),
+            max_wait_ms=max_wait_ms,
+            min_bytes=min_bytes,
+            max_bytes=max_bytes,
+            isolation_level=isolation,
+            session_id=session[0],
+            session_epoch=session[1],
+            topics=topics,
+            forgotten_topics_data=forgotten,
+        )
+        return self.ask(request, version)
+
+
+class Answer:
+    """An answer that came, or may still come; read back from its bytes."""
+
+    def __init__(self, version: int) -> None:
+        self.version = version
+        self.waiting: Waiting | None = None
+        self.count = 0
+        self._message: Any = None
+
+    def take(self, message: Any) -> None:
+        self.count += 1
+        self._message = decode(type(message), encode(message, self.version), self.version)[0]
+
+    @property
+    def here(self) -> bool:
+        return self.count > 0
+
+    @property
+    def message(self) -> Any:
+        assert self.count == 1, f"{self.count} answers"
+        return self._message
+
+    @property
+    def produced(self) -> PartitionProduceResponse:
+        """The answer for the only partition of a Produce."""
+        message: ProduceResponse = self.message
+        return message.responses[0].partition_responses[0]
+
+    @property
+    def error(self) -> ErrorCode:
+        return ErrorCode(self.produced.error_code)
+
+    @property
+    def fetched(self) -> PartitionData:
+        """The answer for the first partition of a Fetch."""
+        message: FetchResponse = self.message
+        return message.responses[0].partitions[0]
+
+    @property
+    def partitions(self) -> dict[tuple[Any, int], PartitionData]:
+        """The partitions of a Fetch answer, in their order, by (topic name or id, index)."""
+        return {
+            (topic.topic if self.version < 13 else topic.topic_id, data.partition_index): data
+            for topic in self.message.responses
+            for data in topic.partitions
+        }
+
+
+def batch(*values: str | bytes | None, **header: Any) -> bytearray:
+    """A batch of records with these values, stamped WALL unless `at` says otherwise."""
+    at = header.pop("at", WALL)
+    key = header.pop("key", None)
+    records = [
+        Record(offset, at, key, value.encode() if isinstance(value, str) else value)
+        for offset, value in enumerate(values)
+    ]
+    return write_batch(records, **header)
