@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from barnabas.config import Config
 from barnabas.controller.controller import Controller
@@ -99,20 +99,20 @@ class Cluster:
     # brokers
 
     def register(
-        self, broker: int, *, incarnation: int = 1, rack: str | None = None, **fields: object
+        self, broker: int, *, incarnation: int = 1, rack: str | None = None, **fields: Any
     ) -> BrokerRegistrationResponse:
         answer = self.answer(BrokerRegistrationResponse, registration(broker, incarnation, rack, **fields))
         self.epochs[broker] = answer.broker_epoch
         return answer
 
-    def beat(self, broker: int, **fields: object) -> BrokerHeartbeatResponse:
-        asked: dict[str, object] = {
+    def beat(self, broker: int, **fields: Any) -> BrokerHeartbeatResponse:
+        asked: dict[str, Any] = {
             "broker_id": broker,
             "broker_epoch": self.epochs[broker],
             "current_metadata_offset": self.offset - 1,
             **fields,
         }
-        return self.answer(BrokerHeartbeatResponse, BrokerHeartbeatRequest(**asked))  # type: ignore[arg-type]
+        return self.answer(BrokerHeartbeatResponse, BrokerHeartbeatRequest(**asked))
 
     # topics
 
@@ -149,9 +149,9 @@ def assigned(name: str, *assignment: list[int], **settings: str) -> CreatableTop
 
 
 def registration(
-    broker: int, incarnation: int = 1, rack: str | None = None, **fields: object
+    broker: int, incarnation: int = 1, rack: str | None = None, **fields: Any
 ) -> BrokerRegistrationRequest:
-    asked: dict[str, object] = {
+    asked: dict[str, Any] = {
         "broker_id": broker,
         "cluster_id": CLUSTER,
         "incarnation_id": Uuid.of(broker, incarnation),
@@ -164,7 +164,7 @@ def registration(
         "log_dirs": [directory(broker)],
         **fields,
     }
-    return BrokerRegistrationRequest(**asked)  # type: ignore[arg-type]
+    return BrokerRegistrationRequest(**asked)
 
 
 def replay(image: MetadataImage, records: list[Record]) -> MetadataImage:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.controller.cluster import Chance, Cluster, directory, registration
 
@@ -76,7 +78,7 @@ def test_a_broker_that_was_only_presumed_alive_may_register_anew_at_once() -> No
     ],
     ids=str,
 )
-def test_a_registration_that_cannot_be_is_refused(fields: dict[str, object], code: ErrorCode) -> None:
+def test_a_registration_that_cannot_be_is_refused(fields: dict[str, Any], code: ErrorCode) -> None:
     assert refused(Cluster(1), registration(2, **fields)) == code
 
 

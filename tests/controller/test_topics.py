@@ -183,7 +183,7 @@ def test_more_than_ten_thousand_partitions_in_a_request_are_refused_for_all_of_i
     "settings", [{"retention_ms": "soon"}, {"cleanup_policy": "shred"}, {"no_such_setting": "1"}]
 )
 def test_settings_that_the_log_would_not_take_are_refused(settings: dict[str, str]) -> None:
-    [result] = create(Cluster(1), wish(**settings))
+    [result] = create(Cluster(1), wish("a", -1, -1, **settings))
     assert result.error_code == ErrorCode.INVALID_CONFIG
     assert result.error_message
 
