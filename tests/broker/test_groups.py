@@ -35,7 +35,7 @@ from barnabas.wire.groups import (
     SyncGroupRequest,
     SyncGroupRequestAssignment,
 )
-from barnabas.wire.records import read_batch_header, write_batch
+from barnabas.wire.records import read_batch_header
 
 TOPIC_ID = Uuid(b"t" * 16)
 
@@ -254,7 +254,7 @@ def test_a_pending_member_holds_the_rebalance_up_until_it_expires(world: World) 
 
 
 def test_an_empty_group_waits_for_more_members_and_longer_while_they_come() -> None:
-    world = World(**{"group_initial_rebalance_delay_ms": "3000"})
+    world = World(group_initial_rebalance_delay_ms="3000")
     first = world.join(version=3)
     world.run(2.0)
     second = world.join(version=3)
@@ -363,7 +363,7 @@ def test_who_shares_no_protocol_with_the_group_stays_outside(world: World) -> No
 
 
 def test_a_full_group_takes_nobody_in() -> None:
-    world = World(**{"group_max_size": "2"})
+    world = World(group_max_size="2")
     world.stable(2)
     assert world.join(version=3).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
 
@@ -512,7 +512,7 @@ def test_positions_can_be_forgotten_one_by_one(world: World) -> None:
 
 
 def test_positions_of_an_empty_group_go_after_the_retention_time() -> None:
-    world = World(**{"offsets_retention_minutes": "1"})
+    world = World(offsets_retention_minutes="1")
     world.commit(5)
     world.run(30.0)
     assert world.position() == 5
@@ -522,7 +522,7 @@ def test_positions_of_an_empty_group_go_after_the_retention_time() -> None:
 
 
 def test_positions_of_a_group_with_members_stay() -> None:
-    world = World(**{"offsets_retention_minutes": "1"})
+    world = World(offsets_retention_minutes="1")
     (member,) = world.stable(1)
     world.commit(5, member, 1)
     for _ in range(200):
