@@ -21,10 +21,10 @@ import pytest
 kio_index = pytest.importorskip("kio.schema.index")
 from kio.schema.errors import ErrorCode as KioErrorCode  # noqa: E402
 from kio.serial import entity_reader, entity_writer  # noqa: E402
+from tests.wire.samples import MESSAGES, plain_value, versions  # noqa: E402
 
 from barnabas.wire.message import Message, Struct, decode, encode  # noqa: E402
 from barnabas.wire.schema import Field  # noqa: E402
-from tests.wire.samples import MESSAGES, plain_value, versions  # noqa: E402
 
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 CODES = [code.value for code in KioErrorCode]
@@ -79,7 +79,9 @@ def same(ours: Any, theirs: Any, version: int) -> None:
     for field, other, inside in fields(type(ours), type(theirs), version):
         one, two = getattr(ours, field.name), getattr(theirs, other.name)
         where = f"{type(ours).__name__}.{field.name}"
-        if one is None or (two is None and not field.array and other.metadata["kafka_type"] != "datetime_i64"):
+        if one is None or (
+            two is None and not field.array and other.metadata["kafka_type"] != "datetime_i64"
+        ):
             assert two is None or field.type == "Uuid", where
         elif field.array:
             assert len(one) == len(two), where

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.wire.samples import MESSAGES, filled, messages, pairs, random_message, versions
 
 from barnabas.errors import WireError
 from barnabas.wire.message import Message, decode, encode, encode_parts
-from tests.wire.samples import MESSAGES, filled, messages, pairs, random_message, versions
 
 BY_NAME = {"argvalues": MESSAGES, "ids": [cls.__name__ for cls in MESSAGES]}
 
