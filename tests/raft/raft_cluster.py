@@ -35,13 +35,13 @@ from barnabas.raft.messages import (
     ChangeResponse,
     Committed,
     Disconnected,
+    Effect,
     ElectionSaved,
     Event,
     Failed,
     FetchResponse,
     FetchSnapshotResponse,
     InstallSnapshot,
-    LeaderChanged,
     LogStartMoved,
     Message,
     Persisted,
@@ -60,6 +60,7 @@ from barnabas.raft.messages import (
     Started,
     SyncTicket,
     Tick,
+    Truncate,
     VotersChanged,
     WriteSnapshot,
 )
@@ -121,6 +122,42 @@ class Disk:
         return journal
 
 
+class TracedNode(RaftNode):
+    """The real node; what it decides is told in the order it decides."""
+
+    __slots__ = ("tell",)
+
+    def step(self, message: Message, now: Now) -> list[Effect]:
+        effects = super().step(message, now)
+        for effect in effects:
+            line = _line(effect)
+            if line:
+                self.tell(line)
+        return effects
+
+
+def _line(effect: Effect) -> str:
+    if isinstance(effect, Append):
+        return f"append {effect.batch}"
+    if isinstance(effect, Truncate):
+        return f"truncate to {effect.end_offset}"
+    if isinstance(effect, Committed):
+        return f"hw {effect.high_watermark}"
+    if isinstance(effect, VotersChanged):
+        return f"voters {effect.voters}"
+    if isinstance(effect, Event) and effect.name == "raft.role":
+        fields = dict(effect.fields)
+        return f"{fields['role']} in epoch {fields['epoch']} ({fields['cause']})"
+    if isinstance(effect, Event) and effect.name == "raft.vote":
+        fields = dict(effect.fields)
+        kind = "pre-vote" if fields["pre_vote"] else "vote"
+        verb = "gives" if fields["granted"] else "refuses"
+        return f"{verb} {kind} to {fields['candidate']} for epoch {fields['epoch']}"
+    if isinstance(effect, Event) and effect.name != "raft.truncate":
+        return str(effect)
+    return ""
+
+
 class Server:
     """One running process: a node, its order, its (volatile view of the) log."""
 
@@ -138,9 +175,10 @@ class Server:
         now = cluster.now
         endpoints = cluster.endpoints.get(node_id, (endpoint_of(node_id),))
         journal = disk.journal(cluster.static_voters)
-        self.node = RaftNode(
+        self.node = TracedNode(
             disk.key, endpoints, config, journal, disk.election, cluster.chance(node_id), now
         )
+        self.node.tell = lambda line: cluster.tell(self, line)
         self.order = Order(self.node, self, self)
 
     def receive(self, message: Message) -> None:
@@ -153,7 +191,6 @@ class Server:
 
     def append(self, batch: Batch) -> None:
         self.log.append(replace(batch, raw="bytes"))
-        self.cluster.tell(self, f"append {batch}")
 
     def truncate(self, end_offset: int) -> None:
         kept: list[Batch] = []
@@ -235,15 +272,7 @@ class Server:
         cluster = self.cluster
         if isinstance(effect, Committed):
             self.committed = effect.high_watermark
-            cluster.tell(self, f"hw {effect.high_watermark}")
             cluster.promises.committed(cluster, self)
-        elif isinstance(effect, LeaderChanged):
-            who = "none" if effect.leader_id is None else f"n{effect.leader_id}"
-            cluster.tell(self, f"knows leader {who} epoch {effect.epoch}")
-        elif isinstance(effect, VotersChanged):
-            cluster.tell(self, f"voters {effect.voters} @{effect.offset}")
-        elif isinstance(effect, Event):
-            cluster.tell(self, str(effect))
         elif isinstance(effect, (Accepted, Refused)):
             self.proposals[effect.token] = effect.last_offset if isinstance(effect, Accepted) else -1
 

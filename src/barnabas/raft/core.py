@@ -24,6 +24,7 @@ from barnabas.raft.links import Links
 from barnabas.raft.messages import (
     Append,
     ApplyEffect,
+    ChangeResponse,
     Committed,
     Effect,
     Event,
@@ -231,7 +232,7 @@ class Core:
         for intent in leader.intents:
             if not intent.answered:
                 reason = f"{intent} was under way when this node ceased to lead: look before you repeat it"
-                self.reply(intent.token, intent.response(error, reason, self))
+                self.reply(intent.token, ChangeResponse(error, reason))
 
     def _check(self, role: Role, epoch: Epoch) -> None:
         if isinstance(role, Follower):

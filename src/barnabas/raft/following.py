@@ -71,8 +71,8 @@ def drive(core: Core, role: Follower, now: Now) -> None:
 
 
 def deadline(core: Core, role: Follower) -> float:
-    wish = role.rejoin_at if core.config.can_vote else inf
-    return min(wish, role.deadline if core.is_voter and not core.installing else inf)
+    """The fetch timeout, for who votes.  (Membership wishes go out between two fetches.)"""
+    return role.deadline if core.is_voter and not core.installing else inf
 
 
 def discover(core: Core, role: Unattached, now: Now) -> None:

@@ -26,6 +26,7 @@ __all__ = [
     "progress_of",
     "published_high_watermark",
     "resign",
+    "resign_when_removed",
 ]
 
 
@@ -146,17 +147,16 @@ def drive(core: Core, role: Leader, now: Now) -> None:
     if _needed(core) > 0 and role.quorum_deadline <= now.mono:
         resign(core, role, Cause.QUORUM_LOST, now)
         return
-    if _removed_for_good(core, role):
-        resign(core, role, Cause.REMOVED, now)
-        return
     if role.begin_at <= now.mono:
         _tell_silent_voters(core, role, now)
 
 
-def _removed_for_good(core: Core, role: Leader) -> bool:
+def resign_when_removed(core: Core, role: Leader, now: Now) -> None:
+    """Step down once the set without us is committed (whoever asked for it has its answer by then)."""
     offset = core.journal.voter_sets.latest_offset
     committed = offset is not None and offset < published_high_watermark(core)
-    return committed and not core.voters.has(core.key) and len(core.voters) > 0
+    if committed and not core.voters.has(core.key):
+        resign(core, role, Cause.REMOVED, now)
 
 
 def deadline(core: Core, role: Leader) -> float:

@@ -15,7 +15,7 @@ from math import inf
 from barnabas.doors import Randomness
 from barnabas.errors import ErrorCode
 from barnabas.model import NO_OFFSET, Endpoint, Epoch, NodeId, Now, Offset, ReplicaKey
-from barnabas.raft import election, following, leadership, reconfigure, replication
+from barnabas.raft import election, following, intents, leadership, replication
 from barnabas.raft.core import Core, IllegalTransition
 from barnabas.raft.describe import Description, describe
 from barnabas.raft.entries import ElectionState, Note, Opaque, SnapshotId
@@ -39,6 +39,7 @@ from barnabas.raft.messages import (
     LogStartMoved,
     Message,
     Persisted,
+    ProbeResponse,
     Propose,
     Received,
     Refused,
@@ -188,7 +189,7 @@ class RaftNode:
             journal.persisted,
             len(core.voters),
             len(role.observers) if isinstance(role, Leader) else 0,
-            leads and reconfigure.pending_change(core) is not None,
+            leads and intents.pending_change(core) is not None,
         )
 
     def next_deadline(self) -> float:
@@ -203,7 +204,7 @@ class RaftNode:
         ]
         if isinstance(role, Leader):
             times.append(leadership.deadline(core, role))
-            times.append(reconfigure.deadline(role))
+            times.append(intents.deadline(role))
         elif isinstance(role, Follower):
             times.append(following.deadline(core, role))
         elif not (isinstance(role, Unattached) and core.installing):
@@ -238,8 +239,9 @@ class RaftNode:
             if isinstance(role, Leader):
                 leadership.drive(core, role, now)
                 if core.role is role:
-                    reconfigure.drive(core, role, now)
+                    intents.drive(core, role, now)
                     replication.release(core, role, now)
+                    leadership.resign_when_removed(core, role, now)
             elif isinstance(role, Follower):
                 following.drive(core, role, now)
             else:
@@ -340,7 +342,7 @@ class RaftNode:
         elif isinstance(request, FetchSnapshotRequest):
             replication.on_fetch_snapshot(core, token, request, now)
         else:
-            reconfigure.on_request(core, token, request, now)
+            intents.on_request(core, token, request, now)
 
     def _answered(self, message: Message, now: Now) -> None:
         assert isinstance(message, Answered)
@@ -349,7 +351,8 @@ class RaftNode:
         if taken is None:
             return
         node_id, request = taken
-        core.links.fine(node_id)
+        if message.response.error is ErrorCode.NONE:
+            core.links.fine(node_id)
         self._hear(node_id, request, message.response, now)
 
     def _hear(self, node_id: NodeId, request: Request, response: Response, now: Now) -> None:
@@ -363,7 +366,7 @@ class RaftNode:
             following.on_snapshot_response(core, node_id, response, now)
         elif isinstance(response, BeginQuorumEpochResponse):
             if election.find_leader(core, response, now):
-                reconfigure.on_begin_response(core, node_id, request, response)
+                intents.on_begin_response(core, node_id, request, response, now)
         elif isinstance(response, EndQuorumEpochResponse):
             if election.find_leader(core, response, now) and isinstance(core.role, Resigned):
                 core.role.waiting_for.pop(node_id, None)
@@ -371,8 +374,8 @@ class RaftNode:
             following.on_update_response(core, node_id, response, now)
         elif isinstance(response, ChangeResponse):
             following.on_join_response(core, response)
-        else:
-            reconfigure.on_probe_response(core, node_id, response)
+        elif isinstance(response, ProbeResponse):
+            intents.on_probe_response(core, node_id, response, now)
 
     def _failed(self, message: Message, now: Now) -> None:
         assert isinstance(message, Failed)
@@ -384,7 +387,7 @@ class RaftNode:
         core.links.rest(node_id, now.mono)
         if message.unsupported and isinstance(request, VoteRequest):
             election.on_vote_unsupported(core, request, now)
-        reconfigure.on_failure(core, node_id, request, message.reason)
+        intents.on_failure(core, node_id, request, message.reason)
 
     def _disconnected(self, message: Message, now: Now) -> None:
         assert isinstance(message, Disconnected)
@@ -409,4 +412,4 @@ def _refusal(core: Core, request: Request) -> Response:
         return FetchResponse(error, core.epoch)
     if isinstance(request, FetchSnapshotRequest):
         return FetchSnapshotResponse(error, core.epoch)
-    return reconfigure.refusal(core, request, error)
+    return intents.refusal(core, request, error)

@@ -17,8 +17,8 @@ from barnabas.raft.entries import SnapshotId
 from barnabas.raft.voters import Voter
 
 if TYPE_CHECKING:
+    from barnabas.raft.intents import Intent
     from barnabas.raft.progress import Progress
-    from barnabas.raft.reconfigure import Intent
     from barnabas.raft.replication import ParkedFetch
 
 __all__ = [
