@@ -282,11 +282,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self.until is None:
             return latest.offsets, latest.ids
         target = self.until.offsets
-        ends = {
-            where: max(min(end, target[where]), min(end, stand.offsets.get(where, 0)))
-            for where, end in latest.offsets.items()
-            if where in target
-        }
+        ends: Offsets = {}
+        for where, end in latest.offsets.items():
+            stood = stand.offsets.get(where)
+            if where in target or stood is not None:
+                ends[where] = min(end, max(target.get(where, 0), stood or 0))
         topics = {where.topic for where in ends}
         return ends, {topic: id_ for topic, id_ in latest.ids.items() if topic in topics}
 

@@ -54,7 +54,10 @@ def rich_table(cells: Cells) -> Table:
     for carrier, row in zip(carriers, means, strict=True):
         table.add_row(
             Text(carrier, style="bold"),
-            *(Text("·", "dim") if math.isnan(value) else Text(f"{round(value)}", heat(value)) for value in row),
+            *(
+                Text("·", "dim") if math.isnan(value) else Text(f"{round(value)}", heat(value))
+                for value in row
+            ),
         )
     return table
 

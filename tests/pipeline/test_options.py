@@ -1,0 +1,123 @@
+"""Options: the names of Spark's own connector, checked before anything is read."""
+
+from __future__ import annotations
+
+import pytest
+
+from barnabas.errors import ConfigError
+from barnabas.model import TopicPartition
+from barnabas.pipeline.options import EARLIEST, LATEST, Bound, SourceOptions
+
+GIVEN = {"kafka.bootstrap.servers": "a:9092", "subscribe": "flights, weather"}
+
+
+def stream(**more: str) -> SourceOptions:
+    return SourceOptions.parse(GIVEN | more, streaming=True)
+
+
+def batch(**more: str) -> SourceOptions:
+    return SourceOptions.parse(GIVEN | more, streaming=False)
+
+
+def test_topics_are_separated_by_commas() -> None:
+    assert stream().topics == ("flights", "weather")
+
+
+def test_names_are_taken_in_any_case() -> None:
+    assert stream(MAXOFFSETSPERTRIGGER="7").max_offsets == 7
+
+
+def test_a_stream_starts_at_the_end_and_a_batch_at_the_beginning() -> None:
+    assert stream().start == Bound(everywhere=LATEST)
+    assert batch().start == Bound(everywhere=EARLIEST)
+    assert batch().end == Bound(everywhere=LATEST)
+
+
+def test_offsets_come_as_json_per_topic_and_partition() -> None:
+    start = stream(startingOffsets='{"flights": {"0": 5, "1": -2}}').start
+    assert start.offsets == {TopicPartition("flights", 0): 5, TopicPartition("flights", 1): -2}
+
+
+def test_a_timestamp_wins_over_offsets() -> None:
+    assert (
+        stream(startingTimestamp="1700000000000", startingOffsets="earliest").start.timestamp == 1700000000000
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("subscibe", "x", "did you mean subscribe"),
+        ("kafka.bootstrap.server", "x", "did you mean kafka.bootstrap.servers"),
+        ("kafka.auto.offset.reset", "earliest", "cannot be set"),
+        ("maxOffsetsPerTrigger", "many", "whole number"),
+        ("maxOffsetsPerTrigger", "0", "above 0"),
+        ("failOnDataLoss", "maybe", "true or false"),
+        ("startingOffsets", "soon", "no offsets"),
+        ("startingOffsets", '{"flights": {"0": -3}}', "-3"),
+        ("startingOffsets", '{"flights": {"0": true}}', "no offsets"),
+        ("endingOffsets", "latest", "no end"),
+        ("kafka.isolation.level", "serializable", "read_uncommitted or read_committed"),
+        ("kafka.security.protocol", "SASL_SSL", "not supported"),
+        ("maxTriggerDelay", "soon", "500ms"),
+        ("assign", '{"flights": [0]}', "exactly one"),
+        ("minPartitions", "-1", "whole number"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_with_a_reason(name: str, value: str, said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        stream(**{name: value})
+    assert said in f"{caught.value}"
+
+
+def test_exactly_one_way_to_choose_partitions_is_needed() -> None:
+    with pytest.raises(ConfigError, match="none is given"):
+        SourceOptions.parse({"kafka.bootstrap.servers": "a:9092"}, streaming=True)
+
+
+def test_the_bootstrap_servers_are_needed() -> None:
+    with pytest.raises(ConfigError, match=r"kafka\.bootstrap\.servers is missing"):
+        SourceOptions.parse({"subscribe": "t"}, streaming=True)
+
+
+def test_partitions_are_assigned_by_number() -> None:
+    given = {"kafka.bootstrap.servers": "a:1", "assign": '{"b": [1, 0], "a": [2]}'}
+    assert SourceOptions.parse(given, streaming=True).assigned == (("a", 2), ("b", 0), ("b", 1))
+
+
+@pytest.mark.parametrize("text", ["[0]", '{"t": 0}', "{}", "x"])
+def test_an_assignment_that_names_no_partition_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="assign"):
+        SourceOptions.parse({"kafka.bootstrap.servers": "a:1", "assign": text}, streaming=True)
+
+
+def test_a_pattern_must_be_a_regular_expression() -> None:
+    with pytest.raises(ConfigError, match="regular expression"):
+        SourceOptions.parse({"kafka.bootstrap.servers": "a:1", "subscribePattern": "("}, streaming=True)
+
+
+def test_settings_of_a_consumer_that_do_nothing_here_are_said() -> None:
+    assert stream(**{"kafka.session.timeout.ms": "1000"}).without_effect == ("kafka.session.timeout.ms",)
+
+
+def test_the_least_may_not_be_more_than_the_most() -> None:
+    with pytest.raises(ConfigError, match="is more than"):
+        stream(minOffsetsPerTrigger="10", maxOffsetsPerTrigger="9")
+
+
+def test_a_batch_that_reads_nothing_by_its_bounds_is_refused() -> None:
+    with pytest.raises(ConfigError, match="startingOffsets"):
+        batch(startingOffsets="latest")
+    with pytest.raises(ConfigError, match="endingOffsets"):
+        batch(endingOffsets="earliest")
+    with pytest.raises(ConfigError, match="earliest"):
+        batch(endingOffsets='{"flights": {"0": -2}}')
+
+
+def test_delays_are_read_with_their_unit() -> None:
+    assert [stream(maxTriggerDelay=text).max_delay for text in ("500ms", "10s", "15m", "1h")] == [
+        0.5,
+        10,
+        900,
+        3600,
+    ]

@@ -1,0 +1,234 @@
+"""The stream and batch readers, driven as Spark drives them, over a cluster that is a dictionary."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
+
+from barnabas.errors import ConfigError, ErrorCode, KafkaError
+from barnabas.model import TopicPartition
+from barnabas.pipeline import source
+from barnabas.pipeline.options import SourceOptions
+from barnabas.pipeline.plan import DataLossError, Range
+from barnabas.pipeline.source import BarnabasSource, BatchReader, RangePartition, StreamReader
+
+from .fake_cluster import FakeCluster
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+GIVEN = {"kafka.bootstrap.servers": "a:1", "subscribe": "t", "startingOffsets": "earliest"}
+
+
+class Time:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def stream(cluster: FakeCluster, clock: Time | None = None, **more: str) -> StreamReader:
+    options = SourceOptions.parse(GIVEN | more, streaming=True)
+    return StreamReader(options, lambda _: cluster, clock or Time())
+
+
+def batch(cluster: FakeCluster, **more: str) -> BatchReader:
+    return BatchReader(SourceOptions.parse(GIVEN | more, streaming=False), lambda _: cluster)
+
+
+def ends(offsets: dict) -> dict:
+    return {topic: numbers for topic, numbers in offsets.items() if topic != "@ids"}
+
+
+def spans(parts: list) -> list[tuple[str, int, int]]:
+    return [(str(part.range.where), part.range.start, part.range.end) for part in parts]
+
+
+def test_a_stream_goes_from_where_it_starts_to_the_end_of_the_log() -> None:
+    reader = stream(FakeCluster({"t": [(2, 9), (0, 5)]}))
+    start = reader.initialOffset()
+    assert ends(start) == {"t": {"0": 2, "1": 0}}
+    end = reader.latestOffset(start, reader.getDefaultReadLimit())
+    assert ends(end) == {"t": {"0": 9, "1": 5}}
+    assert spans(reader.partitions(start, end)) == [("t-0", 2, 9), ("t-1", 0, 5)]
+    assert reader.partitions(end, end) == []
+    assert reader.reportLatestOffset() == end
+
+
+def test_a_stream_takes_at_most_what_is_admitted() -> None:
+    reader = stream(FakeCluster({"t": [(0, 60), (0, 40)]}), maxOffsetsPerTrigger="10")
+    limit = reader.getDefaultReadLimit()
+    assert limit == ReadMaxRows(10)
+    start = reader.initialOffset()
+    assert ends(reader.latestOffset(start, limit)) == {"t": {"0": 6, "1": 4}}
+    assert ends(reader.latestOffset(start, ReadAllAvailable())) == {"t": {"0": 60, "1": 40}}
+
+
+def test_a_stream_waits_for_the_least_it_was_told_but_not_for_ever() -> None:
+    cluster, clock = FakeCluster({"t": [(0, 5)]}), Time()
+    reader = stream(cluster, clock, minOffsetsPerTrigger="10", maxTriggerDelay="1m")
+    limit = reader.getDefaultReadLimit()
+    assert limit == ReadMinRows(10)
+    start = reader.initialOffset()
+    assert reader.latestOffset(start, limit) == start
+    clock.now = 59
+    assert reader.latestOffset(start, limit) == start
+    clock.now = 60
+    end = reader.latestOffset(start, limit)
+    assert ends(end) == {"t": {"0": 5}}
+    cluster.topics["t"] = [(0, 15)]
+    assert ends(reader.latestOffset(end, limit)) == {"t": {"0": 15}}
+
+
+def test_the_least_and_the_most_hold_together() -> None:
+    reader = stream(FakeCluster({"t": [(0, 50)]}), minOffsetsPerTrigger="10", maxOffsetsPerTrigger="20")
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, reader.getDefaultReadLimit())
+    assert ends(end) == {"t": {"0": 20}}
+    end = reader.latestOffset({"t": {"0": 45}}, reader.getDefaultReadLimit())
+    assert end == {"t": {"0": 45}}
+
+
+def test_available_now_stops_at_what_was_there_when_it_began() -> None:
+    cluster = FakeCluster({"t": [(0, 9)]})
+    reader = stream(cluster, maxOffsetsPerTrigger="6", minOffsetsPerTrigger="5")
+    reader.prepareForTriggerAvailableNow()
+    cluster.topics["t"] = [(0, 100), (0, 50)]
+    offset, seen = {"t": {"0": 0}}, []
+    for _ in range(4):
+        offset = reader.latestOffset(offset, reader.getDefaultReadLimit())
+        seen.append(ends(offset)["t"])
+    assert seen == [{"0": 6}, {"0": 9}, {"0": 9}, {"0": 9}]
+
+
+def test_available_now_leaves_a_partition_alone_that_appeared_while_it_began() -> None:
+    cluster = FakeCluster({"t": [(0, 9)]})
+    reader = stream(cluster)
+    reader.prepareForTriggerAvailableNow()
+    cluster.topics["t"] = [(0, 100), (0, 50)]
+    end = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    assert ends(end) == {"t": {"0": 9, "1": 0}}
+
+
+def test_a_partition_that_appears_is_read_from_its_beginning() -> None:
+    cluster = FakeCluster({"t": [(0, 9)]})
+    reader = stream(cluster)
+    start = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    cluster.topics["t"] = [(0, 9), (0, 4)]
+    end = reader.latestOffset(start, ReadAllAvailable())
+    assert spans(reader.partitions(start, end)) == [("t-1", 0, 4)]
+
+
+def test_a_topic_that_was_created_again_stops_the_query() -> None:
+    cluster = FakeCluster({"t": [(0, 9)]})
+    reader = stream(cluster)
+    start = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    cluster.recreate("t", [(0, 20)])
+    with pytest.raises(DataLossError, match="deleted and created again"):
+        stream(cluster).latestOffset(start, ReadAllAvailable())
+
+
+def test_a_topic_that_was_created_again_is_read_from_its_beginning_when_loss_is_accepted() -> None:
+    cluster = FakeCluster({"t": [(0, 9)]})
+    reader = stream(cluster, failOnDataLoss="false")
+    start = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    cluster.recreate("t", [(0, 20)])
+    end = reader.latestOffset(start, ReadAllAvailable())
+    assert spans(reader.partitions(start, end)) == [("t-0", 0, 20)]
+    assert reader.partitions(end, end) == []
+
+
+def test_a_topic_that_is_gone_stops_the_query_or_is_left_out() -> None:
+    cluster = FakeCluster({"t": [(0, 9)]})
+    start = {"t": {"0": 3}}
+    del cluster.topics["t"]
+    with pytest.raises(DataLossError, match="t-0 is gone"):
+        stream(cluster).latestOffset(start, ReadAllAvailable())
+    reader = stream(cluster, failOnDataLoss="false")
+    assert reader.latestOffset(start, ReadAllAvailable()) == {}
+    assert reader.partitions(start, {"t": {"0": 9}}) == []
+
+
+def test_a_batch_that_is_run_again_has_the_same_ranges() -> None:
+    cluster = FakeCluster({"t": [(0, 9)]})
+    cluster.topics["t"] = [(0, 1000)]
+    assert spans(stream(cluster).partitions({"t": {"0": 3}}, {"t": {"0": 7}})) == [("t-0", 3, 7)]
+
+
+def test_a_batch_reads_between_its_bounds() -> None:
+    cluster = FakeCluster({"t": [(2, 9), (0, 5)]})
+    parts = batch(cluster, endingOffsets='{"t": {"0": 7, "1": -1}}').partitions()
+    assert spans(parts) == [("t-0", 2, 7), ("t-1", 0, 5)]
+    assert len(batch(cluster, minPartitions="6").partitions()) >= 6
+
+
+@pytest.mark.parametrize(
+    "bounds", [{"startingOffsets": '{"t":{"0":1}}'}, {"endingOffsets": '{"t":{"0":12}}'}]
+)
+def test_a_batch_whose_bounds_are_not_in_the_log_is_refused_or_cut(bounds: dict[str, str]) -> None:
+    cluster = FakeCluster({"t": [(2, 9)]})
+    with pytest.raises(DataLossError):
+        batch(cluster, **bounds).partitions()
+    assert spans(batch(cluster, failOnDataLoss="false", **bounds).partitions()) == [("t-0", 2, 9)]
+
+
+def test_readers_are_pickled_to_the_tasks() -> None:
+    options = SourceOptions.parse(GIVEN, streaming=True)
+    assert pickle.loads(pickle.dumps(StreamReader(options))).options == options
+    assert pickle.loads(pickle.dumps(BatchReader(options))).options == options
+
+
+def test_the_schema_has_headers_when_they_are_asked_for() -> None:
+    assert "headers" not in BarnabasSource(options=dict(GIVEN)).schema()
+    assert "headers" in BarnabasSource(options=GIVEN | {"INCLUDEHEADERS": "true"}).schema()
+
+
+def test_a_wrong_option_is_said_when_the_reader_is_made() -> None:
+    with pytest.raises(ConfigError, match="did you mean"):
+        BarnabasSource(options=GIVEN | {"maxOffsetPerTrigger": "3"}).streamReader(None)
+
+
+def test_spark_plans_one_empty_part_when_there_is_nothing_to_read() -> None:
+    from pyspark.sql.datasource import InputPartition
+
+    assert list(batch(FakeCluster({})).read(InputPartition(None))) == []
+
+
+# -- records that go away while a task reads --------------------------------------------------------
+
+
+def gone(code: ErrorCode) -> KafkaError:
+    return KafkaError(code, "gone")
+
+
+def test_a_task_that_finds_its_records_gone_fails_with_data_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    part = RangePartition(Range(T0, FakeCluster({"t": []}).ids["t"], 3, 9))
+
+    def fetch(*_: object) -> object:
+        raise gone(ErrorCode.OFFSET_OUT_OF_RANGE)
+
+    monkeypatch.setattr("barnabas.pipeline.view.fetch", fetch)
+    options = SourceOptions.parse(GIVEN, streaming=True)
+    with pytest.raises(DataLossError, match="t-0 from offset 3"):
+        list(source.read_range(options, part))
+
+
+def test_a_task_goes_on_behind_the_gap_when_loss_is_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = SourceOptions.parse(GIVEN | {"failOnDataLoss": "false"}, streaming=True)
+    wanted = Range(T0, FakeCluster({"t": []}).ids["t"], 3, 9)
+    monkeypatch.setattr("barnabas.pipeline.view.ClientView", lambda _: FakeCluster({"t": [(5, 20)]}))
+    assert source.after_loss(options, wanted, gone(ErrorCode.OFFSET_OUT_OF_RANGE)) == wanted._replace(start=5)
+    monkeypatch.setattr("barnabas.pipeline.view.ClientView", lambda _: FakeCluster({"t": [(9, 20)]}))
+    assert source.after_loss(options, wanted, gone(ErrorCode.OFFSET_OUT_OF_RANGE)) is None
+    assert source.after_loss(options, wanted, gone(ErrorCode.UNKNOWN_TOPIC_ID)) is None
+
+
+def test_other_errors_of_a_task_are_its_own() -> None:
+    options = SourceOptions.parse(GIVEN | {"failOnDataLoss": "false"}, streaming=True)
+    wanted = Range(T0, FakeCluster({"t": []}).ids["t"], 3, 9)
+    with pytest.raises(KafkaError, match="gone"):
+        source.after_loss(
+            options,
+            Range(T0, FakeCluster({"t": []}).ids["t"], 3, 9),
+            KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+        )
