@@ -1,0 +1,427 @@
+"""One client connection: frames in, answers out, in the order of the requests.
+
+In: whatever arrived in this turn lies in the shared arena, where whole frames are handed on as they lie.
+The beginning of a frame that is not complete yet is copied out: a small one is put in front of the next
+read, a large one gets a buffer of its own that grows with what really arrives and is received into
+directly.  So a client that announces 100 MB and sends a byte a second holds kilobytes.
+
+Out: an unanswered request has a `Slot` in the line; when the first of the line is done, it and the done
+ones behind it are encoded, and at the end of the turn they leave together.
+
+Reading stops while the line is full, while the peer does not take its answers, or while the node's
+memory for clients is used up; what was received by then waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from struct import Struct
+from time import monotonic
+from typing import TYPE_CHECKING, Any, cast
+
+from barnabas.errors import StorageError, WireError
+from barnabas.server import events
+from barnabas.server.outlet import Outlet
+from barnabas.wire.frame import write_response
+
+if TYPE_CHECKING:
+    from barnabas.server.context import RequestContext
+    from barnabas.server.listener import Listener
+    from barnabas.server.requests import Route
+
+__all__ = ["Connection", "Slot"]
+
+_LENGTH = Struct(">i")
+SMALL_FRAME = 64 * 1024
+"""A partly received frame up to this size goes back in front of the next read."""
+LITTLE = 4096
+"""What is read at most, before the reading pauses, while memory is short."""
+FIRST_BUFFER = 64 * 1024
+"""Least first size of a large frame's own buffer; it grows fourfold, up to the frame."""
+
+
+class Slot:
+    """The place of one unanswered request in its connection's line.
+
+    Times are monotonic seconds: when it was received, and when its handler returned.
+    """
+
+    __slots__ = ("connection", "context", "done", "handled", "response", "route", "waiting")
+
+    def __init__(self, connection: Connection, context: RequestContext, route: Route) -> None:
+        self.connection = connection
+        self.context = context
+        self.route = route
+        self.response: Any = None
+        self.done = False
+        self.handled = 0.0
+        self.waiting: Any = None
+        """What will complete it (a broker's Waiting, a Future), or None."""
+
+    def complete(self, response: Any) -> None:
+        """The answer is there.  None: there is none to be sent."""
+        if not self.done:
+            self.done = True
+            self.waiting = None
+            self.response = response
+            self.connection.slot_done(self)
+
+    def __repr__(self) -> str:
+        return f"<Slot {self.route.name} {self.context.correlation_id}{' done' if self.done else ''}>"
+
+
+class Connection(asyncio.BufferedProtocol):
+    """See the module.  Made by `listener`, one for each socket; `listener` is what it belongs to."""
+
+    __slots__ = (
+        "_buffer",
+        "_buffer_have",
+        "_closing",
+        "_dirty",
+        "_frame_size",
+        "_paused",
+        "_rest",
+        "_slots",
+        "_transport",
+        "_waits_for_memory",
+        "client_host",
+        "client_port",
+        "id",
+        "last_active",
+        "listener",
+        "local_host",
+        "local_port",
+        "opened",
+        "outlet",
+        "principal",
+        "software",
+    )
+
+    def __init__(self, listener: Listener, connection_id: int) -> None:
+        self.listener = listener
+        self.id = connection_id
+        self.principal = "User:ANONYMOUS"
+        self.software = ""
+        """Name and version of the client's library, once it said so (ApiVersions v3)."""
+        self.client_host = self.local_host = ""
+        self.client_port = self.local_port = 0
+        self.opened = self.last_active = monotonic()
+        self.outlet: Outlet = cast("Outlet", None)
+        self._transport: asyncio.Transport = cast("asyncio.Transport", None)
+        self._slots: deque[Slot] = deque()
+        self._rest: bytes | bytearray = b""
+        self._buffer: bytearray | None = None
+        self._buffer_have = 0
+        self._frame_size = 0
+        self._closing = False
+        self._dirty = False
+        self._paused = False
+        self._waits_for_memory = False
+
+    # -- asyncio's calls --
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        peer, local = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
+        if peer:
+            self.client_host, self.client_port = peer[0], peer[1]
+        if local:
+            self.local_host, self.local_port = local[0], local[1]
+        node = self.listener.node
+        self.outlet = Outlet(
+            node.loop,
+            transport.get_extra_info("socket").fileno(),
+            node.memory,
+            sendfile_from=node.limits.sendfile_from,
+            on_progress=self._sent_some,
+            on_error=self._send_failed,
+        )
+        self.listener.opened(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self.outlet is not None:
+            self.outlet.close()
+        self._closing = True
+        memory = self.listener.node.memory
+        memory.forget(self._memory_back)
+        self._drop_received()
+        slots, self._slots = self._slots, deque()
+        for slot in slots:
+            slot.done = True
+            if slot.waiting is not None and not isinstance(slot.waiting, asyncio.Future):
+                slot.waiting.cancel()
+        self.listener.closed(self, exc)
+
+    def eof_received(self) -> bool:
+        return False
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        if self._buffer is not None:
+            return memoryview(self._buffer)[self._buffer_have :]
+        node = self.listener.node
+        room = node.arena.room()
+        if rest := self._rest:
+            size = len(rest)
+            room[:size] = rest
+            room = room[size:]
+        return room[:LITTLE] if node.memory.exhausted else room
+
+    def buffer_updated(self, nbytes: int) -> None:
+        node = self.listener.node
+        self.last_active = monotonic()
+        self.listener.bytes_in.value += nbytes
+        if self._buffer is not None:
+            self._fill_buffer(nbytes)
+        else:
+            arena = node.arena
+            lent, total = arena.lent, len(self._rest) + nbytes
+            self._set_rest(b"")
+            used, keep = self._take_frames(lent, total)
+            if used < total and not self._closing:
+                self._keep_beginning(lent[used:total])
+            if keep:
+                arena.keep(used)
+        if not self._paused and not self._closing:
+            if node.memory.exhausted:
+                self._wait_for_memory()
+            elif self._line_is_full():
+                self._pause()
+
+    # -- frames --
+
+    def _take_frames(self, data: memoryview, total: int) -> tuple[int, bool]:
+        """Hand on the whole frames of data[:total]; returns the bytes used and whether they must stay."""
+        position, keep = 0, False
+        listener, received = self.listener, self.last_active
+        most = listener.node.limits.max_request
+        while total - position >= 4:
+            (size,) = _LENGTH.unpack_from(data, position)
+            if not 0 < size <= most:
+                self._refuse_frame(bytes(data[position : min(total, position + 64)]), size)
+                return total, keep
+            end = position + 4 + size
+            if end > total or self._line_is_full():
+                break
+            keep |= listener.requests.take(self, data[position + 4 : end], received)
+            position = end
+            if self._closing:
+                return total, keep
+        return position, keep
+
+    def _keep_beginning(self, data: memoryview) -> None:
+        """Copy out what is left of this read: the beginning of a frame, or frames that must wait."""
+        have = len(data)
+        if have >= 4:
+            (size,) = _LENGTH.unpack_from(data, 0)
+            if size + 4 > SMALL_FRAME and size + 4 > have:
+                self._frame_size = size
+                self._buffer = bytearray(data[4:])
+                self._buffer_have = have - 4
+                self.listener.node.memory.take(have - 4)
+                self._grow()
+                return
+        self._set_rest(bytearray(data))
+
+    def _grow(self) -> None:
+        """Make room for more of a large frame, four times what has come; wait if memory is short."""
+        memory, buffer = self.listener.node.memory, self._buffer
+        assert buffer is not None
+        more = min(self._frame_size, max(4 * len(buffer), FIRST_BUFFER)) - len(buffer)
+        if memory.used + more > memory.limit and memory.used > len(buffer):
+            self._wait_for_memory()
+            return
+        self._buffer = bytearray(len(buffer) + more)
+        self._buffer[: len(buffer)] = buffer
+        memory.take(more)
+
+    def _fill_buffer(self, nbytes: int) -> None:
+        """`nbytes` more of a large frame arrived in its buffer."""
+        buffer = self._buffer
+        assert buffer is not None
+        self._buffer_have += nbytes
+        if self._buffer_have < len(buffer):
+            return
+        if self._buffer_have < self._frame_size:
+            self._grow()
+            return
+        self._buffer = None
+        self.listener.node.memory.give(len(buffer))
+        self.listener.requests.take(self, memoryview(buffer), self.last_active)
+
+    def _set_rest(self, rest: bytes | bytearray) -> None:
+        if rest or self._rest:
+            self.listener.node.memory.take(len(rest) - len(self._rest))
+            self._rest = rest
+
+    def _drop_received(self) -> None:
+        self._set_rest(b"")
+        if self._buffer is not None:
+            self.listener.node.memory.give(len(self._buffer))
+            self._buffer = None
+
+    def _refuse_frame(self, head: bytes, size: int) -> None:
+        """The length in front of a frame is none: say what it looks like, and hang up."""
+        client = f"{self.client_host}:{self.client_port}"
+        if head[:1] == b"\x16" and head[1:2] == b"\x03":
+            events.emit(events.FOREIGN_PROTOCOL, client=client, looks_like="TLS", listener=self.listener.name)
+        elif head.split(b" ")[0] in _HTTP:
+            events.emit(
+                events.FOREIGN_PROTOCOL, client=client, looks_like="HTTP", listener=self.listener.name
+            )
+            self.outlet.add([_NOT_HTTP], len(_NOT_HTTP))
+        elif size <= 0:
+            events.emit(events.FRAME_NEGATIVE, client=client, length=size)
+        else:
+            limit = self.listener.node.limits.max_request
+            events.emit(events.FRAME_TOO_LARGE, client=client, length=size, limit=limit)
+        self.listener.malformed.value += 1
+        self.close()
+
+    # -- answers --
+
+    def expect(self, context: RequestContext, route: Route) -> Slot:
+        """Take the next place in the line."""
+        slot = Slot(self, context, route)
+        self._slots.append(slot)
+        return slot
+
+    def answer(self, context: RequestContext, route: Route, response: Any, handled: float) -> None:
+        """Answer a request at once (in its turn, when others are before it)."""
+        if self._slots:
+            slot = self.expect(context, route)
+            slot.handled = handled
+            slot.done = True
+            slot.response = response
+        else:
+            self._encode(context, route, response, handled, handled)
+
+    def slot_done(self, slot: Slot) -> None:
+        """A slot of the line was completed: encode what can go now."""
+        slots = self._slots
+        if not slots or slots[0] is not slot or self._closing:
+            return
+        now = monotonic()
+        while slots and slots[0].done:
+            first = slots.popleft()
+            self._encode(first.context, first.route, first.response, first.handled, now)
+        if self._paused:
+            self._look_again()
+
+    def _encode(
+        self, context: RequestContext, route: Route, response: Any, handled: float, done: float
+    ) -> None:
+        if response is not None:
+            parts: list[Any] = []
+            try:
+                size = write_response(parts, context.correlation_id, route.key, context.version, response)
+            except (WireError, StorageError) as error:
+                events.emit(events.REQUEST_FAILED, api=route.name, version=context.version, error=error)
+                self.close()
+                return
+            self.outlet.add(parts, size)
+            self._look_again()
+        route.finished(context, handled, done)
+
+    def _look_again(self) -> None:
+        """Have `flush` called at the end of this turn."""
+        if not self._dirty:
+            self._dirty = True
+            self.listener.node.turn.flush_later(self)
+
+    def flush(self) -> None:
+        """The end of a turn: send what was answered in it; stop reading or go on as it turned out."""
+        self._dirty = False
+        if self._closing:
+            return
+        self.outlet.flush()
+        if self._paused:
+            self._try_resume()
+        elif not self._closing and self.outlet.pending > self.listener.node.limits.max_unsent:
+            self._pause()
+
+    def _sent_some(self) -> None:
+        self.last_active = monotonic()
+        if self._paused:
+            self._look_again()
+
+    def _send_failed(self, error: Exception) -> None:
+        if not isinstance(error, OSError) or isinstance(error, StorageError):
+            events.emit(events.REQUEST_FAILED, client=self.client_host, error=error)
+        self.abort()
+
+    # -- pausing --
+
+    def _line_is_full(self) -> bool:
+        limits = self.listener.node.limits
+        return len(self._slots) >= limits.max_pipelined or self.outlet.pending > limits.max_unsent
+
+    def _pause(self) -> None:
+        if not self._paused:
+            self._paused = True
+            self._transport.pause_reading()
+
+    def _wait_for_memory(self) -> None:
+        self._waits_for_memory = True
+        self._pause()
+        self.listener.node.memory.wait(self._memory_back)
+
+    def _memory_back(self) -> None:
+        self._waits_for_memory = False
+        self._look_again()
+
+    def _try_resume(self) -> None:
+        """Read on, if nothing speaks against it any more; frames that had to wait come first."""
+        if self._closing or self._waits_for_memory or self._line_is_full():
+            return
+        if self._buffer is not None and self._buffer_have == len(self._buffer):
+            self._grow()
+            if self._waits_for_memory:
+                return
+        if self._buffer is None and len(self._rest) >= 4:
+            waiting = memoryview(bytearray(self._rest))
+            self._set_rest(b"")
+            used, _ = self._take_frames(waiting, len(waiting))
+            if self._closing:
+                return
+            if used < len(waiting):
+                self._keep_beginning(waiting[used:])
+            if self._line_is_full():
+                return
+        self._paused = False
+        self._transport.resume_reading()
+
+    # -- ending --
+
+    @property
+    def holds_memory(self) -> bool:
+        """Whether something of it waits in this node's memory."""
+        return bool(self.outlet.held or self._buffer is not None or self._rest)
+
+    @property
+    def unanswered(self) -> int:
+        """Requests of the line."""
+        return len(self._slots)
+
+    def close(self) -> None:
+        """Send what is ready and hang up."""
+        if not self._closing:
+            self.outlet.flush()
+            self.abort()
+
+    def abort(self) -> None:
+        """Hang up at once."""
+        if not self._closing:
+            self._closing = True
+            self._transport.abort()
+
+    def __repr__(self) -> str:
+        state = ("closing " if self._closing else "") + ("paused " if self._paused else "")
+        return f"<Connection {self.id} {self.client_host}:{self.client_port} {state}line={len(self._slots)}>"
+
+
+_HTTP = frozenset((b"GET", b"POST", b"PUT", b"HEAD", b"DELETE", b"OPTIONS", b"CONNECT", b"PATCH", b"PRI"))
+_NOT_HTTP = (
+    b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length: 57\r\n\r\n"
+    b"This port speaks the Kafka protocol. It serves no pages.\n"
+)

@@ -1,0 +1,161 @@
+"""What a node says about itself: a catalogue of named events over the standard library's logging.
+
+    events.emit(events.CONNECTION_REFUSED, client="10.0.0.7:4711", limit=10000)
+
+Every event has a name that scripts and alerts may rely on, a level, and one sentence.  Written as
+`key=value` lines or as JSON (`barnabas.events.format`).  What a hostile client can cause at will is
+limited to a few lines a second per event; the next line says how many were left out.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from typing import Any
+
+__all__ = ["CATALOGUE", "Event", "configure", "emit", "register"]
+
+BURST = 20
+"""Lines of one event per second before the rest of that second is only counted."""
+
+
+class Event:
+    """A kind of event.  `name` is `room.what-happened`."""
+
+    __slots__ = ("left_out", "level", "logger", "name", "second", "sentence", "written")
+
+    def __init__(self, name: str, level: int, sentence: str) -> None:
+        self.name = name
+        self.level = level
+        self.sentence = sentence
+        self.logger = logging.getLogger("barnabas." + name.partition(".")[0])
+        self.second = 0
+        self.written = 0
+        self.left_out = 0
+
+    def __repr__(self) -> str:
+        return f"<Event {self.name}>"
+
+
+CATALOGUE: dict[str, Event] = {}
+
+
+def register(name: str, level: int, sentence: str) -> Event:
+    """Add an event to the catalogue (at import time; a name is added once)."""
+    assert name not in CATALOGUE, name
+    event = CATALOGUE[name] = Event(name, level, sentence)
+    return event
+
+
+def emit(event: Event, *, error: BaseException | None = None, **fields: Any) -> None:
+    """Write one event.  `error` adds its text, and its traceback unless it is one of our own kind."""
+    if not event.logger.isEnabledFor(event.level):
+        return
+    second = int(time.monotonic())
+    if second != event.second:
+        event.second, event.written = second, 0
+    event.written += 1
+    if event.written > BURST:
+        event.left_out += 1
+        return
+    if event.left_out:
+        fields["left_out"], event.left_out = event.left_out, 0
+    trace = None
+    if error is not None:
+        from barnabas.errors import BarnabasError  # only where something went wrong
+
+        fields["error"] = str(error) or type(error).__name__
+        if not isinstance(error, (BarnabasError, OSError)):
+            trace = (type(error), error, error.__traceback__)
+    event.logger.log(
+        event.level, event.sentence, exc_info=trace, extra={"event": event.name, "fields": fields}
+    )
+
+
+class _KeyValue(logging.Formatter):
+    """`2026-11-20T15:04:05.123Z INFO  node.started a node is ready id=1 ...`"""
+
+    def format(self, record: logging.LogRecord) -> str:
+        head = f"{_stamp(record)} {record.levelname:<7} {getattr(record, 'event', record.name)}"
+        fields = getattr(record, "fields", {})
+        line = f"{head}: {record.getMessage()}" + "".join(f" {k}={_quoted(v)}" for k, v in fields.items())
+        return line + "\n" + self.formatException(record.exc_info) if record.exc_info else line
+
+
+class _Json(logging.Formatter):
+    """One JSON object per line: time, level, event, message, and the fields."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        import json  # only when asked for
+
+        line: dict[str, Any] = {
+            "time": _stamp(record),
+            "level": record.levelname.lower(),
+            "event": getattr(record, "event", record.name),
+            "message": record.getMessage(),
+            **getattr(record, "fields", {}),
+        }
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
+
+
+def _stamp(record: logging.LogRecord) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z"
+
+
+def _quoted(value: object) -> str:
+    text = str(value)
+    if text and all(32 < ord(c) < 127 and c not in '"=' for c in text):
+        return text
+    return '"' + text.encode("unicode_escape").decode().replace('"', '\\"') + '"'
+
+
+def configure(style: str = "text", level: str = "info") -> None:
+    """Write events to standard error (a process does this; a node inside your program does not)."""
+    root = logging.getLogger("barnabas")
+    for old in list(root.handlers):
+        root.removeHandler(old)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Json() if style == "json" else _KeyValue())
+    root.addHandler(handler)
+    root.setLevel(level.upper())
+    root.propagate = False
+
+
+_D, _I, _W, _E = logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR
+
+NODE_STARTING = register("node.starting", _I, "this node is starting")
+NODE_FORMATTED = register("node.formatted", _I, "new directories were formatted")
+NODE_STARTED = register("node.started", _I, "this node serves clients")
+NODE_STOPPING = register("node.stopping", _I, "this node is stopping")
+NODE_STOPPED = register("node.stopped", _I, "this node has stopped")
+NODE_STOP_LATE = register("node.stop-late", _W, "the orderly stop took too long and was cut short")
+NODE_FAILED = register("node.failed", _E, "this node cannot go on")
+TASK_FAILED = register("node.task-failed", _E, "a background task of this node failed")
+SETTING_UNUSED = register("node.setting-unused", _W, "a setting has no effect")
+LOOP_LATE = register("node.loop-late", _W, "one step of the event loop took too long")
+DIRECTORY_OFFLINE = register("log.directory-offline", _E, "a log directory went offline for good")
+LOG_RECOVERED = register("log.recovered", _I, "logs were recovered after an unclean stop")
+LISTENING = register("listener.listening", _I, "a listener takes connections")
+CONNECTION_OPENED = register("connection.opened", _D, "a client connected")
+CONNECTION_CLOSED = register("connection.closed", _D, "a connection ended")
+CONNECTION_REFUSED = register("connection.refused", _W, "a connection was closed at once: too many")
+CONNECTION_IDLE = register("connection.idle", _D, "an idle connection was closed")
+CONNECTION_STALLED = register(
+    "connection.stalled", _W, "a client that took its answers too slowly was closed"
+)
+ACCEPT_FAILED = register("listener.accept-failed", _E, "connections cannot be accepted")
+FRAME_NEGATIVE = register("connection.frame-negative", _W, "a frame announced a negative length")
+FRAME_TOO_LARGE = register("connection.frame-too-large", _W, "a frame announced more than is allowed")
+FOREIGN_PROTOCOL = register("connection.foreign-protocol", _W, "a client does not speak Kafka's protocol")
+REQUEST_MALFORMED = register("request.malformed", _W, "a request's bytes make no sense")
+REQUEST_UNKNOWN = register("request.unknown-api", _W, "a request is for an API that is not served here")
+REQUEST_VERSION = register("request.unsupported-version", _W, "a request has a version that is not served")
+REQUEST_FAILED = register("request.failed", _E, "a request met an error of ours")
+REQUEST_REFUSED = register("request.refused", _W, "a request was refused in a way its API cannot say")
+REQUEST_SLOW = register("request.slow", _W, "a request took long")
+MEMORY_SHORT = register("memory.short", _W, "the memory for requests is used up: reading pauses")
+MEMORY_ENOUGH = register("memory.enough", _I, "reading goes on")
+HTTP_FAILED = register("http.failed", _W, "an HTTP request could not be answered")

@@ -1,0 +1,50 @@
+"""Topics and settings: what changes them goes to the active controller, what shows them is read here."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from barnabas.controller.describe_configs import describe_configs as describe
+from barnabas.server.context import RequestContext
+from barnabas.wire.configs import DescribeConfigsRequest, DescribeConfigsResponse
+from barnabas.wire.message import Message
+from barnabas.wire.topics import CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest
+
+if TYPE_CHECKING:
+    from barnabas.server.services import Services
+
+__all__ = ["alter_configs", "create_partitions", "create_topics", "delete_topics", "describe_configs"]
+
+
+def create_topics(
+    node: Services, context: RequestContext, request: CreateTopicsRequest
+) -> asyncio.Future[Message]:
+    """CreateTopics (key 19; KIP-4): answered when the topics are committed, on every replica's way in."""
+    return node.quorum.submit(request, context, context.version)
+
+
+def delete_topics(
+    node: Services, context: RequestContext, request: DeleteTopicsRequest
+) -> asyncio.Future[Message]:
+    """DeleteTopics (key 20; KIP-4, KIP-516)."""
+    return node.quorum.submit(request, context, context.version)
+
+
+def create_partitions(
+    node: Services, context: RequestContext, request: CreatePartitionsRequest
+) -> asyncio.Future[Message]:
+    """CreatePartitions (key 37; KIP-195)."""
+    return node.quorum.submit(request, context, context.version)
+
+
+def alter_configs(node: Services, context: RequestContext, request: Message) -> asyncio.Future[Message]:
+    """IncrementalAlterConfigs (key 44; KIP-339) and AlterConfigs (key 33)."""
+    return node.quorum.submit(request, context, context.version)
+
+
+def describe_configs(
+    node: Services, context: RequestContext, request: DescribeConfigsRequest
+) -> DescribeConfigsResponse:
+    """DescribeConfigs (key 32; KIP-133, KIP-226)."""
+    return describe(node.quorum.image, node.config, request, node.node_id)

@@ -1,0 +1,108 @@
+"""What a node counts: plain ints on the hot path, Kafka's names when somebody looks.
+
+    metrics.counter("kafka.server:type=BrokerTopicMetrics,name=MessagesInPerSec").value += n
+
+A name is Kafka's MBean name; `exposition` turns it into Prometheus' form when it is scraped, and nothing
+of that is imported before.  Rates are left to whoever reads: a counter only ever grows.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+
+__all__ = ["Counter", "Gauge", "Histogram", "Metric", "Metrics"]
+
+BOUNDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+"""Upper bounds of a histogram's buckets, in seconds."""
+
+
+class Metric:
+    """A name, a sentence, and a way to read it."""
+
+    __slots__ = ("help", "name")
+
+    def __init__(self, name: str, help: str) -> None:  # noqa: A002 - Prometheus' word
+        self.name = name
+        self.help = help
+
+
+class Counter(Metric):
+    """A number that grows: `counter.value += 1`."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, name: str, help: str) -> None:  # noqa: A002
+        super().__init__(name, help)
+        self.value = 0
+
+
+class Gauge(Metric):
+    """A number that is read when somebody looks."""
+
+    __slots__ = ("read",)
+
+    def __init__(self, name: str, help: str, read: Callable[[], float]) -> None:  # noqa: A002
+        super().__init__(name, help)
+        self.read = read
+
+
+class Histogram(Metric):
+    """Durations in seconds, counted by bucket."""
+
+    __slots__ = ("counts", "highest", "total")
+
+    def __init__(self, name: str, help: str) -> None:  # noqa: A002
+        super().__init__(name, help)
+        self.counts = [0] * (len(BOUNDS) + 1)
+        self.total = 0.0
+        self.highest = 0.0
+
+    def observe(self, seconds: float) -> None:
+        """Count one duration."""
+        self.counts[bisect_left(BOUNDS, seconds)] += 1
+        self.total += seconds
+        if seconds > self.highest:
+            self.highest = seconds
+
+    @property
+    def count(self) -> int:
+        """How many durations were counted."""
+        return sum(self.counts)
+
+
+class Metrics:
+    """All metrics of one node, by name.  Asking twice for a name gives the same object."""
+
+    __slots__ = ("_metrics",)
+
+    def __init__(self) -> None:
+        self._metrics: dict[str, Metric] = {}
+
+    def counter(self, name: str, help: str = "") -> Counter:  # noqa: A002
+        found = self._metrics.get(name)
+        if found is None:
+            found = self._metrics[name] = Counter(name, help)
+        assert isinstance(found, Counter), name
+        return found
+
+    def gauge(self, name: str, help: str, read: Callable[[], float]) -> Gauge:  # noqa: A002
+        """Set what is read under this name (the last one counts)."""
+        found = self._metrics[name] = Gauge(name, help, read)
+        return found
+
+    def histogram(self, name: str, help: str = "") -> Histogram:  # noqa: A002
+        found = self._metrics.get(name)
+        if found is None:
+            found = self._metrics[name] = Histogram(name, help)
+        assert isinstance(found, Histogram), name
+        return found
+
+    def __iter__(self) -> Iterator[Metric]:
+        return iter(self._metrics.values())
+
+    def __len__(self) -> int:
+        return len(self._metrics)
+
+    def __repr__(self) -> str:
+        return f"<Metrics {len(self)}>"

@@ -1,0 +1,213 @@
+"""The way out of a connection: answers sent with as few calls and as little memory as possible.
+
+What was answered in a turn leaves at its end in one gathered send.  Records that lie in a file stay there
+until the socket takes them: small ones are read into the gathered send, large ones go by sendfile.  A
+peer that does not read costs the few bytes it has not taken, whatever it asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from barnabas.doors import Buffer, DiskFile
+
+if TYPE_CHECKING:
+    from barnabas.server.memory import MemoryBudget
+
+__all__ = ["FilePart", "Outlet"]
+
+MOST_PARTS = 512
+"""Parts of one gathered send (the kernel takes 1,024)."""
+PIECE = 256 * 1024
+"""Bytes read from a file at a time where sendfile cannot be used."""
+
+
+class FilePart(Protocol):
+    """Bytes in a file, as the log hands them out (`log.FileSlice`)."""
+
+    @property
+    def file(self) -> DiskFile: ...
+    @property
+    def position(self) -> int: ...
+    def __len__(self) -> int: ...
+    def read(self) -> bytes: ...
+
+
+class Outlet:
+    """What one socket still has to be sent.
+
+    `add` parts, then `flush` at the end of the turn.  What the kernel does not take waits here until the
+    socket is writable; `on_progress` is called when some of it has gone.  `pending` counts all bytes to
+    send, `held` those that are in memory.
+    """
+
+    __slots__ = (
+        "_budget",
+        "_descriptor",
+        "_fd",
+        "_loop",
+        "_on_error",
+        "_on_progress",
+        "_parts",
+        "_sendfile_from",
+        "_sent_of_first",
+        "blocked",
+        "held",
+        "pending",
+        "sent",
+    )
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        descriptor: int,
+        budget: MemoryBudget,
+        *,
+        sendfile_from: int,
+        on_progress: Callable[[], None],
+        on_error: Callable[[Exception], None],
+    ) -> None:
+        self._loop = loop
+        self._descriptor = descriptor
+        self._fd = -1
+        """A duplicate of the socket's descriptor: event loops refuse to watch a transport's own."""
+        self._budget = budget
+        self._sendfile_from = sendfile_from
+        self._on_progress = on_progress
+        self._on_error = on_error
+        self._parts: deque[Buffer | FilePart] = deque()
+        self._sent_of_first = 0
+        self.blocked = False
+        self.held = 0
+        self.pending = 0
+        self.sent = 0
+
+    def add(self, parts: list[Buffer | FilePart], size: int) -> None:
+        """Queue parts of `size` bytes together."""
+        self._parts.extend(parts)
+        self.pending += size
+
+    def flush(self) -> None:
+        """Send what the socket takes now."""
+        if not self.blocked and self._descriptor >= 0:
+            self._send()
+
+    def _send(self) -> None:
+        parts = self._parts
+        try:
+            while parts:
+                if not isinstance(parts[0], (bytes, bytearray, memoryview)) and (
+                    len(parts[0]) >= self._sendfile_from
+                ):
+                    if not self._send_file(parts[0]):
+                        return self._wait()
+                elif not self._send_gathered():
+                    return self._wait()
+        except (BlockingIOError, InterruptedError):
+            return self._wait()
+        except Exception as error:
+            self._on_error(error)
+            return None
+        if self.held:
+            self._budget.give(self.held)
+            self.held = 0
+        return None
+
+    def _send_gathered(self) -> bool:
+        """Send parts in memory, and small ones of files, up to the first large one; False: not all went."""
+        parts = self._parts
+        gathered: list[Buffer] = []
+        read = 0
+        for index, part in enumerate(parts):
+            if len(gathered) == MOST_PARTS or read > PIECE:
+                break
+            if not isinstance(part, (bytes, bytearray, memoryview)):
+                if len(part) >= self._sendfile_from or (gathered and self._budget.exhausted):
+                    break
+                parts[index] = part = part.read()
+                read += len(part)
+            gathered.append(part)
+        if skip := self._sent_of_first:
+            gathered[0] = memoryview(gathered[0])[skip:]
+        if len(gathered) == 1:
+            sent = os.write(self._descriptor, gathered[0])
+        else:
+            sent = os.writev(self._descriptor, gathered)
+        self.pending -= sent
+        self.sent += sent
+        left = sent + skip
+        for _ in gathered:
+            size = len(parts[0])
+            if left < size:
+                self._sent_of_first = left
+                return False
+            left -= size
+            parts.popleft()
+        self._sent_of_first = 0
+        return True
+
+    def _send_file(self, part: FilePart) -> bool:
+        """Send a large part from its file; False: the socket is full."""
+        size = len(part)
+        descriptor = part.file.fileno()
+        while (done := self._sent_of_first) < size:
+            at = part.position + done
+            if descriptor >= 0:
+                sent = os.sendfile(self._descriptor, descriptor, at, size - done)
+                if not sent:
+                    raise OSError(f"{part.file.path} ends before {at + size - done}")
+            else:
+                piece = part.file.read_at(at, min(size - done, PIECE))
+                if not piece:
+                    raise OSError(f"{part.file.path} ends before {at + size - done}")
+                sent = os.write(self._descriptor, piece)
+            self._sent_of_first += sent
+            self.pending -= sent
+            self.sent += sent
+        self._sent_of_first = 0
+        self._parts.popleft()
+        return True
+
+    def _wait(self) -> None:
+        """The socket is full: go on when it is writable."""
+        held = 0
+        for part in self._parts:
+            if isinstance(part, (bytes, bytearray, memoryview)):
+                held += len(part)
+        self._budget.take(held - self.held)
+        self.held = held
+        if not self.blocked:
+            self.blocked = True
+            if self._fd < 0:
+                self._fd = os.dup(self._descriptor)
+            self._loop.add_writer(self._fd, self._writable)
+
+    def _writable(self) -> None:
+        before = self.pending
+        self._send()
+        if self._descriptor < 0:
+            return
+        if not self._parts:
+            self.blocked = False
+            self._loop.remove_writer(self._fd)
+        if self.pending != before:
+            self._on_progress()
+
+    def close(self) -> None:
+        """Forget everything unsent; the socket is going away."""
+        self._descriptor = -1
+        if self._fd >= 0:
+            self._loop.remove_writer(self._fd)
+            os.close(self._fd)
+            self._fd = -1
+        if self.held:
+            self._budget.give(self.held)
+        self._parts.clear()
+        self.held = self.pending = 0
+
+    def __repr__(self) -> str:
+        return f"<Outlet pending={self.pending} held={self.held}{' blocked' if self.blocked else ''}>"

@@ -1,0 +1,93 @@
+"""What the parts of one node share: handed to connections and handlers instead of globals."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+from barnabas.config import Config
+from barnabas.doors import Clock, Randomness
+from barnabas.model import Now
+from barnabas.server.arena import Arena
+from barnabas.server.memory import MemoryBudget
+from barnabas.server.metrics import Metrics
+
+if TYPE_CHECKING:
+    from barnabas.broker.context import Authorizer
+    from barnabas.broker.groups import Groups
+    from barnabas.broker.replicas import Broker
+    from barnabas.server.handlers_metadata import TopicAnswers
+    from barnabas.server.quorum import Quorum
+    from barnabas.server.turn import Turn
+
+__all__ = ["Limits", "Services"]
+
+
+class Limits(NamedTuple):
+    """The limits that every connection looks at (bytes and counts)."""
+
+    max_request: int
+    max_unsent: int
+    max_pipelined: int
+    sendfile_from: int
+    slow_request_s: float
+
+    @classmethod
+    def of(cls, config: Config) -> Limits:
+        return cls(
+            config.int("socket.request.max.bytes"),
+            config.int("barnabas.connection.max.unsent.bytes"),
+            config.int("barnabas.connection.max.pipelined"),
+            config.int("barnabas.sendfile.min.bytes"),
+            config.int("barnabas.slow.request.ms") / 1000,
+        )
+
+
+class Services:
+    """One node from the inside.  `broker`, `groups` and `quorum` are there once the node has started."""
+
+    __slots__ = (
+        "arena",
+        "authorizer",
+        "broker",
+        "clock",
+        "config",
+        "groups",
+        "limits",
+        "loop",
+        "memory",
+        "metadata",
+        "metrics",
+        "node_id",
+        "quorum",
+        "random",
+        "request_ids",
+        "turn",
+    )
+
+    def __init__(
+        self, config: Config, loop: asyncio.AbstractEventLoop, clock: Clock, random: Randomness
+    ) -> None:
+        self.config = config
+        self.node_id = config.node_id
+        self.loop = loop
+        self.clock = clock
+        self.random = random
+        self.limits = Limits.of(config)
+        self.memory = MemoryBudget(config.int("queued.max.request.bytes"))
+        self.arena = Arena()
+        self.metrics = Metrics()
+        self.authorizer: Authorizer | None = None
+        self.request_ids = 0
+        self.turn: Turn = cast("Turn", None)
+        self.broker: Broker = cast("Broker", None)
+        self.groups: Groups = cast("Groups", None)
+        self.quorum: Quorum = cast("Quorum", None)
+        self.metadata: TopicAnswers = cast("TopicAnswers", None)
+
+    def now(self) -> Now:
+        """One reading of the clock, to be handed inwards."""
+        return self.clock.now()
+
+    def __repr__(self) -> str:
+        return f"<Services node={self.node_id}>"

@@ -1,0 +1,175 @@
+"""The end of a turn of the event loop: write, tell, sync, send.
+
+During a turn handlers append to logs in memory, and answers are encoded.  At its end, in this order:
+
+1. `broker.end_turn`: one gathered write per log; high watermarks move; waiters that this completes are
+   answered.  (Before the write nobody may be told: a reader would look for bytes that are not there.)
+2. The syncs it asks for start in threads, at most one per log; all that arrives meanwhile shares the next.
+3. The receive arena is empty again.
+4. Every connection with answers sends them, in one call.
+
+A turn in which nothing happened costs nothing: it is scheduled by whoever has something for its end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from barnabas.errors import StorageError
+from barnabas.server import events
+from barnabas.server.syncing import Syncer, SyncJob
+
+if TYPE_CHECKING:
+    from barnabas.server.services import Services
+
+__all__ = ["Flushable", "Turn"]
+
+LATE = 0.1
+"""A step of the loop that took longer (seconds) gets a line."""
+MAINTENANCE = 1.0
+"""Seconds between two looks at retention, checkpoints and the like."""
+
+
+class Flushable(Protocol):
+    """A connection."""
+
+    def flush(self) -> None: ...
+
+
+class Turn:
+    """The clockwork of one node.  `soon()` whenever a core may have something for the end of the turn."""
+
+    __slots__ = (
+        "_dirty",
+        "_maintenance",
+        "_node",
+        "_scheduled",
+        "_timer",
+        "_timer_at",
+        "lag",
+        "on_fatal",
+        "steps",
+        "stopped",
+        "syncer",
+    )
+
+    def __init__(self, node: Services) -> None:
+        self._node = node
+        self._scheduled = False
+        self._dirty: list[Flushable] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0.0
+        self._maintenance: asyncio.TimerHandle | None = None
+        self.stopped = False
+        self.on_fatal: Callable[[Exception], None] | None = None
+        metrics = node.metrics
+        self.steps = metrics.histogram(
+            "barnabas:type=Loop,name=TurnEndTime", "Seconds that the end of a turn took"
+        )
+        self.lag = metrics.histogram("barnabas:type=Loop,name=Lag", "Seconds that a timer fired late")
+        sync_time = metrics.histogram(
+            "kafka.log:type=LogFlushStats,name=LogFlushRateAndTimeMs", "Seconds per sync"
+        )
+        self.syncer = Syncer(node.loop, sync_time)
+
+    def soon(self) -> None:
+        """Have the end of this turn run."""
+        if not self._scheduled:
+            self._scheduled = True
+            self._node.loop.call_soon(self._end)
+
+    def flush_later(self, connection: Flushable) -> None:
+        """Have `connection.flush()` called at the end of this turn (the caller sees to once)."""
+        self._dirty.append(connection)
+        if not self._scheduled:
+            self._scheduled = True
+            self._node.loop.call_soon(self._end)
+
+    def start(self) -> None:
+        """Begin the regular work: maintenance, and the measuring of the loop's lag."""
+        self._maintain(self._node.loop.time())
+
+    def _end(self) -> None:
+        self._scheduled = False
+        node = self._node
+        now = node.clock.now()
+        broker = node.broker
+        if broker is not None and not self.stopped:
+            try:
+                for sync in broker.end_turn(now):
+                    self.syncer.submit(sync, self._synced)
+            except Exception as error:
+                self._failed(error)
+            self._arm(broker.next_deadline())
+        node.arena.reset()
+        dirty, self._dirty = self._dirty, []
+        for connection in dirty:
+            connection.flush()
+        self.steps.observe(node.clock.now().mono - now.mono)
+
+    def _synced(self, sync: SyncJob, error: StorageError | None) -> None:
+        if self.stopped:
+            return
+        try:
+            self._node.broker.synced(sync, error, self._node.clock.now())  # type: ignore[arg-type]  # it made it
+        except Exception as failure:
+            self._failed(failure)
+        self.soon()
+
+    def _arm(self, deadline: float | None) -> None:
+        """See that `tick` is called at `deadline` (monotonic seconds, as the loop's own clock)."""
+        if deadline is None:
+            return
+        if self._timer is not None:
+            if self._timer_at <= deadline:
+                return
+            self._timer.cancel()
+        loop = self._node.loop
+        self._timer_at = deadline
+        self._timer = loop.call_later(max(0.0, deadline - self._node.clock.now().mono), self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        if self.stopped:
+            return
+        try:
+            self._node.broker.tick(self._node.clock.now())
+        except Exception as error:
+            self._failed(error)
+        self.soon()
+
+    def _maintain(self, expected: float) -> None:
+        if self.stopped:
+            return
+        loop, node = self._node.loop, self._node
+        begun = loop.time()
+        self.lag.observe(max(0.0, begun - expected))
+        if node.broker is not None:
+            try:
+                node.broker.maintain(node.clock.now())
+            except Exception as error:
+                self._failed(error)
+        took = loop.time() - begun
+        if took > LATE:
+            events.emit(events.LOOP_LATE, what="maintenance", seconds=f"{took:.3f}")
+        self._maintenance = loop.call_at(loop.time() + MAINTENANCE, self._maintain, loop.time() + MAINTENANCE)
+        self.soon()
+
+    def _failed(self, error: Exception) -> None:
+        """An error of ours in the middle of a step: what is half done cannot be trusted any more."""
+        events.emit(events.NODE_FAILED, error=error)
+        if self.on_fatal is not None:
+            self.on_fatal(error)
+
+    def stop(self) -> None:
+        """No more ends of turns for the broker; answers still leave."""
+        self.stopped = True
+        for timer in (self._timer, self._maintenance):
+            if timer is not None:
+                timer.cancel()
+        self.syncer.stop()
+
+    def __repr__(self) -> str:
+        return f"<Turn {'stopped' if self.stopped else 'scheduled' if self._scheduled else 'idle'}>"

@@ -1,0 +1,164 @@
+"""A node's sockets with a broker made of a few lines behind them, over real connections, on both loops."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import uvloop
+
+from barnabas.broker.context import Operation, ResourceType
+from barnabas.broker.waiting import Waiting
+from barnabas.config import Config
+from barnabas.model import Endpoint, Now
+from barnabas.server.context import RequestContext
+from barnabas.server.dispatch import Row
+from barnabas.server.handlers_cluster import api_versions
+from barnabas.server.listener import Connections, Listener
+from barnabas.server.requests import Requests
+from barnabas.server.services import Services
+from barnabas.server.system import SystemClock, SystemRandomness
+from barnabas.server.turn import Turn
+from barnabas.wire.frame import RequestHeader, write_request
+from barnabas.wire.groups import HeartbeatRequest, HeartbeatResponse
+from barnabas.wire.message import Message
+from barnabas.wire.produce import ProduceResponse
+from barnabas.wire.registry import response_class, response_header_version
+
+LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+
+
+class BrokerDouble:
+    """Keeps what was produced and answers at the end of the turn; fetches wait until they are told to end."""
+
+    def __init__(self) -> None:
+        self.produced: list[bytes] = []
+        self.pending: list[Waiting] = []
+        self.fetches: list[Waiting] = []
+        self.failure: Exception | None = None
+        self._views: list[memoryview] = []
+
+    def end_turn(self, now: Now) -> list[Any]:
+        self.produced += [bytes(view) for view in self._views]
+        self._views.clear()
+        pending, self.pending = self.pending, []
+        for waiting in pending:
+            waiting.complete(ProduceResponse())
+        return []
+
+    def produce(self, node: Services, context: RequestContext, request: Any) -> Waiting | None:
+        self._views += [p.records for t in request.topic_data for p in t.partition_data]
+        if request.acks == 0:
+            return None
+        self.pending.append(Waiting(0.0))
+        return self.pending[-1]
+
+    def fetch(self, node: Services, context: RequestContext, request: Any) -> Any:
+        waiting = Waiting(0.0)
+        self.fetches.append(waiting)
+        return waiting
+
+    def heartbeat(self, node: Services, context: RequestContext, request: HeartbeatRequest) -> Message:
+        if self.failure is not None:
+            raise self.failure
+        return HeartbeatResponse(throttle_time_ms=request.generation_id)
+
+    def tick(self, now: Now) -> None: ...
+    def maintain(self, now: Now) -> None: ...
+    def next_deadline(self) -> float | None:
+        return None
+
+
+class World:
+    """The sockets of one node, and raw clients."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, settings: dict[str, str]) -> None:
+        self.node = Services(Config.load(settings), loop, SystemClock(), SystemRandomness())
+        self.broker = BrokerDouble()
+        self.node.broker = self.broker  # type: ignore[assignment]
+        self.node.turn = Turn(self.node)
+        self.connections = Connections(self.node)
+        anyone = (Operation.ANY, ResourceType.CLUSTER)
+        self.rows = [
+            Row(18, 0, 4, "B", api_versions, *anyone),
+            Row(0, 3, 12, "B", self.broker.produce, *anyone),
+            Row(1, 4, 12, "B", self.broker.fetch, *anyone, waits=True),
+            Row(12, 0, 4, "B", self.broker.heartbeat, *anyone),
+            Row(3, 0, 12, "B", lambda *_: loop.create_future(), *anyone),
+        ]
+        self.listener = Listener(
+            self.node,
+            self.connections,
+            Requests(self.node, self.rows),
+            Endpoint("PLAINTEXT", "127.0.0.1", 0),
+            "B",
+        )
+
+    async def client(self) -> Client:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.listener.endpoint.port)
+        return Client(reader, writer)
+
+    def only_connection(self) -> Any:
+        (connection,) = self.connections.opened.values()
+        return connection
+
+
+class Client:
+    """Bytes in, bytes out."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    def send(self, message: Message, version: int, correlation_id: int = 1) -> None:
+        self.writer.write(frame(message, version, correlation_id))
+
+    async def answer(self) -> tuple[int, bytes]:
+        """Correlation id and the rest of the next frame."""
+        async with asyncio.timeout(10):
+            (size,) = struct.unpack(">i", await self.reader.readexactly(4))
+            body = await self.reader.readexactly(size)
+        return struct.unpack(">i", body[:4])[0], body[4:]
+
+    async def closed(self) -> bytes:
+        """What is left until the node hangs up."""
+        async with asyncio.timeout(10):
+            try:
+                return await self.reader.read()
+            except ConnectionResetError:
+                return b""
+
+    def close(self) -> None:
+        self.writer.close()
+
+
+def frame(message: Message, version: int, correlation_id: int = 1) -> bytes:
+    assert message.KEY is not None
+    header = RequestHeader(message.KEY, version, correlation_id, "test")
+    return b"".join(bytes(part) for part in write_request(header, message))  # type: ignore[arg-type]
+
+
+def decoded(key: int, version: int, body: bytes) -> Any:
+    from barnabas.wire.message import decode
+
+    message, end = decode(response_class(key), body, version, response_header_version(key, version))
+    assert end == len(body)
+    return message
+
+
+Scenario = Callable[[World], Awaitable[None]]
+
+
+async def settled(turns: int = 5) -> None:
+    """Let the loop go round a few times."""
+    for _ in range(turns):
+        await asyncio.sleep(0)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for something that other connections bring about."""
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 - nobody tells us
+            await asyncio.sleep(0.001)

@@ -1,0 +1,238 @@
+"""Clients that are slow, silent or greedy: what they cost, and that the others do not notice."""
+
+from __future__ import annotations
+
+import logging
+import os
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.server.harness import Client, World, frame, settled, until
+from tests.server.test_connection import Slice, fetch_response, produce
+
+from barnabas.server import events
+from barnabas.server.memory import MemoryBudget
+from barnabas.wire.fetch import FetchRequest
+from barnabas.wire.groups import HeartbeatRequest
+
+Play = Callable[..., None]
+MB = 1024 * 1024
+
+
+async def still_served(world: World) -> None:
+    client = await world.client()
+    client.send(HeartbeatRequest(), 4, 77)
+    assert (await client.answer())[0] == 77
+    client.close()
+
+
+def test_a_client_that_announces_much_and_sends_little_holds_little(play: Play) -> None:
+    async def scenario(world: World) -> None:
+        slow = [await world.client() for _ in range(50)]
+        for client in slow:
+            client.writer.write(struct.pack(">i", 100 * MB))
+        for _ in range(20):  # twenty times a byte
+            for client in slow:
+                client.writer.write(b"\0")
+            await settled(10)
+        await until(lambda: len(world.connections.opened) == 50)
+        assert world.node.memory.used <= 50 * 128 * 1024
+        await still_served(world)
+        for client in slow:
+            client.close()
+        await until(lambda: not world.connections.opened)
+        assert world.node.memory.used == 0
+
+    play(scenario)
+
+
+def test_a_thousand_half_open_connections_cost_no_buffers(play: Play) -> None:
+    async def scenario(world: World) -> None:
+        clients = [await world.client() for _ in range(1000)]
+        for client in clients:
+            client.writer.write(b"\0\0")  # half of a length
+        await until(lambda: len(world.connections.opened) == 1000)
+        await until(lambda: world.node.memory.used == 2000)
+        assert world.node.arena.size <= 4 * MB
+        await still_served(world)
+        for connection in world.connections.opened.values():
+            connection.last_active -= 61
+        world.connections.sweep(memory_is_short=False)
+        await until(lambda: not world.connections.opened)
+        assert world.node.memory.used == 0
+
+    play(scenario, {"connections.max.idle.ms": "60000"})
+
+
+def test_clients_that_stop_reading_hold_little_and_stop_nobody(play: Play, tmp_path: Path) -> None:
+    path = tmp_path / "segment"
+    path.write_bytes(os.urandom(4 * MB))
+
+    async def scenario(world: World) -> None:
+        deaf = [await world.client() for _ in range(40)]
+        for client in deaf:
+            client.reader._limit = 1  # type: ignore[attr-defined]  # asyncio stops reading at twice this
+            for size in (3 * MB, 30_000, 3 * MB, 30_000):
+                client.send(FetchRequest(), 12, size)
+        await until(lambda: len(world.broker.fetches) == 160)
+        for n, waiting in enumerate(world.broker.fetches):
+            waiting.complete(fetch_response(Slice(path, 0, (3 * MB, 30_000)[n % 2])))
+        await until(lambda: all(c.outlet.blocked for c in world.connections.opened.values()))
+        assert world.node.memory.used <= 40 * 64 * 1024, "large records stay in their file"
+        await still_served(world)
+        listening = deaf[0]
+        listening.reader._limit = 64 * 1024  # type: ignore[attr-defined]
+        for size in (3 * MB, 30_000, 3 * MB, 30_000):
+            number, body = await listening.answer()
+            assert number == size
+            assert len(body) > size
+        for client in deaf:
+            client.writer.transport.abort()
+        await until(lambda: not world.connections.opened)
+        assert world.node.memory.used == 0
+
+    play(scenario)
+
+
+def test_a_peer_that_does_not_take_its_answers_is_not_read_from(play: Play, tmp_path: Path) -> None:
+    path = tmp_path / "segment"
+    path.write_bytes(os.urandom(4 * MB))
+
+    async def scenario(world: World) -> None:
+        client = await world.client()
+        client.reader._limit = 1  # type: ignore[attr-defined]
+        client.send(FetchRequest(), 12, 1)
+        await until(lambda: len(world.broker.fetches) == 1)
+        world.broker.fetches[0].complete(fetch_response(Slice(path, 0, 4 * MB)))
+        await until(lambda: world.only_connection().outlet.blocked)
+        client.send(FetchRequest(), 12, 2)
+        await settled(50)
+        assert len(world.broker.fetches) == 1
+        client.reader._limit = 64 * 1024  # type: ignore[attr-defined]
+        assert (await client.answer())[0] == 1
+        await until(lambda: len(world.broker.fetches) == 2)
+
+    play(scenario, {"barnabas.connection.max.unsent.bytes": "65536"})
+
+
+def test_reading_pauses_while_memory_is_used_up_and_goes_on_after(
+    play: Play, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(world: World) -> None:
+        memory = world.node.memory
+        stuck = [await world.client() for _ in range(4)]
+        for client in stuck:  # half of a frame of 3 MB each; 4 MB may be held
+            client.writer.write(frame(produce(bytes(3 * MB)), 9)[: 2 * MB])
+        await until(lambda: memory.pauses > 0)
+        await settled(50)
+        assert memory.peak <= 4 * MB + MB, "no more beyond the limit than one read of each"
+        late = await world.client()
+        late.send(HeartbeatRequest(), 4, 1)
+        await settled(20)
+        assert (await late.answer())[0] == 1
+        assert memory.short
+        for connection in list(world.connections.opened.values())[1:4]:
+            connection.last_active -= 30  # (a paused transport does not see that its peer is gone)
+        world.connections.sweep(memory_is_short=True)
+        stuck[0].writer.write(frame(produce(bytes(3 * MB)), 9)[2 * MB :])
+        assert (await stuck[0].answer())[0] == 1
+        assert world.broker.produced == [bytes(3 * MB)]
+        await until(lambda: memory.used == 0)
+
+    settings = {"queued.max.request.bytes": str(4 * MB), "socket.request.max.bytes": str(4 * MB)}
+    with caplog.at_level(logging.INFO, "barnabas"):
+        play(scenario, settings)
+    assert {"memory.short", "memory.enough"} <= {getattr(r, "event", "") for r in caplog.records}
+
+
+def test_while_memory_is_short_the_stuck_are_closed_and_the_rest_is_not(play: Play) -> None:
+    async def scenario(world: World) -> None:
+        stuck: Client = await world.client()
+        stuck.writer.write(struct.pack(">i", 50 * MB) + bytes(300_000))
+        idle = await world.client()
+        await until(lambda: world.node.memory.used > 300_000 and len(world.connections.opened) == 2)
+        for connection in world.connections.opened.values():
+            connection.last_active -= 30
+        world.connections.sweep(memory_is_short=False)
+        assert len(world.connections.opened) == 2
+        world.connections.sweep(memory_is_short=True)
+        await stuck.closed()
+        assert len(world.connections.opened) == 1
+        idle.send(HeartbeatRequest(), 4, 3)
+        assert (await idle.answer())[0] == 3
+
+    play(scenario)
+
+
+def test_a_thousand_connections_of_which_a_hundred_do_not_read(play: Play, tmp_path: Path) -> None:
+    """The node's memory for clients stays inside its limit, and all who read are served."""
+    path = tmp_path / "segment"
+    path.write_bytes(os.urandom(MB))
+
+    async def scenario(world: World) -> None:
+        limit = world.node.memory.limit
+        everybody = [await world.client() for _ in range(1000)]
+        deaf, rest = everybody[:100], everybody[100:]
+        for client in deaf:
+            client.reader._limit = 1  # type: ignore[attr-defined]
+        for client in everybody:
+            client.send(FetchRequest(), 12, 1)
+        await until(lambda: len(world.broker.fetches) == 1000)
+        shared = Slice(path, 0, MB)
+        for waiting in world.broker.fetches:
+            waiting.complete(fetch_response(shared))
+        for client in rest:
+            assert len((await client.answer())[1]) > MB
+        assert world.node.memory.peak <= limit
+        for client in everybody:
+            client.writer.transport.abort()
+        await until(lambda: not world.connections.opened)
+        assert world.node.memory.used == 0
+
+    play(scenario, {"queued.max.request.bytes": "104857600"})
+
+
+def test_a_budget_wakes_those_who_wait_in_their_order_and_once() -> None:
+    budget = MemoryBudget(100)
+    woken: list[str] = []
+
+    def first() -> None:
+        woken.append("first")
+
+    def second() -> None:
+        woken.append("second")
+
+    budget.take(100)
+    assert budget.exhausted
+    budget.wait(first)
+    budget.wait(second)
+    budget.give(10)
+    assert woken == []
+    budget.give(15)
+    assert woken == ["first", "second"]
+    budget.give(75)
+    assert (woken, budget.used, budget.peak) == (["first", "second"], 0, 100)
+
+
+def test_without_a_limit_a_budget_is_never_exhausted() -> None:
+    budget = MemoryBudget(-1)
+    budget.take(1 << 50)
+    assert not budget.exhausted
+
+
+def test_events_that_a_client_can_cause_at_will_are_limited(
+    play: Play, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(world: World) -> None:
+        for _ in range(100):
+            bad = await world.client()
+            bad.writer.write(struct.pack(">i", -1))
+            await bad.closed()
+
+    events.FRAME_NEGATIVE.second = 0
+    with caplog.at_level(logging.WARNING, "barnabas"):
+        play(scenario)
+    lines = [r for r in caplog.records if getattr(r, "event", "") == "connection.frame-negative"]
+    assert 1 <= len(lines) <= 60
