@@ -227,8 +227,4 @@ def test_other_errors_of_a_task_are_its_own() -> None:
     options = SourceOptions.parse(GIVEN | {"failOnDataLoss": "false"}, streaming=True)
     wanted = Range(T0, FakeCluster({"t": []}).ids["t"], 3, 9)
     with pytest.raises(KafkaError, match="gone"):
-        source.after_loss(
-            options,
-            Range(T0, FakeCluster({"t": []}).ids["t"], 3, 9),
-            KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED),
-        )
+        source.after_loss(options, wanted, gone(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
