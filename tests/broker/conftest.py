@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from tests.broker.harness import Node
 
 from barnabas.sim.disk import MemoryDisk
-from tests.broker.harness import Node
 
 
 @pytest.fixture

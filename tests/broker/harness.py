@@ -33,7 +33,6 @@ from barnabas.wire.fetch import (
     FetchResponse,
     FetchTopic,
     ForgottenTopic,
-    PartitionData,
     ReplicaState,
 )
 from barnabas.wire.message import Message, decode, encode
@@ -124,6 +123,7 @@ class Node:
             )
         for path in paths:
             disk.make_directories(path)
+            disk.sync_directory(path.rpartition("/")[0] or "/")
             if read_meta_properties(disk, path) is None:
                 write_meta_properties(disk, path, MetaProperties("cluster", 1, self.chance.uuid()), self.now)
         self.logs = LogDirectories.open(
@@ -408,13 +408,13 @@ class Answer:
         return ErrorCode(self.produced.error_code)
 
     @property
-    def fetched(self) -> PartitionData:
+    def fetched(self) -> Any:
         """The answer for the first partition of a Fetch."""
         message: FetchResponse = self.message
         return message.responses[0].partitions[0]
 
     @property
-    def partitions(self) -> dict[tuple[Any, int], PartitionData]:
+    def partitions(self) -> dict[tuple[Any, int], Any]:
         """The partitions of a Fetch answer, in their order, by (topic name or id, index)."""
         return {
             (topic.topic if self.version < 13 else topic.topic_id, data.partition_index): data

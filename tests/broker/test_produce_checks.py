@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from crc32c import crc32c
+from tests.broker.harness import WALL, Node, batch
 
 from barnabas.broker.context import Operation
 from barnabas.errors import ErrorCode, KafkaError
@@ -17,7 +18,6 @@ from barnabas.sim.disk import MemoryDisk
 from barnabas.wire.compression import Codec
 from barnabas.wire.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from barnabas.wire.records import Record, batches, check_crc, read_batch_header, read_records, write_batch
-from tests.broker.harness import WALL, Node, batch
 
 HOUR = 3_600_000
 
@@ -247,7 +247,9 @@ def test_row_13_a_producer_needs_a_sequence(node: Node) -> None:
 
 def test_row_14_a_compacted_topic_wants_keys_and_says_which_records_lack_them(node: Node) -> None:
     node.create("c", cleanup_policy="compact")
-    mixed = write_batch([Record(0, WALL, b"k", b"v"), Record(1, WALL, None, b"v"), Record(2, WALL, None, b"")])
+    mixed = write_batch(
+        [Record(0, WALL, b"k", b"v"), Record(1, WALL, None, b"v"), Record(2, WALL, None, b"")]
+    )
     answer = node.produce(mixed, "c", version=8)
     assert answer.error == ErrorCode.INVALID_RECORD
     assert [error.batch_index for error in answer.produced.record_errors] == [1, 2]
@@ -310,7 +312,10 @@ def test_row_14_the_newest_timestamp_in_the_header_is_set_right_when_records_are
 
 def test_row_15_another_codec_means_the_batch_is_written_anew(node: Node) -> None:
     node.create("z", compression_type="lz4")
-    assert node.append(batch("a" * 500, "b", producer_id=3, producer_epoch=0, base_sequence=0), "z").base_offset == 0
+    assert (
+        node.append(batch("a" * 500, "b", producer_id=3, producer_epoch=0, base_sequence=0), "z").base_offset
+        == 0
+    )
     buf = stored(node, "z")
     header = read_batch_header(buf)
     assert (header.codec, header.producer_id, header.base_sequence) == (Codec.LZ4, 3, 0)
@@ -339,9 +344,7 @@ def test_row_15_a_batch_larger_than_a_segment_is_refused(node: Node) -> None:
 
 
 def numbered(sequence: int, *values: str, epoch: int = 0, producer: int = 7) -> bytearray:
-    return batch(
-        *(values or ("v",)), producer_id=producer, producer_epoch=epoch, base_sequence=sequence
-    )
+    return batch(*(values or ("v",)), producer_id=producer, producer_epoch=epoch, base_sequence=sequence)
 
 
 def test_row_16_a_duplicate_is_answered_with_its_first_offset_and_not_written_again(node: Node) -> None:
@@ -447,9 +450,7 @@ def test_partitions_of_one_request_succeed_and_fail_on_their_own(node: Node) -> 
                     PartitionProduceData(index=2, records=batch("c")),
                 ],
             ),
-            TopicProduceData(
-                name="t", partition_data=[PartitionProduceData(index=0, records=batch("d"))]
-            ),
+            TopicProduceData(name="t", partition_data=[PartitionProduceData(index=0, records=batch("d"))]),
         ],
     )
     answer = node.ask(request, 9)

@@ -294,6 +294,7 @@ class _Reader:
                 log_start_offset=one.log_start,
                 diverging_epoch=EpochEndOffset(epoch=epoch, end_offset=end),
                 aborted_transactions=None,
+                records=b"",
             )
         topic = self.topic(position.topic) if one.error in _MOVED else None
         if topic is not None and self.version >= _CURRENT_LEADER_SINCE:
@@ -305,12 +306,14 @@ class _Reader:
                 high_watermark=-1,
                 current_leader=LeaderIdAndEpoch(leader_id=leader, leader_epoch=leader_epoch),
                 aborted_transactions=None,
+                records=b"",
             )
         return PartitionData(
             partition_index=position.index,
             error_code=one.error,
             high_watermark=-1,
             aborted_transactions=None,
+            records=b"",
         )
 
     def _endpoints(self, leaders: set[NodeId]) -> list[NodeEndpoint]:

@@ -193,7 +193,7 @@ class Partition:
         self._purging: dict[Acknowledgement, None] = {}
         self._turn = turn
         self._dirty = False
-        self._flush_at = 0.0
+        self._flush_at: float | None = None
         self._flush_now = False
         self.configure(config, check_records)
 
@@ -389,9 +389,11 @@ class Partition:
         if self.config.flush_ms >= NO_LIMIT or self.offline or not self.log.page_cache:
             return
         if self.log.written_end_offset == self.log.durable_end_offset:
+            self._flush_at = None
+        elif self._flush_at is None:
             self._flush_at = now.mono + self.config.flush_ms / 1000.0
         elif now.mono >= self._flush_at:
-            self._flush_at = now.mono + self.config.flush_ms / 1000.0
+            self._flush_at = None
             self._flush_now = True
             self.touch()
 

@@ -1,0 +1,99 @@
+"""DeleteRecords: the log starts later from now on, on every replica."""
+
+from __future__ import annotations
+
+import pytest
+from tests.broker.harness import Answer, Node, batch
+
+from barnabas.errors import ErrorCode
+from barnabas.sim.disk import MemoryDisk
+from barnabas.wire.offsets import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+
+
+def ask(
+    node: Node, offset: int, topic: str = "t", index: int = 0, client_id: str = "c", ms: int = 1000
+) -> Answer:
+    request = DeleteRecordsRequest(
+        timeout_ms=ms,
+        topics=[
+            DeleteRecordsTopic(
+                name=topic, partitions=[DeleteRecordsPartition(partition_index=index, offset=offset)]
+            )
+        ],
+    )
+    return node.ask(request, 2, client_id)
+
+
+def result(answer: Answer) -> tuple[int, int]:
+    one = answer.message.topics[0].partitions[0]
+    return one.error_code, one.low_watermark
+
+
+def fill(node: Node, topic: str = "t") -> None:
+    for _ in range(5):
+        node.append(batch("a"), topic, acks=1, client_id="__admin_client")
+
+
+def test_records_below_the_offset_are_gone(node: Node) -> None:
+    fill(node)
+    assert result(ask(node, 3)) == (0, 3)
+    assert node.fetch({("t", 0): 2}).fetched.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert node.fetch({("t", 0): 3}).fetched.log_start_offset == 3
+    assert result(ask(node, 1)) == (0, 3), "the log start never goes back"
+
+
+def test_minus_one_means_the_high_watermark(node: Node) -> None:
+    fill(node)
+    assert result(ask(node, -1)) == (0, 5)
+
+
+@pytest.mark.parametrize("offset", [-2, 6])
+def test_beyond_the_high_watermark_is_out_of_range(node: Node, offset: int) -> None:
+    fill(node)
+    assert result(ask(node, offset)) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
+
+
+def test_a_topic_that_is_only_compacted_refuses(node: Node) -> None:
+    node.create("c", cleanup_policy="compact")
+    node.create("both", cleanup_policy="compact,delete")
+    assert result(ask(node, 0, "c"))[0] == ErrorCode.POLICY_VIOLATION
+    assert result(ask(node, 0, "both"))[0] == ErrorCode.NONE
+
+
+def test_an_internal_topic_refuses_all_but_the_admin_client(node: Node) -> None:
+    node.create("__consumer_offsets", cleanup_policy="delete")
+    assert result(ask(node, 0, "__consumer_offsets"))[0] == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert result(ask(node, 0, "__consumer_offsets", client_id="__admin_client"))[0] == ErrorCode.NONE
+
+
+def test_what_is_not_here_is_an_error(node: Node) -> None:
+    node.create("far", replicas=(2,), leader=2)
+    assert result(ask(node, 0, "nowhere"))[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert result(ask(node, 0, "t", 9))[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert result(ask(node, 0, "far"))[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_the_answer_waits_for_the_followers(disk: MemoryDisk) -> None:
+    node = Node(disk)
+    node.create("t", replicas=(1, 2))
+    fill(node)
+    node.fetch({("t", 0): 5}, replica=2, log_start=0)
+    node.turn()
+    waiting = ask(node, 4)
+    node.turn()
+    assert not waiting.here
+    node.fetch({("t", 0): 5}, replica=2, log_start=4)
+    node.turn()
+    assert result(waiting) == (0, 4)
+
+
+def test_followers_that_do_not_move_in_time_are_a_timeout(disk: MemoryDisk) -> None:
+    node = Node(disk)
+    node.create("t", replicas=(1, 2))
+    fill(node)
+    node.fetch({("t", 0): 5}, replica=2, log_start=0)
+    node.turn()
+    waiting = ask(node, 4, ms=100)
+    node.after(0.2)
+    assert result(waiting) == (ErrorCode.REQUEST_TIMED_OUT, -1)
+    assert len(node.broker.room) == 0
