@@ -196,7 +196,8 @@ class Printer:
     def default(self, field: Schema, base: str) -> str:
         """The default value as source."""
         given = field.get("default")
-        if given in ("null", None) and "default" in field and "nullableVersions" in field:
+        # The word "null" is a default; a JSON null is none, and Kafka's own generator reads it so.
+        if given == "null":
             return "None"
         if base != field["type"]:
             return "[]"

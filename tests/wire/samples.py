@@ -60,11 +60,14 @@ def pairs() -> Iterator[tuple[type[Message], int]]:
             yield cls, version
 
 
-def filled(cls: type[Struct], version: int) -> Any:
-    """An instance whose every field of this version differs from its default."""
-    values = {}
+def filled(cls: type[Struct], version: int, *, null: bool = False) -> Any:
+    """An instance whose every field of this version differs from its default; or is None where it may be."""
+    values: dict[str, Any] = {}
     for place, field in enumerate(f for f in cls.FIELDS if f.lives_in(version)):
-        one = filled(field.struct, version) if field.struct else _other_than_default(field, place)
+        if null and field.nullable_in(version):
+            values[field.name] = None
+            continue
+        one = filled(field.struct, version, null=null) if field.struct else _other_than_default(field, place)
         values[field.name] = [one, one] if field.array else one
     return cls(**values)
 

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.wire.samples import MESSAGES, filled
 
 from barnabas.errors import CorruptRecordError
 from barnabas.wire.control import ControlType, EndTxnMarker, read_control, write_control
 from barnabas.wire.coordinator import read_producer_snapshot, write_producer_snapshot
-from barnabas.wire.message import Struct
+from barnabas.wire.message import Struct, decode, encode
 from barnabas.wire.metadata import read_record_version, write_record
 from barnabas.wire.records import BatchHeader, Record, batches, check_crc, read_records, write_batch
 
@@ -154,3 +155,18 @@ def test_records_say_what_kafkas_own_dump_prints(dump: str, file: str) -> None:
             assert body["type"] == snake(message.NAME).upper()
             body = body["data"]
         assert says(message, body), line
+
+
+KAFKAS_BYTES = (FIXTURES / "messages" / "records.txt").read_text().splitlines()
+
+
+def test_messages_are_the_bytes_that_kafkas_own_classes_wrote() -> None:
+    classes = {cls.__name__: cls for cls in MESSAGES}
+    assert len(KAFKAS_BYTES) > 250
+    for line in KAFKAS_BYTES:
+        name, version, which, written = line.split(" ")
+        expected = bytes.fromhex(written)
+        cls = classes[name]
+        message = cls() if which == "blank" else filled(cls, int(version), null=which == "null")
+        assert encode(message, int(version)) == expected, line
+        assert decode(cls, expected, int(version)) == (message, len(expected)), line

@@ -6,6 +6,7 @@ Declarations printed by tools/print_messages.py; change that, not this.
 from __future__ import annotations
 
 from barnabas.wire.message import (
+    BLANK,
     ZERO_UUID,
     Array,
     Bytes,
@@ -168,7 +169,7 @@ class ConsumerGroupMemberMetadataValue(Message, key=5, versions="0", flexible="0
     subscribed_topic_regex: String | None = ""
     rebalance_timeout_ms: Int32 = -1
     server_assignor: String | None = ""
-    classic_member_metadata: ClassicMemberMetadata | None = since(0, default=None, tag=0)
+    classic_member_metadata: ClassicMemberMetadata | None = since(0, default=BLANK, tag=0)
 
 
 class ClassicMemberMetadata(Struct):
@@ -232,7 +233,7 @@ class ConsumerGroupCurrentMemberAssignmentValue(Message, key=8, versions="0", fl
 class TopicPartitions(Struct):
     topic_id: Uuid = ZERO_UUID
     partitions: Array[Int32] = []
-    assignment_epochs: Array[Int32] | None = since(0, default=None, tag=0)
+    assignment_epochs: Array[Int32] | None = since(0, default=[], tag=0)
 
 
 class ConsumerGroupRegularExpressionKey(Message, key=16, versions="0"):

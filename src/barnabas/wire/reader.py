@@ -172,7 +172,9 @@ class _Reader:
             mark = self.fresh("m")
             self.run.append(("b", mark))
             self.flush()
-            self.line(f"if {mark} < 0: {target} = None")
+            # Inside a tag the mark is a uvarint: 0 for null, 1 else.  Outside it is an int8: -1 or 1.
+            null = "< 0" if field.tag is None else "<= 0"
+            self.line(f"if {mark} {null}: {target} = None")
             self.line("else:")
             self.indent += 1
             self.struct(var, field.struct)

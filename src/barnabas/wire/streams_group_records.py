@@ -55,7 +55,7 @@ class StreamsGroupMetadataValue(Message, key=17, versions="0", flexible="0+"):
     epoch: Int32 = 0
     metadata_hash: Int64 = 0
     validated_topology_epoch: Int32 = since(0, default=-1, tag=0)
-    last_assignment_configs: Array[LastAssignmentConfig] | None = since(0, default=None, tag=1)
+    last_assignment_configs: Array[LastAssignmentConfig] | None = since(0, default=[], tag=1)
 
 
 class LastAssignmentConfig(Struct):
@@ -192,4 +192,4 @@ class StreamsGroupCurrentMemberAssignmentValue(Message, key=22, versions="0", fl
 class StreamsGroupCurrentMemberAssignmentValueTaskIds(Struct, called="TaskIds"):
     subtopology_id: String = ""
     partitions: Array[Int32] = []
-    assignment_epochs: Array[Int32] | None = since(0, default=None, tag=0)
+    assignment_epochs: Array[Int32] | None = since(0, default=[], tag=0)

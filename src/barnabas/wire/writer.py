@@ -123,7 +123,9 @@ class _Writer:
             self.struct(var, field.struct)
             return
         self.flush()
-        self.line(f"if {var} is None: {self.out}(b'\\xff')")
+        # Inside a tag the mark is a uvarint: 0 for null, 1 else.  Outside it is an int8: -1 or 1.
+        null = b"\xff" if field.tag is None else b"\0"
+        self.line(f"if {var} is None: {self.out}({null!r})")
         self.line("else:")
         self.indent += 1
         self.run.append(("b", "1"))
