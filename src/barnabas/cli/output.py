@@ -23,7 +23,6 @@ def add_cluster_flags(parser: argparse.ArgumentParser, *, json_flag: bool = True
     """`add_cluster_flags(parser)`: the flags of every command that talks to a cluster."""
     parser.add_argument(
         "--bootstrap-server",
-        "--bootstrap",
         "-b",
         metavar="HOST:PORT",
         default=os.environ.get("BARNABAS_BOOTSTRAP", DEFAULT_BOOTSTRAP),

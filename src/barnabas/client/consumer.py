@@ -15,8 +15,8 @@ from types import TracebackType
 from typing import NamedTuple
 
 from barnabas.client.cluster import Cluster
-from barnabas.client.fetching import READ_UNCOMMITTED, isolation_level
 from barnabas.client.membership import Membership
+from barnabas.client.offsets import READ_UNCOMMITTED, isolation_level
 from barnabas.client.prefetch import Fetched, Prefetcher
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.model import Offset, TopicPartition

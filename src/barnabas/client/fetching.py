@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from barnabas.client.blocking import BlockingConnection, ConnectionFailed
 from barnabas.client.cluster import FIRST_PAUSE, LONGEST_PAUSE, Cluster
+from barnabas.client.offsets import READ_COMMITTED, READ_UNCOMMITTED, isolation_level
 from barnabas.errors import CorruptRecordError, ErrorCode, KafkaError
 from barnabas.model import ZERO_UUID, Offset, Uuid
 from barnabas.wire.control import ControlType, read_control
@@ -21,9 +22,6 @@ from barnabas.wire.fetch import FetchPartition, FetchRequest, FetchTopic
 from barnabas.wire.records import BatchHeader, batches, check_crc, read_records
 
 __all__ = ["READ_COMMITTED", "READ_UNCOMMITTED", "RawBatch", "Visible", "fetch_range", "isolation_level"]
-
-READ_UNCOMMITTED = "read_uncommitted"
-READ_COMMITTED = "read_committed"
 
 _WAIT_MS = 500
 _STALE = frozenset(
@@ -54,13 +52,6 @@ class RawBatch(NamedTuple):
     header: BatchHeader
     first: Offset
     end: Offset
-
-
-def isolation_level(isolation: str) -> int:
-    """`isolation_level("read_committed")` -> 1, as the protocol writes it."""
-    if isolation not in (READ_COMMITTED, READ_UNCOMMITTED):
-        raise ValueError(f"isolation is {READ_COMMITTED!r} or {READ_UNCOMMITTED!r}, not {isolation!r}")
-    return int(isolation == READ_COMMITTED)
 
 
 class Visible:

@@ -6,17 +6,26 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from barnabas.client.cluster import Cluster
-from barnabas.client.fetching import READ_UNCOMMITTED, isolation_level
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import Epoch, NodeId, Offset
 from barnabas.wire.offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
-__all__ = ["OffsetAt", "list_offsets"]
+__all__ = ["READ_COMMITTED", "READ_UNCOMMITTED", "OffsetAt", "isolation_level", "list_offsets"]
+
+READ_UNCOMMITTED = "read_uncommitted"
+READ_COMMITTED = "read_committed"
 
 EARLIEST = "earliest"
 LATEST = "latest"
 MAX_TIMESTAMP = "max-timestamp"
 _SPECIAL = {LATEST: -1, EARLIEST: -2, MAX_TIMESTAMP: -3}
+
+
+def isolation_level(isolation: str) -> int:
+    """`isolation_level("read_committed")` -> 1, as the protocol writes it."""
+    if isolation not in (READ_COMMITTED, READ_UNCOMMITTED):
+        raise ValueError(f"isolation is {READ_COMMITTED!r} or {READ_UNCOMMITTED!r}, not {isolation!r}")
+    return int(isolation == READ_COMMITTED)
 
 
 class OffsetAt(NamedTuple):

@@ -1,0 +1,84 @@
+"""Settings of topics, brokers and groups, as the cluster knows them.
+
+barnabas configs show topic orders                  what was set, and where it comes from
+barnabas configs show broker 1 --all                defaults too
+barnabas configs set topic orders retention.ms=60000
+barnabas configs reset topic orders retention.ms    back to the default
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from barnabas.cli.output import add_cluster_flags, print_document, show
+
+__all__ = ["add_arguments", "run"]
+
+_KINDS = ["topic", "broker", "group", "client-metrics"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Flags of `barnabas configs`."""
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="show|set|reset")
+    shows = verbs.add_parser("show", help="see settings: barnabas configs show topic orders")
+    sets = verbs.add_parser("set", help="change some: barnabas configs set topic orders retention.ms=60000")
+    resets = verbs.add_parser(
+        "reset", help="back to the default: barnabas configs reset topic orders retention.ms"
+    )
+    for verb in (shows, sets, resets):
+        verb.add_argument("kind", choices=_KINDS)
+        verb.add_argument(
+            "name", help='name of the topic or group, number of the broker ("" for all brokers)'
+        )
+    shows.add_argument("--all", action="store_true", help="also those that have their default")
+    sets.add_argument("settings", nargs="+", metavar="NAME=VALUE")
+    resets.add_argument("settings", nargs="+", metavar="NAME")
+    for verb in (sets, resets):
+        verb.add_argument("--dry-run", action="store_true", help="only ask whether it would be done")
+    for verb in (shows, sets, resets):
+        add_cluster_flags(verb)
+
+
+def run(args: argparse.Namespace) -> int:
+    """`barnabas configs show|set|reset`."""
+    from barnabas.client.admin import Admin
+
+    with Admin(args.bootstrap_server, timeout=args.timeout) as admin:
+        if args.verb == "show":
+            _show(admin, args)
+            return 0
+        from barnabas.cli.topics import parse_settings
+
+        change = parse_settings(args.settings) if args.verb == "set" else {}
+        reset = args.settings if args.verb == "reset" else []
+        admin.alter_configs(args.kind, args.name, change, reset=reset, validate_only=args.dry_run)
+    if args.json:
+        content = {
+            "kind_of": args.kind,
+            "name": args.name,
+            "set": change,
+            "reset": reset,
+            "dry_run": args.dry_run,
+        }
+        print_document("configs.changed", content)
+    else:
+        print(f"{'Could change' if args.dry_run else 'Changed'} settings of {args.kind} {args.name}.")
+    return 0
+
+
+def _show(admin: Any, args: argparse.Namespace) -> None:
+    settings = [s for s in admin.configs(args.kind, args.name) if args.all or s.source != "default"]
+    rows = [
+        {
+            "name": s.name,
+            "value": "(hidden)" if s.sensitive else s.value,
+            "source": s.source,
+            "read_only": s.read_only,
+        }
+        for s in settings
+    ]
+    if not rows and not args.json:
+        print(f"{args.kind} {args.name} has its defaults; --all shows them.")
+        return
+    show(args, "configs", rows, ["name", "value", "source"])
