@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 from tests.broker.harness import PAGE_CACHE, Node, batch
 
+from barnabas.broker.fetch import FetchWaiting
 from barnabas.errors import ErrorCode, StorageError
+from barnabas.model import Now
 from barnabas.sim.disk import MemoryDisk
+from barnabas.wire.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 
 def test_nothing_is_acknowledged_or_visible_before_it_is_durable(node: Node) -> None:
@@ -218,3 +221,49 @@ def test_what_was_acknowledged_survives_a_crash(disk: MemoryDisk) -> None:
     answer = again.fetch()
     assert answer.fetched.error_code == ErrorCode.NONE
     assert b"kept" in bytes(answer.fetched.records)
+
+
+def test_a_waiting_producer_holds_nothing_of_its_request(node: Node) -> None:
+    buffer = batch("a")
+    for acks in (-1, 1):
+        request = ProduceRequest(
+            acks=acks,
+            timeout_ms=60_000,
+            topic_data=[
+                TopicProduceData(
+                    name="t",
+                    partition_data=[
+                        PartitionProduceData(index=0, records=memoryview(buffer)),
+                        PartitionProduceData(index=9, records=memoryview(buffer)),
+                    ],
+                )
+            ],
+        )
+        waiting = node.broker.produce(node.context(), request, 9, node.now)
+        del request
+        node.write()
+        buffer += b"more"  # a BufferError while anybody looks at it
+        del buffer[-4:]
+        buffer[0:8] = bytes(8)
+        assert waiting is not None
+
+
+def test_a_follower_that_only_polls_wakes_nobody(disk: MemoryDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = Node(disk)
+    node.create("t", replicas=(1, 2))
+    node.fetch(max_wait_ms=60_000)
+    woken: list[Now] = []
+    monkeypatch.setattr(FetchWaiting, "wake", lambda self, now: woken.append(now))
+    for _ in range(5):
+        node.fetch(replica=2)
+        node.turn()
+    assert len(woken) == 0
+    node.append(batch("a"), acks=1)
+    assert woken
+
+
+def test_a_new_epoch_of_the_same_leader_wakes_those_who_believe_in_the_old_one(node: Node) -> None:
+    parked = node.fetch(max_wait_ms=60_000, epoch=0)
+    node.change("t", leader=1, leader_epoch=4)
+    node.write()
+    assert parked.fetched.error_code == ErrorCode.FENCED_LEADER_EPOCH

@@ -124,6 +124,7 @@ class Partition:
         "_pending_everywhere",
         "_pending_here",
         "_purging",
+        "_readable",
         "_turn",
         "always_check_records",
         "config",
@@ -193,6 +194,7 @@ class Partition:
         self._purging: dict[Acknowledgement, None] = {}
         self._turn = turn
         self._dirty = False
+        self._readable = (-1, -1)
         self._flush_at: float | None = None
         self._flush_now = False
         self.configure(config, check_records)
@@ -237,6 +239,7 @@ class Partition:
             self.epoch_start = self.log.log_end_offset
             self.log.epochs.assign(state.leader_epoch, self.epoch_start)
             self.is_leader = True
+            self._readable = (-1, -1)  # whoever is parked here believes in another epoch
         self._count_in_sync()
         self.touch()
         return fresh
@@ -340,10 +343,13 @@ class Partition:
         if not self.gone and not self.offline:
             self.log.write()
 
-    def advance(self, now: Now) -> None:
-        """Move the high watermark as far as the in-sync replicas allow, and settle who waited for it."""
+    def advance(self, now: Now) -> bool:
+        """Move the high watermark as far as the in-sync replicas allow, and settle who waited for it.
+
+        Returns whether somebody may read further than before (or must learn that he may not read here).
+        """
         if not self.is_leader or self.offline:
-            return
+            return True
         log = self.log
         here = log.acknowledged_end_offset
         mark = here if not self.remote else self._least_end(here, now)
@@ -371,6 +377,11 @@ class Partition:
                 acknowledgement.parked()
         if self._purging:
             self._settle(self._purging, self.low_watermark)
+        readable = (mark, here)
+        if readable == self._readable:
+            return False
+        self._readable = readable
+        return True
 
     def sync_due(self) -> bool:
         """Whether a sync of this log should begin now: never a second one while one is in flight."""

@@ -27,7 +27,7 @@ from barnabas.broker.validation import (
 from barnabas.broker.waiting import Waiting, WaitingRoom
 from barnabas.doors import Buffer
 from barnabas.errors import ErrorCode, KafkaError, StorageError
-from barnabas.model import Now, Offset, TopicPartition
+from barnabas.model import Now, Offset, TopicId, TopicPartition
 from barnabas.wire.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
@@ -41,7 +41,7 @@ from barnabas.wire.produce import (
 if TYPE_CHECKING:
     from barnabas.broker.hosting import HostedTopic
     from barnabas.broker.replicas import Broker
-    from barnabas.wire.produce import PartitionProduceData, TopicProduceData
+    from barnabas.wire.produce import PartitionProduceData
     from barnabas.wire.records import BatchHeader
 
 __all__ = ["ProduceWaiting", "append_checked", "produce"]
@@ -56,16 +56,21 @@ class ProduceWaiting(Waiting):
     """A produce request whose batches are not all safe yet.
 
     `results` has one place per partition of the request, in its order; `layout` says how many belong to
-    each topic.  Done when `open` is 0: it counts the places that have no answer yet, and one more for the
+    each topic (name, id, count).  Nothing of the request is kept: its records lie in a receive buffer that
+    others need.  Done when `open` is 0: it counts the places that have no answer yet, and one more for the
     handler itself, so that nothing is answered before the request is read to its end.
     """
 
     __slots__ = ("endpoints", "layout", "open", "parked", "results", "room")
 
     def __init__(self, deadline: float, room: WaitingRoom) -> None:
-        super().__init__(deadline)
+        self.deadline = deadline
+        self.on_done = None
+        self.response = None
+        self.done = False
+        self.bucket = None
         self.room = room
-        self.layout: list[tuple[TopicProduceData, int]] = []
+        self.layout: list[tuple[str, TopicId, int]] = []
         self.results: list[PartitionProduceResponse | _Appended] = []
         self.endpoints: list[NodeEndpoint] = []
         self.open = 1
@@ -81,12 +86,12 @@ class ProduceWaiting(Waiting):
     def answer(self) -> ProduceResponse:
         responses: list[TopicProduceResponse] = []
         start = 0
-        for topic, count in self.layout:
+        for name, topic_id, count in self.layout:
             end = start + count
             responses.append(
                 TopicProduceResponse(
-                    name=topic.name,
-                    topic_id=topic.topic_id,
+                    name=name,
+                    topic_id=topic_id,
                     partition_responses=self.results[start:end],  # type: ignore[arg-type]  # all settled
                 )
             )
@@ -171,9 +176,12 @@ def produce(
             broker.topic_with(topic.topic_id) if version >= _TOPIC_IDS_SINCE else broker.topic(topic.name)
         )
         for data in topic.partition_data:
-            try:
-                if refusal is not None:
+            if refusal is not None:
+                if acks == 0:
                     raise refusal
+                results.append(_refused(broker, hosted, data, refusal, version))
+                continue
+            try:
                 outcome: _Appended | PartitionProduceResponse | None = _append_one(
                     broker, context, waiting, hosted, data, acks, version, now
                 )
@@ -187,7 +195,7 @@ def produce(
                 results.append(outcome)
                 if type(outcome) is _Appended:
                     waiting.open += 1
-        waiting.layout.append((topic, len(topic.partition_data)))
+        waiting.layout.append((topic.name, topic.topic_id, len(topic.partition_data)))
     if acks == 0:
         return None
     waiting.open -= 1

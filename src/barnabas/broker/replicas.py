@@ -190,8 +190,7 @@ class Broker(Hosting):
                     self.storage_failed(partition, error, now)
             woken: dict[FetchWaiting, None] = {}
             for partition in partitions:
-                partition.advance(now)
-                if partition.fetchers:
+                if partition.advance(now) and partition.fetchers:
                     woken.update(partition.fetchers)
                 if partition.sync_due() and (job := partition.log.begin_sync()) is not None:
                     partition.syncing = job

@@ -92,8 +92,8 @@ def check_content(records: Buffer, header: BatchHeader, config: LogConfig) -> No
 
     Raises RefusedError (INVALID_RECORD, MESSAGE_TOO_LARGE, CORRUPT_MESSAGE).
     """
-    _, _, _, _, _, attributes, last_delta, _, _, producer_id, _, sequence, count = header
-    if header.base_offset != 0:
+    base_offset, _, _, _, _, attributes, last_delta, _, _, producer_id, _, sequence, count = header
+    if base_offset != 0:
         raise RefusedError(
             ErrorCode.INVALID_RECORD, f"a batch of a producer starts at 0, not {header.base_offset}"
         )
