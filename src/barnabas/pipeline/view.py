@@ -76,10 +76,13 @@ def fetch(options: SourceOptions, wanted: Range) -> Iterator[RawBatch]:
     """
     cluster = shared_cluster(options)
     patiently(cluster.cluster_id, options.read_timeout)
+    topic = wanted.where.topic
+    if any(wanted.id) and cluster.topic(topic).id != wanted.id:
+        cluster.forget(topic)  # what this worker knows may be older than the plan
     return iter(
         fetch_range(
             cluster,
-            wanted.where.topic,
+            topic,
             wanted.where.partition,
             wanted.start,
             wanted.end,

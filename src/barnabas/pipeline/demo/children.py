@@ -12,8 +12,9 @@ import contextlib
 import os
 import signal
 import subprocess
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 __all__ = ["Child", "end_all"]
 
@@ -29,7 +30,7 @@ class Child:
     ) -> None:
         self.name = name
         self.log = log
-        with open(log, "ab") as output:
+        with open(log, "ab") as output, _uninterrupted():
             self.process = subprocess.Popen(
                 list(command),
                 stdin=subprocess.PIPE if talks else subprocess.DEVNULL,
@@ -38,7 +39,7 @@ class Child:
                 start_new_session=True,
                 cwd=cwd,
             )
-        _living.append(self)
+            _living.append(self)
 
     def __repr__(self) -> str:
         return f"<Child {self.name} pid={self.pid} code={self.process.poll()}>"
@@ -75,6 +76,24 @@ class Child:
                 return "".join(file.readlines()[-lines:]).rstrip()
         except OSError:
             return ""
+
+
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Between a child's birth and its entry in the list no signal may tear us away: it comes right after."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, lambda number, _: came.append(number)) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    for number in came:
+        signal.raise_signal(number)
 
 
 def end_all(patience: float = 2.0) -> None:

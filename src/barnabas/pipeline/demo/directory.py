@@ -44,6 +44,10 @@ class ResultDirectory:
     def __repr__(self) -> str:
         return f"<ResultDirectory {self.path}>"
 
+    def close(self) -> None:
+        """Let another demo write here."""
+        self._lock.close()
+
     def settle(self) -> None:
         """Make one file of the table that Spark wrote as a directory."""
         [part] = glob.glob(os.path.join(self.path, "delays", "part-*.parquet"))
