@@ -92,24 +92,42 @@ def check_content(records: Buffer, header: BatchHeader, config: LogConfig) -> No
 
     Raises RefusedError (INVALID_RECORD, MESSAGE_TOO_LARGE, CORRUPT_MESSAGE).
     """
-    base_offset, _, _, _, _, attributes, last_delta, _, _, producer_id, _, sequence, count = header
-    if base_offset != 0:
-        raise RefusedError(
+    count = header.count
+    if (
+        header.base_offset != 0
+        or count <= 0
+        or header.last_offset_delta + 1 != count
+        or len(records) > config.max_message_bytes
+        or header.attributes & 0x20
+        or (header.producer_id >= 0 and header.base_sequence < 0)
+        or not check_crc(records, 0, header)
+    ):
+        raise _refuse_content(records, header, config)
+
+
+def _refuse_content(records: Buffer, header: BatchHeader, config: LogConfig) -> RefusedError:
+    """Something is wrong; what, in the order of the rows."""
+    if header.base_offset != 0:
+        return RefusedError(
             ErrorCode.INVALID_RECORD, f"a batch of a producer starts at 0, not {header.base_offset}"
         )
     if len(records) > config.max_message_bytes:
-        raise RefusedError(
+        return RefusedError(
             ErrorCode.MESSAGE_TOO_LARGE,
             f"a batch of {len(records)} bytes; max.message.bytes is {config.max_message_bytes}",
         )
     if not check_crc(records, 0, header):
-        raise RefusedError(ErrorCode.CORRUPT_MESSAGE, "the CRC of the batch is wrong")
-    if count <= 0 or last_delta + 1 != count:
-        raise RefusedError(ErrorCode.INVALID_RECORD, f"{count} records that end at offset delta {last_delta}")
-    if attributes & 0x20:
-        raise RefusedError(ErrorCode.INVALID_RECORD, "a producer may not write control records")
-    if producer_id >= 0 and sequence < 0:
-        raise RefusedError(ErrorCode.INVALID_RECORD, f"producer {producer_id} sent the sequence {sequence}")
+        return RefusedError(ErrorCode.CORRUPT_MESSAGE, "the CRC of the batch is wrong")
+    if header.count <= 0 or header.last_offset_delta + 1 != header.count:
+        return RefusedError(
+            ErrorCode.INVALID_RECORD,
+            f"{header.count} records that end at offset delta {header.last_offset_delta}",
+        )
+    if header.attributes & 0x20:
+        return RefusedError(ErrorCode.INVALID_RECORD, "a producer may not write control records")
+    return RefusedError(
+        ErrorCode.INVALID_RECORD, f"producer {header.producer_id} sent the sequence {header.base_sequence}"
+    )
 
 
 def must_read(partition: Partition, header: BatchHeader, now: Now) -> bool:
