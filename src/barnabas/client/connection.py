@@ -77,6 +77,7 @@ class Connection:
     """
 
     __slots__ = (
+        "_asked",
         "_bytes_in",
         "_expected",
         "_frames",
@@ -94,6 +95,7 @@ class Connection:
         """API key -> (lowest, highest) version the broker serves; None before the negotiation is over."""
         self._expected: deque[tuple[int, type[Message], int]] = deque()
         self._frames = FrameReader(max_frame)
+        self._asked = 0
         self._next = 0
         self._requests = 0
         self._bytes_in = 0
@@ -119,18 +121,19 @@ class Connection:
         """
         from barnabas import __version__
 
-        highest: int = ApiVersionsRequest.VERSIONS[1]
+        asked = ApiVersionsRequest.VERSIONS[1]
         if answer is not None:
             response: ApiVersionsResponse = answer.message
             served = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
             if response.error_code == ErrorCode.NONE:
                 self.versions = served
                 return None
-            if response.error_code != ErrorCode.UNSUPPORTED_VERSION or answer.version == 0:
+            if response.error_code != ErrorCode.UNSUPPORTED_VERSION or self._asked == 0:
                 raise KafkaError(ErrorCode(response.error_code), "the broker refused to say what it serves")
-            highest = min(served.get(API_VERSIONS, (0, 0))[1], highest - 1)
+            asked = max(min(served.get(API_VERSIONS, (0, 0))[1], self._asked - 1), 0)
+        self._asked = asked
         request = ApiVersionsRequest(client_software_name="barnabas", client_software_version=__version__)
-        return self.send(request, max(highest, 0))
+        return self.send(request, asked)
 
     def version_of(self, request: type[Message] | Message) -> int:
         """`connection.version_of(FetchRequest)` -> the highest version both sides know.
