@@ -83,6 +83,7 @@ class Connection(asyncio.BufferedProtocol):
         "_paused",
         "_rest",
         "_slots",
+        "_stopping",
         "_transport",
         "_waits_for_memory",
         "client_host",
@@ -117,6 +118,7 @@ class Connection(asyncio.BufferedProtocol):
         self._closing = False
         self._dirty = False
         self._paused = False
+        self._stopping = False
         self._waits_for_memory = False
 
     # -- asyncio's calls --
@@ -366,13 +368,18 @@ class Connection(asyncio.BufferedProtocol):
         self._pause()
         self.listener.node.memory.wait(self._memory_back)
 
+    def stop_reading(self) -> None:
+        """The node stops: what was received is answered, nothing more is read."""
+        self._stopping = True
+        self._pause()
+
     def _memory_back(self) -> None:
         self._waits_for_memory = False
         self._look_again()
 
     def _try_resume(self) -> None:
         """Read on, if nothing speaks against it any more; frames that had to wait come first."""
-        if self._closing or self._waits_for_memory or self._line_is_full():
+        if self._closing or self._stopping or self._waits_for_memory or self._line_is_full():
             return
         if self._buffer is not None and self._buffer_have == len(self._buffer):
             self._grow()
@@ -397,6 +404,11 @@ class Connection(asyncio.BufferedProtocol):
     def holds_memory(self) -> bool:
         """Whether something of it waits in this node's memory."""
         return bool(self.outlet.held or self._buffer is not None or self._rest)
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is still to be answered or sent."""
+        return not self._closing and bool(self._slots or self.outlet.pending)
 
     @property
     def unanswered(self) -> int:

@@ -137,6 +137,7 @@ TASK_FAILED = register("node.task-failed", _E, "a background task of this node f
 SETTING_UNUSED = register("node.setting-unused", _W, "a setting has no effect")
 LOOP_LATE = register("node.loop-late", _W, "one step of the event loop took too long")
 DIRECTORY_OFFLINE = register("log.directory-offline", _E, "a log directory went offline for good")
+PARTITION_NOT_HOSTED = register("log.partition-not-hosted", _E, "a partition could not be opened")
 LOG_RECOVERED = register("log.recovered", _I, "logs were recovered after an unclean stop")
 LISTENING = register("listener.listening", _I, "a listener takes connections")
 CONNECTION_OPENED = register("connection.opened", _D, "a client connected")

@@ -56,7 +56,7 @@ def find_coordinator(
     The first group of a cluster creates that topic; its client is answered when it is there.
     """
     if request.key_type == GROUP and node.quorum.image.topic(OFFSETS_TOPIC) is None:
-        return node.loop.create_task(_create_then_find(node, context, request))
+        return node.tasks.start(_create_then_find(node, context, request), "find-coordinator")
     return _find(node, context, request)
 
 

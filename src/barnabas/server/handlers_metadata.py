@@ -120,7 +120,7 @@ def metadata(
             if asked.name and image.topic(asked.name) is None and is_valid(asked.name)
         ]
         if wanted and _may_create(node, context):
-            return node.loop.create_task(_create_then_answer(node, context, request, wanted))
+            return node.tasks.start(_create_then_answer(node, context, request, wanted), "create-topics")
     return _answer(node, context, request, everything)
 
 

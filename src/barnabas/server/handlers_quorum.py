@@ -11,7 +11,7 @@ from barnabas.wire.message import Message
 if TYPE_CHECKING:
     from barnabas.server.services import Services
 
-__all__ = ["describe", "raft", "submit"]
+__all__ = ["describe", "submit"]
 
 
 def submit(node: Services, context: RequestContext, request: Message) -> asyncio.Future[Message]:
@@ -19,11 +19,6 @@ def submit(node: Services, context: RequestContext, request: Message) -> asyncio
     return node.quorum.submit(request, context, context.version)
 
 
-def raft(node: Services, context: RequestContext, request: Message) -> Message | asyncio.Future[Message]:
-    """A request of another member of the quorum (KIP-595, KIP-630, KIP-853)."""
-    return node.quorum.handle(request, context)
-
-
-def describe(node: Services, context: RequestContext, request: Message) -> Message | asyncio.Future[Message]:
+def describe(node: Services, context: RequestContext, request: Message) -> Message:
     """DescribeQuorum (key 55; KIP-836)."""
-    return node.quorum.handle(request, context)
+    return node.quorum.describe(request)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from barnabas.broker.replicas import Broker
     from barnabas.server.handlers_metadata import TopicAnswers
     from barnabas.server.quorum import Quorum
+    from barnabas.server.tasks import Tasks
     from barnabas.server.turn import Turn
 
 __all__ = ["Limits", "Services"]
@@ -62,6 +63,7 @@ class Services:
         "quorum",
         "random",
         "request_ids",
+        "tasks",
         "turn",
     )
 
@@ -80,6 +82,7 @@ class Services:
         self.authorizer: Authorizer | None = None
         self.request_ids = 0
         self.turn: Turn = cast("Turn", None)
+        self.tasks: Tasks = cast("Tasks", None)
         self.broker: Broker = cast("Broker", None)
         self.groups: Groups = cast("Groups", None)
         self.quorum: Quorum = cast("Quorum", None)

@@ -87,6 +87,15 @@ class Turn:
             self._scheduled = True
             self._node.loop.call_soon(self._end)
 
+    def sync(self, sync: SyncJob) -> None:
+        """Run a sync that the broker handed out at another time than the end of a turn."""
+        self.syncer.submit(sync, self._synced)
+
+    @property
+    def busy(self) -> bool:
+        """Whether an end of a turn is due or a sync in flight."""
+        return self._scheduled or self.syncer.in_flight > 0
+
     def start(self) -> None:
         """Begin the regular work: maintenance, and the measuring of the loop's lag."""
         self._maintain(self._node.loop.time())
@@ -103,6 +112,8 @@ class Turn:
             except Exception as error:
                 self._failed(error)
             self._arm(broker.next_deadline())
+            if node.groups is not None:
+                self._arm(node.groups.next_deadline())
         node.arena.reset()
         dirty, self._dirty = self._dirty, []
         for connection in dirty:
@@ -134,8 +145,11 @@ class Turn:
         self._timer = None
         if self.stopped:
             return
+        node, now = self._node, self._node.clock.now()
         try:
-            self._node.broker.tick(self._node.clock.now())
+            node.broker.tick(now)
+            if node.groups is not None:
+                node.groups.tick(now)
         except Exception as error:
             self._failed(error)
         self.soon()

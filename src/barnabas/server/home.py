@@ -1,0 +1,161 @@
+"""A node's home on disk: whose directories these are, formatted if they are nobody's, locked and loaded.
+
+A node that was told nothing formats itself the first time.  One with a configuration of its own does not,
+as Apache Kafka does not: an empty directory in a place where there should be data is more often a disk
+that was not mounted than a new node.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NamedTuple
+
+from barnabas.config import Config
+from barnabas.doors import Clock, Disk, Randomness
+from barnabas.errors import StorageError
+from barnabas.log.directories import LogDirectories
+from barnabas.log.directory import LogDirectory
+from barnabas.log.meta import read_meta_properties
+from barnabas.model import DirectoryId, Endpoint
+from barnabas.server import events
+
+__all__ = ["Home", "open_home"]
+
+BREATH = 16
+"""Steps of recovery between two looks at signals and the like."""
+
+
+class Home(NamedTuple):
+    """Locked and loaded.  `metadata` is the directory of the metadata log, among `logs` or apart."""
+
+    cluster_id: str
+    directory_id: DirectoryId
+    logs: LogDirectories
+    metadata: LogDirectory
+    formatted: bool
+    """Whether it was made just now."""
+
+    def close(self, clock: Clock, broker_epoch: int) -> None:
+        """The last step of an orderly stop: everything synced, the marker left."""
+        self.logs.close(clock.now(), broker_epoch)
+        if self.metadata not in self.logs.directories:
+            self.metadata.close(clock.now())
+
+    def abandon(self) -> None:
+        """Let go without syncing: the next start recovers."""
+        self.logs.abandon()
+        if self.metadata not in self.logs.directories:
+            self.metadata.abandon()
+
+
+async def open_home(
+    config: Config,
+    disk: Disk,
+    clock: Clock,
+    random: Randomness,
+    *,
+    controller: Endpoint | None,
+    format_new: bool,
+) -> Home:
+    """Format (when allowed and everything is new), lock and recover this node's directories.
+
+    `controller` is where this node's controller listens, for the first voter set.  Raises StorageError or
+    ConfigError, each with the next step.
+    """
+    metadata_path = config.metadata_log_dir
+    paths = tuple(dict.fromkeys((metadata_path, *config.log_dirs)))
+    known = [meta for path in paths if (meta := _meta(disk, path)) is not None]
+    formatted = False
+    if not known:
+        if not format_new:
+            raise StorageError(
+                f"log directory {metadata_path} is not formatted",
+                directory=metadata_path,
+                next_step="run `barnabas storage format --standalone -c FILE` once, with the file you start with"
+                " (if there was data: is the disk mounted?)",
+            )
+        cluster_id = _format(config, disk, clock, random, controller)
+        formatted = True
+    else:
+        cluster_id = next((meta for meta in known if meta), "")
+    logs = await _load(config, disk, clock, random, cluster_id)
+    metadata = next((d for d in logs.directories if d.path == metadata_path), None)
+    if metadata is None:
+        metadata = LogDirectory.lock(
+            disk,
+            metadata_path,
+            cluster_id=cluster_id,
+            node_id=config.node_id,
+            config_for=lambda _: config.log_config(),
+            randomness=random,
+            now=clock.now(),
+        )
+    if metadata.offline is not None:
+        logs.abandon()
+        raise metadata.offline
+    return Home(cluster_id, metadata.directory_id, logs, metadata, formatted)
+
+
+def _meta(disk: Disk, path: str) -> str | None:
+    """The cluster id that a directory belongs to, None where it is not formatted."""
+    if not disk.is_directory(path):
+        return None
+    meta = read_meta_properties(disk, path)
+    return None if meta is None else meta.cluster_id
+
+
+def _format(config: Config, disk: Disk, clock: Clock, random: Randomness, controller: Endpoint | None) -> str:
+    from barnabas.server.format import FormatPlan, format_directories, generate_cluster_id  # once in a life
+
+    plan = FormatPlan.of(config, generate_cluster_id(random), standalone="controller" in config.roles)
+    if controller is not None and plan.standalone is not None and not plan.standalone.port:
+        from dataclasses import replace
+
+        plan = replace(plan, standalone=plan.standalone._replace(port=controller.port))
+    result = format_directories(disk, clock, random, plan)
+    for path, directory_id in result.directory_ids.items():
+        events.emit(
+            events.NODE_FORMATTED,
+            directory=path,
+            cluster_id=result.cluster_id,
+            node_id=config.node_id,
+            directory_id=directory_id,
+        )
+    return result.cluster_id
+
+
+async def _load(
+    config: Config, disk: Disk, clock: Clock, random: Randomness, cluster_id: str
+) -> LogDirectories:
+    begun = clock.now()
+    steps = LogDirectories.open_in_steps(
+        disk,
+        config.log_dirs,
+        cluster_id=cluster_id,
+        node_id=config.node_id,
+        config_for=lambda _: config.log_config(),
+        randomness=random,
+        now=begun,
+        expiration_ms=config.int("producer.id.expiration.ms"),
+    )
+    taken = 0
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            logs: LogDirectories = end.value
+            break
+        taken += 1
+        if taken % BREATH == 0:
+            await asyncio.sleep(0)
+    for failure in logs.failures:
+        events.emit(events.DIRECTORY_OFFLINE, directory=failure.directory, error=failure)
+    unclean = [directory for directory in logs.directories if not directory.was_clean and directory.logs]
+    if unclean:
+        events.emit(
+            events.LOG_RECOVERED,
+            directories=",".join(directory.path for directory in unclean),
+            logs=sum(len(directory.logs) for directory in unclean),
+            seconds=f"{clock.now().mono - begun.mono:.3f}",
+        )
+    return logs

@@ -1,0 +1,82 @@
+"""What the broker asks of the rest of its node."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from barnabas.errors import ErrorCode, KafkaError, StorageError
+from barnabas.model import DirectoryId, TopicId
+from barnabas.server import events
+from barnabas.wire.message import Message
+from barnabas.wire.transactions import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+
+if TYPE_CHECKING:
+    from barnabas.log.directories import LogDirectories
+    from barnabas.log.directory import LogDirectory
+    from barnabas.server.services import Services
+
+__all__ = ["NodeOutside"]
+
+
+class NodeOutside:
+    """Implements `broker.context.Outside` over the quorum's driver.  `broker_epoch` once registered."""
+
+    __slots__ = ("_logs", "_metadata_directory", "_node", "_on_fatal", "broker_epoch")
+
+    def __init__(
+        self,
+        node: Services,
+        logs: LogDirectories,
+        metadata_directory: str,
+        on_fatal: Callable[[Exception], None],
+    ) -> None:
+        self._node = node
+        self._logs = logs
+        self._metadata_directory = metadata_directory
+        self._on_fatal = on_fatal
+        self.broker_epoch: Callable[[], int] = lambda: -1
+
+    def allocate_producer_ids(self) -> None:
+        """AllocateProducerIds (key 67; KIP-730); the answer goes to `Broker.producer_ids_allocated`."""
+        request = AllocateProducerIdsRequest(broker_id=self._node.node_id, broker_epoch=self.broker_epoch())
+        future = self._node.quorum.submit(request, None, AllocateProducerIdsRequest.VERSIONS[1])
+        future.add_done_callback(self._allocated)
+
+    def _allocated(self, future: asyncio.Future[Message]) -> None:
+        node = self._node
+        now = node.clock.now()
+        if future.cancelled():
+            return
+        error = future.exception()
+        answer = None if error is not None else future.result()
+        if isinstance(answer, AllocateProducerIdsResponse):
+            code = ErrorCode(answer.error_code)
+            node.broker.producer_ids_allocated(answer.producer_id_start, answer.producer_id_len, code, now)
+        else:
+            code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
+            node.broker.producer_ids_allocated(-1, 0, code, now)
+        node.turn.soon()
+
+    def directory_failed(self, directory: LogDirectory, error: StorageError) -> None:
+        """A log directory is offline for good; the node stops without its last or its metadata directory."""
+        events.emit(events.DIRECTORY_OFFLINE, directory=directory.path, error=error)
+        if directory.path == self._metadata_directory:
+            self._on_fatal(
+                StorageError(f"the metadata directory {directory.path} failed: {error}", fatal=True)
+            )
+        elif not self._logs.online():
+            self._on_fatal(
+                StorageError(f"the last log directory {directory.path} failed: {error}", fatal=True)
+            )
+
+    def not_hosted(self, error: StorageError) -> None:
+        """A partition could not be opened; the others are."""
+        events.emit(events.PARTITION_NOT_HOSTED, error=error)
+
+    def assign_directories(self, assignments: Sequence[tuple[TopicId, int, DirectoryId]]) -> None:
+        """Nothing to tell: the controllers of this release do not keep where replicas lie."""
+
+    def __repr__(self) -> str:
+        return f"<NodeOutside epoch={self.broker_epoch()}>"

@@ -1,0 +1,464 @@
+"""A node, put together and taken apart.
+
+Start, top to bottom; whatever fails undoes what was done before it, and is one error with a next step:
+  1. The sockets are bound, so that a taken port costs nothing else.  Nobody can connect yet.
+  2. The directories are formatted (only without a configuration), locked, and recovered.
+  3. The quorum's driver starts; the controller listener takes connections; the metadata is there.
+  4. The broker opens what the metadata says it hosts; consumer groups load.
+  5. The broker registers, the client listeners take connections, the broker is unfenced.
+  6. The HTTP port answers.
+
+Stop, bottom to top:
+  1. Not ready any more; no new connections; no more reading from those that are open.
+  2. The controllers are told, so that leaders move elsewhere first.
+  3. Syncs in flight come back, and what they make durable is acknowledged; then everybody who still waits
+     is answered.
+  4. Answers drain to their clients; connections end.
+  5. The quorum's driver stops; logs are synced and closed; each directory gets its marker of a clean stop.
+All this within `barnabas.shutdown.timeout.ms`; then the node ends as it is, and recovers at its next start.
+A second signal ends the process at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from barnabas.config import Config
+from barnabas.errors import BarnabasError, KafkaError, StorageError
+from barnabas.model import Endpoint
+from barnabas.server import events
+from barnabas.server.dispatch import served_on
+from barnabas.server.home import Home, open_home
+from barnabas.server.listener import SWEEP_S, Connections, Listener, bind
+from barnabas.server.requests import Requests
+from barnabas.server.services import Services
+from barnabas.server.system import SystemClock, SystemRandomness
+from barnabas.server.tasks import Tasks
+from barnabas.server.turn import Turn
+
+if TYPE_CHECKING:
+    from barnabas.controller.image import ImageDelta
+    from barnabas.doors import Clock, Disk, Randomness
+    from barnabas.server.http import HttpServer
+    from barnabas.server.quorum_lifecycle import BrokerLifecycle
+
+__all__ = ["Node", "loop_factory", "run"]
+
+
+class Node:
+    """`async with Node(config) as node: node.address` runs a node inside your event loop.
+
+    `format_new`: format directories that are new (default: only where the configuration names no roles).
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        disk: Disk | None = None,
+        clock: Clock | None = None,
+        random: Randomness | None = None,
+        format_new: bool | None = None,
+    ) -> None:
+        self.config = config
+        self._disk = disk
+        self._clock = clock or SystemClock()
+        self._random = random or SystemRandomness()
+        self._format_new = config.zero_config if format_new is None else format_new
+        self._undo: list[tuple[str, Callable[[], Any]]] = []
+        self.services: Services
+        self.home: Home
+        self.connections: Connections
+        self.listeners: list[Listener] = []
+        self.failure: BaseException | None = None
+        self.failed = asyncio.Event()
+        self.ready = False
+        self._lifecycle: BrokerLifecycle | None = None
+        self._http: HttpServer | None = None
+        self._stopped = False
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port of the first client listener, as another program on this machine dials it."""
+        endpoint = next(listener.endpoint for listener in self.listeners if listener.kind == "B")
+        return ("127.0.0.1" if endpoint.host in ("", "0.0.0.0", "::") else endpoint.host), endpoint.port
+
+    @property
+    def endpoints(self) -> tuple[Endpoint, ...]:
+        """Every listener with the port it really has."""
+        return tuple(listener.endpoint for listener in self.listeners)
+
+    async def __aenter__(self) -> Node:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    # -- starting --
+
+    async def start(self) -> None:
+        """Start, as the module says.  Raises BarnabasError, with everything undone."""
+        try:
+            await self._start()
+        except BaseException:
+            await self._undo_all()
+            raise
+
+    async def _start(self) -> None:
+        config = self.config
+        loop = asyncio.get_running_loop()
+        node = self.services = Services(config, loop, self._clock, self._random)
+        node.tasks = Tasks(loop, self.fail)
+        events.emit(events.NODE_STARTING, node=config.node_id, roles=",".join(sorted(config.roles)))
+        node.turn = Turn(node)
+        node.turn.on_fatal = self.fail
+        self.connections = Connections(node)
+        self._bind_listeners(node)
+        disk = self._disk
+        if disk is None:
+            from barnabas.log.disk import OsDisk
+
+            disk = OsDisk()
+        controller = next((x.endpoint for x in self.listeners if x.kind == "C"), None)
+        self.home = await open_home(
+            config, disk, self._clock, self._random, controller=controller, format_new=self._format_new
+        )
+        self._undo.append(("the directories", self.home.abandon))
+        await self._start_quorum(node, disk)
+        if "broker" in config.roles:
+            await self._start_broker(node)
+        await self._start_http(node)
+        node.tasks.start(self._sweep(), "sweep")
+        node.turn.start()
+        self.ready = True
+        events.emit(
+            events.NODE_STARTED,
+            node=config.node_id,
+            cluster=self.home.cluster_id,
+            listeners=",".join(str(listener.endpoint) for listener in self.listeners),
+            acknowledges="after sync" if config.log_config().sync_before_ack else "from page cache",
+        )
+
+    def _bind_listeners(self, node: Services) -> None:
+        config = self.config
+        advertised = {endpoint.listener for endpoint in config.advertised_listeners}
+        for kind, endpoints in (("C", config.controller_listeners), ("B", config.listeners)):
+            if not endpoints:
+                continue
+            requests = Requests(node, served_on(kind))
+            for endpoint in endpoints:
+                listener = Listener(
+                    node,
+                    self.connections,
+                    requests,
+                    endpoint,
+                    kind,
+                    advertised=endpoint.listener in advertised,
+                )
+                self.listeners.append(listener)
+                self._undo.append((f"listener {listener.name}", listener.stop_accepting))
+        if (where := config.optional_str("barnabas.http.listener")) is not None:
+            from barnabas.server.http import HttpServer
+
+            host, _, port = where.rpartition(":")
+            bound = bind(Endpoint("HTTP", host, int(port)), 16)
+            self._http = HttpServer(bound, node.metrics, self.not_ready)
+            self._undo.append(("HTTP", bound.close))
+
+    def _advertised(self, kind: str) -> tuple[Endpoint, ...]:
+        """What other nodes and clients are told about the listeners of a kind."""
+        told = {endpoint.listener: endpoint for endpoint in self.config.advertised_listeners}
+        found: list[Endpoint] = []
+        for listener in self.listeners:
+            if listener.kind == kind:
+                own = told.get(listener.name, listener.endpoint)
+                if own.host in ("", "0.0.0.0", "::"):
+                    own = own._replace(host="localhost")
+                found.append(own if own.port else own._replace(port=listener.endpoint.port))
+        return tuple(found)
+
+    async def _start_quorum(self, node: Services, disk: Disk) -> None:
+        from barnabas.server.handlers_metadata import TopicAnswers
+        from barnabas.server.quorum import Quorum
+        from barnabas.server.quorum_settings import QuorumSettings
+
+        settings = QuorumSettings.of(
+            self.config,
+            cluster_id=self.home.cluster_id,
+            directory_id=self.home.directory_id,
+            endpoints=self._advertised("C"),
+        )
+        quorum = Quorum(
+            settings,
+            self.config,
+            disk=disk,
+            clock=self._clock,
+            random=self._random,
+            directory=self.config.metadata_log_dir,
+            on_fatal=self.fail,
+        )
+        node.quorum = quorum
+        self._undo.append(("the quorum", quorum.stop))
+        for listener in self.listeners:
+            if listener.kind == "C":
+                await listener.start()
+        await quorum.start()
+        node.metadata = TopicAnswers(quorum.image)
+
+    async def _start_broker(self, node: Services) -> None:
+        from barnabas.broker.groups import Groups
+        from barnabas.broker.replicas import Broker
+        from barnabas.server.outside import NodeOutside
+        from barnabas.server.quorum_lifecycle import BrokerLifecycle
+
+        outside = NodeOutside(node, self.home.logs, self.config.metadata_log_dir, self.fail)
+        broker = Broker(
+            self.config,
+            node.node_id,
+            self.home.logs,
+            node.quorum.image,
+            outside=outside,
+            random=self._random,
+            authorizer=node.authorizer,
+        )
+        groups = Groups(self.config, self._random, broker)
+        lifecycle = self._lifecycle = BrokerLifecycle(
+            node.quorum,
+            self.config,
+            endpoints=self._advertised("B"),
+            logs=self.home.logs,
+            clock=self._clock,
+            random=self._random,
+        )
+        outside.broker_epoch = lambda: lifecycle.epoch
+        await lifecycle.register()
+        node.broker, node.groups = broker, groups
+        broker.start(self._clock.now())
+        node.quorum.on_change(self._metadata_changed)
+        self._gauges(node)
+        for listener in self.listeners:
+            if listener.kind == "B":
+                await listener.start()
+        await lifecycle.unfence()
+        node.turn.soon()
+
+    def _metadata_changed(self, delta: ImageDelta) -> None:
+        """A commit was replayed: everything that depends on the metadata follows."""
+        node, now = self.services, self._clock.now()
+        node.metadata.changed(delta)
+        if node.broker is not None and not self._stopped:
+            node.broker.apply(delta, now)
+            for topic in delta.topics_deleted.values():
+                node.groups.topic_deleted(topic.name, topic.id, now)
+            node.turn.soon()
+
+    def _gauges(self, node: Services) -> None:
+        gauge, broker = node.metrics.gauge, node.broker
+        base = "kafka.server:type=ReplicaManager,name="
+        gauge(base + "PartitionCount", "Partitions hosted", lambda: broker.statistics().partitions)
+        gauge(base + "LeaderCount", "Partitions led", lambda: broker.statistics().leading)
+        gauge(base + "OfflineReplicaCount", "Replicas offline", lambda: broker.statistics().offline)
+        gauge(
+            base + "UnderReplicatedPartitions",
+            "Below the full set",
+            lambda: broker.statistics().under_replicated,
+        )
+        gauge("barnabas:type=Memory,name=Used", "Bytes held for clients", lambda: node.memory.used)
+        gauge("barnabas:type=Memory,name=Limit", "Most bytes held", lambda: node.memory.limit)
+        gauge("barnabas:type=Memory,name=Pauses", "Times reading paused", lambda: node.memory.pauses)
+        gauge("barnabas:type=Broker,name=Waiters", "Requests that wait", lambda: broker.statistics().waiting)
+        gauge(
+            "kafka.server:type=FetchSessionCache,name=NumIncrementalFetchSessions",
+            "Fetch sessions",
+            lambda: len(broker.sessions),
+        )
+        quorum = node.quorum
+        gauge(
+            "kafka.controller:type=KafkaController,name=ActiveControllerCount",
+            "1 on the active controller",
+            lambda: float(quorum.is_active_controller),
+        )
+        gauge(
+            "kafka.server:type=raft-metrics,name=current-epoch", "Epoch of the quorum", lambda: quorum.epoch
+        )
+
+    async def _start_http(self, node: Services) -> None:
+        if self._http is not None:
+            await self._http.start()
+            self._undo.append(("HTTP", self._http.stop))
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(SWEEP_S)
+            self.connections.sweep(self.services.memory.short)
+
+    # -- running --
+
+    def not_ready(self) -> str | None:
+        """Why this node is not ready to serve, or None."""
+        if not self.ready:
+            return "starting or stopping"
+        if self.failure is not None:
+            return f"failed: {self.failure}"
+        if self.services.quorum.leader_id is None:
+            return "the quorum has no leader"
+        offline = [directory.path for directory in self.home.logs.offline()]
+        return f"log directories are offline: {', '.join(offline)}" if offline else None
+
+    def fail(self, error: Exception) -> None:
+        """Something without which this node cannot go on has failed; whoever runs it stops it."""
+        if self.failure is None:
+            self.failure = error
+            self.ready = False
+            events.emit(events.NODE_FAILED, error=error)
+            self.failed.set()
+
+    # -- stopping --
+
+    async def stop(self) -> None:
+        """Stop, as the module says.  Within the deadline cleanly, else as it is."""
+        if self._stopped:
+            return
+        self._stopped = True
+        self.ready = False
+        events.emit(events.NODE_STOPPING, node=self.config.node_id)
+        seconds = self.config.int("barnabas.shutdown.timeout.ms") / 1000
+        try:
+            async with asyncio.timeout(seconds):
+                await self._stop_serving()
+                await self.services.quorum.stop()
+                self._undo = [item for item in self._undo if item[0] not in ("the quorum", "the directories")]
+                if self.failure is None or not isinstance(self.failure, StorageError):
+                    self.home.close(self._clock, self._lifecycle.epoch if self._lifecycle is not None else -1)
+                else:
+                    self.home.abandon()
+        except TimeoutError:
+            events.emit(events.NODE_STOP_LATE, seconds=seconds)
+        finally:
+            await self._undo_all()
+        events.emit(events.NODE_STOPPED, node=self.config.node_id)
+
+    async def _stop_serving(self) -> None:
+        node = self.services
+        for listener in self.listeners:
+            if listener.kind == "B":
+                listener.stop_accepting()
+        opened = [c for c in self.connections.opened.values() if c.listener.kind == "B"]
+        for connection in opened:
+            connection.stop_reading()
+        if self._lifecycle is not None and self.failure is None:
+            with suppress(KafkaError):
+                await self._lifecycle.shutdown()
+        if node.broker is not None:
+            await self._settle(node)
+            now = self._clock.now()
+            node.groups.stop(now)
+            for sync in node.broker.stop(now):
+                node.turn.sync(sync)
+            await self._settle(node)
+        while any(connection.busy for connection in opened):  # noqa: ASYNC110 - bounded by stop's deadline
+            await asyncio.sleep(0.001)
+        for connection in opened:
+            connection.abort()
+        await node.tasks.stop()
+        node.turn.stop()
+
+    async def _settle(self, node: Services) -> None:
+        """Until the turn has ended and no sync is in flight."""
+        node.turn.soon()
+        while node.turn.busy:  # noqa: ASYNC110 - bounded by stop's deadline
+            await asyncio.sleep(0.001)
+
+    async def _undo_all(self) -> None:
+        while self._undo:
+            what, undo = self._undo.pop()
+            try:
+                result = undo()
+                if asyncio.iscoroutine(result):
+                    await result
+            except Exception as error:
+                events.emit(events.TASK_FAILED, task=f"stop {what}", error=error)
+        if hasattr(self, "services"):
+            await self.services.tasks.stop()
+            self.services.turn.stop()
+
+    def __repr__(self) -> str:
+        state = "ready" if self.ready else "stopped" if self._stopped else "starting"
+        return f"<Node {self.config.node_id} {state} {' '.join(map(str, self.endpoints))}>"
+
+
+def loop_factory(config: Config) -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """The event loop of `barnabas.loop`, or of BARNABAS_LOOP in the environment.  None: asyncio's own."""
+    wanted = os.environ.get("BARNABAS_LOOP") or config.str("barnabas.loop")
+    if wanted == "asyncio":
+        return None
+    try:
+        import uvloop
+    except ImportError:
+        if wanted == "uvloop":
+            raise BarnabasError(
+                "uvloop is not installed", next_step="pip install uvloop, or set barnabas.loop=asyncio"
+            ) from None
+        return None
+    made: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return made
+
+
+def run(
+    config: Config,
+    *,
+    format_new: bool | None = None,
+    on_ready: Callable[[Node], object] | None = None,
+) -> int:
+    """Run a node until a signal.  Returns the exit code: 0 stopped in order, 1 failed while running.
+
+    Raises BarnabasError, with the next step, when it cannot start.  `on_ready` is called once clients are
+    served.  A second signal ends the process at once with 128 plus its number.
+    """
+    events.configure(config.str("barnabas.events.format"), config.str("barnabas.events.level"))
+    with asyncio.Runner(loop_factory=loop_factory(config)) as runner:
+        return runner.run(_run(config, format_new, on_ready))
+
+
+async def _run(config: Config, format_new: bool | None, on_ready: Callable[[Node], object] | None) -> int:
+    node = Node(config, format_new=format_new)
+    told = asyncio.Event()
+
+    def signalled(number: int) -> None:
+        if told.is_set():
+            os._exit(128 + number)
+        told.set()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, signalled, number)
+    starting = asyncio.ensure_future(node.start())
+    stopping = asyncio.ensure_future(told.wait())
+    await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
+    if not starting.done():
+        starting.cancel()
+        await asyncio.gather(starting, return_exceptions=True)
+        return 0
+    starting.result()
+    _freeze()
+    if on_ready is not None:
+        on_ready(node)
+    failing = asyncio.ensure_future(node.failed.wait())
+    await asyncio.wait((stopping, failing), return_when=asyncio.FIRST_COMPLETED)
+    for waiting in (stopping, failing):
+        waiting.cancel()
+    await node.stop()
+    return 0 if node.failure is None else 1
+
+
+def _freeze() -> None:
+    """What was made at start lives as long as the process: the collector need not look at it again."""
+    import gc
+
+    gc.freeze()
