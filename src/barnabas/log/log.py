@@ -14,23 +14,25 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Generator, Iterator
 from struct import Struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from barnabas.doors import Buffer, Disk, DiskFile
-from barnabas.errors import CorruptRecordError, ErrorCode, KafkaError, StorageError
+from barnabas.errors import ErrorCode, KafkaError, StorageError
 from barnabas.log import cutting, recovery, retention, searching
 from barnabas.log.checkpoint import epoch_rows
 from barnabas.log.epochs import EpochCache
 from barnabas.log.producer_files import ProducerSnapshots
 from barnabas.log.producers import DEFAULT_EXPIRATION_MS, ProducerStates
 from barnabas.log.recovery import Recovery
+from barnabas.log.replicating import take_batches
+from barnabas.log.results import Appended, LogStatistics
 from barnabas.log.scan import FileSlice
 from barnabas.log.searching import TimestampOffset
 from barnabas.log.segment import NEVER, Segment
 from barnabas.log.sync import SyncJob
 from barnabas.log.transactions import AbortedTransaction
 from barnabas.model import Epoch, Now, Offset, TopicId, TopicPartition
-from barnabas.wire.records import BatchHeader, batches, check_crc
+from barnabas.wire.records import BatchHeader
 
 if TYPE_CHECKING:
     from barnabas.config import LogConfig
@@ -45,27 +47,6 @@ _NO_FLUSH = (1 << 63) - 1
 _POSITIONS_KEPT = 512
 _TABLES_KEPT = 4
 _EXPIRY_EVERY = 600.0
-
-
-class Appended(NamedTuple):
-    """The offsets that an append was given."""
-
-    first_offset: Offset
-    last_offset: Offset
-
-
-class LogStatistics(NamedTuple):
-    """A reading of one log."""
-
-    log_start_offset: Offset
-    durable_end_offset: Offset
-    written_end_offset: Offset
-    log_end_offset: Offset
-    high_watermark: Offset
-    last_stable_offset: Offset
-    segments: int
-    size: int
-    producers: int
 
 
 class Log:
@@ -323,31 +304,18 @@ class Log:
         """
         if self.failed is not None:
             raise self.failed
-        view = memoryview(records)
-        taken: list[tuple[memoryview, BatchHeader]] = []
-        expected, latest = self.log_end_offset, self.epochs.latest
-        for position, header in batches(view):
-            if leader_epoch is not None and header.leader_epoch > leader_epoch:
-                break
-            self._check_replica(view, position, header, expected, latest)
-            taken.append((view[position : position + header.size], header))
-            expected, latest = header.last_offset + 1, header.leader_epoch
+        taken = take_batches(
+            records,
+            log_end=self.log_end_offset,
+            latest_epoch=self.epochs.latest,
+            leader_epoch=leader_epoch,
+            topic_partition=self.topic_partition,
+        )
         if not taken:
             return None
         for batch, header in taken:
             self._append_replica(batch, header, now)
-        return Appended(taken[0][1].base_offset, expected - 1)
-
-    def _check_replica(
-        self, view: memoryview, position: int, header: BatchHeader, expected: Offset, latest: Epoch
-    ) -> None:
-        where = f"{self.topic_partition}: the batch at offset {header.base_offset}"
-        if header.base_offset < expected or header.last_offset < header.base_offset:
-            raise CorruptRecordError(f"{where} comes where {expected} is next")
-        if header.leader_epoch < latest:
-            raise CorruptRecordError(f"{where} has epoch {header.leader_epoch} after epoch {latest}")
-        if not check_crc(view, position, header):
-            raise CorruptRecordError(f"{where} has a wrong CRC")
+        return Appended(taken[0][1].base_offset, self.log_end_offset - 1)
 
     def _append_replica(self, batch: memoryview, header: BatchHeader, now: Now) -> None:
         last = header.last_offset

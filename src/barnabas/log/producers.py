@@ -108,7 +108,7 @@ class ProducerState:
         self.next_sequence = 0
         self.transaction_start: Offset = NO_OFFSET
         self.batches: list[tuple[int, int, Offset, Offset, int]] = []
-        """(first sequence, last sequence, first offset, last offset, timestamp), oldest first, five at most."""
+        """(first sequence, last sequence, first offset, last offset, timestamp), oldest first."""
 
     def __repr__(self) -> str:
         open_since = f" open@{self.transaction_start}" if self.transaction_start >= 0 else ""

@@ -32,6 +32,7 @@ __all__ = ["EPOCHS", "Recovery", "end_transaction", "identify", "load", "replay_
 EPOCHS = "leader-epoch-checkpoint"
 _CONTROL = 0x20
 _STEP = 1 << 20
+_MAX_OFFSET = (1 << 63) - 1
 _ABORT = 0
 _TABLES = (".index", ".timeindex", ".txnindex")
 
@@ -57,9 +58,7 @@ def identify(disk: Disk, path: str) -> tuple[TopicPartition, TopicId | None]:
     Raises StorageError when the name is not `<topic>-<partition>`.
     """
     name = path.rstrip("/").rpartition("/")[2]
-    topic, _, partition = (
-        name.split(".")[0].rpartition("-") if name.endswith(("-future",)) else name.rpartition("-")
-    )
+    topic, _, partition = name.rpartition("-")
     if not topic or not partition.isdigit():
         raise StorageError(
             f"{path} is no log: its name is not <topic>-<partition>",
@@ -246,11 +245,12 @@ def _reread(log: Log, recovery_point: Offset) -> Generator[None, None, None]:
     while place < len(log.segments):
         segment = log.segments[place]
         keep = place + 1
+        limit = log.segments[keep].base if keep < len(log.segments) else _MAX_OFFSET
         if segment.base < end or (segment.base > end and place > first and not compacted):
             reason = f"segment {segment.base} does not begin at {end}, where the one before it ends"
             keep = place
         else:
-            end, count, reason = yield from _reread_segment(segment, max(end, segment.base))
+            end, count, reason = yield from _reread_segment(segment, max(end, segment.base), limit)
             batches += count
         if reason:
             cut_at = end
@@ -285,8 +285,10 @@ def _cut_after(log: Log, keep: int) -> int:
     return gone
 
 
-def _reread_segment(segment: Segment, end: Offset) -> Generator[None, None, tuple[Offset, int, str]]:
-    """Returns (end offset, good batches, why it was cut or ""); tables are new, end_position is the good end."""
+def _reread_segment(
+    segment: Segment, end: Offset, limit: Offset
+) -> Generator[None, None, tuple[Offset, int, str]]:
+    """Returns (end offset, good batches, why it was cut or ""); the tables are new, end_position is good."""
     file = segment.file
     size = file.size()
     segment.fresh_tables()
@@ -294,7 +296,7 @@ def _reread_segment(segment: Segment, end: Offset) -> Generator[None, None, tupl
     count = seen = 0
     try:
         for _, header, _ in batches_of(file, 0, size):
-            if header.base_offset < end or header.last_offset < header.base_offset:
+            if not end <= header.base_offset <= header.last_offset < limit:
                 return end, count, f"{file.path}: offset {header.base_offset} comes after {end - 1}"
             segment.note(header.last_offset, header.max_timestamp, header.size)
             end = header.last_offset + 1

@@ -1,0 +1,41 @@
+"""What a follower checks before it appends batches that a leader sent."""
+
+from __future__ import annotations
+
+from barnabas.doors import Buffer
+from barnabas.errors import CorruptRecordError
+from barnabas.model import Epoch, Offset, TopicPartition
+from barnabas.wire.records import BatchHeader, batches, check_crc
+
+__all__ = ["take_batches"]
+
+
+def take_batches(
+    records: Buffer,
+    *,
+    log_end: Offset,
+    latest_epoch: Epoch,
+    leader_epoch: Epoch | None,
+    topic_partition: TopicPartition,
+) -> list[tuple[memoryview, BatchHeader]]:
+    """Split `records` into checked batches: CRC, offsets from `log_end` on and growing, epochs never falling.
+
+    A partial last batch is left out, and so is everything from the first batch of an epoch above
+    `leader_epoch` on.  Raises CorruptRecordError when anything before that is wrong.
+    """
+    view = memoryview(records)
+    taken: list[tuple[memoryview, BatchHeader]] = []
+    for position, header in batches(view):
+        epoch = header.leader_epoch
+        if leader_epoch is not None and epoch > leader_epoch:
+            break
+        where = f"{topic_partition}: the batch at offset {header.base_offset}"
+        if header.base_offset < log_end or header.last_offset < header.base_offset:
+            raise CorruptRecordError(f"{where} comes where {log_end} is next")
+        if epoch < latest_epoch:
+            raise CorruptRecordError(f"{where} has epoch {epoch} after epoch {latest_epoch}")
+        if not check_crc(view, position, header):
+            raise CorruptRecordError(f"{where} has a wrong CRC")
+        taken.append((view[position : position + header.size], header))
+        log_end, latest_epoch = header.last_offset + 1, epoch
+    return taken

@@ -1,0 +1,331 @@
+"""Directories: locks, identity, checkpoints, clean and unclean stops, creation and deletion, going offline."""
+
+from __future__ import annotations
+
+import pytest
+from tests.log.log_building import NOW, Chance, append, batch, fill, later, small, values_of
+
+from barnabas.config import LogConfig
+from barnabas.errors import StorageError
+from barnabas.log.checkpoint import read_offsets
+from barnabas.log.directories import LogDirectories
+from barnabas.log.meta import MetaProperties, read_meta_properties, write_meta_properties
+from barnabas.model import Now, TopicPartition, Uuid
+from barnabas.sim.disk import Crashed, MemoryDisk
+
+CLUSTER = "5L6g3nShT-eMCtK--X86sw"
+A, B = TopicPartition("a", 0), TopicPartition("b", 3)
+TOPIC = Uuid.of(3, 4)
+
+
+def formatted(*paths: str, seed: int = 0) -> MemoryDisk:
+    disk = MemoryDisk(seed, wall_ms=NOW.wall_ms)
+    for place, path in enumerate(paths):
+        disk.make_directories(path)
+        write_meta_properties(disk, path, MetaProperties(CLUSTER, 1, Uuid.of(50, place)), NOW)
+    disk.sync_directory("/")
+    return disk
+
+
+def opened(disk: MemoryDisk, *paths: str, config: LogConfig | None = None, now: Now = NOW) -> LogDirectories:
+    return LogDirectories.open(
+        disk,
+        paths or ("/d0",),
+        cluster_id=CLUSTER,
+        node_id=1,
+        config_for=lambda topic: config or small(),
+        randomness=Chance(),
+        now=now,
+    )
+
+
+def test_logs_checkpoints_and_the_marker_survive_a_clean_stop() -> None:
+    disk = formatted("/d0")
+    logs = opened(disk)
+    log = logs.create(A, TOPIC, NOW)
+    values = fill(log, 20)
+    log.high_watermark = 15
+    log.increment_log_start(3)
+    logs.close(NOW, broker_epoch=99)
+    disk.crash()
+    again = opened(disk)
+    assert again.directories[0].was_clean and again.directories[0].broker_epoch == 99
+    found = again.get(A)
+    assert found is not None and found.topic_id == TOPIC and found.recovery.clean
+    assert (found.log_start_offset, found.high_watermark, found.log_end_offset) == (3, 15, 20)
+    assert values_of(found) == values[3:]
+
+
+def test_after_a_crash_the_checkpoints_say_where_to_begin() -> None:
+    disk = formatted("/d0")
+    logs = opened(disk)
+    log = logs.create(A, TOPIC, NOW)
+    fill(log, 40)
+    log.high_watermark = 40
+    logs.checkpoint_high_watermarks()
+    logs.checkpoint_recovery_points()
+    values = [*values_of(log), *fill(log, 10, start=40)]
+    disk.crash()
+    again = opened(disk).get(A)
+    assert again is not None and not again.recovery.clean
+    assert again.recovery.segments < len(again.segments)
+    assert again.high_watermark == 40 and values_of(again) == values
+
+
+def test_a_truncation_below_the_checkpoint_is_recovered_from_there() -> None:
+    disk = formatted("/d0")
+    logs = opened(disk)
+    log = logs.create(A, TOPIC, NOW)
+    fill(log, 40)
+    logs.checkpoint_recovery_points()
+    log.truncate_to(9, NOW)
+    assert read_offsets(disk, "/d0/recovery-point-offset-checkpoint") == {A: 9}
+    fill(log, 30, start=100, sync=False)
+    disk.crash("some")
+    again = opened(disk).get(A)
+    assert again is not None
+    assert again.recovery.segments >= len(again.segments) - 2
+
+
+def test_a_new_partition_goes_where_the_fewest_logs_are() -> None:
+    disk = formatted("/d0", "/d1")
+    logs = opened(disk, "/d0", "/d1")
+    for i in range(6):
+        logs.create(TopicPartition("t", i), TOPIC, NOW)
+    assert [len(directory.logs) for directory in logs.directories] == [3, 3]
+    chosen = logs.create(A, TOPIC, NOW, directory_id=logs.directories[1].directory_id)
+    assert chosen.path == "/d1/a-0" and logs.directory_of(A) is logs.directories[1]
+
+
+def test_a_deleted_partition_is_renamed_at_once_and_removed_later() -> None:
+    disk = formatted("/d0")
+    logs = opened(disk)
+    fill(logs.create(A, TOPIC, NOW), 3)
+    assert logs.delete(A, NOW) and not logs.delete(A, NOW)
+    assert logs.get(A) is None
+    assert f"a-0.{TOPIC.hex()}-delete" in disk.list("/d0")
+    again = logs.create(A, Uuid.of(9, 9), NOW)
+    assert again.log_end_offset == 0
+    logs.tick(later(59_999))
+    assert f"a-0.{TOPIC.hex()}-delete" in disk.list("/d0")
+    logs.tick(later(60_000))
+    assert [name for name in disk.list("/d0") if name.startswith("a-0")] == ["a-0"]
+
+
+def test_a_deletion_that_a_crash_interrupted_is_finished() -> None:
+    disk = formatted("/d0")
+    logs = opened(disk)
+    fill(logs.create(A, TOPIC, NOW), 3)
+    logs.delete(A, NOW)
+    disk.crash()
+    again = opened(disk)
+    again.tick(NOW)
+    assert not [name for name in disk.list("/d0") if name.startswith("a-0")]
+
+
+def test_a_partition_deleted_while_it_is_being_synced_is_no_error() -> None:
+    disk = formatted("/d0")
+    logs = opened(disk)
+    log = logs.create(A, TOPIC, NOW)
+    append(log, batch(b"x"))
+    log.write()
+    job = log.begin_sync()
+    assert job is not None
+    logs.delete(A, NOW)
+    job.run()
+    log.finish_sync(job)
+    assert logs.online()
+
+
+def test_a_stray_is_set_aside_and_left_alone() -> None:
+    disk = formatted("/d0")
+    logs = opened(disk)
+    logs.create(A, TOPIC, NOW)
+    assert logs.stray(A) == f"/d0/a-0.{TOPIC.hex()}-stray"
+    logs.close(NOW)
+    again = opened(disk)
+    assert again.get(A) is None and again.directories[0].strays == [f"a-0.{TOPIC.hex()}-stray"]
+
+
+def test_a_failed_sync_takes_the_directory_offline_for_good() -> None:
+    disk = formatted("/d0", "/d1")
+    logs = opened(disk, "/d0", "/d1")
+    log, other = logs.create(A, TOPIC, NOW), logs.create(B, TOPIC, NOW)
+    append(log, batch(b"x"))
+    log.write()
+    disk.fail("sync", "/d0/a-0")
+    job = log.begin_sync()
+    assert job is not None
+    with pytest.raises(StorageError) as failed:
+        job.run()
+    directory = logs.fail(log, failed.value)
+    assert directory is logs.directories[0] and directory.offline is failed.value
+    assert failed.value.directory == "/d0"
+    disk.heal()
+    for refused in (log.begin_sync, lambda: log.read(0, 1, 1), lambda: append(log, batch(b"y"))):
+        with pytest.raises(StorageError, match="sync"):
+            refused()
+    assert log.durable_end_offset == 0
+    assert logs.get(A) is None and logs.get(B) is other
+    assert logs.create(TopicPartition("c", 0), TOPIC, NOW).path == "/d1/c-0"
+    logs.close(NOW)
+    assert not disk.exists("/d0/.kafka_cleanshutdown") and disk.exists("/d1/.kafka_cleanshutdown")
+
+
+def test_a_full_disk_fails_the_write_and_keeps_what_was_acknowledged() -> None:
+    disk = formatted("/d0")
+    logs = opened(disk)
+    log = logs.create(A, TOPIC, NOW)
+    values = fill(log, 5)
+    disk.full_after(10)
+    append(log, batch(b"too much"))
+    with pytest.raises(StorageError, match="No space left"):
+        log.write()
+    assert log.failed is not None and log.written_end_offset == 5
+    disk.heal()
+    disk.crash()
+    again = opened(disk).get(A)
+    assert again is not None and values_of(again) == values
+
+
+def test_no_checkpoint_is_written_in_a_directory_that_is_offline() -> None:
+    disk = formatted("/d0")
+    logs = opened(disk)
+    logs.create(A, TOPIC, NOW)
+    logs.directories[0].fail(StorageError("broken"))
+    before = disk.steps
+    logs.checkpoint_high_watermarks()
+    logs.checkpoint_recovery_points()
+    logs.tick(later(10**9))
+    logs.close(NOW)
+    assert disk.steps == before
+
+
+def test_a_checkpoint_that_cannot_be_written_takes_the_directory_offline() -> None:
+    disk = formatted("/d0")
+    logs = opened(disk)
+    logs.create(A, TOPIC, NOW)
+    disk.fail("append", "replication-offset-checkpoint")
+    logs.checkpoint_high_watermarks()
+    assert logs.online() == []
+    with pytest.raises(StorageError):
+        logs.create(B, TOPIC, NOW)
+
+
+def test_a_missing_directory_id_is_made_up_and_written_before_anything_else() -> None:
+    disk = formatted("/d0")
+    disk.put("/d0/meta.properties", f"#\nversion=1\nnode.id=1\ncluster.id={CLUSTER}\n".encode())
+    logs = opened(disk)
+    made = logs.directories[0].directory_id
+    disk.crash()
+    found = read_meta_properties(disk, "/d0")
+    assert found is not None and found.directory_id == made == Uuid.of(77, 1)
+    assert opened(disk).directories[0].directory_id == made
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, "not formatted"),
+        (b"version=1\nnode.id=2\ncluster.id=" + CLUSTER.encode(), "belongs to node 2"),
+        (b"version=1\nnode.id=1\ncluster.id=other", "belongs to cluster other"),
+        (b"version=7\nnode.id=1\ncluster.id=x", "version 7"),
+        (b"version=1\ncluster.id=x", "node.id is missing"),
+        (b"version=1\nnode.id=one\ncluster.id=x", "senseless"),
+        (b"\xff\xfe", "senseless"),
+    ],
+)
+def test_a_directory_that_is_not_ours_is_refused_by_name(content: bytes | None, words: str) -> None:
+    disk = formatted("/d0")
+    disk.remove("/d0/meta.properties")
+    if content is not None:
+        disk.put("/d0/meta.properties", content)
+    with pytest.raises(StorageError, match=words) as refused:
+        opened(disk)
+    assert "/d0" in str(refused.value) and refused.value.next_step
+    assert not disk.locks
+
+
+def test_a_missing_directory_is_named() -> None:
+    with pytest.raises(StorageError, match="/nowhere is missing"):
+        opened(formatted("/d0"), "/d0", "/nowhere")
+
+
+def test_two_nodes_do_not_share_a_directory() -> None:
+    disk = formatted("/d0")
+    opened(disk)
+    with pytest.raises(StorageError, match="locked"):
+        opened(disk)
+
+
+def test_copies_of_a_directory_or_of_a_partition_are_refused() -> None:
+    disk = formatted("/d0", "/d1")
+    logs = opened(disk, "/d0", "/d1")
+    logs.create(A, TOPIC, NOW, directory_id=logs.directories[0].directory_id)
+    logs.close(NOW)
+    disk.make_directories("/d1/a-0")
+    with pytest.raises(StorageError, match="a-0 lies in /d0 and in /d1"):
+        opened(disk, "/d0", "/d1")
+    disk.remove_tree("/d1/a-0")
+    disk.put("/d1/meta.properties", disk.read("/d0/meta.properties"))
+    with pytest.raises(StorageError, match="same directory id"):
+        opened(disk, "/d0", "/d1")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["recovery-point-offset-checkpoint", "replication-offset-checkpoint", "log-start-offset-checkpoint"],
+)
+def test_a_corrupt_checkpoint_costs_a_recovery_and_no_record(name: str) -> None:
+    disk = formatted("/d0")
+    logs = opened(disk)
+    values = fill(logs.create(A, TOPIC, NOW), 20)
+    logs.close(NOW)
+    disk.put(f"/d0/{name}", b"0\n1\na zero 12\n")
+    again = opened(disk).get(A)
+    assert again is not None and values_of(again) == values
+
+
+def test_the_metadata_log_and_foreign_directories_are_left_alone() -> None:
+    disk = formatted("/d0")
+    for name in ("__cluster_metadata-0", "lost+found", "notes"):
+        disk.make_directories(f"/d0/{name}")
+    assert list(opened(disk).all_logs()) == []
+
+
+def test_whatever_step_the_power_fails_at_a_partition_is_there_or_not_but_never_half() -> None:
+    def life(disk: MemoryDisk, done: list[str]) -> None:
+        logs = opened(disk)
+        log = logs.create(A, TOPIC, NOW)
+        done.append("created")
+        fill(log, 2)
+        done.append("filled")
+        logs.checkpoint_recovery_points()
+        logs.close(NOW)
+        logs = opened(disk)
+        logs.delete(A, NOW)
+        done.append("deleted")
+        logs.tick(later(60_000))
+        logs.close(NOW)
+
+    disk = formatted("/d0")
+    life(disk, [])
+    for step in range(disk.steps):
+        for loss in ("all", "some"):
+            disk = formatted("/d0", seed=step)
+            done: list[str] = []
+            disk.crash_at(step)
+            try:
+                life(disk, done)
+            except Crashed:
+                disk.crash(loss)
+            else:
+                continue
+            log = opened(disk).get(A)
+            if "deleted" in done:
+                assert log is None
+            elif "created" in done:
+                assert log is None or log.topic_id == TOPIC
+                if "filled" in done and log is not None:
+                    assert log.log_end_offset == 2
+                assert log is not None or "filled" in done, "only its deletion may have begun"
