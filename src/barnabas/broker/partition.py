@@ -55,8 +55,9 @@ class Acknowledgement:
         """It came to an end: NONE when the batch is safe.  Called once, by the partition."""
         raise NotImplementedError
 
-    def parked(self) -> None:
-        """The turn is over and it still waits: from now on its deadline counts."""
+    def park(self) -> bool:
+        """The turn is over and it must wait: from now on its deadline counts.  False: nobody waits for it."""
+        return True
 
 
 class RemoteReplica:
@@ -239,6 +240,7 @@ class Partition:
             self.epoch_start = self.log.log_end_offset
             self.log.epochs.assign(state.leader_epoch, self.epoch_start)
             self.is_leader = True
+            self.high_watermark = self.log.high_watermark
             self._readable = (-1, -1)  # whoever is parked here believes in another epoch
         self._count_in_sync()
         self.touch()
@@ -335,6 +337,11 @@ class Partition:
             self._dirty = True
             self._turn.append(self)
 
+    @property
+    def waiting(self) -> int:
+        """How many acknowledgements are open here."""
+        return len(self._fresh) + len(self._pending_everywhere) + len(self._pending_here) + len(self._purging)
+
     # ---- the end of the turn ---------------------------------------------------------------------------
 
     def write(self) -> None:
@@ -367,14 +374,12 @@ class Partition:
                 if acknowledgement.everywhere:
                     if acknowledgement.end <= mark:
                         acknowledgement.settle(safe)
-                        continue
-                    self._pending_everywhere[acknowledgement] = None
+                    elif acknowledgement.park():
+                        self._pending_everywhere[acknowledgement] = None
                 elif acknowledgement.end <= here:
                     acknowledgement.settle(ErrorCode.NONE)
-                    continue
-                else:
+                elif acknowledgement.park():
                     self._pending_here[acknowledgement] = None
-                acknowledgement.parked()
         if self._purging:
             self._settle(self._purging, self.low_watermark)
         readable = (mark, here)

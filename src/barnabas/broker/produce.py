@@ -61,7 +61,7 @@ class ProduceWaiting(Waiting):
     handler itself, so that nothing is answered before the request is read to its end.
     """
 
-    __slots__ = ("endpoints", "layout", "open", "parked", "results", "room")
+    __slots__ = ("endpoints", "layout", "open", "results", "room")
 
     def __init__(self, deadline: float, room: WaitingRoom) -> None:
         self.deadline = deadline
@@ -74,7 +74,6 @@ class ProduceWaiting(Waiting):
         self.results: list[PartitionProduceResponse | _Appended] = []
         self.endpoints: list[NodeEndpoint] = []
         self.open = 1
-        self.parked = False
 
     def settled(self, slot: int, result: PartitionProduceResponse) -> None:
         """One place more has its answer; the last one gives the answer of the request."""
@@ -152,11 +151,13 @@ class _Appended(Acknowledgement):
             )
         waiting.settled(self.slot, result)
 
-    def parked(self) -> None:
+    def park(self) -> bool:
         waiting = self.waiting
-        if not waiting.parked and not waiting.done:
-            waiting.parked = True
+        if waiting.done:
+            return False
+        if waiting.bucket is None:
             waiting.room.add(waiting, force=True)
+        return True
 
 
 def produce(

@@ -225,6 +225,8 @@ class Broker(Hosting):
         second; raises nothing."""
         self.upkeep.step(now)
         self.notice_failures(now)
+        if self.producer_ids.waiting and self.producer_ids.should_ask(now):
+            self.outside.allocate_producer_ids()
         for partition in self.partitions():
             partition.flush_if_old(now)
 
@@ -305,6 +307,5 @@ class _Internal(Acknowledgement):
     def settle(self, error: ErrorCode) -> None:
         self.waiting.complete(error)
 
-    def parked(self) -> None:
-        if not self.waiting.done:
-            self.waiting.room.add(self.waiting, force=True)
+    def park(self) -> bool:
+        return not self.waiting.done and self.waiting.room.add(self.waiting, force=True)
