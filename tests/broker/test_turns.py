@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 from tests.broker.harness import PAGE_CACHE, Node, batch
 
 from barnabas.broker.fetch import FetchWaiting
+from barnabas.broker.partition import Acknowledgement
+from barnabas.broker.waiting import Waiting
 from barnabas.errors import ErrorCode, StorageError
 from barnabas.model import Now
 from barnabas.sim.disk import MemoryDisk
@@ -272,3 +276,36 @@ def test_a_new_epoch_of_the_same_leader_wakes_those_who_believe_in_the_old_one(n
     node.change("t", leader=1, leader_epoch=4)
     node.write()
     assert parked.fetched.error_code == ErrorCode.FENCED_LEADER_EPOCH
+
+
+def test_finished_requests_leave_no_work_for_the_garbage_collector(node: Node) -> None:
+    def live() -> None:
+        for _ in range(5):
+            node.produce(batch("a"))
+            node.produce(batch("b"))  # this one's client hangs up
+            node.fetch({("t", 0): 0}, max_wait_ms=500, min_bytes=1 << 20)
+            node.broker.append_internal(
+                node.broker.partition("t", 0),  # type: ignore[arg-type]
+                batch("c"),
+                node.now,
+                lambda error: None,
+            )
+            for waiting in (node.produce(batch("d")).waiting,):
+                assert waiting is not None
+                waiting.cancel()
+            node.turn()
+            node.after(1)
+
+    live()
+    gc.collect()
+    gc.disable()
+    try:
+        live()
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        gc.collect()
+        circles = [thing for thing in gc.garbage if isinstance(thing, Waiting | Acknowledgement)]
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
+    assert circles == []

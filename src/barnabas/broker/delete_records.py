@@ -40,13 +40,14 @@ class DeleteWaiting(Waiting):
             self.complete(DeleteRecordsResponse(topics=self.topics))
 
     def expired(self, now: Now) -> None:
-        for moved in self.moved:
+        for moved in list(self.moved):
             moved.partition.forget(moved)
             moved.settle(ErrorCode.REQUEST_TIMED_OUT)
 
     def release(self) -> None:
         for moved in self.moved:
             moved.partition.forget(moved)
+        self.moved = []  # they point back here: leave no circle for the garbage collector
 
 
 class _Moved(Acknowledgement):

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from barnabas.broker.remote import NEVER, RemoteReplica
 from barnabas.controller.image import PartitionState
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import NO_EPOCH, NO_NODE, Epoch, NodeId, Now, Offset, TopicId
@@ -31,10 +32,9 @@ if TYPE_CHECKING:
     from barnabas.wire.message import LazyBytes
     from barnabas.wire.records import BatchHeader
 
-__all__ = ["NO_LIMIT", "Acknowledgement", "Partition", "PartitionStatistics", "RemoteReplica"]
+__all__ = ["NO_LIMIT", "Acknowledgement", "Partition", "PartitionStatistics"]
 
 NO_LIMIT = (1 << 63) - 1
-NEVER = float("-inf")
 _CODECS = {"uncompressed": 0, "none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
 
@@ -58,42 +58,6 @@ class Acknowledgement:
     def park(self) -> bool:
         """The turn is over and it must wait: from now on its deadline counts.  False: nobody waits for it."""
         return True
-
-
-class RemoteReplica:
-    """What the leader knows of a follower: where its log ends, and when it last kept up (mono s)."""
-
-    __slots__ = ("broker_epoch", "caught_up_at", "fetched_at", "leader_end_at_fetch", "log_end", "log_start")
-
-    def __init__(self, caught_up_at: float) -> None:
-        self.log_end: Offset = -1
-        self.log_start: Offset = -1
-        self.fetched_at = NEVER
-        self.caught_up_at = caught_up_at
-        self.leader_end_at_fetch: Offset = -1
-        self.broker_epoch = -1
-
-    def fetched(self, offset: Offset, log_start: Offset, leader_end: Offset, now: Now, epoch: int) -> None:
-        """It asked for `offset`: it holds everything below.
-
-        Caught up now when that is the leader's end; caught up at its previous fetch when it is at least
-        the end the leader had then (a busy partition is never exactly at its end).
-        """
-        if offset >= leader_end:
-            self.caught_up_at = max(self.caught_up_at, now.mono)
-        elif offset >= self.leader_end_at_fetch >= 0:
-            self.caught_up_at = max(self.caught_up_at, self.fetched_at)
-        self.log_end = offset
-        self.log_start = log_start
-        self.fetched_at = now.mono
-        self.leader_end_at_fetch = leader_end
-        self.broker_epoch = epoch
-
-    def caught_up(self, leader_end: Offset, now: Now, max_lag: float) -> bool:
-        return self.log_end == leader_end or now.mono - self.caught_up_at <= max_lag
-
-    def __repr__(self) -> str:
-        return f"<RemoteReplica end={self.log_end}>"
 
 
 class PartitionStatistics(NamedTuple):

@@ -106,8 +106,9 @@ class ProduceWaiting(Waiting):
 
     def release(self) -> None:
         for result in self.results:
-            if isinstance(result, _Appended):
+            if type(result) is _Appended:
                 result.partition.forget(result)
+        self.results = []  # they point back here: leave no circle for the garbage collector
 
 
 class _Appended(Acknowledgement):

@@ -295,6 +295,7 @@ class _InternalWaiting(Waiting):
 
     def release(self) -> None:
         self.acknowledgement.partition.forget(self.acknowledgement)
+        del self.acknowledgement  # it points back here: leave no circle for the garbage collector
 
 
 class _Internal(Acknowledgement):
