@@ -125,11 +125,16 @@ class Disk:
 class TracedNode(RaftNode):
     """The real node; what it decides is told in the order it decides."""
 
-    __slots__ = ("tell",)
+    __slots__ = ("tell", "watch")
 
     def step(self, message: Message, now: Now) -> list[Effect]:
+        voters, led = self.voters, self.is_leader
         effects = super().step(message, now)
         for effect in effects:
+            if isinstance(effect, VotersChanged):
+                voters = effect.voters
+            elif isinstance(effect, Committed) and led:
+                self.watch(effect.high_watermark, voters)
             line = _line(effect)
             if line:
                 self.tell(line)
@@ -179,6 +184,7 @@ class Server:
             disk.key, endpoints, config, journal, disk.election, cluster.chance(node_id), now
         )
         self.node.tell = lambda line: cluster.tell(self, line)
+        self.node.watch = lambda high, voters: cluster.promises.published(cluster, self, high, voters)
         self.order = Order(self.node, self, self)
 
     def receive(self, message: Message) -> None:
@@ -312,6 +318,7 @@ class Cluster:
         config: RaftConfig | None = None,
         quiet: bool = True,
         sync_now: bool = False,
+        bootstrap: tuple[int, ...] = (),
     ) -> None:
         self.seed = seed
         self.mono = 0.0
@@ -322,8 +329,10 @@ class Cluster:
             voter_set(*voters).without_directories() if kraft_version == 0 else VoterSet.EMPTY
         )
         self.initial = voter_set(*voters)
+        self.bootstrap = bootstrap
         self.servers: dict[int, Server] = {}
         self.disks: dict[int, Disk] = {}
+        self.broken: dict[ReplicaKey, Disk] = {}
         self.endpoints: dict[int, tuple[Endpoint, ...]] = {}
         self.versions: dict[int, VersionRange] = {}
         self.configs: dict[int, RaftConfig] = {}
@@ -334,6 +343,7 @@ class Cluster:
         self.sync_now = sync_now
         self.fetch_batches = 8
         self.story: list[str] = []
+        self.led: set[int] = set()
         self.quiet = quiet
         self.promises = Promises()
         self.events = 0
@@ -398,6 +408,8 @@ class Cluster:
 
     def tell(self, server: Server, text: str) -> None:
         line = f"n{server.id}    {text}"
+        if server.node.is_leader:
+            self.led.add(server.id)
         self.story.append(line)
         if not self.quiet:
             print(f"{self.mono:8.3f} {line}")
@@ -406,6 +418,8 @@ class Cluster:
 
     def format(self, node_id: int, disk: int = 0, bootstrap: bool = True) -> Disk:
         """Give the node an empty disk, with the first voters on it where it is one of them."""
+        if node_id in self.disks:
+            self.broken[self.disks[node_id].key] = self.disks[node_id]
         made = Disk(key_of(node_id, disk))
         if bootstrap and self.kraft_version >= 1 and self.initial.has(made.key):
             entries = (KraftVersionEntry(1), VotersEntry(self.initial))
@@ -418,7 +432,8 @@ class Cluster:
             self.format(node_id, bootstrap=False)
         config = self.configs.get(node_id, self.config)
         if not config.bootstrap:
-            config = replace(config, bootstrap=tuple(endpoint_of(i) for i in self.initial.ids))
+            known = self.bootstrap or self.initial.ids
+            config = replace(config, bootstrap=tuple(endpoint_of(i) for i in known))
         config = replace(config, versions=self.versions.get(node_id, config.versions))
         self._life += 1
         server = Server(self, node_id, self.disks[node_id], config, self._life)

@@ -44,7 +44,7 @@ class Promises:
         node = server.node
         journal = node.journal
         assert journal.log_start <= journal.persisted <= journal.end_offset, f"{journal}"
-        stored = server.log[-1].end_offset if server.log else journal.log_start
+        stored = server.log[-1].end_offset if server.log else server.disk.log_start
         assert stored == journal.end_offset, f"the log ends at {stored}, {journal}"
         if isinstance(node.role, Leader):
             first = self.leaders.setdefault(node.epoch, server.id)
@@ -66,7 +66,7 @@ class Promises:
     def _one_change(self, server: Server) -> None:
         """M1: at most one change of the key set is uncommitted; none before this epoch has committed."""
         journal = server.node.journal
-        high = server.node.high_watermark or 0
+        high = max(server.node.high_watermark or 0, self.log_end)
         items = journal.voter_sets.items()
         open_changes = 0
         for (_, before), (offset, after) in itertools.pairwise(items):
@@ -97,18 +97,18 @@ class Promises:
         before = self.high_watermarks.get((server.id, server.life), 0)
         assert high >= before, f"Q3: the high watermark of n{server.id} fell from {before} to {high}"
         self.high_watermarks[(server.id, server.life)] = high
-        if isinstance(node.role, Leader):
-            self._majority_holds(cluster, server, high)
         for batch in server.log:
             if batch.end_offset <= high:
                 self._agree(server, batch)
 
-    def _majority_holds(self, cluster: Cluster, server: Server, high: int) -> None:
-        voters = server.node.voters
+    def published(self, cluster: Cluster, server: Server, high: int, voters: VoterSet) -> None:
+        """Q3: what a leader calls committed is on the disks of a majority of the set it then has."""
         holders = 0
         for voter in voters:
             disk = cluster.disks.get(voter.key.id)
-            if disk is None or not voters.has(disk.key):
+            if disk is not None and not voters.has(disk.key):
+                disk = cluster.broken.get(voter.key)  # it had it when it said so
+            if disk is None:
                 continue
             end = disk.durable[-1].end_offset if disk.durable else disk.log_start
             holders += end >= high

@@ -122,6 +122,23 @@ class Core:
         return self.config.can_vote and self.voters.has(self.key)
 
     @property
+    def may_stand(self) -> bool:
+        """Whether this replica may stand for election: it votes, or its removal is not known to be committed.
+
+        A leader that appended its own removal may be the only one that has it.  Its log is then longer
+        than the others', it refuses them its vote, and they may need it: nobody could lead, unless it
+        stands itself, wins without its own vote, and finishes the removal (Ongaro's thesis, 4.2.2).
+        """
+        if self.is_voter or not self.config.can_vote:
+            return self.is_voter
+        high_watermark = self.high_watermark or 0
+        open_sets = [(o, voters) for o, voters in self.journal.voter_sets.items() if o >= high_watermark]
+        if not open_sets:
+            return False
+        before = self.journal.voters_at(open_sets[0][0])
+        return before.has(self.key) or any(voters.has(self.key) for _, voters in open_sets)
+
+    @property
     def is_sole_voter(self) -> bool:
         return len(self.voters) == 1 and self.is_voter
 
@@ -250,7 +267,7 @@ class Core:
             granted = sum(self.role.answers.get(i, False) for i in self.voters.ids)
             if granted < self.voters.majority:
                 raise IllegalTransition(f"{granted} votes of {len(self.voters)} elect nobody")
-        if isinstance(role, (Prospective, Candidate)) and not self.is_voter:
+        if isinstance(role, (Prospective, Candidate)) and not self.may_stand:
             raise IllegalTransition("an observer cannot stand for election")
 
     def election_state(self) -> ElectionState:

@@ -42,7 +42,7 @@ def start(core: Core, saved: ElectionState | None, now: Now) -> None:
     snapshot = core.journal.latest_snapshot
     if snapshot is not None and snapshot.end_offset > 0:
         core.commit(snapshot.end_offset)
-    timeout = now.mono + core.random_election_timeout() if core.is_voter else inf
+    timeout = now.mono + core.random_election_timeout() if core.may_stand else inf
     role: Role
     epoch = state.epoch
     leader = None if state.leader_id == NO_NODE else state.leader_id
@@ -53,7 +53,7 @@ def start(core: Core, saved: ElectionState | None, now: Now) -> None:
     elif leader == core.key.id:
         others = dict.fromkeys(i for i in core.voters.ids if i != core.key.id)
         role = Resigned(now.mono + core.random_election_timeout(), (), others)
-    elif state.voted is not None and _same(state.voted, core.key) and core.is_voter:
+    elif state.voted is not None and _same(state.voted, core.key) and core.may_stand:
         role = Candidate(timeout, {core.key.id: True})
     elif leader is not None and core.endpoints_of(leader) and not core.is_sole_voter:
         fetch_timeout = now.mono + core.config.fetch_timeout
@@ -109,7 +109,7 @@ def _follow(
 
 def _remaining(core: Core, now: Now) -> float:
     """The election timer of a node that becomes unattached: what is left of it, or a fresh one."""
-    if not core.is_voter:
+    if not core.may_stand:
         return inf
     role = core.role
     undecided = isinstance(role, Prospective) and role.leader_id is None
@@ -196,7 +196,7 @@ def _remember_vote(core: Core, candidate: ReplicaKey, now: Now) -> None:
     assert isinstance(role, (Unattached, Prospective))
     if role.voted is not None:
         return
-    deadline = now.mono + core.random_election_timeout() if core.is_voter else inf
+    deadline = now.mono + core.random_election_timeout() if core.may_stand else inf
     voted: Role
     if isinstance(role, Unattached):
         voted = Unattached(deadline, role.leader_id, candidate)
@@ -212,7 +212,7 @@ def drive(core: Core, now: Now) -> None:
     """What time and answers make of a node that neither leads nor follows; whom it asks."""
     role = core.role
     if isinstance(role, Unattached):
-        if not core.is_voter or core.installing:
+        if not core.may_stand or core.installing:
             return
         if core.is_sole_voter:
             _stand_perhaps(core, Cause.SOLE_VOTER, now)
@@ -234,7 +234,8 @@ def _stand_perhaps(core: Core, cause: Cause, now: Now) -> None:
     endpoints = role.endpoints if isinstance(role, Follower) else ()
     voted = core.key if isinstance(role, Candidate) else role.voted
     deadline = now.mono + core.random_election_timeout()
-    prospective = Prospective(deadline, {core.key.id: True}, leader, endpoints, voted)
+    gone = isinstance(role, Follower) and (role.leader_lost or role.leader_ended)
+    prospective = Prospective(deadline, {core.key.id: True}, leader, endpoints, voted, gone)
     core.become(prospective, core.epoch, cause, now)
 
 
@@ -252,7 +253,7 @@ def _tally(core: Core, answers: dict[NodeId, bool]) -> tuple[int, int]:
 
 def _count_pre_votes(core: Core, role: Prospective, now: Now) -> None:
     granted, possible = _tally(core, role.answers)
-    if not core.is_voter:
+    if not core.may_stand:
         _give_up(core, role, inf, now)
     elif granted >= core.voters.majority:
         _stand(core, Cause.PRE_VOTE_WON, now)
@@ -322,16 +323,19 @@ def on_vote_response(
         # The key was wrong (a disk was replaced), or the like: no vote recorded, ask again after a rest.
         core.links.rest(node_id, now.mono)
         return
-    if (isinstance(role, Prospective) and request.pre_vote) or (
-        isinstance(role, Candidate) and not request.pre_vote
-    ):
+    if isinstance(role, Prospective) and request.pre_vote:
+        if role.leader_gone and not response.granted:
+            core.links.rest(node_id, now.mono, core.config.election_timeout / 10)
+        else:
+            role.answers[node_id] = response.granted
+    elif isinstance(role, Candidate) and not request.pre_vote:
         role.answers[node_id] = response.granted
 
 
 def on_vote_unsupported(core: Core, request: VoteRequest, now: Now) -> None:
     """A voter does not know pre-votes: then they cannot protect it, and we stand at once."""
     role = core.role
-    if isinstance(role, Prospective) and request.pre_vote and request.epoch == core.epoch and core.is_voter:
+    if isinstance(role, Prospective) and request.pre_vote and request.epoch == core.epoch and core.may_stand:
         _stand(core, Cause.PRE_VOTE_UNKNOWN, now)
 
 
@@ -395,10 +399,10 @@ def on_end(core: Core, token: object, request: EndQuorumEpochRequest, now: Now) 
         return answer(ErrorCode.INVALID_REQUEST)
     learn(core, request.epoch, request.leader_id, request.endpoints, now)
     role = core.role
-    if isinstance(role, Follower) and role.leader_id == request.leader_id and core.is_voter:
+    if isinstance(role, Follower) and role.leader_id == request.leader_id and core.may_stand:
         wait = _succession_wait(core, request.successors)
         role.deadline = min(role.deadline, now.mono + wait)
-        role.has_fetched = False
+        role.has_fetched, role.leader_ended = False, True
     return answer(ErrorCode.NONE)
 
 

@@ -41,26 +41,26 @@ __all__ = [
 ]
 
 
+WISHES = 1
+"""The lane of requests about membership."""
+
+
 # ------------------------------------------------------------------ asking
 
 
 def drive(core: Core, role: Follower, now: Now) -> None:
     """Stand for election when the leader is silent too long, else ask it for more."""
-    if core.is_voter and role.deadline <= now.mono and not core.installing:
+    if core.may_stand and role.deadline <= now.mono and not core.installing:
         election.fetch_timed_out(core, now)
         return
+    if role.rejoin_at <= now.mono and core.links.ready(role.leader_id, now.mono, WISHES):
+        _wish(core, role, now)
     if core.installing or _fetching(core):
         return
     target = _target(core, role, now)
     if target is None:
         return
     node_id, endpoint = target
-    if node_id == role.leader_id and role.rejoin_at <= now.mono:
-        role.rejoin_at = now.mono + core.config.fetch_timeout
-        request = _membership_wish(core)
-        if request is not None:
-            _send(core, node_id, endpoint, request, now)
-            return
     if core.config.can_vote and core.journal.persisted < core.journal.end_offset:
         return  # what we would say we have is not on disk yet
     if role.download is not None and node_id == role.leader_id:
@@ -71,8 +71,8 @@ def drive(core: Core, role: Follower, now: Now) -> None:
 
 
 def deadline(core: Core, role: Follower) -> float:
-    """The fetch timeout, for who votes.  (Membership wishes go out between two fetches.)"""
-    return role.deadline if core.is_voter and not core.installing else inf
+    """The fetch timeout, for who votes.  (Membership wishes go out when something else happens.)"""
+    return role.deadline if core.may_stand and not core.installing else inf
 
 
 def discover(core: Core, role: Unattached, now: Now) -> None:
@@ -139,10 +139,18 @@ def _bootstrap_target(core: Core, now: Now) -> tuple[NodeId, Endpoint | None] | 
     servers: list[tuple[NodeId, Endpoint | None]] = [
         (-2 - index, endpoint) for index, endpoint in enumerate(core.config.bootstrap)
     ]
-    if not servers:
-        servers = [(i, core.address_of(i)) for i in core.voters.ids if i != core.key.id]
+    servers += [(i, core.address_of(i)) for i in core.voters.ids if i != core.key.id]
     ready = [server for server in servers if core.links.ready(server[0], now.mono)]
     return ready[core.random.integer(0, len(ready) - 1)] if ready else None
+
+
+def _wish(core: Core, role: Follower, now: Now) -> None:
+    role.rejoin_at = now.mono + core.config.fetch_timeout
+    request = _membership_wish(core)
+    if request is not None:
+        timeout = 2 * core.config.request_timeout  # the leader may let it wait for one
+        correlation = core.links.begin(role.leader_id, request, now.mono, WISHES, timeout)
+        core.send(Send(correlation, role.leader_id, _leader_address(core, role), request))
 
 
 def _membership_wish(core: Core) -> Request | None:
@@ -193,8 +201,9 @@ def on_fetch_response(core: Core, node_id: NodeId, response: FetchResponse, now:
 
 
 def _leader_lives(core: Core, role: Follower, now: Now) -> None:
-    role.deadline = now.mono + core.config.fetch_timeout
-    role.has_fetched, role.leader_lost = True, False
+    if not role.leader_ended:
+        role.deadline = now.mono + core.config.fetch_timeout
+        role.has_fetched, role.leader_lost = True, False
 
 
 def _append(core: Core, response: FetchResponse) -> None:

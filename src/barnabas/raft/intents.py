@@ -248,6 +248,8 @@ def on_begin_response(
     assert isinstance(wish, AddVoterRequest)
     if request.voter != wish.voter:
         return
+    if intent.probe.versions is None:
+        return  # not our question, but the heartbeat of a membership it had before
     if response.error is ErrorCode.NONE:
         intent.probe.is_who_it_says = True
     elif response.error in (ErrorCode.INVALID_VOTER_KEY, ErrorCode.INCONSISTENT_CLUSTER_ID):

@@ -337,6 +337,7 @@ class Journal:
         self._epochs = [self._epochs[i] for i in keep]
         self._starts = [self._starts[i] for i in keep]
         self.log_start = log_start
+        self.persisted = max(self.persisted, log_start)  # the snapshot is, whatever the log was
         self.snapshots[:] = [(s, size) for s, size in self.snapshots if s.end_offset >= log_start]
         self.voter_sets.forget_before(log_start)
         self.kraft_versions.forget_before(log_start)

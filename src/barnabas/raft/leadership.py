@@ -203,7 +203,7 @@ def successors_of(voters: VoterSet, role: Leader, own: ReplicaKey) -> tuple[Repl
 def drive_resigned(core: Core, role: Resigned, now: Now) -> None:
     """Tell the others until they know, or until the time is up; then open the next epoch."""
     if (role.deadline <= now.mono or core.is_sole_voter) and core.shutdown_deadline is None:
-        deadline = now.mono if core.is_voter else inf
+        deadline = now.mono if core.may_stand else inf
         core.become(Unattached(deadline), core.epoch + 1, Cause.NEXT_EPOCH, now)
         return
     for node_id in role.waiting_for:

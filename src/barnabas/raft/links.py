@@ -31,60 +31,69 @@ class Link:
 
 
 class Links:
-    """All links of a node, by node id (negative: bootstrap servers)."""
+    """All links of a node, by node id (negative: bootstrap servers) and lane.
 
-    __slots__ = ("_backoff", "_links", "_next", "_timeout", "_waiting")  # fmt: skip
+    A wish about membership travels in its own lane: the leader may let it wait for seconds, and a replica
+    that wants to be let in must go on fetching meanwhile.
+    """
+
+    __slots__ = ("_backoff", "_links", "_next", "_timeout", "_waiting")
 
     def __init__(self, timeout: float, backoff: float) -> None:
         self._timeout = timeout
         self._backoff = backoff
-        self._links: dict[NodeId, Link] = {}
-        self._waiting: dict[int, NodeId] = {}
+        self._links: dict[tuple[NodeId, int], Link] = {}
+        self._waiting: dict[int, tuple[NodeId, int]] = {}
         self._next = 0
 
-    def ready(self, node_id: NodeId, now: float) -> bool:
+    def ready(self, node_id: NodeId, now: float, lane: int = 0) -> bool:
         """Whether a request may go there now."""
-        link = self._links.get(node_id)
+        link = self._links.get((node_id, lane))
         return link is None or (link.request is None and link.rest_until <= now)
 
     def failing(self, node_id: NodeId) -> bool:
         """Whether the last thing we tried there failed."""
-        link = self._links.get(node_id)
+        link = self._links.get((node_id, 0))
         return link is not None and link.failures > 0
 
-    def begin(self, node_id: NodeId, request: Request, now: float, timeout: float | None = None) -> int:
+    def begin(
+        self, node_id: NodeId, request: Request, now: float, lane: int = 0, timeout: float | None = None
+    ) -> int:
         """A request goes out; returns its correlation."""
-        link = self._links.setdefault(node_id, Link())
+        link = self._links.setdefault((node_id, lane), Link())
         self._next += 1
         link.correlation, link.request = self._next, request
         link.deadline = now + (self._timeout if timeout is None else timeout)
-        self._waiting[self._next] = node_id
+        self._waiting[self._next] = node_id, lane
         return self._next
 
     def expects(self, correlation: int) -> bool:
+        """Whether somebody still waits for the answer to this."""
         return correlation in self._waiting
 
     def take(self, correlation: int) -> tuple[NodeId, Request] | None:
         """The request that this ends; None when nobody waits for it any more.  The link is ready again."""
-        node_id = self._waiting.pop(correlation, None)
-        if node_id is None:
+        place = self._waiting.pop(correlation, None)
+        if place is None:
             return None
-        link = self._links[node_id]
+        link = self._links[place]
         request = link.request
         assert request is not None
         link.request, link.deadline = None, inf
-        return node_id, request
+        return place[0], request
 
     def fine(self, node_id: NodeId) -> None:
         """It answered, or others vouch for it: try it as if it had never failed."""
-        link = self._links.get(node_id)
+        link = self._links.get((node_id, 0))
         if link is not None:
             link.failures, link.rest_until = 0, 0.0
 
-    def rest(self, node_id: NodeId, now: float) -> None:
-        """Let the link rest after a failure: the backoff, doubled with every failure in a row."""
-        link = self._links.setdefault(node_id, Link())
-        link.rest_until = now + min(REST_MAX, self._backoff * 2.0**link.failures)
+    def rest(self, node_id: NodeId, now: float, seconds: float | None = None) -> None:
+        """Let the link rest after a failure: so long, or the backoff, doubled with every failure in a row."""
+        link = self._links.setdefault((node_id, 0), Link())
+        if seconds is None:
+            seconds = min(REST_MAX, self._backoff * 2.0 ** min(link.failures, 10))
+        link.rest_until = now + seconds
         link.failures += 1
 
     def expired(self, now: float) -> list[int]:
@@ -95,10 +104,13 @@ class Links:
         """Whether a request of this kind is under way, anywhere."""
         return any(isinstance(link.request, kind) for link in self._links.values())
 
-    def waiting_on(self, node_id: NodeId) -> int | None:
-        """The correlation under way to that node."""
-        link = self._links.get(node_id)
-        return link.correlation if link is not None and link.request is not None else None
+    def waiting_on(self, node_id: NodeId) -> list[int]:
+        """The correlations under way to that node."""
+        return [
+            link.correlation
+            for (to, _), link in self._links.items()
+            if to == node_id and link.request is not None
+        ]
 
     def wake(self, now: float) -> None:
         """End the rests that are over."""

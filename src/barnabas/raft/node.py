@@ -207,7 +207,9 @@ class RaftNode:
             times.append(intents.deadline(role))
         elif isinstance(role, Follower):
             times.append(following.deadline(core, role))
-        elif not (isinstance(role, Unattached) and core.installing):
+        elif not (isinstance(role, Unattached) and core.installing) and not (
+            isinstance(role, Resigned) and core.shutdown_deadline is not None
+        ):
             times.append(role.deadline)
         return min(times)
 
@@ -392,9 +394,8 @@ class RaftNode:
     def _disconnected(self, message: Message, now: Now) -> None:
         assert isinstance(message, Disconnected)
         core = self.core
-        waiting = core.links.waiting_on(message.node_id)
-        if waiting is not None:
-            self._failed(Failed(waiting, "connection reset"), now)
+        for correlation in core.links.waiting_on(message.node_id):
+            self._failed(Failed(correlation, "connection reset"), now)
         if isinstance(core.role, Follower) and core.role.leader_id == message.node_id:
             following.leader_reset(core, core.role, now)
 

@@ -47,7 +47,11 @@ class Unattached:
 
 @dataclass(slots=True)
 class Prospective:
-    """Asks whether an election would succeed, before it disturbs anybody with a new epoch (KIP-996)."""
+    """Asks whether an election would succeed, before it disturbs anybody with a new epoch (KIP-996).
+
+    `leader_gone`: the leader said so itself, or its connection broke.  The others may not have noticed
+    yet, so a refusal is not final: they are asked again.
+    """
 
     name: ClassVar[str] = "prospective"
     deadline: float
@@ -55,6 +59,7 @@ class Prospective:
     leader_id: NodeId | None = None
     endpoints: tuple[Endpoint, ...] = ()
     voted: ReplicaKey | None = None
+    leader_gone: bool = False
 
 
 @dataclass(slots=True)
@@ -78,7 +83,11 @@ class Download:
 
 @dataclass(slots=True)
 class Follower:
-    """Knows the leader of its epoch and fetches from it."""
+    """Knows the leader of its epoch and fetches from it.
+
+    `leader_lost`: its connection broke (the next good fetch makes up for it).  `leader_ended`: it said
+    that it leads no more, for good; an answer that was still under way changes nothing.
+    """
 
     name: ClassVar[str] = "follower"
     leader_id: NodeId
@@ -87,6 +96,7 @@ class Follower:
     voted: ReplicaKey | None = None
     has_fetched: bool = False
     leader_lost: bool = False
+    leader_ended: bool = False
     rejoin_at: float = inf
     download: Download | None = None
 

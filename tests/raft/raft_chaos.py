@@ -1,0 +1,170 @@
+"""One seed, one life of a quorum: faults and membership changes at random, then peace, then progress.
+
+The budget: whatever happens, a majority of every committed voter set keeps its disks, except that one
+disk at a time may be emptied, and then only while all other voters' disks are whole.
+"""
+
+from __future__ import annotations
+
+import random
+
+from raft_cluster import CLUSTER, Cluster, endpoint_of
+
+from barnabas.raft import RaftConfig
+from barnabas.raft.messages import AddVoterRequest, RemoveVoterRequest, Request, Resign
+
+NODES = (1, 2, 3, 4, 5, 6)
+
+
+class Chaos:
+    """A seed's life.  `run()` raises AssertionError when a promise breaks."""
+
+    def __init__(self, seed: int, steps: int = 60) -> None:
+        self.random = random.Random(seed)
+        self.steps = steps
+        first = self.random.choice((1, 2, 3, 3, 5))
+        config = RaftConfig(cluster_id=CLUSTER, auto_join=self.random.random() < 0.2)
+        self.cluster = Cluster(*range(1, first + 1), seed=seed, config=config, bootstrap=NODES)
+        self.disk_number = dict.fromkeys(NODES, 0)
+        self.emptied: int | None = None
+        self.writes = 0
+        self.changes = 0
+        self.log: list[str] = []
+
+    def run(self) -> None:
+        cluster = self.cluster
+        for node_id in NODES:
+            if node_id not in cluster.servers:
+                cluster.start(node_id)
+        for _ in range(self.steps):
+            action = self.random.choices(*zip(*self._actions(), strict=True))[0]
+            self.log.append(f"{cluster.mono:.3f} {action.__name__}")
+            action()
+            cluster.run(self.random.expovariate(1 / 0.4))
+        self._peace()
+
+    def _actions(self) -> list[tuple[object, float]]:
+        return [
+            (self.write, 6),
+            (self.crash, 2),
+            (self.restart, 4),
+            (self.partition, 2),
+            (self.lose, 1),
+            (self.heal, 4),
+            (self.add, 4),
+            (self.remove, 4),
+            (self.resign, 1),
+            (self.snapshot, 2),
+            (self.empty_disk, 1),
+            (self.slow_disk, 1),
+        ]
+
+    # ------------------------------------------------------------ what clients do
+
+    def write(self) -> None:
+        for server in self.cluster.servers.values():
+            if server.alive and server.node.is_leader:
+                for _ in range(self.random.randint(1, 5)):
+                    self.writes += 1
+                    self.cluster.propose(f"w{self.writes}", server, count=self.random.randint(1, 3))
+
+    def add(self) -> None:
+        target = self.random.choice(NODES)
+        key = self.cluster.disks[target].key
+        self._ask(AddVoterRequest(key, (endpoint_of(target),), 10.0, self.random.random() < 0.7))
+
+    def remove(self) -> None:
+        leader = self.cluster.leader
+        if leader is not None:
+            self._ask(RemoveVoterRequest(self.random.choice(leader.node.voters.keys)))
+
+    def _ask(self, request: Request) -> None:
+        leaders = [s for s in self.cluster.servers.values() if s.alive and s.node.is_leader]
+        if leaders:
+            self.changes += 1
+            self.cluster.ask(request, self.random.choice(leaders))
+
+    def resign(self) -> None:
+        leader = self.cluster.leader
+        if leader is not None:
+            leader.receive(Resign(leader.node.epoch))
+
+    # ------------------------------------------------------------ what goes wrong
+
+    def crash(self) -> None:
+        alive = [s.id for s in self.cluster.servers.values() if s.alive]
+        if alive:
+            self.cluster.crash(self.random.choice(alive), reset=self.random.random() < 0.5)
+
+    def restart(self) -> None:
+        dead = [s.id for s in self.cluster.servers.values() if not s.alive]
+        if dead:
+            self.cluster.restart(self.random.choice(dead))
+
+    def partition(self) -> None:
+        nodes = list(NODES)
+        self.random.shuffle(nodes)
+        at = self.random.randint(1, len(nodes) - 1)
+        self.cluster.partition(tuple(nodes[:at]), tuple(nodes[at:]))
+        if self.random.random() < 0.5:
+            # one way only
+            self.cluster.cut = {pair for pair in sorted(self.cluster.cut) if pair[0] < pair[1]}
+
+    def lose(self) -> None:
+        self.cluster.loss = self.random.choice((0.05, 0.2, 0.5))
+
+    def heal(self) -> None:
+        self.cluster.heal()
+        self.cluster.sync = (0.001, 0.004)
+
+    def slow_disk(self) -> None:
+        self.cluster.sync = (0.05, 0.5)
+
+    def snapshot(self) -> None:
+        alive = [s for s in self.cluster.servers.values() if s.alive]
+        if alive:
+            self.random.choice(alive).snapshot()
+
+    def empty_disk(self) -> None:
+        """Replace a disk, if none is missing: the node comes back as another replica."""
+        node_id = self.random.choice(NODES)
+        if not self._can_spare(node_id):
+            return
+        if self.cluster.servers[node_id].alive:
+            self.cluster.crash(node_id)
+        self.disk_number[node_id] += 1
+        self.cluster.format(node_id, self.disk_number[node_id], bootstrap=False)
+        self.cluster.run(self.cluster.config.fetch_timeout + 1.0)
+        self.cluster.restart(node_id)
+
+    def _can_spare(self, node_id: int) -> bool:
+        """Whether every set that counts it has three voters and all the others' disks."""
+        key = self.cluster.disks[node_id].key
+        disks = [disk.key for disk in self.cluster.disks.values()]
+        sets = [d for s in self.cluster.servers.values() for _, d in s.node.journal.voter_sets.items()]
+        return all(
+            key not in voters.keys or (len(voters) >= 3 and all(other in disks for other in voters.keys))
+            for voters in sets
+        )
+
+    # ------------------------------------------------------------ and then
+
+    def _peace(self) -> None:
+        """Everything works again: a leader must come, and what it writes must reach everybody."""
+        cluster = self.cluster
+        self.heal()
+        for server in list(cluster.servers.values()):
+            if not server.alive:
+                cluster.restart(server.id)
+        cluster.run(5.0)
+        offset = cluster.write("peace", 30.0)
+        leader = cluster.leader
+        assert leader is not None
+
+        def all_there() -> bool:
+            return all((s.node.high_watermark or 0) > offset for s in cluster.servers.values())
+
+        assert cluster.run(40.0, all_there), f"L1: {[s.node for s in cluster.servers.values()]}"
+        assert cluster.run(40.0, lambda: not leader.node.describe(cluster.now).waiting), (
+            "L2: a change is stuck"
+        )

@@ -1,0 +1,193 @@
+"""Stories: a transcript of commands to a small quorum and what it did, checked word for word.
+
+A line that begins with `>` is a command, the lines below it are what followed.  Lines of followers about
+records and high watermarks are left out (`> detail` shows them).  After a change on purpose, run the tests
+with BARNABAS_REWRITE=1 and read the diff.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from raft_cluster import Cluster, endpoint_of, key_of
+
+from barnabas.raft.messages import (
+    AddVoterRequest,
+    CancelChangeRequest,
+    ReassignRequest,
+    RemoveVoterRequest,
+    Request,
+    Resign,
+    UpgradeRequest,
+)
+
+
+class Story:
+    """Runs the commands of one story file."""
+
+    def __init__(self, text: str) -> None:
+        self.lines = text.splitlines()
+        self.cluster = Cluster()
+        self.told = 0
+        self.detail = False
+        self.disks: dict[int, int] = {}
+
+    def run(self) -> str:
+        """The story as it goes now."""
+        out: list[str] = []
+        for line in self.lines:
+            if line.startswith("#") or not line.strip():
+                out.append(line)
+            elif line.startswith("> "):
+                out.append(line)
+                out += self._command(line[2:].split())
+        return "\n".join(out) + "\n"
+
+    def _command(self, words: list[str]) -> list[str]:
+        name, *rest = words
+        command: Callable[..., list[str] | None] = getattr(self, f"do_{name.replace('-', '_')}")
+        said = command(*rest) or []
+        cluster = self.cluster
+        fresh, self.told = cluster.story[self.told :], len(cluster.story)
+        return [line for line in fresh if self._worth(line)] + said
+
+    def _worth(self, line: str) -> bool:
+        if self.detail:
+            return True
+        node, _, what = line.partition(" ")
+        server = self.cluster.servers.get(int(node[1:]))
+        leads = server is not None and what.strip() and int(node[1:]) in self.cluster.led
+        return leads or not what.strip().startswith(("append", "hw"))
+
+    # ------------------------------------------------------------ commands
+
+    def do_voters(self, *words: str) -> None:
+        options = dict(word.split("=") for word in words if "=" in word)
+        ids = [int(word) for word in words if "=" not in word]
+        self.cluster = Cluster(
+            *ids,
+            seed=int(options.get("seed", "1")),
+            kraft_version=int(options.get("kraft", "1")),
+            bootstrap=tuple(range(1, 10)),
+        )
+        if "auto-join" in options:
+            self.cluster.config = replace(self.cluster.config, auto_join=True)
+        self.told = 0
+
+    def do_detail(self) -> None:
+        self.detail = True
+
+    def do_start(self, *ids: str) -> None:
+        for word in ids:
+            self.cluster.start(int(word))
+        self.cluster.run(1.6)
+
+    def do_elect(self) -> None:
+        self.cluster.elect()
+        self.cluster.run(0.1)
+
+    def do_run(self, seconds: str) -> None:
+        self.cluster.run(float(seconds))
+
+    def do_write(self, value: str) -> None:
+        self.cluster.write(value)
+        self.cluster.run(0.05)
+
+    def do_propose(self, value: str, node: str) -> None:
+        """Append on a node that thinks it leads, without waiting."""
+        self.cluster.propose(value, self.cluster.servers[int(node)])
+
+    def do_crash(self, node: str, how: str = "") -> None:
+        self.cluster.crash(int(node), reset=how == "reset")
+
+    def do_restart(self, node: str) -> None:
+        self.cluster.restart(int(node))
+
+    def do_empty_disk(self, node: str) -> None:
+        """Replace the disk while the node is down."""
+        number = self.disks[int(node)] = self.disks.get(int(node), 0) + 1
+        self.cluster.format(int(node), number, bootstrap=False)
+
+    def do_partition(self, *words: str) -> None:
+        groups = [tuple(int(i) for i in group.split()) for group in " ".join(words).split("|")]
+        self.cluster.partition(*groups)
+
+    def do_heal(self) -> None:
+        self.cluster.heal()
+
+    def do_snapshot(self, node: str) -> None:
+        self.cluster.servers[int(node)].snapshot()
+
+    def _key(self, word: str) -> tuple[int, int]:
+        node, _, disk = word.partition(".")
+        return int(node), int(disk) if disk else self.disks.get(int(node), 0)
+
+    def _ask(self, request: Request, words: tuple[str, ...]) -> None:
+        server = None
+        for word in words:
+            if word.startswith("on="):
+                server = self.cluster.servers[int(word[3:])]
+        answers = self.cluster.ask(request, server)
+        if "no-wait" not in words:
+            self.cluster.run(60.0, lambda: bool(answers))
+            self.cluster.run(0.05)
+
+    def do_add(self, node: str, *words: str) -> None:
+        node_id, disk = self._key(node)
+        timeout = next((float(word[8:]) for word in words if word.startswith("timeout=")), 10.0)
+        port = next((int(word[3:]) for word in words if word.startswith("at=")), node_id)
+        request = AddVoterRequest(key_of(node_id, disk), (endpoint_of(port),), timeout, "auto" not in words)
+        self._ask(request, words)
+
+    def do_remove(self, node: str, *words: str) -> None:
+        self._ask(RemoveVoterRequest(key_of(*self._key(node))), words)
+
+    def do_cancel(self, node: str, *words: str) -> None:
+        self._ask(CancelChangeRequest(key_of(*self._key(node))), words)
+
+    def do_upgrade(self, *words: str) -> None:
+        self._ask(UpgradeRequest(1), words)
+
+    def do_reassign(self, *words: str) -> None:
+        ids = tuple(int(word) for word in words if word.isdigit())
+        self._ask(ReassignRequest(None if "cancel" in words else ids), words)
+
+    def do_resign(self, node: str) -> None:
+        server = self.cluster.servers[int(node)]
+        server.receive(Resign(server.node.epoch))
+
+    def do_until_done(self) -> None:
+        """Until no change waits, wherever the leader is."""
+
+        def done() -> bool:
+            leader = self.cluster.leader
+            return leader is not None and not leader.node.describe(self.cluster.now).waiting
+
+        assert self.cluster.run(120.0, done)
+        self.cluster.run(2.0)
+
+    def do_describe(self) -> list[str]:
+        """What the leader says changes wait for."""
+        leader = self.cluster.leader
+        assert leader is not None
+        return [f"      {line}" for line in leader.node.describe(self.cluster.now).waiting] or [
+            "      nothing waits"
+        ]
+
+    def do_show(self) -> list[str]:
+        return [
+            f"      n{server.id} {server.node if server.alive else 'down'}"
+            for server in sorted(self.cluster.servers.values(), key=lambda s: s.id)
+        ]
+
+
+def rewrite_or_read(path: Path, rewrite: bool) -> tuple[str, str]:
+    """The story as it stands and as it goes."""
+    stands = path.read_text()
+    goes = Story(stands).run()
+    if rewrite:
+        path.write_text(goes)
+        stands = goes
+    return stands, goes

@@ -1,0 +1,59 @@
+"""Whole lives of quorums at random, faults and membership changes included (K149, K151, K153).
+
+Every event is checked against the promises of `raft_promises`; at the end everything is healed and a
+leader must come, write, and be heard by all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from raft_chaos import Chaos
+
+
+@pytest.mark.parametrize("seed", range(1, 31))
+def test_no_fault_breaks_a_promise(seed: int) -> None:
+    chaos = Chaos(seed)
+    try:
+        chaos.run()
+    except Exception:
+        print("\n".join(chaos.cluster.story[-80:]))
+        raise
+
+
+def trace(seed: int) -> str:
+    chaos = Chaos(seed)
+    chaos.run()
+    return hashlib.sha256("\n".join(chaos.cluster.story).encode()).hexdigest()
+
+
+def test_the_seeds_reach_what_they_are_for() -> None:
+    writes = sets = 0
+    for seed in range(1, 11):
+        chaos = Chaos(seed)
+        chaos.run()
+        writes += chaos.writes
+        sets += len(chaos.cluster.promises.committed_sets)
+    assert writes > 200 and sets > 30
+
+
+def test_the_same_seed_goes_the_same_way_in_another_process_with_another_hash_seed() -> None:
+    here = Path(__file__).parent
+    code = f"import sys; sys.path.insert(0, {str(here)!r}); import test_raft_seeds as t; print(t.trace(3))"
+    source = str(here.parents[1] / "src")
+    seen = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": source},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for hash_seed in ("1", "2")
+    }
+    assert len(seen) == 1
