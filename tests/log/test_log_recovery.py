@@ -71,6 +71,17 @@ def test_a_bad_batch_ends_the_log_and_later_segments_go(flip: str) -> None:
     assert values_of(again)[-1] == b"next"
 
 
+def test_a_batch_of_an_earlier_epoch_behind_a_later_one_ends_the_log() -> None:
+    disk = new_disk()
+    log = open_log(disk, small(segment_bytes=1 << 20))
+    values = fill(log, 5, epoch=7)
+    stale = batch(b"of a leader that was deposed", base_offset=5, epoch=3)
+    disk.open(f"{PATH}/{0:020d}.log").append([stale])
+    again = open_log(disk)
+    assert values_of(again) == values
+    assert "epoch 3" in again.recovery.reason
+
+
 def test_only_the_segments_from_the_recovery_point_on_are_read_again() -> None:
     disk = new_disk()
     log = open_log(disk)

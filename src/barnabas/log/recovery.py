@@ -21,7 +21,7 @@ from barnabas.log.meta import read_partition_metadata
 from barnabas.log.scan import batches_of
 from barnabas.log.segment import Segment, file_name
 from barnabas.log.transactions import AbortedTransaction
-from barnabas.model import NO_OFFSET, Now, Offset, TopicId, TopicPartition
+from barnabas.model import NO_EPOCH, NO_OFFSET, Epoch, Now, Offset, TopicId, TopicPartition
 from barnabas.wire.records import HEADER_SIZE, BatchHeader, read_records
 
 if TYPE_CHECKING:
@@ -239,7 +239,7 @@ def _reread(log: Log, recovery_point: Offset) -> Generator[None, None, None]:
     place = max(0, min(bisect_right(log.bases, recovery_point), len(log.bases)) - 1)
     first = place
     batches = 0
-    end = log.bases[place]
+    end, epoch = log.bases[place], NO_EPOCH
     cut_at, bytes_cut, reason = NO_OFFSET, 0, ""
     compacted = "compact" in log.config.cleanup_policy
     while place < len(log.segments):
@@ -250,7 +250,9 @@ def _reread(log: Log, recovery_point: Offset) -> Generator[None, None, None]:
             reason = f"segment {segment.base} does not begin at {end}, where the one before it ends"
             keep = place
         else:
-            end, count, reason = yield from _reread_segment(segment, max(end, segment.base), limit)
+            end, epoch, count, reason = yield from _reread_segment(
+                segment, max(end, segment.base), limit, epoch
+            )
             batches += count
         if reason:
             cut_at = end
@@ -286,29 +288,45 @@ def _cut_after(log: Log, keep: int) -> int:
 
 
 def _reread_segment(
-    segment: Segment, end: Offset, limit: Offset
-) -> Generator[None, None, tuple[Offset, int, str]]:
-    """Returns (end offset, good batches, why it was cut or ""); the tables are new, end_position is good."""
+    segment: Segment, end: Offset, limit: Offset, epoch: Epoch
+) -> Generator[None, None, tuple[Offset, Epoch, int, str]]:
+    """Returns (end offset, latest epoch, good batches, why it was cut or "").
+
+    The tables are new and `end_position` is the good end.  Offsets lie outside the CRC, and so do epochs:
+    offsets that do not grow, or reach into the next segment, and epochs that fall end the log as well.
+    """
     file = segment.file
     size = file.size()
     segment.fresh_tables()
     segment.end_position = 0
     count = seen = 0
     try:
-        for _, header, _ in batches_of(file, 0, size):
+        for position, header, _ in batches_of(file, 0, size):
             if not end <= header.base_offset <= header.last_offset < limit:
-                return end, count, f"{file.path}: offset {header.base_offset} comes after {end - 1}"
+                return (
+                    end,
+                    epoch,
+                    count,
+                    f"{file.path}: offset {header.base_offset} at {position} is no successor",
+                )
+            if header.leader_epoch < epoch:
+                return (
+                    end,
+                    epoch,
+                    count,
+                    f"{file.path}: epoch {header.leader_epoch} at {position} after {epoch}",
+                )
             segment.note(header.last_offset, header.max_timestamp, header.size)
-            end = header.last_offset + 1
+            end, epoch = header.last_offset + 1, header.leader_epoch
             count += 1
             seen += header.size
             if seen >= _STEP:
                 seen = 0
                 yield
     except CorruptRecordError as error:
-        return end, count, str(error)
+        return end, epoch, count, str(error)
     segment.seal()
-    return end, count, ""
+    return end, epoch, count, ""
 
 
 # --- what is remembered besides records -------------------------------------------------------------------
