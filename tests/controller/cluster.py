@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from barnabas.config import Config
 from barnabas.controller.controller import Controller
-from barnabas.controller.features import bootstrap_levels, supported
+from barnabas.controller.features import bootstrap_levels, bootstrap_records, supported
 from barnabas.controller.image import MetadataImage, PartitionState
 from barnabas.controller.replay import Replay
 from barnabas.controller.view import Decision
@@ -60,9 +60,9 @@ class Cluster:
         self.time = 100.0
         self.offset = 0
         config = Config.load({name.replace("_", "."): value for name, value in settings.items()})
-        self.controller = Controller(config, Chance(), MetadataImage(CLUSTER), self.now)
+        self.controller = Controller(config, Chance(), Replay(MetadataImage(CLUSTER)), self.now)
         levels = bootstrap_levels(given={} if elr else {"eligible.leader.replicas.version": 0})
-        self.append(self.controller.first_records(levels))
+        self.append(self.controller.first_records(bootstrap_records(levels)))
         self.epochs: dict[int, int] = {}
         for broker in brokers:
             self.register(broker, rack=(racks or {}).get(broker))

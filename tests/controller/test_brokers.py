@@ -9,6 +9,7 @@ from tests.controller.cluster import Chance, Cluster, directory, registration
 
 from barnabas.controller.brokers import presumed_contacts
 from barnabas.controller.controller import Controller
+from barnabas.controller.replay import Replay
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import DIRECTORY_LOST, NO_NODE, Uuid
 from barnabas.wire.brokers import UnregisterBrokerRequest, UnregisterBrokerResponse
@@ -60,7 +61,7 @@ def test_another_incarnation_is_refused_while_the_first_one_is_heard() -> None:
 
 def test_a_broker_that_was_only_presumed_alive_may_register_anew_at_once() -> None:
     cluster = Cluster(1)
-    again = Controller(cluster.controller.config, Chance(), cluster.image, cluster.now)
+    again = Controller(cluster.controller.config, Chance(), Replay(cluster.image), cluster.now)
     decision = again.decide(registration(1, incarnation=2), 4, cluster.now, cluster.offset)
     assert isinstance(decision.records[-1], RegisterBrokerRecord)
 

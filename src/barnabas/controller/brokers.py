@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from barnabas.controller.features import METADATA_VERSION
+from barnabas.controller.features import ELR_FEATURE, METADATA_VERSION
 from barnabas.controller.image import BrokerState, MetadataImage
 from barnabas.controller.partitions import change_partition, elect_for, remove_broker, without
 from barnabas.controller.view import BrokerContact, Decision, View
@@ -61,7 +61,7 @@ def register_broker(view: View, request: BrokerRegistrationRequest) -> Decision:
     records: list[Record] = []
     same_life = known is not None and known.incarnation == request.incarnation_id
     if known is not None and not same_life:
-        elr = view.image.feature("eligible.leader.replicas.version") >= 1
+        elr = view.image.feature(ELR_FEATURE) >= 1
         clean = not elr or request.previous_broker_epoch == known.epoch
         records += remove_broker(view.image, known.id, view.rules, unclean_shutdown=not clean)
     epoch = known.epoch if known is not None and same_life else view.next_offset

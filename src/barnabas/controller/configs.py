@@ -18,6 +18,7 @@ from barnabas.config import (
     validate_topic_overrides,
 )
 from barnabas.controller.describe_configs import topic_origins
+from barnabas.controller.features import ELR_FEATURE
 from barnabas.controller.image import RESOURCE_BROKER, RESOURCE_TOPIC, Resource
 from barnabas.controller.view import Decision, View
 from barnabas.errors import ConfigError, ErrorCode, KafkaError
@@ -231,7 +232,7 @@ def _check_broker_setting(view: View, broker: str, name: str, value: str | None)
 
 
 def _keeps_elr(view: View) -> bool:
-    return view.image.feature("eligible.leader.replicas.version") >= 1
+    return view.image.feature(ELR_FEATURE) >= 1
 
 
 def check_topic_settings(config: Config, settings: Mapping[str, str]) -> None:

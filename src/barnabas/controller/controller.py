@@ -12,13 +12,13 @@ in the simulator.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple
 
 from barnabas.config import Config
 from barnabas.controller import brokers
-from barnabas.controller.features import bootstrap_records
+from barnabas.controller.features import ELR_FEATURE, bootstrap_levels, bootstrap_records
 from barnabas.controller.image import RESOURCE_BROKER, MetadataImage
 from barnabas.controller.replay import Replay
 from barnabas.controller.view import BrokerContact, Decision, View
@@ -27,9 +27,11 @@ from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import Epoch, NodeId, Now, Offset
 from barnabas.wire.message import Message, Record
 from barnabas.wire.metadata import (
+    AbortTransactionRecord,
     BeginTransactionRecord,
     ConfigRecord,
     EndTransactionRecord,
+    FeatureLevelRecord,
 )
 
 __all__ = ["Controller", "ControllerStatistics"]
@@ -75,11 +77,11 @@ class Controller:
         "randomness",
     )
 
-    def __init__(self, config: Config, randomness: Randomness, committed: MetadataImage, now: Now) -> None:
+    def __init__(self, config: Config, randomness: Randomness, committed: Replay, now: Now) -> None:
         self.config = config
         self.randomness = randomness
-        self._replay = Replay(committed.copy())
-        self._contacts: dict[NodeId, BrokerContact] = brokers.presumed_contacts(committed, now)
+        self._replay = committed.copy()
+        self._contacts: dict[NodeId, BrokerContact] = brokers.presumed_contacts(committed.image, now)
         self._deciders: dict[int, Callable[[View, Any], Decision]] = {}
         self._decided = self._refused = self._silenced = 0
 
@@ -132,15 +134,23 @@ class Controller:
         self._silenced += bool(records)
         return records
 
-    def first_records(self, levels: dict[str, int]) -> list[Record]:
-        """What the first active controller of a new cluster writes, one transaction (KIP-868).
+    def first_records(self, bootstrap: Sequence[Record] = ()) -> list[Record]:
+        """What a new active controller writes before anything else; [] when nothing is due.
 
-        The finalized features and, with eligible leader replicas, min.insync.replicas for all brokers,
-        so that every later change of it is seen.
+        On an empty log, in one transaction (KIP-868): the records that `storage format` left (without
+        any, the features of this release) and, with eligible leader replicas, min.insync.replicas for all
+        brokers, so that every later change of it is seen.  Else the end of a transaction that its
+        predecessor left open.
         """
-        records: list[Record] = [BeginTransactionRecord(name=BOOTSTRAP_TRANSACTION)]
-        records += bootstrap_records(levels)
-        if levels.get("eligible.leader.replicas.version", 0) > 0:
+        if self._replay.in_transaction:
+            return [AbortTransactionRecord(reason="a new controller took over")]
+        if self.image.features:
+            return []
+        bootstrap = bootstrap or bootstrap_records(bootstrap_levels())
+        records: list[Record] = [BeginTransactionRecord(name=BOOTSTRAP_TRANSACTION), *bootstrap]
+        if any(
+            isinstance(r, FeatureLevelRecord) and r.name == ELR_FEATURE and r.feature_level for r in bootstrap
+        ):
             records.append(
                 ConfigRecord(
                     resource_type=RESOURCE_BROKER,

@@ -14,6 +14,7 @@ from barnabas.errors import ConfigError
 from barnabas.wire.metadata import FeatureLevelRecord
 
 __all__ = [
+    "ELR_FEATURE",
     "FEATURES",
     "KRAFT_VERSION",
     "METADATA_VERSION",
@@ -26,6 +27,7 @@ __all__ = [
 
 METADATA_VERSION = "metadata.version"
 KRAFT_VERSION = "kraft.version"
+ELR_FEATURE = "eligible.leader.replicas.version"
 
 
 class Feature(NamedTuple):

@@ -60,6 +60,12 @@ class Replay:
     def __repr__(self) -> str:
         return f"<Replay at {self.image.offset}{' in a transaction' if self.in_transaction else ''}>"
 
+    def copy(self) -> Replay:
+        """Another replay at the same point, over a copy of the image."""
+        other = Replay(self.image.copy())
+        other._transaction = None if self._transaction is None else list(self._transaction)
+        return other
+
     @property
     def in_transaction(self) -> bool:
         """Whether a metadata transaction was begun and neither ended nor aborted."""

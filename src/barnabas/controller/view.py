@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from barnabas.config import TOPIC_SETTINGS, Config, format_value
+from barnabas.controller.features import ELR_FEATURE
 from barnabas.controller.image import MetadataImage, Topic
 from barnabas.controller.partitions import Election, ElectionRules, acceptable_leader
 from barnabas.doors import Randomness
@@ -74,7 +75,7 @@ class View(NamedTuple):
         unclean = self.topic_setting(topic.name, "unclean.leader.election.enable").lower() == "true"
         return ElectionRules(
             acceptable=acceptable_leader(self.image),
-            elr=self.image.feature("eligible.leader.replicas.version") >= 1,
+            elr=self.image.feature(ELR_FEATURE) >= 1,
             min_isr=int(self.topic_setting(topic.name, "min.insync.replicas")),
             election=Election.UNCLEAN if unclean else Election.ONLINE,
         )

@@ -152,7 +152,7 @@ def format_directories(disk: Disk, clock: Clock, randomness: Randomness, plan: F
         ids[plan.metadata_directory] = own.key.directory_id
     lines = []
     for directory in todo:
-        disk.make_directories(directory)
+        _make_durably(disk, directory)
         _write_bootstrap(disk, clock, directory, plan)
         kind = "data directory"
         if directory == plan.metadata_directory:
@@ -162,6 +162,16 @@ def format_directories(disk: Disk, clock: Clock, randomness: Randomness, plan: F
         release = RELEASES[plan.levels[METADATA_VERSION]]
         lines.append(f"Formatting {kind} {directory} with metadata.version {release}.")
     return FormatResult(plan.cluster_id, lines, ids)
+
+
+def _make_durably(disk: Disk, directory: str) -> None:
+    """Make a directory with its parents, so that their names survive a power cut."""
+    parents = [directory]
+    while not disk.is_directory(parents[-1]):
+        parents.append(parents[-1].rpartition("/")[0] or ("/" if parents[-1].startswith("/") else "."))
+    disk.make_directories(directory)
+    for parent in parents[1:]:
+        disk.sync_directory(parent)
 
 
 def _write_bootstrap(disk: Disk, clock: Clock, directory: str, plan: FormatPlan) -> None:

@@ -1,0 +1,624 @@
+"""The quorum of one node: drives raft/ over the disk, and the controller over raft/.
+
+Whatever happens, the same loop runs: collect, step, persist, send, apply (`raft.order`).  Around it:
+
+* requests to the controller are decided on the leading image, proposed, and answered once committed;
+* committed batches go through `controller.replay` into the image that the rest of the node reads, then to
+  everybody who asked to hear of changes, and only then do the answers leave;
+* timers come from `next_deadline()`, syncs run in one thread of their own, the loop never waits for a disk.
+
+A failed write or sync is final: the node stops, with what to do next.  The network between controllers is
+not here yet: this release runs quorums of one voter, and says so when it finds others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from math import inf
+from typing import NamedTuple
+
+from barnabas.config import Config
+from barnabas.controller.controller import Controller
+from barnabas.controller.features import METADATA_VERSION, supported
+from barnabas.controller.image import ImageDelta, MetadataImage
+from barnabas.controller.replay import Replay
+from barnabas.controller.versions import LATEST
+from barnabas.controller.view import Decision
+from barnabas.doors import Clock, Disk, Randomness
+from barnabas.errors import BarnabasError, ConfigError, ErrorCode, KafkaError, StorageError
+from barnabas.model import NO_NODE, Epoch, NodeId, Offset
+from barnabas.raft.entries import Opaque, SnapshotId
+from barnabas.raft.messages import (
+    Accepted,
+    ApplyEffect,
+    Committed,
+    Event,
+    Failed,
+    KraftVersionChanged,
+    LeaderChanged,
+    LogStartMoved,
+    Propose,
+    Refused,
+    Reply,
+    Send,
+    Shutdown,
+    SnapshotTaken,
+    Started,
+    Stopped,
+    Tick,
+    VotersChanged,
+)
+from barnabas.raft.messages import Message as RaftMessage
+from barnabas.raft.node import RaftNode, RaftStatistics
+from barnabas.raft.order import Order
+from barnabas.raft.voters import VoterSet
+from barnabas.server import events
+from barnabas.server.format import BOOTSTRAP
+from barnabas.server.quorum_records import metadata_of, read_snapshot
+from barnabas.server.quorum_settings import QuorumSettings
+from barnabas.server.quorum_snapshots import SnapshotKeeper
+from barnabas.server.quorum_store import MetadataStore, StoreStatistics, metadata_log_config
+from barnabas.wire.brokers import (
+    ControllerRegistrationRequest,
+    ControllerRegistrationRequestFeature,
+    ControllerRegistrationRequestListener,
+)
+from barnabas.wire.message import Message, Record
+from barnabas.wire.metadata import NoOpRecord
+
+__all__ = ["Quorum", "QuorumStatistics"]
+
+RECOVERED = events.register("quorum.recovered", logging.INFO, "the metadata log is open")
+ACTIVE = events.register("quorum.active", logging.INFO, "this node is the active controller")
+LEADER = events.register("quorum.leader", logging.INFO, "the quorum has another leader")
+VOTERS = events.register("quorum.voters", logging.INFO, "the set of voters changed")
+STEP = events.register("quorum.step", logging.DEBUG, "the quorum reports")
+SNAPSHOT = events.register("quorum.snapshot", logging.INFO, "a metadata snapshot was written")
+CLEANED = events.register("quorum.cleaned", logging.INFO, "the metadata log was cut behind a snapshot")
+FAILED = events.register("quorum.failed", logging.ERROR, "the metadata cannot go on; this node stops")
+CUT = events.register("quorum.cut", logging.WARNING, "the end of the metadata log was torn and is gone")
+
+_CLEAN_EVERY = 60.0
+
+
+class QuorumStatistics(NamedTuple):
+    """A reading of the quorum, for metrics."""
+
+    raft: RaftStatistics
+    store: StoreStatistics
+    applied_offset: Offset
+    waiting_requests: int
+    snapshots_taken: int
+
+
+class _Submission:
+    """A decision on its way: from the request until its records are committed."""
+
+    __slots__ = ("decision", "expected", "future", "last_offset", "request", "version")
+
+    def __init__(self, request: Message | None, version: int, future: asyncio.Future[Message] | None) -> None:
+        self.request = request
+        self.version = version
+        self.future = future
+        self.decision: Decision | None = None
+        self.expected: Offset = -1
+        self.last_offset: Offset = -1
+
+    def __repr__(self) -> str:
+        name = "records" if self.request is None else self.request.NAME
+        return f"<Submission {name} at {self.last_offset}>"
+
+    def answer(self) -> None:
+        if self.future is not None and not self.future.done() and self.decision is not None:
+            self.future.set_result(self.decision.answer)
+
+    def refuse(self, error: KafkaError) -> None:
+        if self.future is not None and not self.future.done():
+            self.future.set_exception(error)
+
+
+class Quorum:
+    """One controller's part in the quorum.  `await start()`, read `image`, `submit` requests, `stop()`."""
+
+    def __init__(
+        self,
+        settings: QuorumSettings,
+        config: Config,
+        *,
+        disk: Disk,
+        clock: Clock,
+        random: Randomness,
+        directory: str,
+        on_fatal: Callable[[BarnabasError], None],
+    ) -> None:
+        self.settings = settings
+        self.config = config
+        self.directory = directory
+        self.failed: BarnabasError | None = None
+        self._disk = disk
+        self._clock = clock
+        self._random = random
+        self._on_fatal = on_fatal
+        self._incarnation = random.uuid()
+        self._replay = Replay(MetadataImage(settings.cluster_id))
+        self._controller: Controller | None = None
+        self._callbacks: list[Callable[[ImageDelta], None]] = []
+        self._pending: deque[_Submission] = deque()
+        self._committing: deque[_Submission] = deque()
+        self._appended_end: Offset = 0
+        self._high_watermark: Offset = 0
+        self._last_append = 0.0
+        self._last_clean = 0.0
+        self._turning = False
+        self._again = False
+        self._closed = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._controller_timer: asyncio.TimerHandle | None = None
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="quorum-disk")
+        self._loop: asyncio.AbstractEventLoop
+        self._store: MetadataStore
+        self._order: Order
+        self._snapshots: SnapshotKeeper
+        self._ready: asyncio.Future[None]
+        self._stopped: asyncio.Future[None]
+
+    def __repr__(self) -> str:
+        node = repr(self._order.node) if hasattr(self, "_order") else "not started"
+        return f"<Quorum {node} applied={self.image.offset}>"
+
+    # What the rest of the node reads.
+
+    @property
+    def image(self) -> MetadataImage:
+        """Everything committed.  It changes in place, between two turns of the loop."""
+        return self._replay.image
+
+    @property
+    def is_active_controller(self) -> bool:
+        """Whether requests to the controller are decided here."""
+        return self._controller is not None
+
+    @property
+    def leader_id(self) -> NodeId:
+        """The leader of the quorum, -1 while unknown."""
+        leader = self._order.node.leader_id
+        return NO_NODE if leader is None else leader
+
+    @property
+    def epoch(self) -> Epoch:
+        """The quorum's epoch."""
+        return self._order.node.epoch
+
+    @property
+    def kraft_version(self) -> int:
+        """The level of kraft.version: 1 when voters can change at run time."""
+        return self._order.node.kraft_version
+
+    @property
+    def voters(self) -> VoterSet:
+        """The voters, the newest set, committed or not."""
+        return self._order.node.voters
+
+    @property
+    def high_watermark(self) -> Offset:
+        """Everything below it is committed."""
+        return self._high_watermark
+
+    def on_change(self, callback: Callable[[ImageDelta], None]) -> None:
+        """Call `callback` after each commit that changed something a reader can see.
+
+        It runs on the loop, before the requests that caused the change are answered.
+        """
+        self._callbacks.append(callback)
+
+    def describe(self, request: Message) -> Message:
+        """The answer to a DescribeQuorumRequest."""
+        from barnabas.server.quorum_describe import describe_quorum  # rarely needed
+        from barnabas.wire.quorum import DescribeQuorumRequest
+
+        assert isinstance(request, DescribeQuorumRequest)
+        return describe_quorum(self._order.node.describe(self._clock.now()), request)
+
+    def statistics(self) -> QuorumStatistics:
+        """A reading for metrics."""
+        return QuorumStatistics(
+            self._order.node.statistics(),
+            self._store.statistics(),
+            self.image.offset,
+            len(self._pending) + len(self._committing),
+            self._snapshots.taken,
+        )
+
+    # Start and stop.
+
+    async def start(self) -> None:
+        """Recover, elect, write what a new cluster begins with; returns once the image is there.
+
+        Raises StorageError (the metadata cannot be trusted) or ConfigError (a quorum of several voters).
+        """
+        self._loop = asyncio.get_running_loop()
+        self._ready = self._loop.create_future()
+        self._stopped = self._loop.create_future()
+        settings = self.settings
+        try:
+            store = await self._loop.run_in_executor(self._pool, self._open)
+        except BaseException:
+            self._pool.shutdown(wait=False)
+            raise
+        now = self._clock.now()
+        self._store = store
+        store.attach(self, self._receive, self._fail)
+        store.metadata_version = lambda: self._leading_image.feature(METADATA_VERSION) or LATEST
+        self._replay = Replay(store.image)
+        self._appended_end = store.log.log_end_offset
+        self._last_append = self._last_clean = now.mono
+        self._snapshots = SnapshotKeeper(settings, store)
+        node = RaftNode(
+            settings.key, settings.endpoints, settings.raft, store.journal, store.saved, self._random, now
+        )
+        self._order = Order(node, store, self)
+        if cut := store.log.recovery.bytes_cut:
+            events.emit(CUT, bytes=cut, at=store.log.recovery.cut_at, reason=store.log.recovery.reason)
+        events.emit(
+            RECOVERED,
+            start=store.log.log_start_offset,
+            end=store.log.log_end_offset,
+            voters=str(store.journal.voters) or "none",
+        )
+        try:
+            self._check_alone()
+            self._receive(Started())
+            await self._ready
+        except BaseException:
+            await self.stop()
+            raise
+
+    def _open(self) -> MetadataStore:
+        settings = self.settings
+        return MetadataStore.open(
+            self._disk,
+            self._clock,
+            self.directory,
+            metadata_log_config(settings.segment_bytes, settings.segment_ms),
+            cluster_id=settings.cluster_id,
+            static_voters=settings.static_voters,
+        )
+
+    def _check_alone(self) -> None:
+        voters = self._store.journal.voters
+        own = voters.get(self.settings.key.id)
+        if own is None or len(voters) != 1:
+            raise ConfigError(
+                f"the quorum of this directory has the voters {voters or 'none'}; this release runs quorums "
+                f"of one voter, which must be node {self.settings.key.id} itself",
+                next_step="format a new directory with --standalone",
+            )
+
+    async def stop(self, patience: float = 5.0) -> None:
+        """Leave the quorum in order (within `patience` seconds), make everything durable, close the files.
+
+        Requests that wait fail with NOT_CONTROLLER.  Safe to call again, and after a failure.
+        """
+        if self._closed or not hasattr(self, "_order"):
+            self._pool.shutdown(wait=False)
+            return
+        self._closed = True
+        if self.failed is None:
+            self._receive(Shutdown(patience))
+            with contextlib.suppress(TimeoutError):  # it stops all the same; its peers' timers notice
+                await asyncio.wait_for(asyncio.shield(self._stopped), patience)
+        self._cancel_timers()
+        self._refuse_all(KafkaError(ErrorCode.NOT_CONTROLLER, "this controller is stopping"))
+        await self._loop.run_in_executor(self._pool, _nothing)  # lets the syncs before it end
+        if self.failed is None:
+            await self._loop.run_in_executor(self._pool, self._store.close)
+        else:
+            self._store.log.abandon()
+        self._pool.shutdown(wait=False)
+
+    # Requests to the controller.
+
+    def submit(
+        self, request: Message, context: object = None, version: int | None = None
+    ) -> asyncio.Future[Message]:
+        """Decide a request, and answer it once what it changes is committed.
+
+        The future raises KafkaError: NOT_CONTROLLER when this node is not, or no longer, the active
+        controller (what was asked may then happen or not), else what the request was refused with.
+        `version` (of the request, for its answer's shape) is the context's unless given.
+        """
+        if version is None:
+            version = getattr(context, "version", request.VERSIONS[1])
+        future: asyncio.Future[Message] = self._loop.create_future()
+        if self._closed or self.failed is not None:
+            future.set_exception(KafkaError(ErrorCode.NOT_CONTROLLER, "this controller is stopping"))
+            return future
+        self._pending.append(_Submission(request, version, future))
+        self._pump()
+        return future
+
+    def _append_own(self, records: list[Record]) -> None:
+        """Append records that nobody asked for."""
+        submission = _Submission(None, 0, None)
+        submission.decision = Decision(NoOpRecord(), records)  # nobody waits for the answer
+        self._pending.append(submission)
+        self._pump()
+
+    def _decide_next(self) -> None:
+        submission = self._pending.popleft()
+        controller, now = self._controller, self._clock.now()
+        if controller is None:
+            submission.refuse(KafkaError(ErrorCode.NOT_CONTROLLER, "this node is not the active controller"))
+            return
+        submission.expected = self._store.journal.end_offset
+        if submission.request is not None:
+            try:
+                submission.decision = controller.decide(
+                    submission.request, submission.version, now, submission.expected
+                )
+            except KafkaError as error:
+                submission.refuse(error)
+                return
+        decision = submission.decision
+        assert decision is not None
+        if decision.records:
+            entry = Opaque(tuple(decision.records), len(decision.records))
+            self._order.receive(Propose(submission, self.epoch, (entry,)))
+            self._order.turn(now)
+            return
+        controller.accepted(decision, submission.expected, self.epoch, now)
+        if self._appended_end <= self._high_watermark:
+            submission.answer()
+        else:
+            submission.last_offset = self._appended_end - 1
+            self._committing.append(submission)
+
+    @property
+    def _leading_image(self) -> MetadataImage:
+        return self.image if self._controller is None else self._controller.image
+
+    # The loop around raft.order.
+
+    def _receive(self, message: RaftMessage) -> None:
+        if self.failed is None:
+            self._order.receive(message)
+            self._pump()
+
+    def _pump(self) -> None:
+        """Take turns until nothing is left to do; called from inside a turn it only asks for another."""
+        if self._turning:
+            self._again = True
+            return
+        self._turning = True
+        try:
+            self._again = True
+            while self._again and self.failed is None:
+                self._again = False
+                self._order.turn(self._clock.now())
+                while self._pending and self.failed is None:
+                    self._decide_next()
+        except Exception as error:  # whatever it is, an image or a log half changed must not be served
+            self._fail(error)
+        finally:
+            self._turning = False
+        self._arm()
+
+    def _arm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self.failed is not None or self._closed:
+            return
+        deadline = self._order.next_deadline()
+        if deadline < inf:
+            delay = max(0.0, deadline - self._clock.now().mono)
+            self._timer = self._loop.call_later(delay, self._receive, Tick())
+
+    def run(self, job: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+        """Run a job in the disk thread, then `done(error)` on the loop (`quorum_store.DiskThread`)."""
+        future = self._loop.run_in_executor(self._pool, job)
+        future.add_done_callback(lambda ended: done(ended.exception()))
+
+    def _fail(self, error: BaseException) -> None:
+        """The end: nothing is tried again, everybody who waits is told, the node stops."""
+        if self.failed is not None:
+            return
+        events.emit(FAILED, error=error, directory=self.directory)
+        if not isinstance(error, BarnabasError):
+            error = StorageError(f"the metadata cannot go on: {error!r}", directory=self.directory)
+        error.fatal = True
+        self.failed = error
+        self._controller = None
+        self._cancel_timers()
+        self._refuse_all(KafkaError(ErrorCode.NOT_CONTROLLER, f"this controller has failed: {error.message}"))
+        if self._ready.done():
+            self._on_fatal(error)
+        else:
+            self._ready.set_exception(error)
+
+    def _cancel_timers(self) -> None:
+        for timer in (self._timer, self._controller_timer):
+            if timer is not None:
+                timer.cancel()
+        self._timer = self._controller_timer = None
+
+    def _refuse_all(self, error: KafkaError) -> None:
+        for queue in (self._pending, self._committing):
+            while queue:
+                queue.popleft().refuse(error)
+
+    # What raft asks of us (`raft.order.Outside`).
+
+    def send(self, effect: Send) -> None:
+        """There is no network between controllers yet: whatever is sent fails."""
+        self._order.receive(Failed(effect.correlation, "this release runs quorums of one voter"))
+
+    def reply(self, effect: Reply) -> None:
+        """Nobody but ourselves asks, and we do not ask by messages."""
+
+    def apply(self, effect: ApplyEffect) -> None:
+        """Take note of what was decided."""
+        if isinstance(effect, Committed):
+            self._commit(effect.high_watermark)
+        elif isinstance(effect, Accepted):
+            self._accepted(effect)
+        elif isinstance(effect, Refused):
+            assert isinstance(effect.token, _Submission)
+            effect.token.refuse(KafkaError(ErrorCode.NOT_CONTROLLER, effect.message))
+        elif isinstance(effect, LeaderChanged):
+            self._leader_changed(effect)
+        elif isinstance(effect, VotersChanged):
+            events.emit(VOTERS, voters=str(effect.voters), offset=effect.offset)
+        elif isinstance(effect, KraftVersionChanged):
+            events.emit(STEP, what="kraft.version", version=effect.version)
+        elif isinstance(effect, Event):
+            fields = " ".join(f"{name}={value}" for name, value in effect.fields)
+            events.emit(STEP, what=effect.name, fields=fields)
+        elif isinstance(effect, Stopped) and not self._stopped.done():
+            self._store.stopping = True
+            self._stopped.set_result(None)
+
+    def _accepted(self, effect: Accepted) -> None:
+        submission = effect.token
+        assert isinstance(submission, _Submission) and submission.decision is not None
+        if effect.base_offset != submission.expected:
+            raise AssertionError(f"decided for {submission.expected}, appended at {effect.base_offset}")
+        now = self._clock.now()
+        assert self._controller is not None
+        self._controller.accepted(submission.decision, effect.base_offset, effect.epoch, now)
+        submission.last_offset = effect.last_offset
+        self._appended_end = effect.last_offset + 1
+        self._last_append = now.mono
+        if effect.last_offset < self._high_watermark:
+            submission.answer()
+        else:
+            self._committing.append(submission)
+
+    def _commit(self, high_watermark: Offset) -> None:
+        """Replay what is committed by now, tell who listens, then answer who waits."""
+        self._high_watermark = high_watermark
+        self._appended_end = max(self._appended_end, high_watermark)
+        replay = self._replay
+        for batch, timestamp_ms, size in self._store.committed(high_watermark):
+            self._snapshots.committed(size)
+            records = metadata_of(batch)
+            if records:
+                replay.apply(records, offset=batch.base_offset, epoch=batch.epoch, timestamp_ms=timestamp_ms)
+            else:
+                replay.skip_to(batch.last_offset, batch.epoch, timestamp_ms)
+        delta = replay.take_delta()
+        if not delta.empty:
+            for callback in self._callbacks:
+                callback(delta)
+        while self._committing and self._committing[0].last_offset < high_watermark:
+            self._committing.popleft().answer()
+        own = self.image.controllers.get(self.settings.key.id)
+        if not self._ready.done() and own is not None and own.incarnation == self._incarnation:
+            self._ready.set_result(None)
+
+    def _leader_changed(self, effect: LeaderChanged) -> None:
+        if effect.leader_id != self.settings.key.id:
+            self._controller = None
+            error = KafkaError(ErrorCode.NOT_CONTROLLER, "this node is no longer the active controller")
+            self._refuse_all(error)
+            leader = NO_NODE if effect.leader_id is None else effect.leader_id
+            events.emit(LEADER, epoch=effect.epoch, leader=leader)
+            return
+        now = self._clock.now()
+        controller = Controller(self.config, self._random, self._replay, now)
+        self._controller = controller
+        events.emit(ACTIVE, epoch=effect.epoch, offset=self.image.offset)
+        first = controller.first_records(self._bootstrap_records())
+        if first:
+            self._append_own(first)
+        self._register_self()
+        self._tick_controller()
+
+    def _bootstrap_records(self) -> list[Record]:
+        """What `storage format` left for the first active controller."""
+        path = f"{self.directory}/{BOOTSTRAP}"
+        if self.image.features or not self._disk.exists(path):
+            return []
+        return read_snapshot(self._disk.read(path)).records
+
+    def _register_self(self) -> None:
+        request = ControllerRegistrationRequest(
+            controller_id=self.settings.key.id,
+            incarnation_id=self._incarnation,
+            zk_migration_ready=False,
+            listeners=[
+                ControllerRegistrationRequestListener(
+                    name=e.listener, host=e.host, port=e.port, security_protocol=0
+                )
+                for e in self.settings.endpoints
+            ],
+            features=[
+                ControllerRegistrationRequestFeature(
+                    name=name, min_supported_version=low, max_supported_version=high
+                )
+                for name, (low, high) in supported().items()
+            ],
+        )
+        self._pending.append(_Submission(request, 0, None))
+        self._pump()
+
+    # Now and then.
+
+    def _tick_controller(self) -> None:
+        """While active: fence who is silent, show that we live, keep the log short."""
+        controller, settings = self._controller, self.settings
+        if controller is None or self.failed is not None or self._closed:
+            return
+        now = self._clock.now()
+        if records := controller.fence_silent(now, self._store.journal.end_offset):
+            self._append_own(records)
+        if self._idle_record_due(now.mono):
+            self._append_own([NoOpRecord()])
+        self._keep_snapshots(now.mono)
+        delay = settings.session_timeout / 8
+        if settings.idle_interval > 0 and not self._alone:
+            delay = min(delay, settings.idle_interval)
+        self._controller_timer = self._loop.call_later(delay, self._tick_controller)
+
+    @property
+    def _alone(self) -> bool:
+        """Whether nobody but this node reads the log (and nobody asked for idle records all the same)."""
+        raft = self._order.node.statistics()
+        return raft.voters == 1 and not raft.observers and not self.settings.idle_when_alone
+
+    def _idle_record_due(self, mono: float) -> bool:
+        interval = self.settings.idle_interval
+        return interval > 0 and not self._alone and mono - self._last_append >= interval
+
+    def _keep_snapshots(self, mono: float) -> None:
+        keeper, image = self._snapshots, self.image
+        if not self._replay.in_transaction and keeper.due(image):
+            snapshot = SnapshotId(image.offset + 1, image.epoch)
+            if self._order.node.check_snapshot(snapshot) is None:
+                job = keeper.begin(image)
+                self.run(job.run, lambda error: self._snapshot_written(job.snapshot, job.size, error))
+        if mono - self._last_clean >= _CLEAN_EVERY:
+            self._last_clean = mono
+            self._clean()
+
+    def _snapshot_written(self, snapshot: SnapshotId, size: int, error: BaseException | None) -> None:
+        if error is not None:
+            self._fail(error)
+            return
+        self._snapshots.finished()
+        events.emit(SNAPSHOT, end=snapshot.end_offset, epoch=snapshot.epoch, bytes=size)
+        self._receive(SnapshotTaken(snapshot, size))
+
+    def _clean(self) -> None:
+        start = self._snapshots.clean()
+        if start is not None:
+            events.emit(CLEANED, start=start)
+            self._receive(LogStartMoved(start))
+
+
+def _nothing() -> None: ...

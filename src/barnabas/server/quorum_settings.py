@@ -1,0 +1,96 @@
+"""What a node's quorum needs to know, taken out of the configuration once.
+
+Seconds here, milliseconds there.  `idle_interval` is how often an idle active controller writes a NoOp
+record: Kafka writes one every 500 ms, so that followers and brokers can tell an idle log from a stuck one.
+Where nobody reads the log but the node itself that tells nobody anything and costs a sync each time, so a
+quorum of one writes none unless `metadata.max.idle.interval.ms` was set.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from barnabas.config import Config
+from barnabas.model import ZERO_UUID, DirectoryId, Endpoint, NodeId, ReplicaKey
+from barnabas.raft.settings import RaftConfig
+from barnabas.raft.voters import Voter, VoterSet
+
+__all__ = ["QuorumSettings"]
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumSettings:
+    """`endpoints` are this controller's, advertised; `static_voters` those of controller.quorum.voters."""
+
+    key: ReplicaKey
+    cluster_id: str
+    endpoints: tuple[Endpoint, ...]
+    raft: RaftConfig
+    static_voters: VoterSet = VoterSet.EMPTY
+    segment_bytes: int = 1 << 30
+    segment_ms: int = 604_800_000
+    snapshot_bytes: int = 20 << 20
+    snapshot_interval: float = 3600.0
+    retention_bytes: int = 100 << 20
+    retention_ms: int = 604_800_000
+    idle_interval: float = 0.5
+    idle_when_alone: bool = False
+    session_timeout: float = 9.0
+
+    @classmethod
+    def of(
+        cls,
+        config: Config,
+        *,
+        cluster_id: str,
+        directory_id: DirectoryId,
+        endpoints: tuple[Endpoint, ...],
+    ) -> QuorumSettings:
+        """From a node's configuration and its `meta.properties`."""
+
+        def seconds(name: str) -> float:
+            return config.int(name) / 1000
+
+        names = config.list("controller.listener.names")
+        listener = names[0].upper() if names else "CONTROLLER"
+        return cls(
+            key=ReplicaKey(config.node_id, directory_id),
+            cluster_id=cluster_id,
+            endpoints=endpoints,
+            raft=RaftConfig(
+                cluster_id=cluster_id,
+                listener=listener,
+                bootstrap=_bootstrap(config, listener),
+                can_vote="controller" in config.roles,
+                election_timeout=seconds("controller.quorum.election.timeout.ms"),
+                fetch_timeout=seconds("controller.quorum.fetch.timeout.ms"),
+                request_timeout=seconds("controller.quorum.request.timeout.ms"),
+                retry_backoff=seconds("controller.quorum.retry.backoff.ms"),
+                election_backoff_max=seconds("controller.quorum.election.backoff.max.ms"),
+                fetch_max_bytes=config.int("controller.quorum.fetch.max.bytes"),
+                snapshot_max_bytes=config.int("controller.quorum.fetch.snapshot.max.bytes"),
+                auto_join=config.bool("controller.quorum.auto.join.enable"),
+            ),
+            static_voters=VoterSet.of(_voter(*voter, listener) for voter in config.voters),
+            segment_bytes=config.int("metadata.log.segment.bytes"),
+            segment_ms=config.int("metadata.log.segment.ms"),
+            snapshot_bytes=config.int("metadata.log.max.record.bytes.between.snapshots"),
+            snapshot_interval=seconds("metadata.log.max.snapshot.interval.ms"),
+            retention_bytes=config.int("metadata.max.retention.bytes"),
+            retention_ms=config.int("metadata.max.retention.ms"),
+            idle_interval=seconds("metadata.max.idle.interval.ms"),
+            idle_when_alone=config.is_given("metadata.max.idle.interval.ms"),
+            session_timeout=seconds("broker.session.timeout.ms"),
+        )
+
+
+def _voter(id_: NodeId, host: str, port: int, listener: str) -> Voter:
+    return Voter(ReplicaKey(id_, ZERO_UUID), (Endpoint(listener, host, port),))
+
+
+def _bootstrap(config: Config, listener: str) -> tuple[Endpoint, ...]:
+    servers = []
+    for text in config.list("controller.quorum.bootstrap.servers"):
+        host, _, port = text.rpartition(":")
+        servers.append(Endpoint(listener, host.removeprefix("[").removesuffix("]"), int(port)))
+    return tuple(servers)

@@ -1,0 +1,309 @@
+"""The quorum's disk: `__cluster_metadata-0` with its log, its snapshots and `quorum-state`.
+
+Opening reads everything once: the newest snapshot gives an image and the voters, the log after it gives
+batches that wait to be committed.  From then on the store appends and cuts on the loop and syncs in one
+thread of its own, in order; whoever drives it is told when something is durable.  Any failed sync is final:
+the node stops, nothing is tried again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from barnabas.config import LogConfig
+from barnabas.controller.image import MetadataImage
+from barnabas.controller.snapshot import image_from
+from barnabas.controller.versions import LATEST
+from barnabas.doors import Clock, Disk
+from barnabas.errors import CorruptRecordError, StorageError, WireError
+from barnabas.log import snapshot as snapshots
+from barnabas.log.log import Log
+from barnabas.log.meta import read_partition_metadata, write_partition_metadata
+from barnabas.log.sync import SyncJob
+from barnabas.model import METADATA_PARTITION, METADATA_TOPIC_ID, Offset
+from barnabas.raft.entries import Batch, ElectionState, Entry, SnapshotId
+from barnabas.raft.journal import Journal
+from barnabas.raft.messages import (
+    ElectionSaved,
+    InstallSnapshot,
+    Message,
+    Persisted,
+    SaveElection,
+    SyncTicket,
+    WriteSnapshot,
+)
+from barnabas.raft.voters import VoterSet
+from barnabas.server.quorum_records import decode_batch, encode_batch, read_snapshot
+from barnabas.server.quorum_state import QUORUM_STATE, election_text, read_election
+from barnabas.wire.records import batches, read_batch_header
+
+__all__ = ["DiskThread", "MetadataStore", "StoreStatistics", "Waiting", "metadata_log_config"]
+
+_READ_SIZE = 4 << 20
+
+
+class DiskThread(Protocol):
+    """One thread for everything that waits for the disk: jobs run one after the other."""
+
+    def run(self, job: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+        """Run `job` in the thread, then `done(error)` on the loop."""
+        ...
+
+
+class Waiting(NamedTuple):
+    """A batch that stands in the log and waits to be committed."""
+
+    batch: Batch
+    timestamp_ms: int
+    size: int
+
+
+class StoreStatistics(NamedTuple):
+    """A reading of the store, for metrics."""
+
+    log_end_offset: Offset
+    durable_end_offset: Offset
+    log_size: int
+    snapshots: int
+    syncs: int
+
+
+class MetadataStore:
+    """Implements `raft.order.Store`.  Make one with `open`, then `attach` it to whoever hears of syncs."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        clock: Clock,
+        log: Log,
+        journal: Journal,
+        saved: ElectionState | None,
+        image: MetadataImage,
+        waiting: deque[Waiting],
+    ) -> None:
+        self.disk = disk
+        self.clock = clock
+        self.log = log
+        self.journal = journal
+        self.saved = saved
+        self.image = image
+        """What the newest snapshot says; the driver replays into it from here on."""
+        self.waiting = waiting
+        self.metadata_version: Callable[[], int] = lambda: LATEST
+        self.stopping = False
+        """The quorum has stopped: `close` will sync what is left."""
+        self.syncs = 0
+        self._thread: DiskThread
+        self._receive: Callable[[Message], None]
+        self._fail: Callable[[BaseException], None]
+
+    def __repr__(self) -> str:
+        return f"<MetadataStore {self.log.path} {self.journal!r} waiting={len(self.waiting)}>"
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        clock: Clock,
+        directory: str,
+        config: LogConfig,
+        *,
+        cluster_id: str,
+        static_voters: VoterSet,
+    ) -> MetadataStore:
+        """Recover what is in `directory`/__cluster_metadata-0 (made if missing).  Blocks.
+
+        Raises StorageError, fatal where the metadata cannot be trusted.
+        """
+        path = f"{directory}/{METADATA_PARTITION}"
+        now = clock.now()
+        disk.make_directories(path)
+        disk.sync_directory(directory)
+        if read_partition_metadata(disk, path) is None:
+            write_partition_metadata(disk, path, METADATA_TOPIC_ID)
+        stored = snapshots.list_snapshots(disk, path)
+        start = stored[0].end_offset if stored else 0
+        log = Log.open(disk, path, config, clean=False, recovery_point=0, log_start=start, now=now)
+        newest = snapshots.clean_snapshots_at_start(disk, path, log.log_start_offset)
+        stored = snapshots.list_snapshots(disk, path)
+        if newest is not None and newest.end_offset > log.log_end_offset:
+            log.truncate_fully_and_start_at(newest.end_offset, now)
+        log.sync()
+        journal = Journal(static_voters)
+        image = MetadataImage(cluster_id)
+        for at in stored:
+            entries: tuple[Entry, ...] = ()
+            if at == newest:
+                entries, image = _load_snapshot(disk, path, at, cluster_id)
+            journal.restore_snapshot(SnapshotId(*at), disk.size(f"{path}/{at.file_name}"), entries)
+        waiting = _read_log(log, journal, image.offset + 1)
+        journal.restore_end(log.log_start_offset, log.durable_end_offset)
+        return cls(disk, clock, log, journal, read_election(disk, path), image, waiting)
+
+    def attach(
+        self,
+        thread: DiskThread,
+        receive: Callable[[Message], None],
+        fail: Callable[[BaseException], None],
+    ) -> None:
+        """From now on: syncs run in `thread`, their ends go to `receive`, the first error to `fail`."""
+        self._thread = thread
+        self._receive = receive
+        self._fail = fail
+
+    @property
+    def path(self) -> str:
+        """The directory of the log."""
+        return self.log.path
+
+    # What raft.order asks for.
+
+    def append(self, batch: Batch) -> None:
+        """Write the batch at the end of the log; not synced.  Raises StorageError."""
+        now = self.clock.now()
+        timestamp = now.wall_ms
+        if batch.raw is None:
+            encoded = encode_batch(batch, timestamp_ms=timestamp, metadata_version=self.metadata_version())
+            self.log.append_as_leader(encoded, read_batch_header(encoded), batch.epoch, now)
+            size = len(encoded)
+        else:
+            raw = batch.raw
+            assert isinstance(raw, bytes | bytearray | memoryview)
+            timestamp = read_batch_header(raw).max_timestamp
+            self.log.append_as_follower(raw, now)
+            size = len(raw)
+        self.log.write()
+        self.waiting.append(Waiting(batch, timestamp, size))
+
+    def truncate(self, end_offset: Offset) -> None:
+        """Cut the log; batches that waited behind the cut are forgotten."""
+        self.log.truncate_to(end_offset, self.clock.now())
+        while self.waiting and self.waiting[-1].batch.end_offset > end_offset:
+            self.waiting.pop()
+
+    def start_sync(self, ticket: SyncTicket) -> None:
+        """Make what is written durable, in the thread; then say so."""
+        if self.stopping:
+            return
+        job = self.log.begin_sync()
+        self.syncs += 1
+        if job is None:
+            self._receive(Persisted(ticket.end_offset, ticket.cut))
+            return
+        self._thread.run(job.run, lambda error: self._synced(job, ticket, error))
+
+    def _synced(self, job: SyncJob, ticket: SyncTicket, error: BaseException | None) -> None:
+        if error is not None:
+            self._fail(error)
+            return
+        self.log.finish_sync(job)
+        self._receive(Persisted(ticket.end_offset, ticket.cut))
+
+    def save_election(self, effect: SaveElection) -> None:
+        """Replace `quorum-state`, in the thread; then say so."""
+        content = election_text(effect.state, effect.kraft_version, self.journal.voters)
+        path = f"{self.path}/{QUORUM_STATE}"
+
+        def saved(error: BaseException | None) -> None:
+            if error is not None:
+                self._fail(error)
+            else:
+                self._receive(ElectionSaved(effect.serial))
+
+        self._thread.run(lambda: self.disk.replace(path, content), saved)
+
+    def write_snapshot(self, effect: WriteSnapshot) -> None:
+        """Snapshots are downloaded from a leader; a quorum of one has nobody to ask."""
+        raise StorageError("this release does not download metadata snapshots", fatal=True)
+
+    def install_snapshot(self, effect: InstallSnapshot) -> None:
+        """See `write_snapshot`."""
+        raise StorageError("this release does not download metadata snapshots", fatal=True)
+
+    # What the driver asks for.
+
+    def committed(self, high_watermark: Offset) -> list[Waiting]:
+        """Take the batches that are below the high watermark by now, in order."""
+        self.log.high_watermark = high_watermark
+        ready: list[Waiting] = []
+        while self.waiting and self.waiting[0].batch.end_offset <= high_watermark:
+            ready.append(self.waiting.popleft())
+        return ready
+
+    def close(self) -> None:
+        """Write and sync what is left, close the files.  The thread must be idle."""
+        self.log.close(self.clock.now())
+
+    def statistics(self) -> StoreStatistics:
+        """A reading for metrics."""
+        return StoreStatistics(
+            self.log.log_end_offset,
+            self.log.durable_end_offset,
+            self.log.size,
+            len(self.journal.snapshots),
+            self.syncs,
+        )
+
+
+def _load_snapshot(
+    disk: Disk, path: str, at: snapshots.SnapshotId, cluster_id: str
+) -> tuple[tuple[Entry, ...], MetadataImage]:
+    try:
+        content = read_snapshot(snapshots.read_snapshot(disk, path, at))
+    except (CorruptRecordError, WireError) as error:
+        raise StorageError(
+            f"the metadata snapshot {path}/{at.file_name} cannot be read: {error.message}",
+            directory=path,
+            next_step="restore the directory from a backup, or replace this controller by a new one",
+            fatal=True,
+        ) from error
+    image = image_from(
+        content.records,
+        cluster_id=cluster_id,
+        end_offset=at.end_offset,
+        epoch=at.epoch,
+        timestamp_ms=content.last_contained_ms,
+    )
+    return content.entries, image
+
+
+def _read_log(log: Log, journal: Journal, first_wanted: Offset) -> deque[Waiting]:
+    """Give every batch to the journal; keep those from `first_wanted` on."""
+    waiting: deque[Waiting] = deque()
+    offset = log.log_start_offset
+    while offset < log.log_end_offset:
+        data = log.read(offset, _READ_SIZE, log.log_end_offset).read()
+        assert data, f"{log.path} ends at {offset}, not at {log.log_end_offset}"
+        for position, header in batches(data):
+            try:
+                batch = decode_batch(data, position, header)
+            except (CorruptRecordError, WireError) as error:
+                raise StorageError(
+                    f"{log.path} holds a batch at offset {header.base_offset} that cannot be read: "
+                    f"{error.message}",
+                    directory=log.path,
+                    next_step="a newer release may have written it; else replace this controller by a new one",
+                    fatal=True,
+                ) from error
+            offset = batch.end_offset
+            if offset <= journal.end_offset:
+                continue
+            journal.restore_batch(Batch(batch.base_offset, batch.epoch, batch.entries))
+            if batch.end_offset > first_wanted:
+                waiting.append(Waiting(batch, header.max_timestamp, header.size))
+    return waiting
+
+
+def metadata_log_config(segment_bytes: int, segment_ms: int) -> LogConfig:
+    """How the metadata log is kept: nothing is deleted by age or size but what a snapshot covers."""
+    return LogConfig(
+        segment_bytes=segment_bytes,
+        segment_ms=segment_ms,
+        retention_ms=-1,
+        retention_bytes=-1,
+        max_message_bytes=(1 << 31) - 1,
+        cleanup_policy=frozenset({"delete"}),
+        flush_messages=1,
+    )

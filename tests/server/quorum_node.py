@@ -1,0 +1,160 @@
+"""A quorum of one node over a disk in memory, for tests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any, TypeVar
+
+from tests.controller.cluster import CLUSTER, Chance
+
+from barnabas.config import Config
+from barnabas.controller.image import BrokerEndpoint, ImageDelta
+from barnabas.errors import BarnabasError
+from barnabas.log.meta import read_meta_properties
+from barnabas.model import Endpoint
+from barnabas.server.format import FormatPlan, format_directories
+from barnabas.server.quorum import Quorum
+from barnabas.server.quorum_lifecycle import BrokerLifecycle, LifecycleSettings
+from barnabas.server.quorum_settings import QuorumSettings
+from barnabas.server.system import SystemClock
+from barnabas.sim.disk import Crashed, MemoryDisk
+from barnabas.wire.topics import (
+    CreatableTopic,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+
+DIRECTORY = "data"
+METADATA = f"{DIRECTORY}/__cluster_metadata-0"
+OWN = (Endpoint("CONTROLLER", "127.0.0.1", 9093),)
+T = TypeVar("T")
+
+
+class Node:
+    """What a test holds of a running quorum."""
+
+    def __init__(self, quorum: Quorum, errors: list[BarnabasError], random: Chance) -> None:
+        self.quorum = quorum
+        self.errors = errors
+        self.random = random
+        self.deltas: list[ImageDelta] = []
+        self.lifecycle: BrokerLifecycle | None = None
+        quorum.on_change(self.deltas.append)
+
+    async def broker(self, previous_epoch: int = -1) -> BrokerLifecycle:
+        """Bring this node's broker up."""
+        settings = LifecycleSettings(
+            broker_id=1,
+            cluster_id=CLUSTER,
+            listeners=(BrokerEndpoint("PLAINTEXT", "127.0.0.1", 9092, 0),),
+            directories=(self.quorum.settings.key.directory_id,),
+            previous_epoch=previous_epoch,
+            registration_timeout=5,
+        )
+        quorum = self.quorum
+        self.lifecycle = BrokerLifecycle(
+            quorum.submit, settings, metadata_offset=lambda: quorum.image.offset, random=self.random
+        )
+        await self.lifecycle.register()
+        await self.lifecycle.unfence()
+        return self.lifecycle
+
+    async def create(self, name: str, partitions: int = 1) -> CreatableTopicResult:
+        topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
+        answer = await self.quorum.submit(CreateTopicsRequest(topics=[topic]))
+        assert isinstance(answer, CreateTopicsResponse)
+        return answer.topics[0]
+
+    def abandon(self) -> None:
+        """Forget it as a kill does: nothing is written, nothing answered."""
+        if self.lifecycle is not None:
+            self.lifecycle.abandon()
+        self.quorum._cancel_timers()
+        self.quorum._closed = True
+        self.quorum._pool.shutdown(wait=True)
+
+
+def config(**settings: str) -> Config:
+    return Config.load({name.replace("_", "."): value for name, value in settings.items()})
+
+
+def formatted(**settings: Any) -> MemoryDisk:
+    disk = MemoryDisk(1)
+    plan = FormatPlan.of(config(log_dirs=DIRECTORY, **settings), CLUSTER, standalone=True)
+    format_directories(disk, SystemClock(), Chance(), plan)
+    return disk
+
+
+def make(disk: MemoryDisk, seed: int = 2, **settings: str) -> Node:
+    meta = read_meta_properties(disk, DIRECTORY)
+    assert meta is not None and meta.directory_id is not None
+    given = config(log_dirs=DIRECTORY, **settings)
+    errors: list[BarnabasError] = []
+    random = Chance(seed)
+    quorum = Quorum(
+        QuorumSettings.of(given, cluster_id=CLUSTER, directory_id=meta.directory_id, endpoints=OWN),
+        given,
+        disk=disk,
+        clock=SystemClock(),
+        random=random,
+        directory=DIRECTORY,
+        on_fatal=errors.append,
+    )
+    return Node(quorum, errors, random)
+
+
+@asynccontextmanager
+async def running(disk: MemoryDisk, seed: int = 2, **settings: str) -> AsyncIterator[Node]:
+    node = make(disk, seed, **settings)
+    await node.quorum.start()
+    try:
+        yield node
+    finally:
+        if node.lifecycle is not None:
+            node.lifecycle.abandon()
+        await node.quorum.stop()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Let the loop turn until something is so."""
+    while not condition():  # noqa: ASYNC110  (what is waited for is no event of ours)
+        await asyncio.sleep(0.001)
+
+
+def run(story: Callable[[], Awaitable[T]]) -> T:
+    """Run a coroutine function in a loop of its own; it must end within seconds."""
+
+    async def bounded() -> T:
+        async with asyncio.timeout(20):
+            return await story()
+
+    return asyncio.run(bounded())
+
+
+async def live(disk: MemoryDisk, story: Callable[[Node], Awaitable[None]], seed: int) -> None:
+    """One life of a node that ends when the disk loses power (or the story ends): then it is abandoned."""
+    node = make(disk, seed)
+    ended = asyncio.Event()
+
+    async def whole() -> None:
+        try:
+            await node.quorum.start()
+            await story(node)
+        finally:
+            ended.set()
+
+    node.quorum._on_fatal = lambda error: ended.set()
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: ended.set())
+    task = asyncio.ensure_future(whole())
+    task.add_done_callback(lambda done: ended.set())
+    await ended.wait()
+    task.cancel()
+    with suppress(BaseException):
+        await task
+    node.abandon()
+
+
+__all__ = ["Crashed", "Node", "formatted", "live", "make", "run", "running", "until"]
