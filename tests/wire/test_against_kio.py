@@ -23,7 +23,7 @@ from kio.schema.errors import ErrorCode as KioErrorCode  # noqa: E402
 from kio.serial import entity_reader, entity_writer  # noqa: E402
 from tests.wire.samples import MESSAGES, plain_value, versions  # noqa: E402
 
-from barnabas.wire.message import Message, Struct, decode, encode  # noqa: E402
+from barnabas.wire.message import BLANK, ZERO_UUID, Message, Struct, decode, encode  # noqa: E402
 from barnabas.wire.schema import Field  # noqa: E402
 
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
@@ -153,6 +153,24 @@ def test_our_bytes_are_kios_bytes(cls: type[Message]) -> None:
             write(buffer, found)
             assert buffer.getvalue() == written, f"v{version}"
             assert decode(cls, buffer.getvalue(), version) == (message, len(written))
+
+
+@pytest.mark.parametrize("cls", OURS, ids=[cls.__name__ for cls in OURS])
+def test_our_defaults_are_kios_defaults(cls: type[Message]) -> None:
+    for version in versions(cls):
+        pending: list[tuple[type[Struct], Any]] = [(cls, load(cls, version))]
+        while pending:
+            ours, theirs = pending.pop()
+            for field, other, inside in fields(ours, theirs, version):
+                if field.struct is not None:
+                    pending.append((field.struct, inside))
+                if other.default is dataclasses.MISSING or field.default is BLANK:
+                    continue
+                default = field.default
+                expected = list(other.default) if field.array and other.default is not None else other.default
+                if expected is None and not field.array and field.type in ("Uuid", "Int64"):
+                    expected = ZERO_UUID if field.type == "Uuid" else -1
+                assert default == _plain(expected) if expected is not None else default is None, field
 
 
 def test_kio_has_every_request_and_response_that_we_have() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from barnabas.errors import CorruptRecordError
 from barnabas.wire.compression import Codec, compress, decompress
+from barnabas.wire.primitives import uvarint
 
 TEXT = b"".join(b'{"flight": %d, "carrier": "UA"}\n' % n for n in range(5_000))
 PACKED = [codec for codec in Codec if codec]
@@ -54,6 +55,15 @@ def test_snappy_is_read_raw_and_framed_and_written_framed() -> None:
     assert framed.startswith(b"\x82SNAPPY\0\0\0\0\1\0\0\0\1")
     blocks = framed[:16] + len(raw).to_bytes(4, "big") + raw
     assert decompress(Codec.SNAPPY, blocks, len(TEXT)) == TEXT
+
+
+def test_snappy_that_claims_gigabytes_is_refused_before_it_is_unpacked() -> None:
+    for packed in (
+        uvarint(0xFFFFFFFF) + b"abc",
+        compress(Codec.SNAPPY, b"")[:16] + b"\0\0\0\5\xff\xff\xff\xff\x0f",
+    ):
+        with pytest.raises(CorruptRecordError, match="more than 1000 bytes"):
+            decompress(Codec.SNAPPY, packed, 1_000)
 
 
 @pytest.mark.parametrize("size", [-1, 0, 5, 0x7FFFFFFF])

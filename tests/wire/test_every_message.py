@@ -42,7 +42,7 @@ def test_what_is_written_with_every_field_set_reads_back(cls: type[Message]) -> 
 
 @pytest.mark.parametrize("cls", **BY_NAME)
 def test_what_is_written_reads_back_whatever_it_is(cls: type[Message]) -> None:
-    @settings(max_examples=4, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=8, deadline=None, database=None, suppress_health_check=list(HealthCheck))
     @given(st.data())
     def check(data: st.DataObject) -> None:
         for version in versions(cls):

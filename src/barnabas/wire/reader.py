@@ -284,7 +284,6 @@ class _Reader:
         self.line(f"{z} = b[p]; p += 1")
         self.line(f"if {z} > 127: {z}, p = long(b, p, {z})")
         self.line(f"{w} = p + {z}")
-        self.line(f"if {w} > e: overrun({cls.__name__!r})")
         for field in fields:
             self.line(f"if {g} == {field.tag}:")
             self.indent += 1
