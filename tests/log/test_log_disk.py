@@ -6,14 +6,17 @@ import errno
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
+from tests.log.log_building import NOW, fill, small, values_of
 
 from barnabas.doors import Disk
 from barnabas.errors import StorageError
 from barnabas.log import disk as disk_module
 from barnabas.log.disk import OsDisk
+from barnabas.log.log import Log
 from barnabas.sim.disk import MemoryDisk
 
 
@@ -215,3 +218,48 @@ def test_a_dead_process_loses_nothing_of_the_page_cache() -> None:
     disk.open("/d/f", create=True).append([b"x"])
     disk.crash("none")
     assert disk.read("/d/f") == b"x"
+
+
+def test_a_file_closed_while_it_is_synced_is_closed_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = OsDisk().open(str(tmp_path / "f"), create=True)
+    fd, entered, go_on = file.fileno(), threading.Event(), threading.Event()
+
+    def slow(fd: int) -> None:
+        entered.set()
+        assert go_on.wait(10)
+        os.fsync(fd)
+
+    monkeypatch.setattr(disk_module, "_fdatasync", slow)
+    syncing = threading.Thread(target=file.sync)
+    syncing.start()
+    assert entered.wait(10)
+    file.close()
+    os.fstat(fd)  # still ours: nobody else can have been given this descriptor meanwhile
+    go_on.set()
+    syncing.join()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(fd)
+
+
+def test_a_log_on_real_files_syncs_in_a_thread_while_it_grows(tmp_path: Path) -> None:
+    log = Log.open(OsDisk(), str(tmp_path / "events-0"), small(), clean=True, now=NOW)
+    values = fill(log, 30, sync=False)
+    for _ in range(5):
+        job = log.begin_sync()
+        assert job is not None
+        syncing = threading.Thread(target=job.run)
+        syncing.start()
+        values += fill(log, 20, sync=False, start=len(values))
+        syncing.join()
+        log.finish_sync(job)
+        assert log.durable_end_offset == job.end_offset == len(values) - 20
+    log.high_watermark = log.log_end_offset
+    log.reconfigure(small(retention_bytes=1000, file_delete_delay_ms=0))
+    assert log.retain(NOW)
+    log.tick(NOW)
+    log.close(NOW)
+    again = Log.open(OsDisk(), str(tmp_path / "events-0"), small(), clean=True, now=NOW)
+    assert values_of(again) == values[again.log_start_offset :] != []
+    assert again.recovery.clean

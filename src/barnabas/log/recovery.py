@@ -236,7 +236,7 @@ def _trust(log: Log) -> bool:
 
 def _reread(log: Log, recovery_point: Offset) -> Generator[None, None, None]:
     """Check every batch from the recovery point's segment on, and cut at the first that is bad."""
-    place = max(0, min(bisect_right(log.bases, recovery_point), len(log.bases)) - 1)
+    place = max(0, bisect_right(log.bases, recovery_point) - 1)
     first = place
     batches = 0
     end, epoch = log.bases[place], NO_EPOCH
