@@ -106,7 +106,7 @@ def test_row_4_a_topic_or_partition_that_is_not_in_the_metadata_is_unknown(
 # ---- row 5: the shape ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("records", [None, b"", b"\0" * 60])
+@pytest.mark.parametrize("records", [None, b"", b"\0" * 11, bytes(batch("a"))[:60]])
 def test_row_5_no_batch_is_an_invalid_record(node: Node, records: bytes | None) -> None:
     assert node.produce(records).error == ErrorCode.INVALID_RECORD
 
@@ -121,17 +121,31 @@ def test_row_5_a_batch_that_claims_more_than_there_is_is_an_invalid_record(node:
     assert node.produce(batch("abcdefgh")[:-1]).error == ErrorCode.INVALID_RECORD
 
 
-def test_row_5_a_batch_shorter_than_a_header_is_corrupt(node: Node) -> None:
+@pytest.mark.parametrize("length", [20, 13, 0, -1, -(1 << 31)])
+def test_row_5_a_batch_shorter_than_a_header_is_corrupt(node: Node, length: int) -> None:
     buf = batch("a")
-    struct.pack_into(">i", buf, 8, 20)
+    struct.pack_into(">i", buf, 8, length)
     assert node.produce(buf).error == ErrorCode.CORRUPT_MESSAGE
 
 
-@pytest.mark.parametrize("magic", [0, 1, 3])
-def test_row_5_another_magic_is_an_invalid_record(node: Node, magic: int) -> None:
+def test_row_5_bytes_that_are_no_batch_are_corrupt(node: Node) -> None:
+    assert node.produce(b"\0" * 60).error == ErrorCode.CORRUPT_MESSAGE
+
+
+def test_row_5_what_hangs_behind_the_batch_is_not_silently_dropped(node: Node) -> None:
+    assert node.produce(batch("a") + b"junk").error == ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize(
+    ("magic", "error"),
+    [(0, ErrorCode.INVALID_RECORD), (1, ErrorCode.INVALID_RECORD), (3, ErrorCode.CORRUPT_MESSAGE)],
+)
+def test_row_5_an_old_magic_is_an_invalid_record_and_an_unknown_one_corrupt(
+    node: Node, magic: int, error: ErrorCode
+) -> None:
     buf = batch("a")
     buf[16] = magic
-    assert node.produce(buf).error == ErrorCode.INVALID_RECORD
+    assert node.produce(buf).error == error
 
 
 def test_row_5_zstd_needs_version_7(node: Node) -> None:
@@ -352,6 +366,7 @@ def test_row_16_a_duplicate_is_answered_with_its_first_offset_and_not_written_ag
     assert node.append(numbered(2, "c")).base_offset == 2
     again = node.append(numbered(0, "a", "b"))
     assert (again.error_code, again.base_offset) == (ErrorCode.NONE, 0)
+    assert again.log_append_time_ms == WALL, "the time of the batch that is there, as Apache Kafka says"
     assert [header.base_offset for _, header in batches(stored(node))] == [0, 2]
 
 

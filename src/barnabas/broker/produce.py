@@ -289,7 +289,7 @@ def append_checked(
             f"a batch of {len(records)} bytes; segment.bytes is {config.segment_bytes}",
         )
     if header.producer_id >= 0 and (known := partition.log.producers.check(header)) is not None:
-        return known.first_offset, known.last_offset + 1, known.timestamp if partition.log_append_time else -1
+        return known.first_offset, known.last_offset + 1, known.timestamp
     append_time = -1
     batch = bytearray(records) if isinstance(records, bytes) else records
     if partition.log_append_time:

@@ -169,7 +169,7 @@ class SessionCache:
                 for asked in topic.partitions:
                     position = positions[key, asked.partition] = FetchPosition(key, asked.partition)
                     position.ask(asked)
-            create = request.session_epoch == 0 and bool(positions)
+            create = request.session_epoch == 0
             return FetchPlan(ErrorCode.NONE, positions, None, 0, create)
         session = self._sessions.get(request.session_id)
         if session is None:

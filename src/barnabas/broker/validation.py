@@ -37,6 +37,7 @@ _ATTRIBUTES_AT = 21
 _MAX_TIMESTAMP_AT = 35
 _CRC_AT = 17
 _HEADER_SIZE = 61
+_SMALLEST_LENGTH = 14
 _SHOWN = 3
 
 
@@ -51,14 +52,12 @@ class RefusedError(KafkaError):
 def check_shape(records: Buffer | None, version: int) -> BatchHeader:
     """Row 5: exactly one batch of magic 2, and no codec that this version of Produce may not carry.
 
-    Raises RefusedError (INVALID_RECORD, UNSUPPORTED_COMPRESSION_TYPE, CORRUPT_MESSAGE).
+    Stricter than Apache Kafka in one point: bytes behind the batch that are too few for another one are
+    refused, not dropped.  Raises RefusedError (INVALID_RECORD, UNSUPPORTED_COMPRESSION_TYPE,
+    CORRUPT_MESSAGE).
     """
-    if records is None or len(records) < _HEADER_SIZE:
-        raise _unreadable(records)
-    if records[_MAGIC_AT] != 2:
-        raise RefusedError(
-            ErrorCode.INVALID_RECORD, f"a batch of magic {records[_MAGIC_AT]}; only 2 is taken"
-        )
+    if records is None or len(records) < _HEADER_SIZE or records[_MAGIC_AT] != 2:
+        raise _shapeless(records)
     try:
         header = read_batch_header(records)
     except (CorruptRecordError, WireError) as error:
@@ -77,13 +76,16 @@ def check_shape(records: Buffer | None, version: int) -> BatchHeader:
     return header
 
 
-def _unreadable(records: Buffer | None) -> RefusedError:
+def _shapeless(records: Buffer | None) -> RefusedError:
+    """Why these bytes are no batch, in the order in which Apache Kafka finds out."""
     if records is None or len(records) == 0:
         return RefusedError(ErrorCode.INVALID_RECORD, "no batch for the partition")
+    if len(records) >= 12 and int.from_bytes(records[8:12], "big", signed=True) < _SMALLEST_LENGTH:
+        return RefusedError(ErrorCode.CORRUPT_MESSAGE, "a batch that is shorter than any can be")
     if len(records) > _MAGIC_AT and records[_MAGIC_AT] != 2:
-        return RefusedError(
-            ErrorCode.INVALID_RECORD, f"a batch of magic {records[_MAGIC_AT]}; only 2 is taken"
-        )
+        magic = records[_MAGIC_AT]
+        code = ErrorCode.INVALID_RECORD if magic < 2 else ErrorCode.CORRUPT_MESSAGE
+        return RefusedError(code, f"a batch of magic {magic}; only 2 is taken")
     return RefusedError(ErrorCode.INVALID_RECORD, f"{len(records)} bytes are too few for a batch")
 
 
