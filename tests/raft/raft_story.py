@@ -23,6 +23,8 @@ from barnabas.raft.messages import (
     UpgradeRequest,
 )
 
+ADDRESSES = tuple((i, (endpoint_of(i),)) for i in range(1, 10))
+
 
 class Story:
     """Runs the commands of one story file."""
@@ -152,7 +154,7 @@ class Story:
 
     def do_reassign(self, *words: str) -> None:
         ids = tuple(int(word) for word in words if word.isdigit())
-        self._ask(ReassignRequest(None if "cancel" in words else ids), words)
+        self._ask(ReassignRequest(None if "cancel" in words else ids, ADDRESSES), words)
 
     def do_resign(self, node: str) -> None:
         server = self.cluster.servers[int(node)]

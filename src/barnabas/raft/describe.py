@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from barnabas.model import NO_OFFSET, Epoch, NodeId, Now, Offset, ReplicaKey
-from barnabas.raft import leadership
+from barnabas.raft import leadership, reassign
 from barnabas.raft.core import Core
 from barnabas.raft.progress import Progress
 from barnabas.raft.roles import Leader
@@ -36,6 +36,8 @@ class Description:
     replicas: tuple[ReplicaRow, ...] = ()
     observers: tuple[ReplicaRow, ...] = ()
     waiting: tuple[str, ...] = ()
+    target: tuple[ReplicaKey, ...] | None = None
+    steps_left: int = 0
 
 
 def describe(core: Core, now: Now) -> Description:
@@ -51,6 +53,11 @@ def describe(core: Core, now: Now) -> Description:
     for key, progress in role.observers.items():
         if progress.last_fetch is not None and now.mono - progress.last_fetch < core.config.observer_expiry:
             observers.append(_row(key, progress))
+    members = reassign.target_of(core)
+    target = None if members is None else tuple(member.key for member in members)
+    waiting = [intent.describe() for intent in role.intents]
+    if target is not None:
+        waiting.append(f"target {', '.join(str(key) for key in target)}: {role.plan_waits}")
     return Description(
         True,
         core.key.id,
@@ -59,7 +66,9 @@ def describe(core: Core, now: Now) -> Description:
         core.voters,
         tuple(sorted(voters, key=lambda row: row.key)),
         tuple(sorted(observers, key=lambda row: row.key)),
-        tuple(intent.describe() for intent in role.intents),
+        tuple(waiting),
+        target,
+        0 if target is None else reassign.steps_left(core.voters.keys, target),
     )
 
 

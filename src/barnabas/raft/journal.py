@@ -212,6 +212,18 @@ class Journal:
                 notes[note.key] = note.value
         return notes
 
+    def note(self, key: str) -> str | None:
+        """The note in force under this key."""
+        for _, note in reversed(self._note_tail):
+            if note.key == key:
+                return note.value
+        return self._note_base.get(key)
+
+    @property
+    def committed_notes(self) -> dict[str, str]:
+        """The notes that can never be taken back."""
+        return dict(self._note_base)
+
     def epoch_at(self, offset: Offset) -> Epoch:
         """Epoch of the record at `offset` (of the one before log start: the snapshot's)."""
         index = len(self._starts)

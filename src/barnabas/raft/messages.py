@@ -193,21 +193,23 @@ class UpdateVoterResponse:
 
 @dataclass(frozen=True, slots=True)
 class AddVoterRequest:
-    """AddRaftVoter (80).  `timeout` in seconds."""
+    """AddRaftVoter (80).  `timeout` in seconds; `force` overrides a running target set."""
 
     voter: ReplicaKey
     endpoints: tuple[Endpoint, ...]
     timeout: float = 30.0
     ack_when_committed: bool = True
     cluster_id: str | None = None
+    force: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class RemoveVoterRequest:
-    """RemoveRaftVoter (81)."""
+    """RemoveRaftVoter (81).  `force` overrides a running target set."""
 
     voter: ReplicaKey
     cluster_id: str | None = None
+    force: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,10 +222,15 @@ class UpgradeRequest:
 
 @dataclass(frozen=True, slots=True)
 class ReassignRequest:
-    """KIP-642: the voter set to reach, by ids; None cancels.  `force` overrides a running target."""
+    """KIP-642: the voter set to reach, by ids; None cancels.
+
+    `endpoints` are those of all registered controllers, by id: what a Fetch does not tell the leader.
+    """
 
     target: tuple[NodeId, ...] | None
+    endpoints: tuple[tuple[NodeId, tuple[Endpoint, ...]], ...] = ()
     timeout: float = 30.0
+    cluster_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

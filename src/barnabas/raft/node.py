@@ -15,7 +15,7 @@ from math import inf
 from barnabas.doors import Randomness
 from barnabas.errors import ErrorCode
 from barnabas.model import NO_OFFSET, Endpoint, Epoch, NodeId, Now, Offset, ReplicaKey
-from barnabas.raft import election, following, intents, leadership, replication
+from barnabas.raft import changes, election, following, leadership, replication
 from barnabas.raft.core import Core, IllegalTransition
 from barnabas.raft.describe import Description, describe
 from barnabas.raft.entries import ElectionState, Note, Opaque, SnapshotId
@@ -189,7 +189,7 @@ class RaftNode:
             journal.persisted,
             len(core.voters),
             len(role.observers) if isinstance(role, Leader) else 0,
-            leads and intents.pending_change(core) is not None,
+            leads and changes.pending_change(core) is not None,
         )
 
     def next_deadline(self) -> float:
@@ -204,7 +204,7 @@ class RaftNode:
         ]
         if isinstance(role, Leader):
             times.append(leadership.deadline(core, role))
-            times.append(intents.deadline(role))
+            times.append(changes.deadline(role))
         elif isinstance(role, Follower):
             times.append(following.deadline(core, role))
         elif not (isinstance(role, Unattached) and core.installing) and not (
@@ -241,7 +241,8 @@ class RaftNode:
             if isinstance(role, Leader):
                 leadership.drive(core, role, now)
                 if core.role is role:
-                    intents.drive(core, role, now)
+                    changes.drive(core, role, now)
+                if core.role is role:
                     replication.release(core, role, now)
                     leadership.resign_when_removed(core, role, now)
             elif isinstance(role, Follower):
@@ -344,7 +345,7 @@ class RaftNode:
         elif isinstance(request, FetchSnapshotRequest):
             replication.on_fetch_snapshot(core, token, request, now)
         else:
-            intents.on_request(core, token, request, now)
+            changes.on_request(core, token, request, now)
 
     def _answered(self, message: Message, now: Now) -> None:
         assert isinstance(message, Answered)
@@ -368,7 +369,7 @@ class RaftNode:
             following.on_snapshot_response(core, node_id, response, now)
         elif isinstance(response, BeginQuorumEpochResponse):
             if election.find_leader(core, response, now):
-                intents.on_begin_response(core, node_id, request, response, now)
+                changes.on_begin_response(core, node_id, request, response, now)
         elif isinstance(response, EndQuorumEpochResponse):
             if election.find_leader(core, response, now) and isinstance(core.role, Resigned):
                 core.role.waiting_for.pop(node_id, None)
@@ -377,7 +378,7 @@ class RaftNode:
         elif isinstance(response, ChangeResponse):
             following.on_join_response(core, response)
         elif isinstance(response, ProbeResponse):
-            intents.on_probe_response(core, node_id, response, now)
+            changes.on_probe_response(core, node_id, response, now)
 
     def _failed(self, message: Message, now: Now) -> None:
         assert isinstance(message, Failed)
@@ -389,7 +390,7 @@ class RaftNode:
         core.links.rest(node_id, now.mono)
         if message.unsupported and isinstance(request, VoteRequest):
             election.on_vote_unsupported(core, request, now)
-        intents.on_failure(core, node_id, request, message.reason)
+        changes.on_failure(core, node_id, request, message.reason)
 
     def _disconnected(self, message: Message, now: Now) -> None:
         assert isinstance(message, Disconnected)
@@ -413,4 +414,4 @@ def _refusal(core: Core, request: Request) -> Response:
         return FetchResponse(error, core.epoch)
     if isinstance(request, FetchSnapshotRequest):
         return FetchSnapshotResponse(error, core.epoch)
-    return intents.refusal(core, request, error)
+    return changes.refusal(core, request, error)

@@ -8,13 +8,12 @@ read, or None once its record is appended; a wish that can never come true raise
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import ZERO_UUID, Endpoint, Now, Offset, ReplicaKey
 from barnabas.raft import leadership
 from barnabas.raft.core import Core, IllegalTransition
 from barnabas.raft.entries import Entry, KraftVersionEntry, Note, VotersEntry
+from barnabas.raft.intent import Probe
 from barnabas.raft.messages import (
     AddVoterRequest,
     BeginQuorumEpochRequest,
@@ -29,7 +28,6 @@ from barnabas.raft.roles import Leader
 from barnabas.raft.voters import VersionRange, Voter, VoterSet
 
 __all__ = [
-    "Probe",
     "check_endpoints",
     "open_change",
     "step_add",
@@ -44,15 +42,6 @@ TOMBSTONE = "barnabas.quorum.removed."
 
 NO_SUPPORT = VersionRange(0, 0)
 """What a node supports that does not know the feature kraft.version."""
-
-
-@dataclass(slots=True)
-class Probe:
-    """What we found out about a voter-to-be at the address it wants to be known by."""
-
-    versions: VersionRange | None = None
-    is_who_it_says: bool = False
-    failure: str = ""
 
 
 # ------------------------------------------------------------------ guards that all changes share
@@ -92,9 +81,9 @@ def check_endpoints(core: Core, voter: ReplicaKey, endpoints: tuple[Endpoint, ..
         )
 
 
-def _alive(core: Core, role: Leader, voters: VoterSet, now: Now) -> list[ReplicaKey]:
+def alive(core: Core, role: Leader, voters: VoterSet, now: Now) -> list[ReplicaKey]:
     """Who of these has shown itself within the fetch timeout."""
-    alive = []
+    found = []
     for key in voters.keys:
         progress = role.voters.get(key) or role.observers.get(key)
         fetched = progress is not None and progress.last_fetch is not None
@@ -103,16 +92,16 @@ def _alive(core: Core, role: Leader, voters: VoterSet, now: Now) -> list[Replica
             and progress is not None
             and now.mono - (progress.last_fetch or 0.0) <= core.config.fetch_timeout
         ):
-            alive.append(key)
-    return alive
+            found.append(key)
+    return found
 
 
 def _would_be_stuck(core: Core, role: Leader, voters: VoterSet, now: Now) -> str | None:
     """A set whose majority is not alive could never commit its own record."""
-    alive = _alive(core, role, voters, now)
-    if len(alive) >= voters.majority:
+    living = alive(core, role, voters, now)
+    if len(living) >= voters.majority:
         return None
-    return f"of the voters {voters} only {len(alive)} would be alive, {voters.majority} are needed"
+    return f"of the voters {voters} only {len(living)} would be alive, {voters.majority} are needed"
 
 
 def _append_voters(core: Core, role: Leader, voters: VoterSet, *more: Entry) -> Offset:
@@ -150,7 +139,7 @@ def step_add(core: Core, role: Leader, request: AddVoterRequest, probe: Probe, n
     present = core.voters.get(request.voter.id)
     if present is not None:
         raise KafkaError(ErrorCode.DUPLICATE_VOTER, f"{present.key} is a voter already")
-    buried = tombstone(request.voter) in core.journal.notes  # 4
+    buried = core.journal.note(tombstone(request.voter)) is not None  # 4
     if buried and not request.ack_when_committed:
         raise KafkaError(
             ErrorCode.POLICY_VIOLATION,

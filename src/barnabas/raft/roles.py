@@ -17,7 +17,7 @@ from barnabas.raft.entries import SnapshotId
 from barnabas.raft.voters import Voter
 
 if TYPE_CHECKING:
-    from barnabas.raft.intents import Intent
+    from barnabas.raft.intent import Intent
     from barnabas.raft.progress import Progress
     from barnabas.raft.replication import ParkedFetch
 
@@ -116,7 +116,7 @@ class Leader:
     intents: list[Intent] = field(default_factory=list)
     begin_at: float = -inf
     announced: bool = False
-    resigning: bool = False
+    plan_waits: str = ""
     volatile: dict[NodeId, Voter] = field(default_factory=dict)
 
 

@@ -11,22 +11,22 @@ sender anyway, and so cannot stand in an operator's way.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from math import inf
 
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import NO_NODE, NodeId, Now, Offset
-from barnabas.raft import leadership, reconfigure, replication
+from barnabas.raft import leadership, reassign, reconfigure, replication
 from barnabas.raft.core import Core
+from barnabas.raft.intent import Intent
 from barnabas.raft.messages import (
     AddVoterRequest,
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
     CancelChangeRequest,
-    ChangeRequest,
     ChangeResponse,
     ProbeRequest,
     ProbeResponse,
+    ReassignRequest,
     RemoveVoterRequest,
     Request,
     Response,
@@ -36,34 +36,7 @@ from barnabas.raft.messages import (
 )
 from barnabas.raft.roles import Leader
 
-__all__ = ["Intent", "deadline", "drive", "on_request", "pending_change"]
-
-
-@dataclass(slots=True)
-class Intent:
-    """One wish.  `offset` is where its record stands once appended; `waits` says for what, before."""
-
-    token: object
-    request: ChangeRequest
-    deadline: float
-    probe: reconfigure.Probe = field(default_factory=reconfigure.Probe)
-    offset: Offset | None = None
-    answered: bool = False
-    waits: str = ""
-
-    def __str__(self) -> str:
-        request = self.request
-        if isinstance(request, AddVoterRequest):
-            return f"add {request.voter}"
-        if isinstance(request, RemoveVoterRequest):
-            return f"remove {request.voter}"
-        return type(request).__name__.removesuffix("Request").lower()
-
-    def describe(self) -> str:
-        """For DescribeQuorum: the wish and what it waits for."""
-        if self.offset is not None:
-            return f"{self}: appended at offset {self.offset}, not committed yet"
-        return f"{self}: {self.waits}"
+__all__ = ["deadline", "drive", "on_request", "pending_change"]
 
 
 def pending_change(core: Core) -> Intent | None:
@@ -105,8 +78,12 @@ def _admit(core: Core, token: object, request: Request, now: Now) -> None:
         _update(core, role, token, request, now)
     elif isinstance(request, CancelChangeRequest):
         _cancel(core, role, token, request)
-    elif isinstance(request, (AddVoterRequest, RemoveVoterRequest, UpgradeRequest)):
+    elif isinstance(request, (AddVoterRequest, RemoveVoterRequest, UpgradeRequest, ReassignRequest)):
         timeout = core.config.request_timeout
+        if isinstance(request, (AddVoterRequest, RemoveVoterRequest)) and not request.force:
+            _refuse_during_reassignment(core)
+        if isinstance(request, ReassignRequest):
+            timeout = request.timeout
         if isinstance(request, AddVoterRequest):
             reconfigure.check_endpoints(core, request.voter, request.endpoints)
             timeout = request.timeout
@@ -115,6 +92,12 @@ def _admit(core: Core, token: object, request: Request, now: Now) -> None:
         role.intents.append(Intent(token, request, now.mono + timeout))
     else:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"{type(request).__name__} is not for the quorum")
+
+
+def _refuse_during_reassignment(core: Core) -> None:
+    if core.journal.note(reassign.TARGET) is not None:
+        why = "the voters are on their way to a target set: cancel it first, or force the change"
+        raise KafkaError(ErrorCode.REASSIGNMENT_IN_PROGRESS, why)
 
 
 def _update(core: Core, role: Leader, token: object, request: UpdateVoterRequest, now: Now) -> None:
@@ -152,7 +135,8 @@ def refusal(core: Core, request: Request, error: ErrorCode, why: str | None = No
 
 def drive(core: Core, role: Leader, now: Now) -> None:
     """Finish what is committed, give up what is out of time, and take the next steps of the rest."""
-    if not role.intents:
+    reassign.plan(core, role, now)
+    if core.role is not role or not role.intents:
         return
     high_watermark = leadership.published_high_watermark(core)
     for intent in list(role.intents):
@@ -162,7 +146,7 @@ def drive(core: Core, role: Leader, now: Now) -> None:
         elif intent.deadline <= now.mono and not intent.answered:
             _give_up(core, role, intent)
     for intent in sorted(role.intents, key=_removals_first):
-        if intent.offset is None:
+        if intent.offset is None and intent in role.intents:
             _step(core, role, intent, now)
 
 
@@ -187,6 +171,8 @@ def _step(core: Core, role: Leader, intent: Intent, now: Now) -> None:
             outcome = reconfigure.step_add(core, role, request, intent.probe, now)
         elif isinstance(request, RemoveVoterRequest):
             outcome = reconfigure.step_remove(core, role, request, now)
+        elif isinstance(request, ReassignRequest):
+            outcome = reassign.step_reassign(core, role, request, now)
         else:
             assert isinstance(request, UpgradeRequest)
             outcome = reconfigure.step_upgrade(core, role, request)

@@ -1,0 +1,53 @@
+"""One wish to change the voter set, from the request to the answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from barnabas.model import Offset
+from barnabas.raft.messages import AddVoterRequest, ChangeRequest, ReassignRequest, RemoveVoterRequest
+from barnabas.raft.voters import VersionRange
+
+__all__ = ["Intent", "Probe"]
+
+
+@dataclass(slots=True)
+class Probe:
+    """What we found out about a voter-to-be at the address it wants to be known by."""
+
+    versions: VersionRange | None = None
+    is_who_it_says: bool = False
+    failure: str = ""
+
+
+@dataclass(slots=True)
+class Intent:
+    """`offset` is where its record stands once appended; `waits` says for what, before.
+
+    `planned`: a step of the way to a target set, wished by the leader itself; nobody waits for an answer.
+    """
+
+    token: object
+    request: ChangeRequest
+    deadline: float
+    probe: Probe = field(default_factory=Probe)
+    offset: Offset | None = None
+    answered: bool = False
+    waits: str = ""
+    planned: bool = False
+
+    def __str__(self) -> str:
+        request = self.request
+        if isinstance(request, AddVoterRequest):
+            return f"add {request.voter}"
+        if isinstance(request, RemoveVoterRequest):
+            return f"remove {request.voter}"
+        if isinstance(request, ReassignRequest):
+            return "cancel the target" if request.target is None else f"reassign to {request.target}"
+        return type(request).__name__.removesuffix("Request").lower()
+
+    def describe(self) -> str:
+        """For DescribeQuorum: the wish and what it waits for."""
+        if self.offset is not None:
+            return f"{self}: appended at offset {self.offset}, not committed yet"
+        return f"{self}: {self.waits}"
