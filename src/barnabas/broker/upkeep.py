@@ -1,7 +1,7 @@
 """What a node does to its logs beside serving them: retention, checkpoints, forgetting.
 
 Each duty has its own interval (Kafka's settings).  `step` does one small piece: retention walks through the
-logs one at a time, so that a node with many of them never holds its loop.
+logs a few at a time, so that a node with many of them never holds its loop.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from barnabas.log.log import Log
 from barnabas.model import Now
 
 __all__ = ["Upkeep"]
+
+_LOGS_PER_STEP = 25
 
 
 class Upkeep:
@@ -50,8 +52,9 @@ class Upkeep:
                 self._due[name] = (now.mono + interval, interval, duty)
                 if due >= 0.0:
                     duty(now)
-        if self._retaining is not None:
-            self._retaining = None if next(self._retaining, None) is None else self._retaining
+        for _ in range(_LOGS_PER_STEP):
+            if self._retaining is not None and next(self._retaining, None) is None:
+                self._retaining = None
 
     @property
     def busy(self) -> bool:
