@@ -62,6 +62,24 @@ async def open_home(
     `controller` is where this node's controller listens, for the first voter set.  Raises StorageError or
     ConfigError, each with the next step.
     """
+    try:
+        return await _open_home(config, disk, clock, random, controller, format_new)
+    except StorageError as error:
+        if error.next_step is None:
+            error.next_step = (
+                "see that log.dirs names directories that this user can write and that have room"
+            )
+        raise
+
+
+async def _open_home(
+    config: Config,
+    disk: Disk,
+    clock: Clock,
+    random: Randomness,
+    controller: Endpoint | None,
+    format_new: bool,
+) -> Home:
     metadata_path = config.metadata_log_dir
     paths = tuple(dict.fromkeys((metadata_path, *config.log_dirs)))
     known = [meta for path in paths if (meta := _meta(disk, path)) is not None]

@@ -49,6 +49,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Node", "loop_factory", "run"]
 
+PLAINTEXT = 0
+"""Security protocol of every listener of this release."""
+
 
 class Node:
     """`async with Node(config) as node: node.address` runs a node inside your event loop.
@@ -214,8 +217,9 @@ class Node:
     async def _start_broker(self, node: Services) -> None:
         from barnabas.broker.groups import Groups
         from barnabas.broker.replicas import Broker
+        from barnabas.controller.image import BrokerEndpoint
         from barnabas.server.outside import NodeOutside
-        from barnabas.server.quorum_lifecycle import BrokerLifecycle
+        from barnabas.server.quorum_lifecycle import BrokerLifecycle, LifecycleSettings
 
         outside = NodeOutside(node, self.home.logs, self.config.metadata_log_dir, self.fail)
         broker = Broker(
@@ -228,14 +232,18 @@ class Node:
             authorizer=node.authorizer,
         )
         groups = Groups(self.config, self._random, broker)
-        lifecycle = self._lifecycle = BrokerLifecycle(
-            node.quorum,
+        quorum, directories = node.quorum, self.home.logs.directories
+        settings = LifecycleSettings.of(
             self.config,
-            endpoints=self._advertised("B"),
-            logs=self.home.logs,
-            clock=self._clock,
-            random=self._random,
+            cluster_id=self.home.cluster_id,
+            listeners=[BrokerEndpoint(e.listener, e.host, e.port, PLAINTEXT) for e in self._advertised("B")],
+            directories=[directory.directory_id for directory in directories],
+            previous_epoch=min((directory.broker_epoch for directory in directories), default=-1),
         )
+        lifecycle = self._lifecycle = BrokerLifecycle(
+            quorum.submit, settings, metadata_offset=lambda: quorum.image.offset, random=self._random
+        )
+        self._undo.append(("the heartbeats", lifecycle.abandon))
         outside.broker_epoch = lambda: lifecycle.epoch
         await lifecycle.register()
         node.broker, node.groups = broker, groups
@@ -354,7 +362,7 @@ class Node:
             connection.stop_reading()
         if self._lifecycle is not None and self.failure is None:
             with suppress(KafkaError):
-                await self._lifecycle.shutdown()
+                await self._lifecycle.leave()
         if node.broker is not None:
             await self._settle(node)
             now = self._clock.now()

@@ -1,0 +1,145 @@
+"""Why a node does not start: each reason is one line with a next step, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from barnabas.config import Config
+from barnabas.errors import BarnabasError, ConfigError, StorageError
+from barnabas.log.disk import OsDisk
+from barnabas.log.meta import MetaProperties, write_meta_properties
+from barnabas.model import Endpoint
+from barnabas.server.listener import bind
+from barnabas.server.process import Node
+from barnabas.server.system import SystemClock, SystemRandomness
+
+FREE = "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0"
+
+
+def config(folder: Path, **settings: str) -> Config:
+    given = {"log.dirs": str(folder / "data"), "listeners": FREE}
+    return Config.load({**given, **{name.replace("_", "."): value for name, value in settings.items()}})
+
+
+def refused(node: Node) -> BarnabasError:
+    """The error that a start ends with."""
+
+    async def start() -> BarnabasError:
+        with pytest.raises(BarnabasError) as caught:
+            await node.start()
+        return caught.value
+
+    error = asyncio.run(start())
+    assert "\n" not in error.message
+    assert error.next_step
+    return error
+
+
+def formatted(folder: Path, *, cluster: str = "of-somebody", node_id: int = 1) -> Path:
+    data = folder / "data"
+    data.mkdir()
+    meta = MetaProperties(cluster, node_id, SystemRandomness().uuid())
+    write_meta_properties(OsDisk(), str(data), meta, SystemClock().now())
+    return data
+
+
+def test_a_taken_port_is_named_and_nothing_is_formatted(tmp_path: Path) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        error = refused(
+            Node(config(tmp_path, listeners=f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:0"))
+        )
+    assert f"port {port} is taken" in error.message
+    assert isinstance(error, ConfigError)
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "message"),
+    [
+        (Endpoint("A", "192.0.2.1", 0), "is no address of this machine"),
+        (Endpoint("A", "no.such.host.invalid", 0), "does not resolve"),
+    ],
+)
+def test_an_address_that_cannot_be_bound_says_why(endpoint: Endpoint, message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as caught:
+        bind(endpoint, 0)
+    assert caught.value.next_step
+
+
+def test_an_empty_host_listens_on_every_interface() -> None:
+    with bind(Endpoint("A", "", 0), 0) as bound:
+        bound.listen()
+        with socket.create_connection(("127.0.0.1", bound.getsockname()[1]), timeout=5):
+            pass
+
+
+def test_a_configured_node_does_not_format_itself(tmp_path: Path) -> None:
+    error = refused(Node(config(tmp_path, process_roles="broker,controller", node_id="1")))
+    assert "is not formatted" in error.message
+    assert "barnabas storage format" in (error.next_step or "")
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_directory_of_another_node_is_left_alone(tmp_path: Path) -> None:
+    data = formatted(tmp_path, node_id=7)
+    before = sorted(os.listdir(data))
+    error = refused(Node(config(tmp_path)))
+    assert "belongs to node 7" in error.message
+    assert sorted(set(os.listdir(data)) - {".lock"}) == sorted(set(before) - {".lock"})
+
+
+def test_directories_of_two_clusters_do_not_start_together(tmp_path: Path) -> None:
+    formatted(tmp_path, cluster="one")
+    other = tmp_path / "other"
+    other.mkdir()
+    formatted(other, cluster="two")
+    dirs = f"{tmp_path / 'data'},{other / 'data'}"
+    error = refused(Node(config(tmp_path, log_dirs=dirs)))
+    assert "belongs to cluster two" in error.message
+
+
+def test_a_locked_directory_is_not_shared(tmp_path: Path) -> None:
+    data = formatted(tmp_path)
+    lock = OsDisk().lock(f"{data}/.lock")
+    try:
+        error = refused(Node(config(tmp_path)))
+    finally:
+        lock.release()
+    assert ".lock" in error.message or "in use" in error.message or "locked" in error.message
+
+
+def test_a_missing_directory_among_others_is_no_new_one(tmp_path: Path) -> None:
+    formatted(tmp_path)
+    error = refused(Node(config(tmp_path, log_dirs=f"{tmp_path / 'data'},{tmp_path / 'unmounted'}")))
+    assert "is missing" in error.message
+    assert not (tmp_path / "unmounted").exists()
+
+
+def test_a_file_in_the_place_of_the_directory_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("")
+    error = refused(Node(config(tmp_path)))
+    assert isinstance(error, StorageError)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_read_only_directory_is_an_error(tmp_path: Path) -> None:
+    data = formatted(tmp_path)
+    data.chmod(0o500)
+    try:
+        assert isinstance(refused(Node(config(tmp_path))), StorageError)
+    finally:
+        data.chmod(0o700)
+
+
+def test_senseless_properties_of_a_directory_are_an_error(tmp_path: Path) -> None:
+    data = formatted(tmp_path)
+    (data / "meta.properties").write_text("version=1\nnode.id=one\ncluster.id=x\n")
+    assert "meta.properties" in refused(Node(config(tmp_path))).message
