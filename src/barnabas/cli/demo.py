@@ -143,7 +143,6 @@ class Demo:
         from barnabas.pipeline.jobs.flights import events
 
         began = time.monotonic()
-        self.node.format()
         self.node.start()
         self.node.wait()
         self.screen.say(

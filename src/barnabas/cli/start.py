@@ -11,14 +11,16 @@ Kafka does: an empty disk should not join a cluster unnoticed (`barnabas storage
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+import sys
+from typing import TYPE_CHECKING, Any
 
 from barnabas.errors import ConfigError, StorageError
 
 if TYPE_CHECKING:
     from barnabas.config import Config
+    from barnabas.server.process import Node
 
-__all__ = ["add_arguments", "load_config", "run"]
+__all__ = ["about", "add_arguments", "banner", "load_config", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         help="a setting that wins over the file; may be given several times",
     )
+    parser.add_argument("--json", action="store_true", help="print one JSON document when it is ready")
 
 
 def load_config(path: str | None, overrides: list[str] | None = None) -> Config:
@@ -58,4 +61,48 @@ def run(args: argparse.Namespace) -> int:
     config = load_config(args.properties, args.override)
     from barnabas.server.process import run as run_node
 
-    return run_node(config)
+    def ready(node: Node) -> None:
+        if args.json:
+            from barnabas.cli.output import print_document
+
+            print_document("node", {"node": about(node)})
+        else:
+            print("\n".join(banner(node)))
+        sys.stdout.flush()
+
+    return run_node(config, format_new=None if args.properties is None else False, on_ready=ready)
+
+
+def about(node: Node) -> dict[str, Any]:
+    """`about(node)` -> what is said of a node that is ready."""
+    home, config = node.home, node.config
+    return {
+        "cluster_id": home.cluster_id,
+        "node_id": config.node_id,
+        "directory_id": str(home.directory_id),
+        "directories": list(config.log_dirs),
+        "formatted": home.formatted,
+        "listeners": [str(endpoint) for endpoint in node.endpoints],
+        "durability": "sync" if config.log_config().sync_before_ack else "page-cache",
+    }
+
+
+def banner(node: Node) -> list[str]:
+    """`print("\\n".join(banner(node)))`: the same for people."""
+    from barnabas import __version__
+
+    said = about(node)
+    durability = {
+        "sync": "records are acknowledged when they are synced to disk (log.flush.interval.messages=1)",
+        "page-cache": "records are acknowledged from the page cache: a power cut may lose them",
+    }[said["durability"]]
+    formatted = ", formatted just now" if said["formatted"] else ""
+    return [
+        f"Barnabas {__version__} is ready.  Ctrl-C stops it.",
+        f"  cluster id    {said['cluster_id']}",
+        f"  node id       {said['node_id']}",
+        f"  directory id  {said['directory_id']}",
+        f"  data          {', '.join(said['directories'])}{formatted}",
+        f"  listeners     {', '.join(said['listeners'])}",
+        f"  durability    {durability}",
+    ]
