@@ -1,0 +1,227 @@
+"""Settings changed and described: every refusal, every source."""
+
+from __future__ import annotations
+
+import pytest
+from tests.controller.cluster import Cluster
+
+from barnabas.config import Config
+from barnabas.controller.describe_configs import describe_configs
+from barnabas.errors import ErrorCode
+from barnabas.wire.configs import (
+    AlterConfigsRequest,
+    AlterConfigsRequestAlterableConfig,
+    AlterConfigsRequestAlterConfigsResource,
+    AlterConfigsResponse,
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResult,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsRequestAlterableConfig,
+    IncrementalAlterConfigsRequestAlterConfigsResource,
+    IncrementalAlterConfigsResponse,
+)
+from barnabas.wire.metadata import ClearElrRecord, ConfigRecord
+
+TOPIC, BROKER, LOGGER = 2, 4, 8
+SET, DELETE, APPEND, SUBTRACT = range(4)
+Change = tuple[str, int, str | None]
+
+
+def alter(cluster: Cluster, kind: int, name: str, *changes: Change, only: bool = False) -> int:
+    """Change one resource; its error code."""
+    request = IncrementalAlterConfigsRequest(resources=[resource(kind, name, *changes)], validate_only=only)
+    return cluster.answer(IncrementalAlterConfigsResponse, request).responses[0].error_code
+
+
+def resource(kind: int, name: str, *changes: Change) -> IncrementalAlterConfigsRequestAlterConfigsResource:
+    return IncrementalAlterConfigsRequestAlterConfigsResource(
+        resource_type=kind,
+        resource_name=name,
+        configs=[
+            IncrementalAlterConfigsRequestAlterableConfig(name=key, config_operation=operation, value=value)
+            for key, operation, value in changes
+        ],
+    )
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    cluster = Cluster(1)
+    cluster.create("flights")
+    return cluster
+
+
+def test_a_setting_is_set_changed_and_removed(cluster: Cluster) -> None:
+    assert alter(cluster, TOPIC, "flights", ("retention.ms", SET, "5")) == 0
+    assert cluster.image.topic_config("flights") == {"retention.ms": "5"}
+    assert alter(cluster, TOPIC, "flights", ("retention.ms", DELETE, None)) == 0
+    assert cluster.image.topic_config("flights") == {}
+
+
+def test_a_change_that_changes_nothing_writes_nothing(cluster: Cluster) -> None:
+    alter(cluster, TOPIC, "flights", ("retention.ms", SET, "5"))
+    offset = cluster.offset
+    assert alter(cluster, TOPIC, "flights", ("retention.ms", SET, "5"), ("segment.ms", DELETE, None)) == 0
+    assert cluster.offset == offset
+
+
+def test_lists_are_appended_to_once_and_subtracted_from(cluster: Cluster) -> None:
+    alter(cluster, TOPIC, "flights", ("cleanup.policy", SET, "delete"))
+    alter(cluster, TOPIC, "flights", ("cleanup.policy", APPEND, "compact,delete"))
+    assert cluster.image.topic_config("flights")["cleanup.policy"] == "delete,compact"
+    alter(cluster, TOPIC, "flights", ("cleanup.policy", SUBTRACT, "delete"))
+    assert cluster.image.topic_config("flights")["cleanup.policy"] == "compact"
+    assert alter(cluster, TOPIC, "flights", ("retention.ms", APPEND, "1")) == ErrorCode.INVALID_CONFIG
+
+
+def test_one_bad_setting_fails_its_whole_resource_and_no_other(cluster: Cluster) -> None:
+    cluster.create("other")
+    request = IncrementalAlterConfigsRequest(
+        resources=[
+            resource(TOPIC, "flights", ("retention.ms", SET, "5"), ("segment.ms", SET, "soon")),
+            resource(TOPIC, "other", ("retention.ms", SET, "5")),
+        ]
+    )
+    answer = cluster.answer(IncrementalAlterConfigsResponse, request)
+    assert [r.error_code for r in answer.responses] == [ErrorCode.INVALID_CONFIG, 0]
+    assert cluster.image.topic_config("flights") == {}
+    assert cluster.image.topic_config("other") == {"retention.ms": "5"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "changes", "code"),
+    [
+        (TOPIC, "none", [("retention.ms", SET, "5")], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (TOPIC, "flights", [("retention.ms", SET, None)], ErrorCode.INVALID_REQUEST),
+        (TOPIC, "flights", [("a", SET, "1"), ("a", DELETE, None)], ErrorCode.INVALID_REQUEST),
+        (TOPIC, "flights", [("retention.ms", 7, "1")], ErrorCode.INVALID_REQUEST),
+        (TOPIC, "flights", [("no.such.setting", SET, "1")], ErrorCode.INVALID_CONFIG),
+        (TOPIC, "flights", [("retention.ms", SET, "9" * 40_000)], ErrorCode.INVALID_CONFIG),
+        (BROKER, "7", [("log.retention.ms", SET, "5")], ErrorCode.INVALID_REQUEST),
+        (BROKER, "x", [("log.retention.ms", SET, "5")], ErrorCode.INVALID_REQUEST),
+        (BROKER, "", [("log.retention.ms", SET, "soon")], ErrorCode.INVALID_REQUEST),
+        (BROKER, "", [("node.id", SET, "5")], ErrorCode.INVALID_REQUEST),
+        (BROKER, "1", [("min.insync.replicas", SET, "2")], ErrorCode.INVALID_CONFIG),
+        (BROKER, "", [("min.insync.replicas", DELETE, None)], ErrorCode.INVALID_CONFIG),
+        (LOGGER, "1", [("root", SET, "DEBUG")], ErrorCode.INVALID_REQUEST),
+        (32, "", [("a", SET, "b")], ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_a_change_that_cannot_be_is_refused(
+    cluster: Cluster, kind: int, name: str, changes: list[Change], code: ErrorCode
+) -> None:
+    offset = cluster.offset
+    assert alter(cluster, kind, name, *changes) == code
+    assert cluster.offset == offset
+
+
+def test_a_resource_twice_in_a_request_is_refused(cluster: Cluster) -> None:
+    twice = [resource(TOPIC, "flights", ("retention.ms", SET, "5"))] * 2
+    answer = cluster.answer(IncrementalAlterConfigsResponse, IncrementalAlterConfigsRequest(resources=twice))
+    assert [r.error_code for r in answer.responses] == [ErrorCode.INVALID_REQUEST] * 2
+
+
+def test_validate_only_checks_and_writes_nothing(cluster: Cluster) -> None:
+    assert alter(cluster, TOPIC, "flights", ("retention.ms", SET, "5"), only=True) == 0
+    assert cluster.image.topic_config("flights") == {}
+
+
+def test_the_old_request_replaces_everything_that_was_set(cluster: Cluster) -> None:
+    alter(cluster, TOPIC, "flights", ("retention.ms", SET, "5"), ("segment.ms", SET, "7"))
+    request = AlterConfigsRequest(
+        resources=[
+            AlterConfigsRequestAlterConfigsResource(
+                resource_type=TOPIC,
+                resource_name="flights",
+                configs=[AlterConfigsRequestAlterableConfig(name="segment.ms", value="9")],
+            )
+        ]
+    )
+    assert cluster.answer(AlterConfigsResponse, request).responses[0].error_code == 0
+    assert cluster.image.topic_config("flights") == {"segment.ms": "9"}
+
+
+def test_a_change_of_min_insync_replicas_clears_the_elr_of_whom_it_concerns(cluster: Cluster) -> None:
+    request = IncrementalAlterConfigsRequest(
+        resources=[resource(TOPIC, "flights", ("min.insync.replicas", SET, "2"))]
+    )
+    setting, cleared = cluster.decide(request).records
+    assert isinstance(setting, ConfigRecord)
+    assert cleared == ClearElrRecord(topic_name="flights")
+    everybody = IncrementalAlterConfigsRequest(
+        resources=[resource(BROKER, "", ("min.insync.replicas", SET, "2"))]
+    )
+    assert cluster.decide(everybody).records[1] == ClearElrRecord(topic_name="")
+
+
+# Describing.
+
+
+def describe(
+    cluster: Cluster, kind: int, name: str, *keys: str, config: Config | None = None
+) -> DescribeConfigsResult:
+    asked = DescribeConfigsResource(
+        resource_type=kind, resource_name=name, configuration_keys=list(keys) or None
+    )
+    request = DescribeConfigsRequest(resources=[asked], include_synonyms=True, include_documentation=True)
+    answer = describe_configs(cluster.image, config or cluster.controller.config, request, 1)
+    return answer.results[0]
+
+
+def only(result: DescribeConfigsResult) -> DescribeConfigsResourceResult:
+    assert result.error_code == 0
+    [entry] = result.configs
+    return entry
+
+
+def origins(entry: DescribeConfigsResourceResult) -> list[tuple[str, str | None, int]]:
+    return [(synonym.name, synonym.value, synonym.source) for synonym in entry.synonyms]
+
+
+def test_a_topic_setting_lists_every_place_it_is_set_in_the_order_of_their_power(cluster: Cluster) -> None:
+    alter(cluster, TOPIC, "flights", ("segment.bytes", SET, "3000000"))
+    alter(cluster, BROKER, "1", ("log.segment.bytes", SET, "4000000"))
+    alter(cluster, BROKER, "", ("log.segment.bytes", SET, "5000000"))
+    config = Config.load({"log.segment.bytes": "6000000"})
+    entry = only(describe(cluster, TOPIC, "flights", "segment.bytes", config=config))
+    assert (entry.value, entry.config_source, entry.read_only) == ("3000000", 1, False)
+    assert origins(entry) == [
+        ("segment.bytes", "3000000", 1),
+        ("log.segment.bytes", "4000000", 2),
+        ("log.segment.bytes", "5000000", 3),
+        ("log.segment.bytes", "6000000", 4),
+        ("log.segment.bytes", "1073741824", 5),
+    ]
+    assert entry.documentation
+
+
+def test_a_retention_given_in_hours_is_shown_in_milliseconds(cluster: Cluster) -> None:
+    entry = only(describe(cluster, TOPIC, "flights", "retention.ms"))
+    assert (entry.value, entry.config_source) == ("604800000", 5)
+
+
+def test_all_settings_of_a_topic_are_described_without_keys(cluster: Cluster) -> None:
+    names = [entry.name for entry in describe(cluster, TOPIC, "flights").configs]
+    assert {"retention.ms", "cleanup.policy", "min.insync.replicas", "flush.messages"} <= set(names)
+
+
+def test_a_broker_describes_itself_and_says_what_can_be_changed(cluster: Cluster) -> None:
+    alter(cluster, BROKER, "1", ("log.retention.ms", SET, "5"))
+    entries = {entry.name: entry for entry in describe(cluster, BROKER, "1").configs}
+    assert entries["node.id"].read_only
+    changed = entries["log.retention.ms"]
+    assert (changed.value, changed.config_source, changed.read_only) == ("5", 2, False)
+    assert describe(cluster, BROKER, "2").error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_the_defaults_of_all_brokers_show_only_what_was_set(cluster: Cluster) -> None:
+    entry = only(describe(cluster, BROKER, ""))
+    assert (entry.name, entry.value, entry.config_source) == ("min.insync.replicas", "1", 3)
+
+
+def test_what_does_not_exist_cannot_be_described(cluster: Cluster) -> None:
+    assert describe(cluster, TOPIC, "none").error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert describe(cluster, TOPIC, "a b").error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert describe(cluster, LOGGER, "1").error_code == ErrorCode.INVALID_REQUEST

@@ -1,0 +1,83 @@
+"""Replicas are striped: spread over racks and brokers, led by unfenced ones."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.controller.cluster import Chance
+
+from barnabas.controller.image import BrokerState
+from barnabas.controller.placement import place
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.model import Uuid
+
+
+def broker(id_: int, rack: str | None = None, *, fenced: bool = False, leaving: bool = False) -> BrokerState:
+    return BrokerState(id_, 1, Uuid.of(1, id_), (), {}, rack, fenced, leaving, (Uuid.of(id_, 500),), ())
+
+
+def test_leaders_and_replicas_are_spread_evenly() -> None:
+    placed = place([broker(n) for n in range(6)], partitions=60, replicas=3, randomness=Chance())
+    leaders = Counter(replicas[0] for replicas in placed)
+    everywhere = Counter(id_ for replicas in placed for id_ in replicas)
+    assert set(leaders.values()) == {10}
+    assert max(everywhere.values()) - min(everywhere.values()) <= 6
+
+
+def test_every_rack_gets_one_replica_before_a_rack_gets_two() -> None:
+    brokers = [broker(n, "abc"[n % 3]) for n in range(9)]
+    for replicas in place(brokers, partitions=40, replicas=3, randomness=Chance()):
+        assert {"abc"[id_ % 3] for id_ in replicas} == set("abc")
+
+
+def test_a_fenced_broker_never_leads() -> None:
+    brokers = [broker(1, "a", fenced=True), broker(2, "b"), broker(3, "c")]
+    placed = place(brokers, partitions=20, replicas=3, randomness=Chance())
+    assert all(replicas[0] != 1 and 1 in replicas for replicas in placed)
+
+
+def test_brokers_that_leave_or_are_wholly_cordoned_get_nothing() -> None:
+    cordoned = broker(3)._replace(cordoned=broker(3).directories)
+    placed = place(
+        [broker(1), broker(2, leaving=True), cordoned], partitions=5, replicas=1, randomness=Chance()
+    )
+    assert placed == [(1,)] * 5
+
+
+def test_the_same_chance_places_the_same() -> None:
+    brokers = [broker(n) for n in range(5)]
+    first, second = (place(brokers, partitions=9, replicas=2, randomness=Chance(7)) for _ in range(2))
+    assert first == second
+
+
+@pytest.mark.parametrize(
+    ("brokers", "replicas"),
+    [([broker(1)], 0), ([broker(1)], 2), ([broker(1, fenced=True)], 1), ([], 1)],
+    ids=["no replicas", "more than brokers", "nobody unfenced", "nobody"],
+)
+def test_what_cannot_be_placed_is_refused(brokers: list[BrokerState], replicas: int) -> None:
+    with pytest.raises(KafkaError) as error:
+        place(brokers, partitions=1, replicas=replicas, randomness=Chance())
+    assert error.value.code == ErrorCode.INVALID_REPLICATION_FACTOR
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([None, "a", "b", "c"]), st.booleans()), min_size=1, max_size=9),
+    st.integers(1, 25),
+    st.integers(0, 1000),
+    st.data(),
+)
+def test_any_cluster_gets_as_many_different_replicas_as_asked_for_and_an_unfenced_leader(
+    kinds: list[tuple[str | None, bool]], partitions: int, seed: int, data: st.DataObject
+) -> None:
+    brokers = [broker(id_, rack, fenced=fenced) for id_, (rack, fenced) in enumerate(kinds)]
+    brokers[0] = brokers[0]._replace(fenced=False)
+    replicas = data.draw(st.integers(1, len(brokers)))
+    placed = place(brokers, partitions=partitions, replicas=replicas, randomness=Chance(seed))
+    assert len(placed) == partitions
+    for one in placed:
+        assert len(set(one)) == len(one) == replicas
+        assert not brokers[one[0]].fenced

@@ -1,0 +1,187 @@
+"""A broker's life with a controller that answers as told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+from tests.controller.cluster import CLUSTER, Chance
+from tests.server.quorum_node import run, until
+
+from barnabas.controller.image import BrokerEndpoint
+from barnabas.errors import BarnabasError, ErrorCode, KafkaError
+from barnabas.model import Uuid
+from barnabas.server.quorum_lifecycle import BrokerLifecycle, LifecycleSettings, LifecycleState
+from barnabas.wire.brokers import (
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+)
+from barnabas.wire.message import Message
+
+DISK = Uuid.of(1, 1000)
+
+
+class Answers:
+    """A controller that keeps what it was asked and answers by two functions."""
+
+    def __init__(self) -> None:
+        self.registrations: list[BrokerRegistrationRequest] = []
+        self.heartbeats: list[BrokerHeartbeatRequest] = []
+        self.on_register: Callable[[], BrokerRegistrationResponse] = lambda: BrokerRegistrationResponse(
+            broker_epoch=7
+        )
+        self.on_heartbeat: Callable[[BrokerHeartbeatRequest], BrokerHeartbeatResponse] = lambda asked: (
+            BrokerHeartbeatResponse(
+                is_caught_up=True, is_fenced=asked.want_shut_down, should_shut_down=asked.want_shut_down
+            )
+        )
+
+    async def submit(self, request: Message) -> Message:
+        if isinstance(request, BrokerRegistrationRequest):
+            self.registrations.append(request)
+            return self.on_register()
+        assert isinstance(request, BrokerHeartbeatRequest)
+        self.heartbeats.append(request)
+        return self.on_heartbeat(request)
+
+
+def lifecycle(answers: Answers, **settings: float) -> BrokerLifecycle:
+    return BrokerLifecycle(
+        answers.submit,
+        LifecycleSettings(
+            broker_id=1,
+            cluster_id=CLUSTER,
+            listeners=(BrokerEndpoint("PLAINTEXT", "h", 9092, 0),),
+            directories=(DISK,),
+            previous_epoch=5,
+            **settings,  # type: ignore[arg-type]
+        ),
+        metadata_offset=lambda: 11,
+        random=Chance(),
+    )
+
+
+def test_it_registers_with_all_it_is_and_the_epoch_of_its_last_clean_life() -> None:
+    async def story() -> None:
+        answers = Answers()
+        assert await lifecycle(answers).register() == 7
+        [asked] = answers.registrations
+        assert (asked.broker_id, asked.cluster_id, asked.previous_broker_epoch) == (1, CLUSTER, 5)
+        assert asked.log_dirs == [DISK]
+        assert {feature.name for feature in asked.features} >= {"metadata.version", "kraft.version"}
+
+    run(story)
+
+
+def test_it_tries_again_while_an_earlier_life_is_still_heard() -> None:
+    async def story() -> None:
+        answers = Answers()
+
+        def first_refuse() -> BrokerRegistrationResponse:
+            if len(answers.registrations) < 3:
+                raise KafkaError(ErrorCode.DUPLICATE_BROKER_REGISTRATION)
+            return BrokerRegistrationResponse(broker_epoch=9)
+
+        answers.on_register = first_refuse
+        assert await lifecycle(answers).register() == 9
+        incarnations = {asked.incarnation_id for asked in answers.registrations}
+        assert len(incarnations) == 1
+
+    run(story)
+
+
+def test_a_refusal_for_good_is_raised_and_a_controller_that_never_comes_is_a_fatal_error() -> None:
+    async def story() -> None:
+        answers = Answers()
+        answers.on_register = lambda: BrokerRegistrationResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)
+        with pytest.raises(KafkaError, match="INCONSISTENT_CLUSTER_ID"):
+            await lifecycle(answers).register()
+        answers.on_register = lambda: BrokerRegistrationResponse(error_code=ErrorCode.NOT_CONTROLLER)
+        with pytest.raises(BarnabasError, match="did not register") as error:
+            await lifecycle(answers, registration_timeout=0.01).register()
+        assert error.value.fatal
+
+    run(story)
+
+
+def test_it_waits_until_it_is_unfenced_and_then_reports_by_itself() -> None:
+    async def story() -> None:
+        answers = Answers()
+        usual = answers.on_heartbeat
+        answers.on_heartbeat = lambda asked: (
+            BrokerHeartbeatResponse(is_fenced=True) if len(answers.heartbeats) < 3 else usual(asked)
+        )
+        broker = lifecycle(answers, heartbeat_interval=0.005)
+        await broker.register()
+        await broker.unfence()
+        assert (broker.state, broker.fenced) == (LifecycleState.RUNNING, False)
+        assert answers.heartbeats[0].current_metadata_offset == 11
+        await until(lambda: len(answers.heartbeats) > 5)
+        broker.abandon()
+
+    run(story)
+
+
+def test_it_leaves_when_it_is_let_go_and_reports_no_more() -> None:
+    async def story() -> None:
+        answers = Answers()
+        broker = lifecycle(answers)
+        await broker.register()
+        await broker.unfence()
+        await broker.leave()
+        assert answers.heartbeats[-1].want_shut_down
+        assert broker.state is LifecycleState.SHUTTING_DOWN
+        count = len(answers.heartbeats)
+        await asyncio.sleep(0)
+        assert len(answers.heartbeats) == count
+
+    run(story)
+
+
+def test_it_gives_up_leaving_when_nobody_lets_it_go() -> None:
+    async def story() -> None:
+        answers = Answers()
+        answers.on_heartbeat = lambda asked: BrokerHeartbeatResponse(is_fenced=False)
+        broker = lifecycle(answers)
+        await broker.register()
+        await broker.unfence()
+        await broker.leave(patience=0.02)
+        assert broker.state is LifecycleState.SHUTTING_DOWN
+
+    run(story)
+
+
+def test_a_failed_disk_is_told_at_once() -> None:
+    async def story() -> None:
+        answers = Answers()
+        broker = lifecycle(answers)
+        await broker.register()
+        await broker.unfence()
+        broker.directory_failed(DISK)
+        await until(lambda: answers.heartbeats[-1].offline_log_dirs == [DISK])
+        broker.abandon()
+
+    run(story)
+
+
+def test_an_epoch_that_went_stale_is_answered_by_registering_anew() -> None:
+    async def story() -> None:
+        answers = Answers()
+        usual = answers.on_heartbeat
+
+        def stale_once(asked: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
+            if len(answers.heartbeats) == 2:
+                return BrokerHeartbeatResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
+            return usual(asked)
+
+        answers.on_heartbeat = stale_once
+        broker = lifecycle(answers, heartbeat_interval=0.001)
+        await broker.register()
+        await broker.unfence()
+        await until(lambda: len(answers.registrations) == 2 and not broker.fenced)
+        broker.abandon()
+
+    run(story)
