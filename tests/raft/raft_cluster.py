@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from raft_promises import Promises
 
@@ -64,6 +64,7 @@ from barnabas.raft.messages import (
     VotersChanged,
     WriteSnapshot,
 )
+from barnabas.raft.value import altered
 from barnabas.raft.voters import VersionRange
 
 CLUSTER = "a-cluster"
@@ -196,7 +197,7 @@ class Server:
     # -------------------------------------------------------- Store
 
     def append(self, batch: Batch) -> None:
-        self.log.append(replace(batch, raw="bytes"))
+        self.log.append(altered(batch, raw="bytes"))
 
     def truncate(self, end_offset: int) -> None:
         kept: list[Batch] = []
@@ -251,7 +252,7 @@ class Server:
     def reply(self, effect: Reply) -> None:
         response = effect.response
         if isinstance(response, FetchResponse) and response.read is not None:
-            response = replace(
+            response = altered(
                 response, read=None, batches=self._read(response.read.offset, response.read.end)
             )
         elif isinstance(response, FetchSnapshotResponse) and response.read is not None:
@@ -272,7 +273,7 @@ class Server:
         assert read is not None
         entries = next(e for s, e, _ in self.disk.snapshots if s == read.snapshot)
         piece = list(entries[read.position : read.position + 2])
-        return replace(response, read=None, data=piece, length=len(piece))
+        return altered(response, read=None, data=piece, length=len(piece))
 
     def apply(self, effect: object) -> None:
         cluster = self.cluster
@@ -433,8 +434,8 @@ class Cluster:
         config = self.configs.get(node_id, self.config)
         if not config.bootstrap:
             known = self.bootstrap or self.initial.ids
-            config = replace(config, bootstrap=tuple(endpoint_of(i) for i in known))
-        config = replace(config, versions=self.versions.get(node_id, config.versions))
+            config = altered(config, bootstrap=tuple(endpoint_of(i) for i in known))
+        config = altered(config, versions=self.versions.get(node_id, config.versions))
         self._life += 1
         server = Server(self, node_id, self.disks[node_id], config, self._life)
         self.servers[node_id] = server

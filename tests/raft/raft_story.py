@@ -8,7 +8,6 @@ with BARNABAS_REWRITE=1 and read the diff.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 from raft_cluster import Cluster, endpoint_of, key_of
@@ -22,6 +21,7 @@ from barnabas.raft.messages import (
     Resign,
     UpgradeRequest,
 )
+from barnabas.raft.value import altered
 
 ADDRESSES = tuple((i, (endpoint_of(i),)) for i in range(1, 10))
 
@@ -75,7 +75,7 @@ class Story:
             bootstrap=tuple(range(1, 10)),
         )
         if "auto-join" in options:
-            self.cluster.config = replace(self.cluster.config, auto_join=True)
+            self.cluster.config = altered(self.cluster.config, auto_join=True)
         self.told = 0
 
     def do_detail(self) -> None:

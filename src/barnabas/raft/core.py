@@ -12,7 +12,6 @@ promises on their behalf:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from math import inf
 
 from barnabas.doors import Randomness
@@ -52,6 +51,7 @@ from barnabas.raft.roles import (
     Unattached,
 )
 from barnabas.raft.settings import RaftConfig
+from barnabas.raft.value import altered
 from barnabas.raft.voters import Voter, VoterSet
 
 __all__ = ["Core", "IllegalTransition"]
@@ -350,5 +350,5 @@ def _leader_of(role: Role, own_id: NodeId) -> NodeId | None:
 def _without_records(effect: Reply) -> Reply:
     """An answer that waited while the log changed: it must not read what stands there now."""
     if isinstance(effect.response, FetchResponse) and effect.response.read is not None:
-        return Reply(effect.token, replace(effect.response, read=None))
+        return Reply(effect.token, altered(effect.response, read=None))
     return effect

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from barnabas.model import NO_OFFSET, Epoch, NodeId, Now, Offset, ReplicaKey
 from barnabas.raft import leadership, reassign
 from barnabas.raft.core import Core
 from barnabas.raft.progress import Progress
 from barnabas.raft.roles import Leader
+from barnabas.raft.value import value
 from barnabas.raft.voters import VoterSet
 
 __all__ = ["Description", "ReplicaRow", "describe"]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ReplicaRow:
     """One replica; -1 where unknown.  Times are wall milliseconds."""
 
@@ -24,7 +23,7 @@ class ReplicaRow:
     caught_up_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Description:
     """`replicas` and `observers` are filled on the leader only.  `waiting` says what a change waits for."""
 

@@ -7,10 +7,10 @@ effects untouched, counted, never looked at.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from barnabas.model import NO_NODE, Epoch, NodeId, Offset, ReplicaKey
+from barnabas.raft.value import value
 from barnabas.raft.voters import VoterSet
 
 __all__ = [
@@ -49,7 +49,7 @@ class EpochEnd(NamedTuple):
     end_offset: Offset
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LeaderChange:
     """A leader took over: the first entry of its epoch."""
 
@@ -61,7 +61,7 @@ class LeaderChange:
         return f"leader{{{self.leader_id}}}"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class VotersEntry:
     """The whole voter set, in force from the moment it is appended."""
 
@@ -71,7 +71,7 @@ class VotersEntry:
         return f"voters{{{' '.join(str(i) for i in self.voters.ids)}}}"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class KraftVersionEntry:
     """The level of the feature kraft.version: 0 static voters, 1 voters that change."""
 
@@ -81,7 +81,7 @@ class KraftVersionEntry:
         return f"kraft-version{{{self.version}}}"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Note:
     """A fact that the quorum keeps for itself in the metadata log; `value` None erases it."""
 
@@ -92,7 +92,7 @@ class Note:
         return f"{self.key}{{{'' if self.value is None else self.value}}}"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Opaque:
     """`count` records that mean nothing here.  `size` in bytes where known (0: unknown)."""
 
@@ -112,7 +112,7 @@ def count(entries: tuple[Entry, ...]) -> int:
     return sum(entry.count if isinstance(entry, Opaque) else 1 for entry in entries)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Batch:
     """One record batch: entries of one epoch at consecutive offsets.
 
@@ -141,7 +141,7 @@ class Batch:
         return f"{' '.join(str(entry) for entry in self.entries)} @{self.base_offset}"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ElectionState:
     """What a node must never forget (file `quorum-state`): its epoch, that epoch's leader, its own vote."""
 

@@ -8,12 +8,12 @@ nothing.  All are frozen values.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from barnabas.errors import ErrorCode
 from barnabas.model import NO_NODE, NO_OFFSET, Endpoint, Epoch, NodeId, Offset, ReplicaKey
 from barnabas.raft.entries import Batch, ElectionState, Entry, EpochEnd, SnapshotId
+from barnabas.raft.value import value
 from barnabas.raft.voters import SUPPORTED, VersionRange, VoterSet
 
 HIGH_WATERMARK_NOT_SUPPORTED = 9223372036854775807
@@ -23,7 +23,7 @@ HIGH_WATERMARK_NOT_SUPPORTED = 9223372036854775807
 # ------------------------------------------------------------------ between nodes
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class VoteRequest:
     """Vote (52).  `voter` is the addressee as the sender knows it; None: an old version, not said."""
 
@@ -36,7 +36,7 @@ class VoteRequest:
     cluster_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class VoteResponse:
     error: ErrorCode
     epoch: Epoch
@@ -45,7 +45,7 @@ class VoteResponse:
     endpoints: tuple[Endpoint, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class BeginQuorumEpochRequest:
     """BeginQuorumEpoch (53): "I lead", to voters that do not fetch (and, as a probe, to one who would be)."""
 
@@ -56,7 +56,7 @@ class BeginQuorumEpochRequest:
     cluster_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class BeginQuorumEpochResponse:
     error: ErrorCode
     epoch: Epoch
@@ -64,7 +64,7 @@ class BeginQuorumEpochResponse:
     endpoints: tuple[Endpoint, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class EndQuorumEpochRequest:
     """EndQuorumEpoch (54): "I lead no more"; who should stand first comes first in `successors`."""
 
@@ -75,7 +75,7 @@ class EndQuorumEpochRequest:
     cluster_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class EndQuorumEpochResponse:
     error: ErrorCode
     epoch: Epoch
@@ -83,7 +83,7 @@ class EndQuorumEpochResponse:
     endpoints: tuple[Endpoint, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class FetchRequest:
     """Fetch (1) of the metadata partition.  `max_wait` in seconds."""
 
@@ -97,7 +97,7 @@ class FetchRequest:
     cluster_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ReadLog:
     """The driver reads whole batches from `offset` to below `end` into the response, at least one."""
 
@@ -106,7 +106,7 @@ class ReadLog:
     end: Offset
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class FetchResponse:
     """Going out, `read` says what the driver fills in; coming in, `batches` holds it."""
 
@@ -122,7 +122,7 @@ class FetchResponse:
     batches: tuple[Batch, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class FetchSnapshotRequest:
     """FetchSnapshot (59)."""
 
@@ -134,7 +134,7 @@ class FetchSnapshotRequest:
     cluster_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ReadSnapshot:
     """The driver reads up to `max_bytes` bytes of the snapshot from `position` into the response."""
 
@@ -143,7 +143,7 @@ class ReadSnapshot:
     max_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class FetchSnapshotResponse:
     """Going out, `read` says what the driver fills in; coming in, `data` holds `length` bytes of it."""
 
@@ -159,12 +159,12 @@ class FetchSnapshotResponse:
     length: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ProbeRequest:
     """ApiVersions (18): which levels of kraft.version does that node support?  Only ever sent."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ProbeResponse:
     """`versions` None: the node does not know kraft.version at all."""
 
@@ -172,7 +172,7 @@ class ProbeResponse:
     versions: VersionRange | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class UpdateVoterRequest:
     """UpdateRaftVoter (82)."""
 
@@ -183,7 +183,7 @@ class UpdateVoterRequest:
     cluster_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class UpdateVoterResponse:
     error: ErrorCode
     epoch: Epoch
@@ -191,7 +191,7 @@ class UpdateVoterResponse:
     endpoints: tuple[Endpoint, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AddVoterRequest:
     """AddRaftVoter (80).  `timeout` in seconds; `force` overrides a running target set."""
 
@@ -203,7 +203,7 @@ class AddVoterRequest:
     force: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RemoveVoterRequest:
     """RemoveRaftVoter (81).  `force` overrides a running target set."""
 
@@ -212,7 +212,7 @@ class RemoveVoterRequest:
     force: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class UpgradeRequest:
     """The part of UpdateFeatures (57) that concerns kraft.version."""
 
@@ -220,7 +220,7 @@ class UpgradeRequest:
     validate_only: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ReassignRequest:
     """KIP-642: the voter set to reach, by ids; None cancels.
 
@@ -233,14 +233,14 @@ class ReassignRequest:
     cluster_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CancelChangeRequest:
     """Withdraw the waiting change of this replica, if its record is not appended yet."""
 
     voter: ReplicaKey
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ChangeResponse:
     """The answer to every wish to change the set: an error and a sentence for an operator."""
 
@@ -274,17 +274,17 @@ Response: TypeAlias = QuorumResponse | ProbeResponse | ChangeResponse
 # ------------------------------------------------------------------ from the node's own driver
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Started:
     """The first message of a node's life."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Tick:
     """`next_deadline()` has come (or any other time: a tick too many does nothing)."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Received:
     """A request came in.  `token` is anything; exactly one Reply brings it back."""
 
@@ -292,7 +292,7 @@ class Received:
     request: Request
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Answered:
     """The response to the Send with this correlation."""
 
@@ -300,7 +300,7 @@ class Answered:
     response: Response
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Failed:
     """A Send that got no response.  `unsupported`: the peer does not know that version."""
 
@@ -309,7 +309,7 @@ class Failed:
     unsupported: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Disconnected:
     """The connection to or from this node was reset (not: closed in order, not: silent)."""
 
@@ -323,7 +323,7 @@ class SyncTicket(NamedTuple):
     cut: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Persisted:
     """A sync that began with this ticket is done.  One from before a truncation says nothing any more."""
 
@@ -331,14 +331,14 @@ class Persisted:
     cut: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ElectionSaved:
     """The SaveElection with this serial is durable."""
 
     serial: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Propose:
     """The active controller appends: one batch.  Answered by Accepted or Refused."""
 
@@ -347,7 +347,7 @@ class Propose:
     entries: tuple[Entry, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SnapshotTaken:
     """A local snapshot is frozen on disk.  `size` in bytes."""
 
@@ -355,14 +355,14 @@ class SnapshotTaken:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LogStartMoved:
     """The log was cut in front, up to the end of a snapshot."""
 
     log_start: Offset
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SnapshotInstalled:
     """InstallSnapshot is done; the entries that the quorum reads in it, in order."""
 
@@ -371,14 +371,14 @@ class SnapshotInstalled:
     entries: tuple[Entry, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Resign:
     """The active controller steps down from leading this epoch."""
 
     epoch: Epoch
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Shutdown:
     """Leave in order.  A leader hands over first, for at most `timeout` seconds."""
 
@@ -406,21 +406,21 @@ Message: TypeAlias = (
 # ------------------------------------------------------------------ effects, pass 1: persist
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Append:
     """Write this batch at the end of the log (its base offset is the end)."""
 
     batch: Batch
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Truncate:
     """Forget everything from this offset on."""
 
     end_offset: Offset
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SaveElection:
     """Make this durable and say ElectionSaved(serial).  `kraft_version` chooses the file's version."""
 
@@ -429,7 +429,7 @@ class SaveElection:
     kraft_version: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class WriteSnapshot:
     """Append a downloaded piece to the partial snapshot; position 0 begins it anew."""
 
@@ -438,7 +438,7 @@ class WriteSnapshot:
     data: object
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class InstallSnapshot:
     """Freeze the downloaded snapshot, begin the log anew at its end, say SnapshotInstalled."""
 
@@ -449,7 +449,7 @@ class InstallSnapshot:
 # ------------------------------------------------------------------ effects, pass 2: send
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Send:
     """Send to a node; a negative `to` is a bootstrap server.  Answered or Failed ends it."""
 
@@ -459,7 +459,7 @@ class Send:
     request: Request
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Reply:
     token: object
     response: Response
@@ -468,7 +468,7 @@ class Reply:
 # ------------------------------------------------------------------ effects, pass 3: apply
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Accepted:
     """A Propose stands in the log, not committed."""
 
@@ -478,7 +478,7 @@ class Accepted:
     epoch: Epoch
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Refused:
     """A Propose was not appended."""
 
@@ -487,14 +487,14 @@ class Refused:
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Committed:
     """Everything below is decided for good: apply it."""
 
     high_watermark: Offset
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LeaderChanged:
     """Who leads.  Of this node itself only after an entry of its epoch is committed."""
 
@@ -503,7 +503,7 @@ class LeaderChanged:
     endpoints: tuple[Endpoint, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class VotersChanged:
     """The set in force is another (appended, reverted or loaded)."""
 
@@ -511,23 +511,23 @@ class VotersChanged:
     offset: Offset
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class KraftVersionChanged:
     version: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Event:
     """Something an operator may want to read: a name of the catalogue and its fields."""
 
     name: str
-    fields: tuple[tuple[str, object], ...] = field(default=())
+    fields: tuple[tuple[str, object], ...] = ()
 
     def __str__(self) -> str:
         return " ".join([self.name, *(f"{key}={value}" for key, value in self.fields)])
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Stopped:
     """A Shutdown is done: `handed_over` False means the time was up."""
 

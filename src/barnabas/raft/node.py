@@ -9,7 +9,6 @@ nothing changes any more.  `next_deadline()` says when to come back with a Tick.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import inf
 
 from barnabas.doors import Randomness
@@ -58,12 +57,13 @@ from barnabas.raft.messages import (
 )
 from barnabas.raft.roles import Cause, Follower, Leader, Resigned, Role, Unattached
 from barnabas.raft.settings import RaftConfig
+from barnabas.raft.value import value
 from barnabas.raft.voters import VoterSet
 
 __all__ = ["RaftNode", "RaftStatistics"]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RaftStatistics:
     """One reading of a node, for metrics.  -1 and None where unknown."""
 
@@ -221,7 +221,7 @@ class RaftNode:
         Raises IllegalTransition when going on would break the rules of the quorum: the node must stop.
         """
         core = self.core
-        if core.stopped and not isinstance(message, Received):
+        if core.stopped and not isinstance(message, (Received, Persisted, ElectionSaved)):
             return []
         self._handlers[type(message)](message, now)
         self._drive(now)

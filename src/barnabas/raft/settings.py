@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from barnabas.model import Endpoint
+from barnabas.raft.value import value
 from barnabas.raft.voters import SUPPORTED, VersionRange
 
 __all__ = ["RaftConfig"]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RaftConfig:
     """What a node's quorum is configured with.
 

@@ -10,10 +10,10 @@ comparing majorities by size alone would admit sets that share nobody.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 from barnabas.model import ZERO_UUID, Endpoint, NodeId, ReplicaKey
+from barnabas.raft.value import altered, value
 
 __all__ = ["SUPPORTED", "VersionRange", "Voter", "VoterSet"]
 
@@ -32,7 +32,7 @@ SUPPORTED = VersionRange(0, 1)
 """What this software supports: 0 static voters, 1 voters that change."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Voter:
     """One member of the set: who it is, where it listens, what it supports."""
 
@@ -48,18 +48,25 @@ class Voter:
         return self.endpoints[0] if self.endpoints else None
 
 
-@dataclass(frozen=True, slots=True)
 class VoterSet:
     """The voters, sorted by id; an id occurs once.  Raises ValueError where one would occur twice."""
 
-    voters: tuple[Voter, ...] = ()
+    __slots__ = ("voters",)
     EMPTY: ClassVar[VoterSet]
 
-    def __post_init__(self) -> None:
-        ordered = tuple(sorted(self.voters, key=lambda voter: voter.key))
-        object.__setattr__(self, "voters", ordered)
-        if len({voter.key.id for voter in ordered}) != len(ordered):
+    def __init__(self, voters: tuple[Voter, ...] = ()) -> None:
+        self.voters: Final = tuple(sorted(voters, key=lambda voter: voter.key))
+        if len({voter.key.id for voter in voters}) != len(voters):
             raise ValueError(f"a node id occurs twice in {self}")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, VoterSet) and self.voters == other.voters
+
+    def __hash__(self) -> int:
+        return hash(self.voters)
+
+    def __repr__(self) -> str:
+        return f"<VoterSet {' '.join(str(key) for key in self.keys)}>"
 
     @classmethod
     def of(cls, voters: Iterable[Voter]) -> VoterSet:
@@ -113,7 +120,7 @@ class VoterSet:
 
     def without_directories(self) -> VoterSet:
         """The same ids, directories unknown: what static `controller.quorum.voters` can say."""
-        return VoterSet(tuple(replace(v, key=ReplicaKey(v.key.id, ZERO_UUID)) for v in self.voters))
+        return VoterSet(tuple(altered(v, key=ReplicaKey(v.key.id, ZERO_UUID)) for v in self.voters))
 
     def keys_changed(self, other: VoterSet) -> tuple[ReplicaKey, ...]:
         """The keys that are in one of the two sets only, in order."""
