@@ -1,0 +1,231 @@
+"""An exact range, and what a reader may see of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.client.fake_broker import CLOSE, FakeBroker
+
+from barnabas.client.cluster import Cluster
+from barnabas.client.fetching import RawBatch, Visible, fetch_range
+from barnabas.client.producer import Producer
+from barnabas.errors import CorruptRecordError, ErrorCode, KafkaError
+from barnabas.model import Uuid
+from barnabas.wire.control import ControlType, write_control
+from barnabas.wire.control_records import EndTxnMarker
+from barnabas.wire.fetch import (
+    AbortedTransaction,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+from barnabas.wire.records import Record, batches, read_batch_header, read_records, write_batch
+
+
+@pytest.fixture
+def broker() -> Iterator[FakeBroker]:
+    """Topic t: 10 batches of 3 records."""
+    with FakeBroker(t=1) as broker:
+        with Producer(broker.address, linger=5) as producer:
+            for batch in range(10):
+                for n in range(3):
+                    producer.send("t", b"%d" % (3 * batch + n))
+                producer.flush(10)
+        yield broker
+
+
+def offsets(found: list[RawBatch]) -> list[int]:
+    return [
+        record.offset
+        for batch in found
+        for record in read_records(batch.buffer, 0, batch.header)
+        if batch.first <= record.offset < batch.end
+    ]
+
+
+@pytest.mark.parametrize(("start", "end"), [(0, 30), (0, 1), (4, 5), (1, 29), (3, 6), (29, 30)])
+def test_exactly_the_range_comes(broker: FakeBroker, start: int, end: int) -> None:
+    found = list(fetch_range(broker.address, "t", 0, start, end, max_bytes=200))
+    assert offsets(found) == list(range(start, end))
+    assert found[0].first == start
+    assert found[-1].end == end
+
+
+def test_an_empty_range_asks_nobody() -> None:
+    assert list(fetch_range("127.0.0.1:1", "t", 0, 5, 5)) == []
+
+
+def test_the_next_fetch_is_under_way_while_the_caller_works(broker: FakeBroker) -> None:
+    reader = fetch_range(broker.address, "t", 0, 0, 30, max_bytes=1)
+    next(reader)
+    with Cluster(broker.address) as other:
+        other.refresh()  # a round trip on another connection: the posted fetch had time to arrive
+    reader.close()
+    asked = [r.topics[0].partitions[0].fetch_offset for r in broker.asked(FetchRequest)]
+    assert asked[:2] == [0, 3]
+
+
+def test_nothing_is_asked_beyond_the_end(broker: FakeBroker) -> None:
+    list(fetch_range(broker.address, "t", 0, 0, 3, max_bytes=1))
+    assert len(broker.asked(FetchRequest)) == 1
+
+
+def test_a_shared_cluster_stays_usable_after_an_early_end(broker: FakeBroker) -> None:
+    with Cluster(broker.address) as cluster:
+        for _ in fetch_range(cluster, "t", 0, 0, 30, max_bytes=1):
+            break
+        assert offsets(list(fetch_range(cluster, "t", 0, 27, 30))) == [27, 28, 29]
+        assert cluster.offsets("t")[0].offset == 30
+
+
+def test_a_wrong_crc_is_found(broker: FakeBroker) -> None:
+    broker.partitions["t", 0][65] ^= 1
+    with pytest.raises(CorruptRecordError, match="t-0: the batch at"):
+        list(fetch_range(broker.address, "t", 0, 0, 30))
+    assert len(list(fetch_range(broker.address, "t", 0, 0, 30, verify=False))) == 10
+
+
+def test_offsets_that_are_gone_are_an_error_with_a_next_step(broker: FakeBroker) -> None:
+    with pytest.raises(KafkaError, match="t-0 has no offset 99") as caught:
+        list(fetch_range(broker.address, "t", 0, 99, 100))
+    assert caught.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert caught.value.next_step
+
+
+def test_a_topic_made_anew_is_noticed(broker: FakeBroker) -> None:
+    with pytest.raises(KafkaError, match="is not the one it was") as caught:
+        list(fetch_range(broker.address, "t", 0, 0, 3, topic_id=Uuid.of(9, 9)))
+    assert caught.value.code == ErrorCode.UNKNOWN_TOPIC_ID
+    assert len(list(fetch_range(broker.address, "t", 0, 0, 3, topic_id=broker.topics["t"]))) == 1
+
+
+def test_what_does_not_come_is_given_up_in_time(broker: FakeBroker) -> None:
+    with pytest.raises(KafkaError, match=r"waited 0\.05 s for offset 30") as caught:
+        list(fetch_range(broker.address, "t", 0, 29, 31, timeout=0.05))
+    assert caught.value.code == ErrorCode.REQUEST_TIMED_OUT
+
+
+def test_a_lost_connection_costs_nothing(broker: FakeBroker) -> None:
+    lost = iter([None, CLOSE, None, CLOSE])
+    broker.on(FetchRequest, lambda _: next(lost, None))
+    assert offsets(list(fetch_range(broker.address, "t", 0, 0, 30, max_bytes=1))) == list(range(30))
+
+
+def test_a_leader_that_moves_midway_is_followed(broker: FakeBroker) -> None:
+    with FakeBroker(node=2, cluster=broker.cluster, t=1) as second:
+        second.topics = broker.topics
+        second.partitions, second.ends = broker.partitions, broker.ends
+        reader = fetch_range(broker.address, "t", 0, 0, 30, max_bytes=1)
+        found = [next(reader), next(reader)]
+        for one in (broker, second):
+            one.leaders["t", 0] = 2
+        found += list(reader)
+        assert offsets(found) == list(range(30))
+        assert second.asked(FetchRequest)
+
+
+def test_bytes_that_are_no_batch_are_an_error(broker: FakeBroker) -> None:
+    def cut(request: Any) -> FetchResponse:
+        raw = bytes(broker.partitions["t", 0][:70])
+        data = PartitionData(partition_index=0, high_watermark=30, records=raw)
+        topic = FetchableTopicResponse(topic="t", topic_id=broker.topics["t"], partitions=[data])
+        return FetchResponse(responses=[topic])
+
+    broker.on(FetchRequest, cut)
+    with pytest.raises(CorruptRecordError, match="no whole record batch"):
+        list(fetch_range(broker.address, "t", 0, 0, 30))
+
+
+# -- what may be seen ----------------------------------------------------------------------------
+
+
+def data_batch(offset: int, producer: int, *, transactional: bool = True) -> bytearray:
+    return write_batch(
+        [Record(offset, 0, None, b"x")],
+        base_offset=offset,
+        producer_id=producer,
+        producer_epoch=0,
+        base_sequence=0,
+        transactional=transactional,
+    )
+
+
+def marker(offset: int, producer: int, kind: ControlType) -> bytearray:
+    key, value = write_control(kind, EndTxnMarker(coordinator_epoch=0))
+    return write_batch(
+        [Record(offset, 0, key, value)],
+        base_offset=offset,
+        producer_id=producer,
+        producer_epoch=0,
+        control=True,
+        transactional=True,
+    )
+
+
+def seen(raw: bytes, aborted: list[tuple[int, int]]) -> list[int]:
+    visible = Visible(aborted)
+    view = memoryview(raw)
+    return [h.base_offset for at, h in batches(raw) if visible.sees(view, at, h)]
+
+
+def test_aborted_data_are_hidden_up_to_their_marker_and_no_further() -> None:
+    raw = b"".join(
+        [
+            data_batch(0, 1),
+            data_batch(1, 2),
+            marker(2, 1, ControlType.ABORT),
+            data_batch(3, 1),
+            marker(4, 1, ControlType.COMMIT),
+            marker(5, 2, ControlType.COMMIT),
+            data_batch(6, 9, transactional=False),
+        ]
+    )
+    assert seen(raw, [(1, 0)]) == [1, 3, 6]
+    assert seen(raw, []) == [0, 1, 3, 6]
+
+
+def test_a_producer_may_abort_twice() -> None:
+    raw = b"".join(
+        [
+            data_batch(0, 1),
+            marker(1, 1, ControlType.ABORT),
+            data_batch(2, 1),
+            marker(3, 1, ControlType.ABORT),
+            data_batch(4, 1),
+            marker(5, 1, ControlType.COMMIT),
+        ]
+    )
+    assert seen(raw, [(1, 0), (1, 2)]) == [4]
+
+
+def test_a_fetch_that_begins_inside_an_aborted_transaction_hides_the_rest() -> None:
+    raw = b"".join([data_batch(5, 1), marker(6, 1, ControlType.ABORT), data_batch(7, 1)])
+    assert seen(raw, [(1, 2)]) == [7]
+
+
+def test_read_committed_reaches_the_broker_and_its_list_the_reader(broker: FakeBroker) -> None:
+    raw = bytes(data_batch(0, 1) + marker(1, 1, ControlType.ABORT) + data_batch(2, 2))
+
+    def answer(request: FetchRequest) -> FetchResponse:
+        assert request.isolation_level == 1
+        data = PartitionData(
+            partition_index=0,
+            high_watermark=3,
+            last_stable_offset=3,
+            aborted_transactions=[AbortedTransaction(producer_id=1, first_offset=0)],
+            records=raw,
+        )
+        topic = FetchableTopicResponse(topic="t", topic_id=broker.topics["t"], partitions=[data])
+        return FetchResponse(responses=[topic])
+
+    broker.on(FetchRequest, answer)
+    found = list(fetch_range(broker.address, "t", 0, 0, 3, isolation="read_committed"))
+    assert [read_batch_header(b.buffer).base_offset for b in found] == [2]
+
+
+def test_an_isolation_that_is_none_is_refused(broker: FakeBroker) -> None:
+    with pytest.raises(ValueError, match="isolation"):
+        list(fetch_range(broker.address, "t", 0, 0, 1, isolation="serializable"))

@@ -1,0 +1,222 @@
+"""The producer against a broker that goes wrong on purpose: every record once, in order, or an error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.client.fake_broker import CLOSE, FakeBroker
+
+from barnabas.client.producer import Delivered, Producer
+from barnabas.errors import BarnabasError, ErrorCode, KafkaError
+from barnabas.wire.produce import (
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from barnabas.wire.records import batches, read_records
+from barnabas.wire.transactions import InitProducerIdRequest
+
+
+@pytest.fixture
+def broker() -> Iterator[FakeBroker]:
+    with FakeBroker(t=1, u=4) as broker:
+        yield broker
+
+
+def refusing(request: ProduceRequest, code: ErrorCode) -> ProduceResponse:
+    return ProduceResponse(
+        responses=[
+            TopicProduceResponse(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=[
+                    PartitionProduceResponse(index=d.index, error_code=code, base_offset=-1)
+                    for d in topic.partition_data
+                ],
+            )
+            for topic in request.topic_data
+        ]
+    )
+
+
+def test_records_arrive_in_order_and_say_where(broker: FakeBroker) -> None:
+    with Producer(broker.address, linger=0) as producer:
+        deliveries = [producer.send("t", f"v{n}", timestamp=n) for n in range(100)]
+        assert deliveries[0].result(10) == Delivered("t", 0, 0, 0)
+        producer.flush(10)
+        assert [d.result().offset for d in deliveries] == list(range(100))
+        assert all(d.done() for d in deliveries)
+        assert producer.statistics().records == 0
+    assert broker.values("t") == [f"v{n}".encode() for n in range(100)]
+
+
+def test_key_headers_and_timestamp_travel(broker: FakeBroker) -> None:
+    with Producer(broker.address) as producer:
+        producer.send("t", None, key="k", headers={"a": b"1", "b": None}, timestamp=5).result(10)
+    raw = broker.partitions["t", 0]
+    [(at, header)] = batches(raw)
+    [record] = read_records(raw, at, header)
+    assert (record.key, record.value, record.timestamp) == (b"k", None, 5)
+    assert tuple(record.headers) == (("a", b"1"), ("b", None))
+
+
+def test_one_key_always_goes_to_one_partition(broker: FakeBroker) -> None:
+    with Producer(broker.address) as producer:
+        placed = {producer.send("u", b"x", key=b"21").result(10).partition for _ in range(5)}
+    assert placed == {(-973932308 & 0x7FFFFFFF) % 4}
+
+
+def test_a_partition_that_is_not_there_is_refused_at_once(broker: FakeBroker) -> None:
+    with Producer(broker.address) as producer, pytest.raises(KafkaError, match="partitions 0 to 3, no 4"):
+        producer.send("u", b"x", partition=4)
+
+
+def test_a_lost_answer_leaves_the_record_once(broker: FakeBroker) -> None:
+    """The batch was appended, the answer never came: repeated, it is recognised by its sequence."""
+    lost = iter([True])
+
+    def lose(request: Any) -> Any:
+        if next(lost, False):
+            broker._usual(request, 9)
+            return CLOSE
+        return None
+
+    broker.on(ProduceRequest, lose)
+    with Producer(broker.address) as producer:
+        producer.send("t", b"once").result(10)
+    assert broker.values("t") == [b"once"]
+    assert len(broker.asked(ProduceRequest)) == 2
+
+
+@pytest.mark.parametrize("code", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_ENOUGH_REPLICAS])
+def test_a_passing_error_is_repeated(broker: FakeBroker, code: ErrorCode) -> None:
+    errors = iter([code, code])
+    broker.on(ProduceRequest, lambda r: refusing(r, c) if (c := next(errors, None)) else None)
+    with Producer(broker.address) as producer:
+        assert producer.send("t", b"x").result(10).offset == 0
+    assert len(broker.asked(ProduceRequest)) == 3
+
+
+def test_a_final_error_reaches_the_one_who_asks(broker: FakeBroker) -> None:
+    broker.on(ProduceRequest, lambda r: refusing(r, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+    producer = Producer(broker.address)
+    delivery = producer.send("t", b"x")
+    with pytest.raises(KafkaError) as caught:
+        delivery.result(10)
+    assert caught.value.code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    with pytest.raises(KafkaError):
+        producer.flush(10)  # nobody had a callback: flush says it once
+    producer.flush(10)
+    producer.close()
+
+
+def test_a_callback_hears_of_success_and_of_failure(broker: FakeBroker) -> None:
+    heard: list[Any] = []
+    with Producer(broker.address) as producer:
+        producer.send("t", b"x", on_delivery=heard.append)
+        producer.flush(10)
+        broker.on(ProduceRequest, lambda r: refusing(r, ErrorCode.INVALID_RECORD))
+        producer.send("t", b"y", on_delivery=heard.append)
+        producer.flush(10)
+    assert isinstance(heard[0], Delivered)
+    assert isinstance(heard[1], KafkaError)
+
+
+def test_after_a_failure_the_next_records_are_not_out_of_order(broker: FakeBroker) -> None:
+    """A failed batch leaves a gap in the sequence: the partition goes on under another producer id."""
+    once = iter([ErrorCode.INVALID_RECORD])
+    broker.on(ProduceRequest, lambda r: refusing(r, c) if (c := next(once, None)) else None)
+    with Producer(broker.address) as producer:
+        with pytest.raises(KafkaError):
+            producer.send("t", b"bad").result(10)
+        producer.send("t", b"good").result(10)
+        with pytest.raises(KafkaError):
+            producer.flush(10)
+    assert broker.values("t") == [b"good"]
+    assert len(broker.asked(InitProducerIdRequest)) == 2
+
+
+def test_a_sequence_the_broker_cannot_place_begins_another_identity(broker: FakeBroker) -> None:
+    with Producer(broker.address) as producer:
+        producer.send("t", b"one").result(10)
+        broker._sequences.clear()  # the broker has forgotten us
+        producer.send("t", b"two").result(10)
+    assert broker.values("t") == [b"one", b"two"]
+
+
+def test_a_batch_too_large_for_the_broker_is_halved(broker: FakeBroker) -> None:
+    def picky(request: ProduceRequest) -> Any:
+        [data] = request.topic_data[0].partition_data
+        [(_, header)] = batches(data.records or b"")
+        return refusing(request, ErrorCode.MESSAGE_TOO_LARGE) if header.count > 2 else None
+
+    broker.on(ProduceRequest, picky)
+    with Producer(broker.address, linger=5) as producer:
+        deliveries = [producer.send("t", b"%d" % n) for n in range(8)]
+        producer.flush(10)
+        assert [d.result().offset for d in deliveries] == list(range(8))
+    assert broker.values("t") == [b"%d" % n for n in range(8)]
+
+
+def test_one_record_too_large_is_an_error(broker: FakeBroker) -> None:
+    broker.on(ProduceRequest, lambda r: refusing(r, ErrorCode.MESSAGE_TOO_LARGE))
+    producer = Producer(broker.address)
+    with pytest.raises(KafkaError) as caught:
+        producer.send("t", b"x").result(10)
+    assert caught.value.code == ErrorCode.MESSAGE_TOO_LARGE
+    producer.abandon()
+
+
+def test_acks_0_asks_for_no_answer_and_knows_no_offset(broker: FakeBroker) -> None:
+    with Producer(broker.address, acks=0) as producer:
+        assert producer.send("t", b"x").result(10).offset == -1
+        assert producer.send("t", b"y", partition=0).result(10).offset == -1
+    with Producer(broker.address) as producer:  # its answer comes behind them
+        producer.send("u", b"z").result(10)
+    assert not broker.asked(InitProducerIdRequest)[1:]
+
+
+def test_without_idempotence_no_producer_id_is_asked_for(broker: FakeBroker) -> None:
+    with Producer(broker.address, idempotent=False) as producer:
+        producer.send("t", b"x").result(10)
+    assert broker.asked(InitProducerIdRequest) == []
+
+
+def test_too_late_is_an_error_and_not_a_silence(broker: FakeBroker) -> None:
+    broker.on(ProduceRequest, lambda r: refusing(r, ErrorCode.NOT_ENOUGH_REPLICAS))
+    producer = Producer(broker.address, delivery_timeout=0.2)
+    with pytest.raises(KafkaError, match="NOT_ENOUGH_REPLICAS"):
+        producer.send("t", b"x").result(10)
+    producer.abandon()
+
+
+def test_a_full_buffer_makes_send_wait(broker: FakeBroker) -> None:
+    with Producer(broker.address, buffer=2000, batch_size=500, linger=0) as producer:
+        for n in range(200):
+            producer.send("t", b"%0100d" % n)
+        producer.flush(10)
+    assert len(broker.values("t")) == 200
+
+
+def test_a_closed_producer_says_so(broker: FakeBroker) -> None:
+    producer = Producer(broker.address)
+    producer.close()
+    with pytest.raises(BarnabasError, match="closed"):
+        producer.send("t", b"x")
+
+
+def test_senseless_settings_are_refused(broker: FakeBroker) -> None:
+    for wrong in ({"acks": 2}, {"compression": "rar"}, {"acks": 1, "idempotent": True}):
+        with pytest.raises(ValueError):
+            Producer(broker.address, **wrong)
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_every_codec_is_read_back(broker: FakeBroker, codec: str) -> None:
+    with Producer(broker.address, compression=codec, linger=5) as producer:
+        for n in range(50):
+            producer.send("t", b"%d" % n)
+    assert broker.values("t") == [b"%d" % n for n in range(50)]
