@@ -1,0 +1,118 @@
+"""When a majority of the voters is gone for good: what can be saved, and what may be lost.
+
+Nothing can be committed any more, so no protocol helps; an operator must decide.  This is the pure part:
+from what the surviving logs say (voters and observers alike) it chooses the one to go on with, names what
+may have been committed without it, and gives the entries that make the survivors the voters.  Whoever runs
+it stops all survivors first, writes the entries to the chosen log, syncs, and starts them again; the others
+follow the chosen one, for its log is the longest.
+
+The new set is a break with the rule that sets change by one member, which is why it carries an
+*incarnation*: a note that says how often the quorum was put together by hand.  Nodes of the lost majority
+must not come back with their old disks; if they do, they and the new quorum are two clusters that do not
+know of each other.
+"""
+
+from __future__ import annotations
+
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.model import Epoch, Offset, ReplicaKey
+from barnabas.raft.entries import Batch, ElectionState, KraftVersionEntry, Note, VotersEntry
+from barnabas.raft.value import value
+from barnabas.raft.voters import Voter, VoterSet
+
+__all__ = ["INCARNATION", "RecoveryPlan", "Survivor", "plan_recovery"]
+
+INCARNATION = "barnabas.quorum.incarnation"
+"""The note that counts forced recoveries."""
+
+EPOCH_GAP = 1000
+"""The new epoch is above all known ones by so much: lost nodes may have seen a few more."""
+
+
+@value
+class Survivor:
+    """One log that is left, as its node would read it at start."""
+
+    voter: Voter
+    last_epoch: Epoch
+    end_offset: Offset
+    high_watermark: Offset
+    voters: VoterSet
+    saved: ElectionState
+    incarnation: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.voter.key} (epoch {self.last_epoch}, {self.end_offset} records)"
+
+
+@value
+class RecoveryPlan:
+    """What to write where, and what it costs.
+
+    `batches` go to the end of the log of `chosen`, `saved` is its new election state.  `lost` are sentences
+    for the operator; empty: no committed record can be missing.
+    """
+
+    chosen: ReplicaKey
+    voters: VoterSet
+    epoch: Epoch
+    incarnation: int
+    batches: tuple[Batch, ...]
+    saved: ElectionState
+    lost: tuple[str, ...]
+
+
+def plan_recovery(
+    survivors: tuple[Survivor, ...], members: tuple[ReplicaKey, ...] | None = None
+) -> RecoveryPlan:
+    """Plan to go on with the survivors (or only `members` of them) as the voters.
+
+    Raises KafkaError INVALID_REPLICA_ASSIGNMENT when a member has not survived or nobody has, and
+    INVALID_REQUEST when enough voters survive that the quorum can repair itself.
+    """
+    if not survivors:
+        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "there is no surviving log to go on with")
+    chosen = max(
+        survivors, key=lambda s: (s.last_epoch, s.end_offset, s.voters.has(s.voter.key), s.voter.key)
+    )
+    known = {survivor.voter.key: survivor.voter for survivor in survivors}
+    for key in members or ():
+        if key not in known:
+            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{key} is not among the surviving logs")
+    wanted = members or tuple(known)
+    if chosen.voter.key not in wanted:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"{chosen} has the longest log and must be one of the voters",
+        )
+    alive = [survivor for survivor in survivors if chosen.voters.has(survivor.voter.key)]
+    if len(alive) >= chosen.voters.majority:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"{len(alive)} of the voters {chosen.voters} survive, a majority: no recovery by force is needed",
+        )
+    epoch = EPOCH_GAP + max(max(s.last_epoch, s.saved.epoch) for s in survivors)
+    incarnation = 1 + max(survivor.incarnation for survivor in survivors)
+    voters = VoterSet.of(known[key] for key in wanted)
+    end = chosen.end_offset
+    batches = (
+        Batch(end, epoch, (KraftVersionEntry(1), VotersEntry(voters))),
+        Batch(end + 2, epoch, (Note(INCARNATION, str(incarnation)),)),
+    )
+    lost = _may_be_lost(chosen, alive)
+    return RecoveryPlan(chosen.voter.key, voters, epoch, incarnation, batches, ElectionState(epoch), lost)
+
+
+def _may_be_lost(chosen: Survivor, alive: list[Survivor]) -> tuple[str, ...]:
+    """Sentences about what a lost majority may have committed that the chosen log lacks."""
+    voters = chosen.voters
+    blocking = len(voters) - voters.majority + 1
+    if len(alive) >= blocking:
+        return ()
+    gone = [str(key) for key in voters.keys if key not in [survivor.voter.key for survivor in alive]]
+    return (
+        f"{len(alive)} of {len(voters)} voters survive; so few can lack what the others committed",
+        f"records from offset {chosen.end_offset} on may have been committed on {', '.join(gone)} and are lost",
+        f"changes of the voters after {voters} may be among them",
+        f"what is in the log of {chosen.voter.key} and was never committed is committed now",
+    )
