@@ -73,7 +73,7 @@ class Node:
         if self.lifecycle is not None:
             self.lifecycle.abandon()
         self.quorum._cancel_timers()
-        self.quorum._closed = True
+        self.quorum.failed = self.quorum.failed or BarnabasError("killed")
         self.quorum._pool.shutdown(wait=True)
 
 
@@ -134,23 +134,18 @@ def run(story: Callable[[], Awaitable[T]]) -> T:
     return asyncio.run(bounded())
 
 
-async def live(disk: MemoryDisk, story: Callable[[Node], Awaitable[None]], seed: int) -> None:
-    """One life of a node that ends when the disk loses power (or the story ends): then it is abandoned."""
+async def live(disk: MemoryDisk, story: Callable[[Node], Awaitable[None]], seed: int, power: int) -> None:
+    """One life of a node; at the disk's step `power` the power fails (or the story ends before)."""
+    disk.crash_at(power)
+    last_step = disk.steps + power
     node = make(disk, seed)
-    ended = asyncio.Event()
 
     async def whole() -> None:
-        try:
-            await node.quorum.start()
-            await story(node)
-        finally:
-            ended.set()
+        await node.quorum.start()
+        await story(node)
 
-    node.quorum._on_fatal = lambda error: ended.set()
-    asyncio.get_running_loop().set_exception_handler(lambda loop, context: ended.set())
     task = asyncio.ensure_future(whole())
-    task.add_done_callback(lambda done: ended.set())
-    await ended.wait()
+    await until(lambda: task.done() or node.quorum.failed is not None or disk.steps >= last_step)
     task.cancel()
     with suppress(BaseException):
         await task

@@ -331,8 +331,7 @@ def test_whatever_step_the_power_fails_at_nothing_answered_is_lost(seed: int) ->
                     assert result.error_code == 0
                     answered.append(name)
 
-            disk.crash_at(3 + (seed * 29 + life * 37) % 160)
-            await live(disk, work, seed=100 * seed + life)
+            await live(disk, work, seed=100 * seed + life, power=3 + (seed * 29 + life * 37) % 160)
             disk.crash("some")
         async with running(disk, seed=9) as node:
             assert set(answered) <= set(node.quorum.image.topics_by_name)
@@ -443,7 +442,7 @@ def test_a_snapshot_is_taken_after_enough_records_and_starts_the_next_life() -> 
             node.quorum._tick_controller()
             await until(lambda: node.quorum.statistics().snapshots_taken > 0)
             assert len(list_snapshots(disk, METADATA)) == 2
-            node.quorum._clean()
+            node.quorum._cut_log()
             [kept] = list_snapshots(disk, METADATA)
             assert node.quorum._store.log.log_start_offset == kept.end_offset
             await node.create("later")

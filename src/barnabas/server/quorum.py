@@ -135,11 +135,14 @@ class Quorum:
         random: Randomness,
         directory: str,
         on_fatal: Callable[[BarnabasError], None],
+        clean: bool = False,
     ) -> None:
+        """`clean`: the directory was closed in order the last time (its clean-shutdown marker says so)."""
         self.settings = settings
         self.config = config
         self.directory = directory
         self.failed: BarnabasError | None = None
+        self._clean_before = clean
         self._disk = disk
         self._clock = clock
         self._random = random
@@ -287,6 +290,7 @@ class Quorum:
             metadata_log_config(settings.segment_bytes, settings.segment_ms),
             cluster_id=settings.cluster_id,
             static_voters=settings.static_voters,
+            clean=self._clean_before,
         )
 
     def _check_alone(self) -> None:
@@ -604,7 +608,7 @@ class Quorum:
                 self.run(job.run, lambda error: self._snapshot_written(job.snapshot, job.size, error))
         if mono - self._last_clean >= _CLEAN_EVERY:
             self._last_clean = mono
-            self._clean()
+            self._cut_log()
 
     def _snapshot_written(self, snapshot: SnapshotId, size: int, error: BaseException | None) -> None:
         if error is not None:
@@ -614,7 +618,7 @@ class Quorum:
         events.emit(SNAPSHOT, end=snapshot.end_offset, epoch=snapshot.epoch, bytes=size)
         self._receive(SnapshotTaken(snapshot, size))
 
-    def _clean(self) -> None:
+    def _cut_log(self) -> None:
         start = self._snapshots.clean()
         if start is not None:
             events.emit(CLEANED, start=start)

@@ -37,7 +37,7 @@ from barnabas.raft.messages import (
 from barnabas.raft.voters import VoterSet
 from barnabas.server.quorum_records import decode_batch, encode_batch, read_snapshot
 from barnabas.server.quorum_state import QUORUM_STATE, election_text, read_election
-from barnabas.wire.records import batches, read_batch_header
+from barnabas.wire.records import batches, check_crc, read_batch_header
 
 __all__ = ["DiskThread", "MetadataStore", "StoreStatistics", "Waiting", "metadata_log_config"]
 
@@ -95,6 +95,8 @@ class MetadataStore:
         self.stopping = False
         """The quorum has stopped: `close` will sync what is left."""
         self.syncs = 0
+        self._election: SaveElection
+        self._election_written: SaveElection | None = None
         self._thread: DiskThread
         self._receive: Callable[[Message], None]
         self._fail: Callable[[BaseException], None]
@@ -112,9 +114,11 @@ class MetadataStore:
         *,
         cluster_id: str,
         static_voters: VoterSet,
+        clean: bool = False,
     ) -> MetadataStore:
         """Recover what is in `directory`/__cluster_metadata-0 (made if missing).  Blocks.
 
+        `clean`: the directory was closed in order, so its end cannot be torn; every CRC is checked even so.
         Raises StorageError, fatal where the metadata cannot be trusted.
         """
         path = f"{directory}/{METADATA_PARTITION}"
@@ -125,7 +129,7 @@ class MetadataStore:
             write_partition_metadata(disk, path, METADATA_TOPIC_ID)
         stored = snapshots.list_snapshots(disk, path)
         start = stored[0].end_offset if stored else 0
-        log = Log.open(disk, path, config, clean=False, recovery_point=0, log_start=start, now=now)
+        log = Log.open(disk, path, config, clean=clean, recovery_point=0, log_start=start, now=now)
         newest = snapshots.clean_snapshots_at_start(disk, path, log.log_start_offset)
         stored = snapshots.list_snapshots(disk, path)
         if newest is not None and newest.end_offset > log.log_end_offset:
@@ -202,9 +206,19 @@ class MetadataStore:
         self._receive(Persisted(ticket.end_offset, ticket.cut))
 
     def save_election(self, effect: SaveElection) -> None:
-        """Replace `quorum-state`, in the thread; then say so."""
-        content = election_text(effect.state, effect.kraft_version, self.journal.voters)
-        path = f"{self.path}/{QUORUM_STATE}"
+        """Replace `quorum-state`, in the thread; then say so.
+
+        Where a newer state is wanted already, that one is written instead: it forbids all that the older
+        one forbade, so both are durable with it.
+        """
+        self._election = effect
+
+        def save() -> None:
+            wanted = self._election
+            if wanted is not self._election_written:
+                content = election_text(wanted.state, wanted.kraft_version, self.journal.voters)
+                self.disk.replace(f"{self.path}/{QUORUM_STATE}", content)
+                self._election_written = wanted
 
         def saved(error: BaseException | None) -> None:
             if error is not None:
@@ -212,7 +226,7 @@ class MetadataStore:
             else:
                 self._receive(ElectionSaved(effect.serial))
 
-        self._thread.run(lambda: self.disk.replace(path, content), saved)
+        self._thread.run(save, saved)
 
     def write_snapshot(self, effect: WriteSnapshot) -> None:
         """Snapshots are downloaded from a leader; a quorum of one has nobody to ask."""
@@ -278,6 +292,8 @@ def _read_log(log: Log, journal: Journal, first_wanted: Offset) -> deque[Waiting
         assert data, f"{log.path} ends at {offset}, not at {log.log_end_offset}"
         for position, header in batches(data):
             try:
+                if not check_crc(data, position, header):
+                    raise CorruptRecordError("its CRC is wrong")
                 batch = decode_batch(data, position, header)
             except (CorruptRecordError, WireError) as error:
                 raise StorageError(
