@@ -31,12 +31,14 @@ from barnabas.raft.messages import (
     Message,
     Persisted,
     SaveElection,
+    SnapshotInstalled,
     SyncTicket,
     WriteSnapshot,
 )
 from barnabas.raft.voters import VoterSet
-from barnabas.server.quorum_records import decode_batch, encode_batch, read_snapshot
+from barnabas.server.quorum_records import SnapshotContent, decode_batch, encode_batch, read_snapshot
 from barnabas.server.quorum_state import QUORUM_STATE, election_text, read_election
+from barnabas.server.quorum_transfer import SnapshotDownload
 from barnabas.wire.records import batches, check_crc, read_batch_header
 
 __all__ = ["DiskThread", "MetadataStore", "StoreStatistics", "Waiting", "metadata_log_config"]
@@ -92,6 +94,9 @@ class MetadataStore:
         """What the newest snapshot says; the driver replays into it from here on."""
         self.waiting = waiting
         self.metadata_version: Callable[[], int] = lambda: LATEST
+        self.on_image: Callable[[MetadataImage], None] = lambda image: None
+        """Told when a downloaded snapshot replaced everything: the driver goes on from this image."""
+        self._download = SnapshotDownload(disk, log.path)
         self.stopping = False
         """The quorum has stopped: `close` will sync what is left."""
         self.syncs = 0
@@ -132,7 +137,7 @@ class MetadataStore:
         log = Log.open(disk, path, config, clean=clean, recovery_point=0, log_start=start, now=now)
         newest = snapshots.clean_snapshots_at_start(disk, path, log.log_start_offset)
         stored = snapshots.list_snapshots(disk, path)
-        if newest is not None and newest.end_offset > log.log_end_offset:
+        if newest is not None and newest.end_offset > 0 and _begins_elsewhere(log, newest):
             log.truncate_fully_and_start_at(newest.end_offset, now)
         log.sync()
         journal = Journal(static_voters)
@@ -229,12 +234,33 @@ class MetadataStore:
         self._thread.run(save, saved)
 
     def write_snapshot(self, effect: WriteSnapshot) -> None:
-        """Snapshots are downloaded from a leader; a quorum of one has nobody to ask."""
-        raise StorageError("this release does not download metadata snapshots", fatal=True)
+        """Write a piece of a snapshot that the leader sends; not synced."""
+        self._download.write(effect)
 
     def install_snapshot(self, effect: InstallSnapshot) -> None:
-        """See `write_snapshot`."""
-        raise StorageError("this release does not download metadata snapshots", fatal=True)
+        """Freeze what was downloaded, in the thread; then the log begins anew behind it."""
+        job = self._download.job(effect)
+
+        def installed(error: BaseException | None) -> None:
+            if error is not None:
+                self._fail(error)
+                return
+            try:
+                self._begin_behind(effect.snapshot, job.content)
+            except StorageError as failure:
+                self._fail(failure)
+                return
+            self._receive(SnapshotInstalled(effect.snapshot, effect.size, job.content.entries))
+
+        self._thread.run(job.run, installed)
+
+    def _begin_behind(self, at: SnapshotId, content: SnapshotContent) -> None:
+        self.waiting.clear()
+        self.log.truncate_fully_and_start_at(at.end_offset, self.clock.now())
+        self.log.sync()
+        snapshots.delete_snapshots_below(self.disk, self.path, at.end_offset)
+        self.image = _image_of(content, snapshots.SnapshotId(*at), self.image.cluster_id)
+        self.on_image(self.image)
 
     # What the driver asks for.
 
@@ -273,14 +299,26 @@ def _load_snapshot(
             next_step="restore the directory from a backup, or replace this controller by a new one",
             fatal=True,
         ) from error
-    image = image_from(
+    return content.entries, _image_of(content, at, cluster_id)
+
+
+def _image_of(content: SnapshotContent, at: snapshots.SnapshotId, cluster_id: str) -> MetadataImage:
+    return image_from(
         content.records,
         cluster_id=cluster_id,
         end_offset=at.end_offset,
         epoch=at.epoch,
         timestamp_ms=content.last_contained_ms,
     )
-    return content.entries, image
+
+
+def _begins_elsewhere(log: Log, newest: snapshots.SnapshotId) -> bool:
+    """Whether the log is not the one that the snapshot ends in: a crash undid the cut behind a download."""
+    if newest.end_offset > log.log_end_offset:
+        return True
+    known = [epoch for epoch, start in log.epochs.entries() if start < newest.end_offset]
+    before = known[-1] if known and log.bases[0] < newest.end_offset else newest.epoch
+    return before != newest.epoch
 
 
 def _read_log(log: Log, journal: Journal, first_wanted: Offset) -> deque[Waiting]:

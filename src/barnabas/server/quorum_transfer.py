@@ -1,0 +1,111 @@
+"""What controllers hand to each other from their disks: log records, and pieces of snapshots.
+
+Both directions check what they touch.  A leader reads its own records back with their CRC: a disk that
+changed them stops this node, and the follower is never given them.  A follower checks again before it
+appends, and installs a downloaded snapshot only when all of it can be read.
+"""
+
+from __future__ import annotations
+
+from barnabas.doors import Buffer, Disk
+from barnabas.errors import CorruptRecordError, StorageError, WireError
+from barnabas.log import snapshot as files
+from barnabas.log.log import Log
+from barnabas.raft.entries import Batch
+from barnabas.raft.messages import InstallSnapshot, ReadLog, ReadSnapshot, WriteSnapshot
+from barnabas.server.quorum_records import SnapshotContent, decode_batch, read_snapshot
+from barnabas.wire.records import batches, check_crc
+
+__all__ = ["InstallJob", "SnapshotDownload", "read_log", "read_piece", "take_batches"]
+
+
+def read_log(log: Log, wanted: ReadLog) -> bytes:
+    """The records a FetchResponse speaks of.  Raises StorageError (fatal) when the disk changed them."""
+    data = log.read(wanted.offset, wanted.max_bytes, wanted.end).read()
+    for position, header in batches(data):
+        if not check_crc(data, position, header):
+            raise StorageError(
+                f"{log.path} holds a batch at offset {header.base_offset} whose CRC is wrong",
+                directory=log.path,
+                next_step="replace this controller's disk: the others have these records",
+                fatal=True,
+            )
+    return data
+
+
+def take_batches(data: Buffer) -> tuple[Batch, ...]:
+    """The batches a leader sent.  Raises CorruptRecordError or WireError; nothing of it is taken then."""
+    taken = []
+    for position, header in batches(data):
+        if not check_crc(data, position, header):
+            raise CorruptRecordError(f"the leader sent offset {header.base_offset} with a wrong CRC")
+        taken.append(decode_batch(data, position, header))
+    return tuple(taken)
+
+
+def read_piece(disk: Disk, path: str, wanted: ReadSnapshot) -> bytes:
+    """A piece of a finished snapshot in the directory `path`.  Raises StorageError."""
+    file = files.open_snapshot(disk, path, files.SnapshotId(*wanted.snapshot))
+    try:
+        return file.read_at(wanted.position, wanted.max_bytes)
+    finally:
+        file.close()
+
+
+class InstallJob:
+    """Checks and freezes a downloaded snapshot; `run` once, in the disk thread."""
+
+    __slots__ = ("_disk", "_path", "_writer", "content")
+
+    def __init__(self, disk: Disk, path: str, writer: files.SnapshotWriter) -> None:
+        self.content: SnapshotContent
+        self._disk = disk
+        self._path = path
+        self._writer = writer
+
+    def run(self) -> None:
+        """Raises StorageError (fatal) when it is not whole: the leader's disk changed it, or ours did."""
+        part = f"{self._path}/{self._writer.snapshot.file_name}.part"
+        try:
+            self.content = read_snapshot(self._disk.read(part))
+        except (CorruptRecordError, WireError) as error:
+            raise StorageError(
+                f"the downloaded snapshot {self._writer.snapshot} cannot be read: {error.message}",
+                directory=self._path,
+                next_step="start this controller again: it downloads another one",
+                fatal=True,
+            ) from error
+        self._writer.freeze()
+
+
+class SnapshotDownload:
+    """A snapshot on its way from the leader to the directory `path`."""
+
+    __slots__ = ("_disk", "_path", "_writer")
+
+    def __init__(self, disk: Disk, path: str) -> None:
+        self._disk = disk
+        self._path = path
+        self._writer: files.SnapshotWriter | None = None
+
+    def __repr__(self) -> str:
+        return f"<SnapshotDownload {self._writer or 'idle'}>"
+
+    def write(self, effect: WriteSnapshot) -> None:
+        """Add a piece; position 0 begins the file anew.  Raises StorageError."""
+        if effect.position == 0:
+            if self._writer is not None:
+                self._writer.abort()
+            self._writer = files.SnapshotWriter(self._disk, self._path, files.SnapshotId(*effect.snapshot))
+        writer, data = self._writer, effect.data
+        if writer is None or writer.size != effect.position or tuple(writer.snapshot) != effect.snapshot:
+            raise StorageError(f"a piece of {effect.snapshot} at {effect.position} does not fit {self!r}")
+        assert isinstance(data, bytes | bytearray | memoryview)
+        writer.append([data])
+
+    def job(self, effect: InstallSnapshot) -> InstallJob:
+        """What makes it a finished snapshot."""
+        writer, self._writer = self._writer, None
+        if writer is None or writer.size != effect.size or tuple(writer.snapshot) != effect.snapshot:
+            raise StorageError(f"snapshot {effect.snapshot} has not arrived whole", directory=self._path)
+        return InstallJob(self._disk, self._path, writer)
