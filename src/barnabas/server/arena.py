@@ -3,11 +3,14 @@
 What a turn of the loop reads from all sockets lies one behind the other in here, and stays until the end
 of the turn: record batches are checked, patched and written to their logs from where they were received.
 Then the arena is empty again.  An idle connection holds nothing.
+
+A large frame that comes in pieces gets a buffer of its own, from a few that are used over and over:
+memory that is fresh from the kernel costs more than the copying into it.
 """
 
 from __future__ import annotations
 
-__all__ = ["LEAST_ROOM", "Arena"]
+__all__ = ["LEAST_ROOM", "Arena", "FrameBuffers"]
 
 CHUNK = 512 * 1024
 LEAST_ROOM = 128 * 1024
@@ -19,7 +22,7 @@ KEPT_CHUNKS = 4
 class Arena:
     """`room()` to receive into, `keep(n)` for what must stay until `reset()`."""
 
-    __slots__ = ("_chunks", "_index", "_position", "lent", "turns")
+    __slots__ = ("_chunks", "_index", "_position", "frames", "lent", "turns")
 
     def __init__(self) -> None:
         self._chunks = [memoryview(bytearray(CHUNK))]
@@ -28,6 +31,7 @@ class Arena:
         self.lent = self._chunks[0]
         """What `room` handed out last."""
         self.turns = 0
+        self.frames = FrameBuffers()
 
     def room(self) -> memoryview:
         """Free memory, at least LEAST_ROOM bytes; handed out again by the next call unless kept."""
@@ -47,6 +51,7 @@ class Arena:
         """Everything received in this turn is done with."""
         self.turns += 1
         self._index = self._position = 0
+        self.frames.reset()
         if len(self._chunks) > KEPT_CHUNKS:
             del self._chunks[KEPT_CHUNKS:]
 
@@ -57,3 +62,61 @@ class Arena:
 
     def __repr__(self) -> str:
         return f"<Arena {self.size} bytes, chunk {self._index} at {self._position}>"
+
+
+SMALLEST = 64 * 1024
+LARGEST_KEPT = 4 * 1024 * 1024
+MOST_KEPT = 8 * 1024 * 1024
+"""Buffers up to LARGEST_KEPT are kept for the next frame, MOST_KEPT bytes of them."""
+
+
+class FrameBuffers:
+    """Buffers for large frames, in sizes of 64 KiB times a power of four.
+
+    `retire` when the frame was handed on: the buffer is free again after the end of the turn.
+    """
+
+    __slots__ = ("_free", "_kept", "_retired")
+
+    def __init__(self) -> None:
+        self._free: dict[int, list[memoryview]] = {}
+        self._retired: list[memoryview] = []
+        self._kept = 0
+
+    @staticmethod
+    def size_for(size: int) -> int:
+        """The size of the buffer that `take(size)` gives."""
+        found = SMALLEST
+        while found < size and found < LARGEST_KEPT:
+            found *= 4
+        return max(found, size)
+
+    def take(self, size: int) -> memoryview:
+        """A buffer of at least `size` bytes (content: whatever was in it)."""
+        size = self.size_for(size)
+        free = self._free.get(size)
+        if free:
+            self._kept -= size
+            return free.pop()
+        return memoryview(bytearray(size))
+
+    def retire(self, buffer: memoryview) -> None:
+        """Its bytes are needed until the end of the turn, not longer."""
+        self._retired.append(buffer)
+
+    def release(self, buffer: memoryview) -> None:
+        """Nobody looks at it any more."""
+        size = len(buffer)
+        if size <= LARGEST_KEPT and self._kept + size <= MOST_KEPT:
+            self._free.setdefault(size, []).append(buffer)
+            self._kept += size
+
+    def reset(self) -> None:
+        """The end of a turn."""
+        if self._retired:
+            retired, self._retired = self._retired, []
+            for buffer in retired:
+                self.release(buffer)
+
+    def __repr__(self) -> str:
+        return f"<FrameBuffers {self._kept} bytes free>"

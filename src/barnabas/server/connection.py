@@ -38,7 +38,7 @@ SMALL_FRAME = 64 * 1024
 LITTLE = 4096
 """What is read at most, before the reading pauses, while memory is short."""
 FIRST_BUFFER = 64 * 1024
-"""Least first size of a large frame's own buffer; it grows fourfold, up to the frame."""
+"""Least first size of a large frame's own buffer; it grows to four times what has come."""
 
 
 class Slot:
@@ -112,7 +112,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport = cast("asyncio.Transport", None)
         self._slots: deque[Slot] = deque()
         self._rest: bytes | bytearray = b""
-        self._buffer: bytearray | None = None
+        self._buffer: memoryview | None = None
         self._buffer_have = 0
         self._frame_size = 0
         self._closing = False
@@ -160,7 +160,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> memoryview:
         if self._buffer is not None:
-            return memoryview(self._buffer)[self._buffer_have :]
+            return self._buffer[self._buffer_have : self._frame_size]
         node = self.listener.node
         room = node.arena.room()
         if rest := self._rest:
@@ -185,7 +185,7 @@ class Connection(asyncio.BufferedProtocol):
             if keep:
                 arena.keep(used)
         if not self._paused and not self._closing:
-            if node.memory.exhausted:
+            if node.memory.exhausted and self._buffer is None:  # (its buffer is counted already)
                 self._wait_for_memory()
             elif self._line_is_full():
                 self._pause()
@@ -218,38 +218,49 @@ class Connection(asyncio.BufferedProtocol):
             (size,) = _LENGTH.unpack_from(data, 0)
             if size + 4 > SMALL_FRAME and size + 4 > have:
                 self._frame_size = size
-                self._buffer = bytearray(data[4:])
+                self._buffer = self._room_for(max(have - 4, min(size, max(4 * have, FIRST_BUFFER))))
+                self._buffer[: have - 4] = data[4:]
                 self._buffer_have = have - 4
-                self.listener.node.memory.take(have - 4)
-                self._grow()
                 return
         self._set_rest(bytearray(data))
 
+    def _room_for(self, size: int) -> memoryview:
+        node = self.listener.node
+        buffer = node.arena.frames.take(size)
+        node.memory.take(len(buffer))
+        return buffer
+
     def _grow(self) -> None:
         """Make room for more of a large frame, four times what has come; wait if memory is short."""
-        memory, buffer = self.listener.node.memory, self._buffer
+        node, buffer = self.listener.node, self._buffer
         assert buffer is not None
-        more = min(self._frame_size, max(4 * len(buffer), FIRST_BUFFER)) - len(buffer)
-        if memory.used + more > memory.limit and memory.used > len(buffer):
+        have = self._buffer_have
+        frames, memory = node.arena.frames, node.memory
+        size = frames.size_for(min(self._frame_size, 4 * have))
+        if memory.used + size - have > memory.limit and memory.used > have:
             self._wait_for_memory()
             return
-        self._buffer = bytearray(len(buffer) + more)
-        self._buffer[: len(buffer)] = buffer
-        memory.take(more)
+        self._buffer = self._room_for(size)
+        self._buffer[:have] = buffer[:have]
+        memory.give(len(buffer))
+        frames.release(buffer)
 
     def _fill_buffer(self, nbytes: int) -> None:
         """`nbytes` more of a large frame arrived in its buffer."""
         buffer = self._buffer
         assert buffer is not None
         self._buffer_have += nbytes
-        if self._buffer_have < len(buffer):
-            return
         if self._buffer_have < self._frame_size:
-            self._grow()
+            if self._buffer_have == len(buffer):
+                self._grow()
             return
         self._buffer = None
-        self.listener.node.memory.give(len(buffer))
-        self.listener.requests.take(self, memoryview(buffer), self.last_active)
+        node = self.listener.node
+        node.memory.give(len(buffer))
+        if self.listener.requests.take(self, buffer[: self._frame_size], self.last_active):
+            node.arena.frames.retire(buffer)
+        else:
+            node.arena.frames.release(buffer)
 
     def _set_rest(self, rest: bytes | bytearray) -> None:
         if rest or self._rest:
@@ -260,6 +271,7 @@ class Connection(asyncio.BufferedProtocol):
         self._set_rest(b"")
         if self._buffer is not None:
             self.listener.node.memory.give(len(self._buffer))
+            self.listener.node.arena.frames.release(self._buffer)
             self._buffer = None
 
     def _refuse_frame(self, head: bytes, size: int) -> None:
@@ -382,7 +394,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._closing or self._stopping or self._waits_for_memory or self._line_is_full():
             return
         if self._buffer is not None and self._buffer_have == len(self._buffer):
-            self._grow()
+            self._grow()  # (a complete frame is never left in its buffer)
             if self._waits_for_memory:
                 return
         if self._buffer is None and len(self._rest) >= 4:
