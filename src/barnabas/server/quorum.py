@@ -609,6 +609,7 @@ class Quorum:
         if mono - self._last_clean >= _CLEAN_EVERY:
             self._last_clean = mono
             self._cut_log()
+            self._store.log.tick(self._clock.now())
 
     def _snapshot_written(self, snapshot: SnapshotId, size: int, error: BaseException | None) -> None:
         if error is not None:
