@@ -28,7 +28,6 @@ NOON = int(time.time() * 1000) - 3_600_000
 @pytest.fixture(scope="module")
 def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     node = Node(str(tmp_path_factory.mktemp("node")))
-    node.format()
     node.start()
     node.wait()
     yield node.bootstrap

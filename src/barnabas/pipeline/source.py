@@ -157,15 +157,20 @@ def client_view(options: SourceOptions) -> ClusterView:
     return ClientView(options)
 
 
+def patient_view(options: SourceOptions) -> ClusterView:
+    """The view of a stream: it waits for a cluster that does not answer yet."""
+    from barnabas.pipeline.view import ClientView
+
+    return ClientView(options, patient=True)
+
+
 ViewOf: TypeAlias = Callable[[SourceOptions], ClusterView]
 
 
 class BatchReader(DataSourceReader):
     """Reads once, from one bound to the other."""
 
-    def __init__(
-        self, options: SourceOptions, view: Callable[[SourceOptions], ClusterView] = client_view
-    ) -> None:
+    def __init__(self, options: SourceOptions, view: ViewOf = client_view) -> None:
         self.options = options
         self.view = view
 
@@ -196,7 +201,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(
         self,
         options: SourceOptions,
-        view: ViewOf = client_view,
+        view: ViewOf = patient_view,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.options = options

@@ -6,6 +6,7 @@ made once serves all tasks of a worker.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator
 from typing import TypeVar
@@ -22,6 +23,7 @@ from barnabas.pipeline.plan import Range
 __all__ = ["ClientView", "fetch", "shared_cluster"]
 
 T = TypeVar("T")
+log = logging.getLogger("barnabas.pipeline")
 
 PAUSE = 0.25
 PATIENCE_WITH_A_MISSING_TOPIC = 3.0
@@ -39,11 +41,17 @@ def shared_cluster(options: SourceOptions) -> Cluster:
 
 
 class ClientView:
-    """`plan.ClusterView` over a real cluster.  Every question is repeated until options.timeout is over."""
+    """`plan.ClusterView` over a real cluster.  Every question is repeated until options.timeout is over.
 
-    def __init__(self, options: SourceOptions, cluster: Cluster | None = None) -> None:
+    A cluster that was never reached is an error at once, unless `patient`: a wrong address should be said
+    to the user who waits for a batch, while a stream that starts again must outlive a node that does.
+    """
+
+    def __init__(self, options: SourceOptions, *, patient: bool = False) -> None:
         self._options = options
-        self._cluster = cluster or shared_cluster(options)
+        self._cluster = shared_cluster(options)
+        if patient:
+            patiently(self._cluster.cluster_id, options.timeout)
 
     def __repr__(self) -> str:
         return f"<ClientView {self._cluster!r}>"
@@ -97,10 +105,14 @@ def fetch(options: SourceOptions, wanted: Range) -> Iterator[RawBatch]:
 def patiently(question: Callable[[], T], seconds: float) -> T:
     """Ask until there is an answer: a connection that fails is tried again for so many seconds."""
     deadline = time.monotonic() + seconds
+    said = False
     while True:
         try:
             return question()
-        except ConnectionFailed:
+        except ConnectionFailed as error:
             if time.monotonic() > deadline:
                 raise
+            if not said:
+                log.warning("%s; trying again for %.0f s", error, seconds)
+                said = True
         time.sleep(PAUSE)

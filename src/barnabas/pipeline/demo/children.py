@@ -92,8 +92,8 @@ def _uninterrupted() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    for number in came:
-        signal.raise_signal(number)
+    for missed in came:
+        signal.raise_signal(missed)
 
 
 def end_all(patience: float = 2.0) -> None:

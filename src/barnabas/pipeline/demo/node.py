@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import socket
-import subprocess
 import sys
 import time
 
@@ -18,14 +17,6 @@ from barnabas.pipeline.demo.children import Child
 __all__ = ["Node"]
 
 START_SECONDS = 30.0
-_PROPERTIES = """\
-process.roles=broker,controller
-node.id=1
-log.dirs={data}
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
-controller.listener.names=CONTROLLER
-controller.quorum.bootstrap.servers=127.0.0.1:{controller_port}
-"""
 
 
 class Node:
@@ -36,29 +27,18 @@ class Node:
         self.bootstrap = f"127.0.0.1:{self.port}"
         self.state = "not started"
         self.log = os.path.join(work, "node.log")
-        self.properties = os.path.join(work, "server.properties")
         self.child: Child | None = None
         self._began = 0.0
-        data = os.path.join(work, "data")
-        with open(self.properties, "w", encoding="utf-8") as file:
-            file.write(_PROPERTIES.format(data=data, port=self.port, controller_port=controller_port))
+        self._command = start_command(os.path.join(work, "data"), self.port, controller_port)
 
     def __repr__(self) -> str:
         return f"<Node {self.bootstrap} {self.state}>"
-
-    def format(self) -> None:
-        """Give the data directory its identity, once.  Raises BarnabasError."""
-        ran = subprocess.run(format_command(self.properties), capture_output=True, text=True, check=False)
-        if ran.returncode:
-            raise BarnabasError(
-                f"the data directory cannot be formatted: {(ran.stderr or ran.stdout).strip()}"
-            )
 
     def start(self) -> None:
         """Start the process; `ready` says when it answers."""
         self._began = time.monotonic()
         self.state = "starting"
-        self.child = Child("node", start_command(self.properties), self.log)
+        self.child = Child("node", self._command, self.log)
 
     def ready(self) -> bool:
         """Whether it answers; asked again and again.  Raises BarnabasError when it ended or takes too long."""
@@ -93,12 +73,11 @@ class Node:
         return self.child.pid
 
 
-def format_command(properties: str) -> list[str]:
-    return [sys.executable, "-m", "barnabas", "storage", "format", "--config", properties, "--standalone"]
-
-
-def start_command(properties: str) -> list[str]:
-    return [sys.executable, "-m", "barnabas", "start", properties]
+def start_command(data: str, port: int, controller_port: int) -> list[str]:
+    """`barnabas start` without a file: a combined node, which formats its directory the first time."""
+    listeners = f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}"
+    settings = (f"log.dirs={data}", f"listeners={listeners}")
+    return [sys.executable, "-m", "barnabas", "start", *(w for s in settings for w in ("--override", s))]
 
 
 def free_ports(count: int) -> list[int]:

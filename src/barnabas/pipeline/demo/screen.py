@@ -102,7 +102,9 @@ class Screen:
             ("rows in", numbers.delivered, "cyan"),
             ("through Spark", numbers.through, "green"),
         ):
-            bar = ProgressBar(total=numbers.rows, completed=value, width=40, complete_style=style)
+            bar = ProgressBar(
+                total=numbers.rows, completed=value, width=40, complete_style=style, finished_style=style
+            )
             grid.add_row(f"  {label}", bar, Text(f"{value:,}", justify="right"), f"of {numbers.rows:,}")
         style = "green" if numbers.node.startswith("running") else "bold red"
         below = Text.assemble(
