@@ -62,11 +62,15 @@ def test_every_entry_comes_back_from_its_record() -> None:
     control = Batch(5, 2, (LeaderChange(1, (1, 2), (1,)), KraftVersionEntry(1), VotersEntry(VOTERS)))
     assert again(control).entries == control.entries
     topic = TopicRecord(name="a", topic_id=Uuid.of(1, 2))
-    mixed = Batch(8, 2, (Opaque((topic, NoOpRecord()), 2), Note("target", "4,5"), Opaque((NoOpRecord(),), 1)))
+    mixed = Batch(
+        8,
+        2,
+        (Opaque((topic, NoOpRecord()), 2), Note("barnabas.quorum.target", "4,5"), Opaque((NoOpRecord(),), 1)),
+    )
     back = again(mixed)
     assert (back.base_offset, back.last_offset, back.epoch) == (8, 11, 2)
     assert [type(entry) for entry in back.entries] == [Opaque, Note, Opaque]
-    assert back.entries[1] == Note("target", "4,5")
+    assert back.entries[1] == note
     assert [type(record) for record in metadata_of(back)] == [
         TopicRecord,
         NoOpRecord,
@@ -76,10 +80,15 @@ def test_every_entry_comes_back_from_its_record() -> None:
 
 
 def test_a_note_is_a_setting_of_all_brokers_that_kafka_can_read_and_is_erased_by_none() -> None:
-    [record] = metadata_of(again(Batch(0, 1, (Note("target", None),))))
+    [record] = metadata_of(again(Batch(0, 1, (Note("barnabas.quorum.target", None),))))
     assert record == ConfigRecord(
         resource_type=4, resource_name="", name="barnabas.quorum.target", value=None
     )
+
+
+def test_a_note_under_another_name_would_be_lost_and_is_refused() -> None:
+    with pytest.raises(ValueError, match="begins with"):
+        encode_batch(Batch(0, 1, (Note("target", "4"),)), timestamp_ms=0)
 
 
 def test_control_entries_and_records_never_share_a_batch() -> None:

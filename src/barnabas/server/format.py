@@ -27,10 +27,9 @@ from barnabas.log.meta import MetaProperties, read_meta_properties, write_meta_p
 from barnabas.log.snapshot import SnapshotId, SnapshotWriter
 from barnabas.model import METADATA_PARTITION, DirectoryId, Endpoint, NodeId, ReplicaKey, Uuid
 from barnabas.raft.voters import Voter, VoterSet
-from barnabas.server.quorum_records import snapshot_batches
+from barnabas.server.quorum_records import BOOTSTRAP, snapshot_batches
 
 __all__ = [
-    "BOOTSTRAP",
     "FormatPlan",
     "FormatResult",
     "format_directories",
@@ -39,7 +38,6 @@ __all__ = [
     "parse_initial_controllers",
 ]
 
-BOOTSTRAP = "bootstrap.checkpoint"
 _WILDCARDS = ("", "0.0.0.0", "::")
 
 

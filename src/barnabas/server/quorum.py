@@ -58,8 +58,7 @@ from barnabas.raft.node import RaftNode, RaftStatistics
 from barnabas.raft.order import Order
 from barnabas.raft.voters import VoterSet
 from barnabas.server import events
-from barnabas.server.format import BOOTSTRAP
-from barnabas.server.quorum_records import metadata_of, read_snapshot
+from barnabas.server.quorum_records import BOOTSTRAP, metadata_of, read_snapshot
 from barnabas.server.quorum_settings import QuorumSettings
 from barnabas.server.quorum_snapshots import SnapshotKeeper
 from barnabas.server.quorum_store import MetadataStore, StoreStatistics, metadata_log_config

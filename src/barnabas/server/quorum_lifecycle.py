@@ -11,8 +11,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 from barnabas.config import Config
 from barnabas.controller.features import supported
@@ -54,8 +54,7 @@ class LifecycleState(IntEnum):
     SHUTTING_DOWN = 7
 
 
-@dataclass(frozen=True, slots=True)
-class LifecycleSettings:
+class LifecycleSettings(NamedTuple):
     """Who this broker is and how often it reports, in seconds.
 
     `previous_epoch` is the broker epoch in the marker of a clean stop (-1: the last stop was not clean).

@@ -38,6 +38,7 @@ from barnabas.wire.metadata import ConfigRecord, read_record, write_record
 from barnabas.wire.records import BatchHeader, Record, batches, check_crc, read_records, write_batch
 
 __all__ = [
+    "BOOTSTRAP",
     "NOTE_PREFIX",
     "SnapshotContent",
     "decode_batch",
@@ -47,6 +48,8 @@ __all__ = [
     "snapshot_batches",
 ]
 
+BOOTSTRAP = "bootstrap.checkpoint"
+"""File of every formatted directory: the records that the first active controller begins with."""
 NOTE_PREFIX = "barnabas.quorum."
 _CONTROL_VERSION = 0
 _LARGEST_BATCH = 8 << 20
@@ -85,10 +88,12 @@ def _pairs(entry: Entry, metadata_version: int) -> Iterator[tuple[bytes | None, 
     elif isinstance(entry, VotersEntry):
         yield control.write_control(ControlType.KRAFT_VOTERS, _voters_record(entry.voters), _CONTROL_VERSION)
     elif isinstance(entry, Note):
+        if not entry.key.startswith(NOTE_PREFIX):
+            raise ValueError(f"the key of a note begins with {NOTE_PREFIX}: {entry}")
         record = ConfigRecord(
             resource_type=RESOURCE_BROKER,
             resource_name="",
-            name=NOTE_PREFIX + entry.key,
+            name=entry.key,
             value=entry.value,
         )
         yield None, write_record(record, record_version(record, metadata_version))
@@ -129,7 +134,7 @@ def metadata_of(batch: Batch) -> list[MetadataRecord]:
                 ConfigRecord(
                     resource_type=RESOURCE_BROKER,
                     resource_name="",
-                    name=NOTE_PREFIX + entry.key,
+                    name=entry.key,
                     value=entry.value,
                 )
             )
@@ -166,7 +171,7 @@ def _data_entries(records: Iterable[Record]) -> Iterator[Entry]:
             if run:
                 yield Opaque(tuple(run), len(run), size)
                 run, size = [], 0
-            yield Note(message.name.removeprefix(NOTE_PREFIX), message.value)
+            yield Note(message.name, message.value)
         else:
             run.append(message)
             size += len(record.value or b"")

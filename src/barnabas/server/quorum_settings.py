@@ -8,7 +8,7 @@ quorum of one writes none unless `metadata.max.idle.interval.ms` was set.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from barnabas.config import Config
 from barnabas.model import ZERO_UUID, DirectoryId, Endpoint, NodeId, ReplicaKey
@@ -18,8 +18,7 @@ from barnabas.raft.voters import Voter, VoterSet
 __all__ = ["QuorumSettings"]
 
 
-@dataclass(frozen=True, slots=True)
-class QuorumSettings:
+class QuorumSettings(NamedTuple):
     """`endpoints` are this controller's, advertised; `static_voters` those of controller.quorum.voters."""
 
     key: ReplicaKey
