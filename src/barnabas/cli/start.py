@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from barnabas.errors import ConfigError, StorageError
@@ -82,9 +83,14 @@ def about(node: Node) -> dict[str, Any]:
         "directory_id": str(home.directory_id),
         "directories": list(config.log_dirs),
         "formatted": home.formatted,
-        "listeners": [str(endpoint) for endpoint in node.endpoints],
+        "listeners": sorted((str(endpoint) for endpoint in node.endpoints), key=_clients_first(config)),
         "durability": "sync" if config.log_config().sync_before_ack else "page-cache",
     }
+
+
+def _clients_first(config: Config) -> Callable[[str], bool]:
+    names = {endpoint.listener for endpoint in config.controller_listeners}
+    return lambda text: text.split("://")[0] in names
 
 
 def banner(node: Node) -> list[str]:

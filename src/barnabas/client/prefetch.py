@@ -107,6 +107,14 @@ class Prefetcher:
             if time.monotonic() >= deadline:
                 return []
 
+    def behind(self, positions: dict[TopicPartition, Offset]) -> bool:
+        """Whether what is under way was asked before a seek: nothing can be said of these positions yet."""
+        return any(
+            positions.get(target, offset) != offset
+            for under_way in self._under_way.values()
+            for target, offset in under_way.asked.items()
+        )
+
     def forget(self) -> None:
         """Drop what is under way (the assignment has changed)."""
         for under_way in self._under_way.values():

@@ -1,0 +1,205 @@
+"""The whole client against a real node: what a user does, end to end."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+
+import pytest
+
+from barnabas import Admin, Consumer, KafkaError, Producer, TopicPartition
+from barnabas.client.cluster import Cluster as ClusterView
+from barnabas.client.fetching import fetch_range
+from barnabas.errors import BarnabasError, ErrorCode
+from barnabas.testing import Cluster
+
+
+def test_what_is_sent_is_read(kafka: Cluster) -> None:
+    with Producer(kafka.bootstrap, compression="lz4") as producer:
+        for n in range(1000):
+            producer.send("sent-and-read", b"%d" % n, key=b"k%d" % (n % 7), headers={"n": b"%d" % n})
+    with Consumer(kafka.bootstrap, "sent-and-read", start="earliest", idle=0.3) as consumer:
+        messages = list(consumer)
+    assert [m.value for m in messages] == [b"%d" % n for n in range(1000)]
+    assert messages[3].headers == (("n", b"3"),)
+
+
+def test_assigned_partitions_positions_and_seeks(kafka: Cluster) -> None:
+    with Admin(kafka.bootstrap) as admin:
+        admin.create_topic("seeks", partitions=2)
+    with Producer(kafka.bootstrap) as producer:
+        for n in range(20):
+            producer.send("seeks", b"%d" % n, partition=n % 2, timestamp=1000 + n)
+    with Consumer(kafka.bootstrap, start="earliest", idle=0.3) as consumer:
+        consumer.assign([("seeks", 1)])
+        assert [m.value for m in consumer] == [b"%d" % n for n in range(1, 20, 2)]
+        assert consumer.position("seeks", 1) == 10
+        consumer.seek("seeks", 1, 8)
+        assert [m.offset for m in consumer] == [8, 9]
+        consumer.seek_to_time(1015)
+        assert [m.value for m in consumer] == [b"15", b"17", b"19"]
+        consumer.seek("seeks", 1, "latest")
+        assert list(consumer) == []
+        with pytest.raises(KafkaError, match="seeks-0 is not assigned"):
+            consumer.seek("seeks", 0, 1)
+
+
+def test_an_offset_that_is_gone_goes_on_where_start_says(kafka: Cluster) -> None:
+    with Producer(kafka.bootstrap) as producer:
+        producer.send("gone", b"only")
+    with Consumer(kafka.bootstrap, "gone", start="earliest", idle=0.3) as consumer:
+        consumer.seek("gone", 0, 99)
+        assert [m.value for m in consumer] == [b"only"]
+    with Consumer(kafka.bootstrap, "gone", start="error", idle=0.3) as consumer:
+        consumer.seek("gone", 0, 99)
+        with pytest.raises(KafkaError) as caught:
+            list(consumer)
+    assert caught.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_a_group_goes_on_where_it_stopped(kafka: Cluster) -> None:
+    with Producer(kafka.bootstrap) as producer:
+        for n in range(30):
+            producer.send("goes-on", b"%d" % n)
+    read: list[bytes | None] = []
+    for _ in range(3):
+        with Consumer(kafka.bootstrap, "goes-on", group="goes-on", start="earliest", idle=5) as consumer:
+            for message in consumer:
+                read.append(message.value)
+                if len(read) % 10 == 0:
+                    break
+    assert read == [b"%d" % n for n in range(30)]
+
+
+def test_what_failed_midway_is_read_again(kafka: Cluster) -> None:
+    with Producer(kafka.bootstrap) as producer:
+        producer.send("again", b"x")
+    with (
+        pytest.raises(ZeroDivisionError),
+        Consumer(kafka.bootstrap, "again", group="again", start="earliest", idle=5) as consumer,
+    ):
+        for _ in consumer:
+            raise ZeroDivisionError
+    with Consumer(kafka.bootstrap, "again", group="again", start="earliest", idle=5) as consumer:
+        assert next(iter(consumer)).value == b"x"
+
+
+def test_two_members_share_the_partitions_and_one_takes_over(kafka: Cluster) -> None:
+    with Admin(kafka.bootstrap) as admin:
+        admin.create_topic("shared", partitions=4)
+    first = Consumer(kafka.bootstrap, "shared", group="shared", start="earliest")
+    first.poll(0.1)
+    assert len(first.assignment()) == 4
+    second = Consumer(kafka.bootstrap, "shared", group="shared", start="earliest")
+    joined = threading.Thread(target=lambda: second.poll(0.1))
+    joined.start()
+    deadline = time.monotonic() + 20
+    while len(first.assignment()) == 4 and time.monotonic() < deadline:
+        first.poll(0.2)
+    joined.join(20)
+    assert sorted(first.assignment() + second.assignment()) == [TopicPartition("shared", p) for p in range(4)]
+    assert len(second.assignment()) == 2
+    with Admin(kafka.bootstrap) as admin:
+        members = admin.describe_group("shared").members
+        assert sorted(len(m.partitions) for m in members) == [2, 2]
+        with pytest.raises(KafkaError) as caught:
+            admin.set_group_offsets("shared", {TopicPartition("shared", 0): 0})
+        assert caught.value.code == ErrorCode.NON_EMPTY_GROUP
+    second.close()
+    deadline = time.monotonic() + 20
+    while len(first.assignment()) < 4 and time.monotonic() < deadline:
+        first.poll(0.2)
+    assert len(first.assignment()) == 4
+    first.close()
+
+
+def test_offsets_of_a_group_are_seen_and_set(kafka: Cluster) -> None:
+    target = TopicPartition("billing", 0)
+    with Producer(kafka.bootstrap) as producer:
+        for n in range(10):
+            producer.send("billing", b"%d" % n)
+    with Admin(kafka.bootstrap) as admin:
+        admin.set_group_offsets("billing", {target: 4})
+        [row] = admin.group_offsets("billing")
+        assert (row.committed, row.end, row.lag, row.member) == (4, 10, 6, None)
+        assert "billing" in [g.group for g in admin.groups()]
+        with Consumer(kafka.bootstrap, "billing", group="billing", idle=5) as consumer:
+            assert next(iter(consumer)).value == b"4"
+            consumer.commit()
+            assert consumer.committed() == {target: 5}
+        admin.delete_group("billing")
+        with pytest.raises(KafkaError, match="there is no group billing"):
+            admin.describe_group("billing")
+
+
+def test_topics_and_settings_are_managed(kafka: Cluster) -> None:
+    with Admin(kafka.bootstrap) as admin:
+        made = admin.create_topic("managed", partitions=3, configs={"retention.ms": "60000"})
+        assert (made.partitions, made.replication) == (3, 1)
+        assert admin.describe_topic("managed").id == made.id
+        with pytest.raises(KafkaError) as caught:
+            admin.create_topic("managed")
+        assert caught.value.code == ErrorCode.TOPIC_ALREADY_EXISTS
+        admin.create_topic("not-really", validate_only=True)
+        assert "not-really" not in [t.name for t in admin.topics()]
+        admin.alter_configs("topic", "managed", {"segment.bytes": "1048576"}, reset=["retention.ms"])
+        mine = {c.name: c.value for c in admin.configs("topic", "managed") if c.source == "topic"}
+        assert mine == {"segment.bytes": "1048576"}
+        with pytest.raises(KafkaError) as caught:
+            admin.alter_configs("topic", "managed", {"no.such.setting": "1"})
+        assert caught.value.code == ErrorCode.INVALID_CONFIG
+        admin.add_partitions("managed", 5)
+        assert len(admin.describe_topic("managed").partitions) == 5
+        admin.delete_topic("managed")
+        with pytest.raises(KafkaError, match="there is no topic managed"):
+            admin.delete_topic("managed")
+
+
+def test_the_cluster_describes_itself(kafka: Cluster) -> None:
+    with Admin(kafka.bootstrap) as admin:
+        cluster = admin.describe_cluster(fenced=True)
+        assert (cluster.cluster_id, cluster.fenced) == (kafka.about["cluster_id"], ())
+        assert [b.address for b in cluster.brokers] == [kafka.bootstrap]
+        quorum = admin.quorum()
+        assert quorum.leader_replica is not None
+        assert str(quorum.leader_replica.directory_id) == kafka.about["directory_id"]
+        levels = {f.name: f for f in admin.features()}
+        assert levels["metadata.version"].finalized > 0
+
+
+def test_a_controller_describes_the_quorum_too(kafka: Cluster) -> None:
+    address = next(text for text in kafka.about["listeners"] if text.startswith("CONTROLLER")).split("://")[1]
+    with Admin(address) as admin:
+        assert admin.quorum().cluster_id == kafka.about["cluster_id"]
+
+
+def test_a_range_is_read_from_a_real_log(kafka: Cluster) -> None:
+    with Producer(kafka.bootstrap, linger=0, batch_size=400) as producer:
+        for n in range(500):
+            producer.send("ranges", b"%d" % n)
+    with ClusterView(kafka.bootstrap) as view:
+        topic_id = view.topic("ranges").id
+        found = list(fetch_range(view, "ranges", 0, 123, 456, max_bytes=2000, topic_id=topic_id))
+    assert found[0].first == 123
+    assert found[-1].end == 456
+    assert all(a.end == b.first for a, b in itertools.pairwise(found))
+
+
+def test_a_producer_survives_kill_9_of_the_node_with_every_record_once(kafka_node: Cluster) -> None:
+    with Producer(kafka_node.bootstrap, linger=0.001, request_timeout=5) as producer:
+        sent = [producer.send("killed", b"%d" % n) for n in range(200)]
+        sent[-1].result(20)
+        sent += [producer.send("killed", b"%d" % n) for n in range(200, 400)]
+        kafka_node.kill()
+        sent += [producer.send("killed", b"%d" % n) for n in range(400, 600)]
+        kafka_node.start()
+        producer.flush(30)
+        assert [d.result().offset for d in sent] == list(range(600))
+    with Consumer(kafka_node.bootstrap, "killed", start="earliest", idle=0.5) as consumer:
+        assert [m.value for m in consumer] == [b"%d" % n for n in range(600)]
+
+
+def test_a_node_that_cannot_start_says_why(tmp_path: object) -> None:
+    with pytest.raises(BarnabasError, match="the node did not start"):
+        Cluster({"log.segment.bytes": "not a number"}, directory=str(tmp_path)).start()
