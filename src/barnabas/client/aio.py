@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from types import TracebackType
-from typing import Any
+from typing import Any, cast
 
 from barnabas.client.connection import (
     DEFAULT_MAX_FRAME,
@@ -157,8 +157,7 @@ class AsyncConnection(asyncio.Protocol):
     # -- what asyncio calls ----------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # (uvloop's is no subclass)
 
     def data_received(self, data: bytes) -> None:
         try:
