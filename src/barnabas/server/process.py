@@ -310,10 +310,10 @@ class Node:
 
     def not_ready(self) -> str | None:
         """Why this node is not ready to serve, or None."""
-        if not self.ready:
-            return "starting or stopping"
         if self.failure is not None:
             return f"failed: {self.failure}"
+        if not self.ready:
+            return "starting or stopping"
         if self.services.quorum.leader_id is None:
             return "the quorum has no leader"
         offline = [directory.path for directory in self.home.logs.offline()]
@@ -348,6 +348,9 @@ class Node:
                     self.home.abandon()
         except TimeoutError:
             events.emit(events.NODE_STOP_LATE, seconds=seconds)
+            self.failure = self.failure or StorageError(f"the stop took longer than {seconds:g} s")
+        except BarnabasError as error:
+            self.fail(error)
         finally:
             await self._undo_all()
         events.emit(events.NODE_STOPPED, node=self.config.node_id)
