@@ -138,7 +138,13 @@ class Solo:
         raise AssertionError(f"no {kind.__name__} to {to} in {self.sent}")
 
     def has_sent(self, kind: type, to: int | None = None) -> bool:
-        return any(isinstance(send.request, kind) and to in (None, send.to) for send in self.sent)
+        """Whether such a request is under way and nobody has taken it."""
+        return any(
+            isinstance(send.request, kind)
+            and to in (None, send.to)
+            and self.node.core.links.expects(send.correlation)
+            for send in self.sent
+        )
 
     def answer(self, send: Send, response: Response) -> None:
         self.step(Answered(send.correlation, response))

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from math import inf
 
 from barnabas.doors import Randomness
-from barnabas.errors import ErrorCode
+from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import NO_OFFSET, Endpoint, Epoch, NodeId, Now, Offset, ReplicaKey
 from barnabas.raft import changes, election, following, leadership, replication
 from barnabas.raft.core import Core, IllegalTransition
@@ -218,7 +218,8 @@ class RaftNode:
     def step(self, message: Message, now: Now) -> list[Effect]:
         """Take one message.  Returns the effects, to be carried out in the order of `order.Order`.
 
-        Raises IllegalTransition when going on would break the rules of the quorum: the node must stop.
+        Raises IllegalTransition when going on would break the rules of the quorum, and KafkaError when a
+        peer says that this node may not take part: in both cases the node must stop.
         """
         core = self.core
         if core.stopped and not isinstance(message, (Received, Persisted, ElectionSaved)):
@@ -356,6 +357,8 @@ class RaftNode:
         node_id, request = taken
         if message.response.error is ErrorCode.NONE:
             core.links.fine(node_id)
+        elif message.response.error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+            raise KafkaError(message.response.error, f"node {node_id} does not authorize this one")
         self._hear(node_id, request, message.response, now)
 
     def _hear(self, node_id: NodeId, request: Request, response: Response, now: Now) -> None:
