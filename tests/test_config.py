@@ -165,3 +165,14 @@ def test_every_default_lies_within_its_own_bounds() -> None:
             assert row.high is None or row.ours <= row.high, row.name
         if row.ours != row.kafka:
             assert row.why, f"{row.name}: our default differs from Kafka's and nobody says why"
+
+
+def test_every_setting_in_the_table_is_used_somewhere() -> None:
+    """A setting that has no effect belongs to `settings.unused`, which warns."""
+    sources = [path for path in (ROOT / "src" / "barnabas").rglob("*.py") if path.parent.name != "settings"]
+    text = "\n".join(path.read_text() for path in sources)
+    through_topics = {row.node_name for row in TOPIC_SETTINGS.values()}
+    by_parts = {"socket.send.buffer.bytes", "socket.receive.buffer.bytes"}
+    assert '.buffer.bytes"' in text
+    unused = [name for name in SETTINGS if f'"{name}"' not in text]
+    assert set(unused) <= through_topics | by_parts

@@ -1,4 +1,4 @@
-"""Every setting of a node and of a topic: the `table`, its values as `text`, and what Kafka has `unused` by us."""
+"""Every setting of a node and of a topic: the `table`, values as `text`, and what Kafka has `unused` by us."""
 
 from __future__ import annotations
 

@@ -187,8 +187,6 @@ _s("log.flush.interval.ms", "long", None,
    low=0, high=MAX_LONG, update=ON_CLUSTER)
 _s("log.flush.offset.checkpoint.interval.ms", "int", 60000,
    "How often the recovery points are written down.", low=0, high=MAX_INT)
-_s("log.flush.start.offset.checkpoint.interval.ms", "int", 60000,
-   "How often the log start offsets are written down.", low=0, high=MAX_INT)
 _s("replica.high.watermark.checkpoint.interval.ms", "long", 5000,
    "How often the high watermarks are written down.", low=1, high=MAX_LONG)
 _s("log.segment.bytes", "int", 1073741824,
@@ -219,7 +217,8 @@ _s("log.segment.delete.delay.ms", "long", 60000,
    "How long a deleted file stays on disk for those who are still reading it.",
    low=0, high=MAX_LONG, update=ON_CLUSTER)
 _s("log.cleanup.policy", "list", ("delete",),
-   "What happens to old records: `delete`, `compact` or both.",
+   "What happens to old records: `delete`, `compact` or both. This release keeps `compact` with the topic "
+   "and does not compact yet: such a topic grows.",
    choices=("compact", "delete"), update=ON_CLUSTER)
 _s("log.index.interval.bytes", "int", 4096,
    "Record bytes between two entries of the offset index.", low=0, high=MAX_INT, update=ON_CLUSTER)
@@ -233,14 +232,14 @@ _s("log.message.timestamp.before.max.ms", "long", MAX_LONG,
 _s("log.message.timestamp.after.max.ms", "long", 3600000,
    "A record from further in the future than this is refused.", low=0, high=MAX_LONG, update=ON_CLUSTER)
 _s("log.cleaner.delete.retention.ms", "long", 86400000,
-   "How long a deletion mark stays in a compacted topic.", low=0, high=MAX_LONG, update=ON_CLUSTER)
+   "How long a deletion mark stays in a compacted topic (for the compaction to come).", low=0, high=MAX_LONG, update=ON_CLUSTER)
 _s("log.cleaner.min.cleanable.ratio", "double", 0.5,
-   "Part of a compacted log that must be uncompacted before it is compacted.",
+   "Part of a log that must be uncompacted before it is compacted (for the compaction to come).",
    low=0, high=1, update=ON_CLUSTER)
 _s("log.cleaner.min.compaction.lag.ms", "long", 0,
-   "Age below which a record is never compacted away.", low=0, high=MAX_LONG, update=ON_CLUSTER)
+   "Age below which a record is never compacted away (for the compaction to come).", low=0, high=MAX_LONG, update=ON_CLUSTER)
 _s("log.cleaner.max.compaction.lag.ms", "long", MAX_LONG,
-   "Age above which a record is compacted whatever the ratio.", low=1, high=MAX_LONG, update=ON_CLUSTER)
+   "Age above which a record is compacted whatever the ratio (for the compaction to come).", low=1, high=MAX_LONG, update=ON_CLUSTER)
 _s("message.max.bytes", "int", 1048588,
    "Largest record batch, as it is sent, in bytes.", low=0, high=MAX_INT, update=ON_CLUSTER)
 _s("max.decompressed.message.bytes", "int", 2147483639,
@@ -251,11 +250,11 @@ _s("compression.type", "string", "producer",
    "Codec that batches are stored with; `producer` leaves them as they came.",
    choices=CODECS, update=ON_CLUSTER)
 _s("compression.gzip.level", "int", -1,
-   "Level of gzip where the broker compresses; -1 is the codec's own.", low=-1, high=9, update=ON_CLUSTER)
+   "Level of gzip where the broker compresses; -1 is the codec's own. Kept with the topic; not used yet.", low=-1, high=9, update=ON_CLUSTER)
 _s("compression.lz4.level", "int", 9,
-   "Level of lz4 where the broker compresses.", low=1, high=17, update=ON_CLUSTER)
+   "Level of lz4 where the broker compresses. Kept with the topic; not used yet.", low=1, high=17, update=ON_CLUSTER)
 _s("compression.zstd.level", "int", 3,
-   "Level of zstd where the broker compresses.", low=-131072, high=22, update=ON_CLUSTER)
+   "Level of zstd where the broker compresses. Kept with the topic; not used yet.", low=-131072, high=22, update=ON_CLUSTER)
 _s("min.insync.replicas", "int", 1,
    "Replicas that must be in sync for a write with acks=all to be taken.",
    low=1, high=MAX_INT, update=ON_CLUSTER)
@@ -320,10 +319,6 @@ _s("controller.quorum.request.timeout.ms", "int", 2000,
    "How long a quorum request may take.", low=1, high=MAX_INT)
 _s("controller.quorum.retry.backoff.ms", "int", 20,
    "Pause before a quorum request is repeated.", low=0, high=MAX_INT)
-_s("controller.quorum.append.linger.ms", "int", 25,
-   "How long the leader gathers records before it appends them.",
-   ours=0, low=0, high=MAX_INT,
-   why="our loop gathers what arrives together by itself; nobody waits")
 _s("controller.quorum.fetch.max.bytes", "int", 1048576,
    "Most bytes of metadata records in one answer.", low=1, high=MAX_INT)
 _s("controller.quorum.fetch.snapshot.max.bytes", "int", 1048576,

@@ -27,7 +27,7 @@ alter.log.dirs.replication.quota.window.size.seconds authorizer.class.name
 auto.leader.rebalance.enable background.threads broker.id client.quota.callback.class
 config.providers connection.failed.authentication.delay.ms connections.max.reauth.ms
 controlled.shutdown.enable controller.performance.always.log.threshold.ms
-controller.performance.sample.period.ms controller.quota.window.num
+controller.performance.sample.period.ms controller.quorum.append.linger.ms controller.quota.window.num
 controller.quota.window.size.seconds controller.socket.timeout.ms cordoned.log.dirs
 create.topic.policy.class.name delete.records.purgatory.purge.interval.requests
 early.start.listeners errors.deadletterqueue.auto.create.topics.enable
@@ -46,7 +46,8 @@ internal.metadata.max.batch.size.in.bytes kafka.metrics.polling.interval.secs
 kafka.metrics.reporters leader.imbalance.check.interval.seconds log.cleaner.backoff.ms
 log.cleaner.dedupe.buffer.size log.cleaner.enable log.cleaner.io.buffer.load.factor
 log.cleaner.io.buffer.size log.cleaner.io.max.bytes.per.second log.cleaner.threads
-log.dir.failure.timeout.ms log.flush.scheduler.interval.ms log.initial.task.delay.ms
+log.dir.failure.timeout.ms log.flush.scheduler.interval.ms
+log.flush.start.offset.checkpoint.interval.ms log.initial.task.delay.ms
 log.local.retention.bytes log.local.retention.ms log.preallocate log.remote.copy.lag.bytes
 log.remote.copy.lag.ms max.connection.creation.rate max.connections.per.ip.overrides
 max.request.partition.size.limit metric.reporters num.io.threads num.network.threads
