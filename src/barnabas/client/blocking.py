@@ -7,7 +7,6 @@ thread at a time.
 
 from __future__ import annotations
 
-import select
 import socket
 import time
 from types import TracebackType
@@ -130,9 +129,9 @@ class BlockingConnection:
         if self._answers.pop(ticket, None) is None:
             self._forgotten.add(ticket)
 
-    def readable(self, timeout: float = 0.0) -> bool:
-        """`connection.readable(0.1)`: whether bytes (or the end) arrive within `timeout` seconds."""
-        return bool(select.select([self._open()], [], [], timeout)[0])
+    def has_arrived(self, ticket: int) -> bool:
+        """`connection.has_arrived(ticket)`: its answer was read already, on the way to another one."""
+        return ticket in self._answers
 
     def close(self) -> None:
         """`connection.close()`: close the socket; answers under way are lost."""

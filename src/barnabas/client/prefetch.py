@@ -165,8 +165,9 @@ class Prefetcher:
 
     def _receive(self, timeout: float) -> list[Fetched]:
         connections = {under_way.connection: leader for leader, under_way in self._under_way.items()}
-        broken = [c for c in connections if c.closed]
-        readable = broken or select.select(list(connections), [], [], timeout)[0]
+        at_hand = [u.connection for u in self._under_way.values() if u.connection.has_arrived(u.ticket)]
+        at_hand += [c for c in connections if c.closed]
+        readable = at_hand or select.select(list(connections), [], [], timeout)[0]
         answered: list[Fetched] = []
         for connection in readable:
             under_way = self._under_way.pop(connections[connection])
