@@ -232,14 +232,17 @@ _s("log.message.timestamp.before.max.ms", "long", MAX_LONG,
 _s("log.message.timestamp.after.max.ms", "long", 3600000,
    "A record from further in the future than this is refused.", low=0, high=MAX_LONG, update=ON_CLUSTER)
 _s("log.cleaner.delete.retention.ms", "long", 86400000,
-   "How long a deletion mark stays in a compacted topic (for the compaction to come).", low=0, high=MAX_LONG, update=ON_CLUSTER)
+   "How long a deletion mark stays in a compacted topic (for the compaction to come).",
+   low=0, high=MAX_LONG, update=ON_CLUSTER)
 _s("log.cleaner.min.cleanable.ratio", "double", 0.5,
    "Part of a log that must be uncompacted before it is compacted (for the compaction to come).",
    low=0, high=1, update=ON_CLUSTER)
 _s("log.cleaner.min.compaction.lag.ms", "long", 0,
-   "Age below which a record is never compacted away (for the compaction to come).", low=0, high=MAX_LONG, update=ON_CLUSTER)
+   "Age below which a record is never compacted away (for the compaction to come).",
+   low=0, high=MAX_LONG, update=ON_CLUSTER)
 _s("log.cleaner.max.compaction.lag.ms", "long", MAX_LONG,
-   "Age above which a record is compacted whatever the ratio (for the compaction to come).", low=1, high=MAX_LONG, update=ON_CLUSTER)
+   "Age above which a record is compacted whatever the ratio (for the compaction to come).",
+   low=1, high=MAX_LONG, update=ON_CLUSTER)
 _s("message.max.bytes", "int", 1048588,
    "Largest record batch, as it is sent, in bytes.", low=0, high=MAX_INT, update=ON_CLUSTER)
 _s("max.decompressed.message.bytes", "int", 2147483639,
@@ -250,11 +253,14 @@ _s("compression.type", "string", "producer",
    "Codec that batches are stored with; `producer` leaves them as they came.",
    choices=CODECS, update=ON_CLUSTER)
 _s("compression.gzip.level", "int", -1,
-   "Level of gzip where the broker compresses; -1 is the codec's own. Kept with the topic; not used yet.", low=-1, high=9, update=ON_CLUSTER)
+   "Level of gzip where the broker compresses; -1 is the codec's own. Kept with the topic; not used yet.",
+   low=-1, high=9, update=ON_CLUSTER)
 _s("compression.lz4.level", "int", 9,
-   "Level of lz4 where the broker compresses. Kept with the topic; not used yet.", low=1, high=17, update=ON_CLUSTER)
+   "Level of lz4 where the broker compresses. Kept with the topic; not used yet.",
+   low=1, high=17, update=ON_CLUSTER)
 _s("compression.zstd.level", "int", 3,
-   "Level of zstd where the broker compresses. Kept with the topic; not used yet.", low=-131072, high=22, update=ON_CLUSTER)
+   "Level of zstd where the broker compresses. Kept with the topic; not used yet.",
+   low=-131072, high=22, update=ON_CLUSTER)
 _s("min.insync.replicas", "int", 1,
    "Replicas that must be in sync for a write with acks=all to be taken.",
    low=1, high=MAX_INT, update=ON_CLUSTER)
