@@ -62,11 +62,8 @@ def test_every_entry_comes_back_from_its_record() -> None:
     control = Batch(5, 2, (LeaderChange(1, (1, 2), (1,)), KraftVersionEntry(1), VotersEntry(VOTERS)))
     assert again(control).entries == control.entries
     topic = TopicRecord(name="a", topic_id=Uuid.of(1, 2))
-    mixed = Batch(
-        8,
-        2,
-        (Opaque((topic, NoOpRecord()), 2), Note("barnabas.quorum.target", "4,5"), Opaque((NoOpRecord(),), 1)),
-    )
+    note = Note("barnabas.quorum.target", "4,5")
+    mixed = Batch(8, 2, (Opaque((topic, NoOpRecord()), 2), note, Opaque((NoOpRecord(),), 1)))
     back = again(mixed)
     assert (back.base_offset, back.last_offset, back.epoch) == (8, 11, 2)
     assert [type(entry) for entry in back.entries] == [Opaque, Note, Opaque]
