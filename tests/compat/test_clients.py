@@ -34,9 +34,8 @@ class Confluent:
     def create(self, bootstrap: str, topic: str) -> None:
         from confluent_kafka.admin import AdminClient, NewTopic
 
-        futures = AdminClient({"bootstrap.servers": bootstrap}).create_topics(
-            [NewTopic(topic, PARTITIONS, 1)]
-        )
+        admin = AdminClient({"bootstrap.servers": bootstrap})
+        futures = admin.create_topics([NewTopic(topic, PARTITIONS, 1)])
         futures[topic].result(timeout=20)
 
     def produce(self, bootstrap: str, topic: str, codec: str = "none") -> None:
