@@ -16,7 +16,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from math import inf
@@ -28,7 +27,6 @@ from barnabas.controller.features import METADATA_VERSION, supported
 from barnabas.controller.image import ImageDelta, MetadataImage
 from barnabas.controller.replay import Replay
 from barnabas.controller.versions import LATEST
-from barnabas.controller.view import Decision
 from barnabas.doors import Clock, Disk, Randomness
 from barnabas.errors import BarnabasError, ConfigError, ErrorCode, KafkaError, StorageError
 from barnabas.model import NO_NODE, Epoch, NodeId, Offset
@@ -59,6 +57,7 @@ from barnabas.raft.order import Order
 from barnabas.raft.voters import VoterSet
 from barnabas.server import events
 from barnabas.server.quorum_records import BOOTSTRAP, metadata_of, read_snapshot
+from barnabas.server.quorum_requests import Requests, Submission
 from barnabas.server.quorum_settings import QuorumSettings
 from barnabas.server.quorum_snapshots import SnapshotKeeper
 from barnabas.server.quorum_store import MetadataStore, StoreStatistics, metadata_log_config
@@ -95,32 +94,6 @@ class QuorumStatistics(NamedTuple):
     snapshots_taken: int
 
 
-class _Submission:
-    """A decision on its way: from the request until its records are committed."""
-
-    __slots__ = ("decision", "expected", "future", "last_offset", "request", "version")
-
-    def __init__(self, request: Message | None, version: int, future: asyncio.Future[Message] | None) -> None:
-        self.request = request
-        self.version = version
-        self.future = future
-        self.decision: Decision | None = None
-        self.expected: Offset = -1
-        self.last_offset: Offset = -1
-
-    def __repr__(self) -> str:
-        name = "records" if self.request is None else self.request.NAME
-        return f"<Submission {name} at {self.last_offset}>"
-
-    def answer(self) -> None:
-        if self.future is not None and not self.future.done() and self.decision is not None:
-            self.future.set_result(self.decision.answer)
-
-    def refuse(self, error: KafkaError) -> None:
-        if self.future is not None and not self.future.done():
-            self.future.set_exception(error)
-
-
 class Quorum:
     """One controller's part in the quorum.  `await start()`, read `image`, `submit` requests, `stop()`."""
 
@@ -148,12 +121,8 @@ class Quorum:
         self._on_fatal = on_fatal
         self._incarnation = random.uuid()
         self._replay = Replay(MetadataImage(settings.cluster_id))
-        self._controller: Controller | None = None
+        self._requests = Requests()
         self._callbacks: list[Callable[[ImageDelta], None]] = []
-        self._pending: deque[_Submission] = deque()
-        self._committing: deque[_Submission] = deque()
-        self._appended_end: Offset = 0
-        self._high_watermark: Offset = 0
         self._last_append = 0.0
         self._last_clean = 0.0
         self._turning = False
@@ -183,7 +152,7 @@ class Quorum:
     @property
     def is_active_controller(self) -> bool:
         """Whether requests to the controller are decided here."""
-        return self._controller is not None
+        return self._requests.controller is not None
 
     @property
     def leader_id(self) -> NodeId:
@@ -209,7 +178,7 @@ class Quorum:
     @property
     def high_watermark(self) -> Offset:
         """Everything below it is committed."""
-        return self._high_watermark
+        return self._requests.high_watermark
 
     def on_change(self, callback: Callable[[ImageDelta], None]) -> None:
         """Call `callback` after each commit that changed something a reader can see.
@@ -232,7 +201,7 @@ class Quorum:
             self._order.node.statistics(),
             self._store.statistics(),
             self.image.offset,
-            len(self._pending) + len(self._committing),
+            len(self._requests),
             self._snapshots.taken,
         )
 
@@ -257,7 +226,6 @@ class Quorum:
         store.attach(self, self._receive, self._fail)
         store.metadata_version = lambda: self._leading_image.feature(METADATA_VERSION) or LATEST
         self._replay = Replay(store.image)
-        self._appended_end = store.log.log_end_offset
         self._last_append = self._last_clean = now.mono
         self._snapshots = SnapshotKeeper(settings, store)
         node = RaftNode(
@@ -316,7 +284,7 @@ class Quorum:
             with contextlib.suppress(TimeoutError):  # it stops all the same; its peers' timers notice
                 await asyncio.wait_for(asyncio.shield(self._stopped), patience)
         self._cancel_timers()
-        self._refuse_all(KafkaError(ErrorCode.NOT_CONTROLLER, "this controller is stopping"))
+        self._requests.refuse_all(KafkaError(ErrorCode.NOT_CONTROLLER, "this controller is stopping"))
         await self._loop.run_in_executor(self._pool, _nothing)  # lets the syncs before it end
         if self.failed is None:
             await self._loop.run_in_executor(self._pool, self._store.close)
@@ -341,49 +309,27 @@ class Quorum:
         if self._closed or self.failed is not None:
             future.set_exception(KafkaError(ErrorCode.NOT_CONTROLLER, "this controller is stopping"))
             return future
-        self._pending.append(_Submission(request, version, future))
+        self._requests.add(Submission(request, version, future))
         self._pump()
         return future
 
     def _append_own(self, records: list[Record]) -> None:
         """Append records that nobody asked for."""
-        submission = _Submission(None, 0, None)
-        submission.decision = Decision(NoOpRecord(), records)  # nobody waits for the answer
-        self._pending.append(submission)
+        self._requests.add_records(records)
         self._pump()
 
     def _decide_next(self) -> None:
-        submission = self._pending.popleft()
-        controller, now = self._controller, self._clock.now()
-        if controller is None:
-            submission.refuse(KafkaError(ErrorCode.NOT_CONTROLLER, "this node is not the active controller"))
-            return
-        submission.expected = self._store.journal.end_offset
-        if submission.request is not None:
-            try:
-                submission.decision = controller.decide(
-                    submission.request, submission.version, now, submission.expected
-                )
-            except KafkaError as error:
-                submission.refuse(error)
-                return
-        decision = submission.decision
-        assert decision is not None
-        if decision.records:
-            entry = Opaque(tuple(decision.records), len(decision.records))
-            self._order.receive(Propose(submission, self.epoch, (entry,)))
+        now = self._clock.now()
+        decided = self._requests.decide_next(self._store.journal.end_offset, self.epoch, now)
+        if decided is not None:
+            entry = Opaque(tuple(decided.records), len(decided.records))
+            self._order.receive(Propose(decided, self.epoch, (entry,)))
             self._order.turn(now)
-            return
-        controller.accepted(decision, submission.expected, self.epoch, now)
-        if self._appended_end <= self._high_watermark:
-            submission.answer()
-        else:
-            submission.last_offset = self._appended_end - 1
-            self._committing.append(submission)
 
     @property
     def _leading_image(self) -> MetadataImage:
-        return self.image if self._controller is None else self._controller.image
+        controller = self._requests.controller
+        return self.image if controller is None else controller.image
 
     # The loop around raft.order.
 
@@ -403,7 +349,7 @@ class Quorum:
             while self._again and self.failed is None:
                 self._again = False
                 self._order.turn(self._clock.now())
-                while self._pending and self.failed is None:
+                while self._requests.waiting and self.failed is None:
                     self._decide_next()
         except Exception as error:  # whatever it is, an image or a log half changed must not be served
             self._fail(error)
@@ -436,9 +382,10 @@ class Quorum:
             error = StorageError(f"the metadata cannot go on: {error!r}", directory=self.directory)
         error.fatal = True
         self.failed = error
-        self._controller = None
         self._cancel_timers()
-        self._refuse_all(KafkaError(ErrorCode.NOT_CONTROLLER, f"this controller has failed: {error.message}"))
+        self._requests.refuse_all(
+            KafkaError(ErrorCode.NOT_CONTROLLER, f"this controller has failed: {error.message}")
+        )
         if self._ready.done():
             self._on_fatal(error)
         else:
@@ -449,11 +396,6 @@ class Quorum:
             if timer is not None:
                 timer.cancel()
         self._timer = self._controller_timer = None
-
-    def _refuse_all(self, error: KafkaError) -> None:
-        for queue in (self._pending, self._committing):
-            while queue:
-                queue.popleft().refuse(error)
 
     # What raft asks of us (`raft.order.Outside`).
 
@@ -469,9 +411,11 @@ class Quorum:
         if isinstance(effect, Committed):
             self._commit(effect.high_watermark)
         elif isinstance(effect, Accepted):
-            self._accepted(effect)
+            now = self._clock.now()
+            self._last_append = now.mono
+            self._requests.accepted(effect, now)
         elif isinstance(effect, Refused):
-            assert isinstance(effect.token, _Submission)
+            assert isinstance(effect.token, Submission)
             effect.token.refuse(KafkaError(ErrorCode.NOT_CONTROLLER, effect.message))
         elif isinstance(effect, LeaderChanged):
             self._leader_changed(effect)
@@ -486,26 +430,9 @@ class Quorum:
             self._store.stopping = True
             self._stopped.set_result(None)
 
-    def _accepted(self, effect: Accepted) -> None:
-        submission = effect.token
-        assert isinstance(submission, _Submission) and submission.decision is not None
-        if effect.base_offset != submission.expected:
-            raise AssertionError(f"decided for {submission.expected}, appended at {effect.base_offset}")
-        now = self._clock.now()
-        assert self._controller is not None
-        self._controller.accepted(submission.decision, effect.base_offset, effect.epoch, now)
-        submission.last_offset = effect.last_offset
-        self._appended_end = effect.last_offset + 1
-        self._last_append = now.mono
-        if effect.last_offset < self._high_watermark:
-            submission.answer()
-        else:
-            self._committing.append(submission)
-
     def _commit(self, high_watermark: Offset) -> None:
         """Replay what is committed by now, tell who listens, then answer who waits."""
-        self._high_watermark = high_watermark
-        self._appended_end = max(self._appended_end, high_watermark)
+        self._requests.high_watermark = high_watermark
         replay = self._replay
         for batch, timestamp_ms, size in self._store.committed(high_watermark):
             self._snapshots.committed(size)
@@ -518,23 +445,21 @@ class Quorum:
         if not delta.empty:
             for callback in self._callbacks:
                 callback(delta)
-        while self._committing and self._committing[0].last_offset < high_watermark:
-            self._committing.popleft().answer()
+        self._requests.committed(high_watermark)
         own = self.image.controllers.get(self.settings.key.id)
         if not self._ready.done() and own is not None and own.incarnation == self._incarnation:
             self._ready.set_result(None)
 
     def _leader_changed(self, effect: LeaderChanged) -> None:
         if effect.leader_id != self.settings.key.id:
-            self._controller = None
             error = KafkaError(ErrorCode.NOT_CONTROLLER, "this node is no longer the active controller")
-            self._refuse_all(error)
+            self._requests.refuse_all(error)
             leader = NO_NODE if effect.leader_id is None else effect.leader_id
             events.emit(LEADER, epoch=effect.epoch, leader=leader)
             return
         now = self._clock.now()
         controller = Controller(self.config, self._random, self._replay, now)
-        self._controller = controller
+        self._requests.controller = controller
         events.emit(ACTIVE, epoch=effect.epoch, offset=self.image.offset)
         first = controller.first_records(self._bootstrap_records())
         if first:
@@ -567,14 +492,14 @@ class Quorum:
                 for name, (low, high) in supported().items()
             ],
         )
-        self._pending.append(_Submission(request, 0, None))
+        self._requests.add(Submission(request))
         self._pump()
 
     # Now and then.
 
     def _tick_controller(self) -> None:
         """While active: fence who is silent, show that we live, keep the log short."""
-        controller, settings = self._controller, self.settings
+        controller, settings = self._requests.controller, self.settings
         if controller is None or self.failed is not None or self._closed:
             return
         now = self._clock.now()
