@@ -20,6 +20,11 @@ from barnabas.errors import BarnabasError, ErrorCode
 from barnabas.server.process import Node
 from barnabas.sim.disk import MemoryDisk
 from barnabas.wire.cluster import ApiVersionsRequest, MetadataRequest, MetadataRequestTopic
+from barnabas.wire.configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsRequestAlterableConfig,
+    IncrementalAlterConfigsRequestAlterConfigsResource,
+)
 from barnabas.wire.fetch import FetchPartition, FetchRequest, FetchTopic
 from barnabas.wire.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from barnabas.wire.records import Record, write_batch
@@ -267,8 +272,7 @@ def test_a_power_cut_loses_nothing_that_was_acknowledged() -> None:
             found = bytes(answer.responses[0].partitions[0].records)
             assert [found.count(value) for value in acknowledged] == [1] * 20
 
-    with pytest.raises(BaseException):  # noqa: B017 - nothing works on a disk without power
-        on(asyncio.new_event_loop, config, work, disk=disk)
+    on(asyncio.new_event_loop, config, work, disk=disk)
     assert len(acknowledged) == 20
     on(asyncio.new_event_loop, config, again, disk=disk)
 
@@ -368,3 +372,53 @@ def test_kafka_python_and_confluent_produce_and_consume(
         await asyncio.to_thread(kafka_python, bootstrap)
 
     on(loop_factory, settings(tmp_path), work)
+
+
+def test_metrics_and_health_of_a_node_over_http(tmp_path: Path) -> None:
+    async def page(port: int, path: str) -> str:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        answer = await reader.read()
+        writer.close()
+        return answer.decode()
+
+    async def work(node: Node) -> None:
+        assert node.http_port is not None
+        async with await connect(node) as connection:
+            await create(connection, "t")
+            assert error_of(await connection.request(produce("t", b"a", b"b"), 9)) == 0
+        assert (await page(node.http_port, "/health/ready")).endswith("ready\n")
+        text = await page(node.http_port, "/metrics")
+        for line in (
+            'kafka_network_RequestMetrics_RequestsPerSec_total{request="Produce"} 1.0',
+            'kafka_log_Log_LogEndOffset{partition="0",topic="t"} 2.0',
+            "kafka_server_ReplicaManager_LeaderCount 1.0",
+            "kafka_controller_KafkaController_ActiveControllerCount 1.0",
+        ):
+            assert line in text, line
+        assert "kafka_log_LogFlushStats_LogFlushRateAndTime_seconds_count" in text
+        assert "barnabas_Loop_Lag_seconds_bucket" in text
+
+    on(asyncio.new_event_loop, settings(tmp_path, barnabas_http_listener="127.0.0.1:0"), work)
+
+
+def test_a_limit_changed_at_run_time_counts_from_then_on(tmp_path: Path) -> None:
+    async def work(node: Node) -> None:
+        async with await connect(node) as connection:
+            await create(connection, "t")
+            change = IncrementalAlterConfigsRequestAlterableConfig(
+                name="message.max.bytes", config_operation=0, value="2000"
+            )
+            request = IncrementalAlterConfigsRequest(
+                resources=[
+                    IncrementalAlterConfigsRequestAlterConfigsResource(
+                        resource_type=4, resource_name="", configs=[change]
+                    )
+                ]
+            )
+            answer: Any = await connection.request(request)
+            assert answer.responses[0].error_code == 0, answer
+            refused = await connection.request(produce("t", bytes(5000)), 9)
+            assert error_of(refused) == ErrorCode.MESSAGE_TOO_LARGE
+
+    on(asyncio.new_event_loop, settings(tmp_path), work)

@@ -135,6 +135,7 @@ NODE_STOP_LATE = register("node.stop-late", _W, "the orderly stop took too long 
 NODE_FAILED = register("node.failed", _E, "this node cannot go on")
 TASK_FAILED = register("node.task-failed", _E, "a background task of this node failed")
 SETTING_UNUSED = register("node.setting-unused", _W, "a setting has no effect")
+SETTING_REFUSED = register("node.setting-refused", _E, "a setting changed at run time cannot be taken over")
 LOOP_LATE = register("node.loop-late", _W, "one step of the event loop took too long")
 DIRECTORY_OFFLINE = register("log.directory-offline", _E, "a log directory went offline for good")
 PARTITION_NOT_HOSTED = register("log.partition-not-hosted", _E, "a partition could not be opened")

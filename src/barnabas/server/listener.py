@@ -15,6 +15,7 @@ from barnabas.server import events
 from barnabas.server.connection import Connection
 
 if TYPE_CHECKING:
+    from barnabas.config import Config
     from barnabas.server.requests import Requests
     from barnabas.server.services import Services
 
@@ -78,8 +79,7 @@ class Connections:
 
     def __init__(self, node: Services) -> None:
         config = node.config
-        self._most = config.int("max.connections")
-        self._most_per_host = config.int("max.connections.per.ip")
+        self.reconfigure(config)
         idle = config.int("connections.max.idle.ms")
         self.idle_s = idle / 1000 if idle >= 0 else float("inf")
         self.opened: dict[int, Connection] = {}
@@ -93,6 +93,11 @@ class Connections:
             "Open connections",
             lambda: len(self.opened),
         )
+
+    def reconfigure(self, config: Config) -> None:
+        """Take over limits that may change at run time; open connections stay."""
+        self._most = config.int("max.connections")
+        self._most_per_host = config.int("max.connections.per.ip")
 
     def next_id(self) -> int:
         self._next_id += 1

@@ -74,10 +74,11 @@ class Histogram(Metric):
 class Metrics:
     """All metrics of one node, by name.  Asking twice for a name gives the same object."""
 
-    __slots__ = ("_metrics",)
+    __slots__ = ("_collectors", "_metrics")
 
     def __init__(self) -> None:
         self._metrics: dict[str, Metric] = {}
+        self._collectors: list[Callable[[], Iterator[Metric]]] = []
 
     def counter(self, name: str, help: str = "") -> Counter:  # noqa: A002
         found = self._metrics.get(name)
@@ -98,8 +99,14 @@ class Metrics:
         assert isinstance(found, Histogram), name
         return found
 
+    def collect(self, collector: Callable[[], Iterator[Metric]]) -> None:
+        """Have `collector` called at each reading for metrics that come and go."""
+        self._collectors.append(collector)
+
     def __iter__(self) -> Iterator[Metric]:
-        return iter(self._metrics.values())
+        yield from self._metrics.values()
+        for collector in self._collectors:
+            yield from collector()
 
     def __len__(self) -> int:
         return len(self._metrics)

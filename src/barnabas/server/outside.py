@@ -15,15 +15,16 @@ from barnabas.wire.transactions import AllocateProducerIdsRequest, AllocateProdu
 if TYPE_CHECKING:
     from barnabas.log.directories import LogDirectories
     from barnabas.log.directory import LogDirectory
+    from barnabas.server.quorum_lifecycle import BrokerLifecycle
     from barnabas.server.services import Services
 
 __all__ = ["NodeOutside"]
 
 
 class NodeOutside:
-    """Implements `broker.context.Outside` over the quorum's driver.  `broker_epoch` once registered."""
+    """Implements `broker.context.Outside` over the quorum's driver."""
 
-    __slots__ = ("_logs", "_metadata_directory", "_node", "_on_fatal", "broker_epoch")
+    __slots__ = ("_logs", "_metadata_directory", "_node", "_on_fatal", "lifecycle")
 
     def __init__(
         self,
@@ -36,11 +37,16 @@ class NodeOutside:
         self._logs = logs
         self._metadata_directory = metadata_directory
         self._on_fatal = on_fatal
-        self.broker_epoch: Callable[[], int] = lambda: -1
+        self.lifecycle: BrokerLifecycle | None = None
+        """Once the broker is about to register."""
+
+    @property
+    def _epoch(self) -> int:
+        return -1 if self.lifecycle is None else self.lifecycle.epoch
 
     def allocate_producer_ids(self) -> None:
         """AllocateProducerIds (key 67; KIP-730); the answer goes to `Broker.producer_ids_allocated`."""
-        request = AllocateProducerIdsRequest(broker_id=self._node.node_id, broker_epoch=self.broker_epoch())
+        request = AllocateProducerIdsRequest(broker_id=self._node.node_id, broker_epoch=self._epoch)
         future = self._node.quorum.submit(request, None, AllocateProducerIdsRequest.VERSIONS[1])
         future.add_done_callback(self._allocated)
 
@@ -62,6 +68,8 @@ class NodeOutside:
     def directory_failed(self, directory: LogDirectory, error: StorageError) -> None:
         """A log directory is offline for good; the node stops without its last or its metadata directory."""
         events.emit(events.DIRECTORY_OFFLINE, directory=directory.path, error=error)
+        if self.lifecycle is not None:
+            self.lifecycle.directory_failed(directory.directory_id)
         if directory.path == self._metadata_directory:
             self._on_fatal(
                 StorageError(f"the metadata directory {directory.path} failed: {error}", fatal=True)
@@ -79,4 +87,4 @@ class NodeOutside:
         """Nothing to tell: the controllers of this release do not keep where replicas lie."""
 
     def __repr__(self) -> str:
-        return f"<NodeOutside epoch={self.broker_epoch()}>"
+        return f"<NodeOutside epoch={self._epoch}>"

@@ -28,8 +28,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from barnabas.config import Config
-from barnabas.errors import BarnabasError, KafkaError, StorageError
+from barnabas.config import SETTINGS, Config
+from barnabas.controller.image import RESOURCE_BROKER, BrokerEndpoint
+from barnabas.errors import BarnabasError, ConfigError, KafkaError, StorageError
 from barnabas.model import Endpoint
 from barnabas.server import events
 from barnabas.server.dispatch import served_on
@@ -90,6 +91,11 @@ class Node:
         """Host and port of the first client listener, as another program on this machine dials it."""
         endpoint = next(listener.endpoint for listener in self.listeners if listener.kind == "B")
         return ("127.0.0.1" if endpoint.host in ("", "0.0.0.0", "::") else endpoint.host), endpoint.port
+
+    @property
+    def http_port(self) -> int | None:
+        """Port of /metrics and /health, None where they are not served."""
+        return None if self._http is None else self._http.port
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
@@ -205,6 +211,7 @@ class Node:
             random=self._random,
             directory=self.config.metadata_log_dir,
             on_fatal=self.fail,
+            clean=self.home.metadata.was_clean,
         )
         node.quorum = quorum
         self._undo.append(("the quorum", quorum.stop))
@@ -217,7 +224,7 @@ class Node:
     async def _start_broker(self, node: Services) -> None:
         from barnabas.broker.groups import Groups
         from barnabas.broker.replicas import Broker
-        from barnabas.controller.image import BrokerEndpoint
+        from barnabas.server.gauges import register_gauges
         from barnabas.server.outside import NodeOutside
         from barnabas.server.quorum_lifecycle import BrokerLifecycle, LifecycleSettings
 
@@ -230,6 +237,7 @@ class Node:
             outside=outside,
             random=self._random,
             authorizer=node.authorizer,
+            check_records=self.config.bool("barnabas.produce.check.records"),
         )
         groups = Groups(self.config, self._random, broker)
         quorum, directories = node.quorum, self.home.logs.directories
@@ -244,12 +252,13 @@ class Node:
             quorum.submit, settings, metadata_offset=lambda: quorum.image.offset, random=self._random
         )
         self._undo.append(("the heartbeats", lifecycle.abandon))
-        outside.broker_epoch = lambda: lifecycle.epoch
+        outside.lifecycle = lifecycle
         await lifecycle.register()
         node.broker, node.groups = broker, groups
+        self._reconfigure(node)
         broker.start(self._clock.now())
         node.quorum.on_change(self._metadata_changed)
-        self._gauges(node)
+        register_gauges(node, self.home.logs)
         for listener in self.listeners:
             if listener.kind == "B":
                 await listener.start()
@@ -261,40 +270,26 @@ class Node:
         node, now = self.services, self._clock.now()
         node.metadata.changed(delta)
         if node.broker is not None and not self._stopped:
+            if any(kind == RESOURCE_BROKER for kind, _ in delta.configs):
+                self._reconfigure(node)
             node.broker.apply(delta, now)
             for topic in delta.topics_deleted.values():
                 node.groups.topic_deleted(topic.name, topic.id, now)
             node.turn.soon()
 
-    def _gauges(self, node: Services) -> None:
-        gauge, broker = node.metrics.gauge, node.broker
-        base = "kafka.server:type=ReplicaManager,name="
-        gauge(base + "PartitionCount", "Partitions hosted", lambda: broker.statistics().partitions)
-        gauge(base + "LeaderCount", "Partitions led", lambda: broker.statistics().leading)
-        gauge(base + "OfflineReplicaCount", "Replicas offline", lambda: broker.statistics().offline)
-        gauge(
-            base + "UnderReplicatedPartitions",
-            "Below the full set",
-            lambda: broker.statistics().under_replicated,
-        )
-        gauge("barnabas:type=Memory,name=Used", "Bytes held for clients", lambda: node.memory.used)
-        gauge("barnabas:type=Memory,name=Limit", "Most bytes held", lambda: node.memory.limit)
-        gauge("barnabas:type=Memory,name=Pauses", "Times reading paused", lambda: node.memory.pauses)
-        gauge("barnabas:type=Broker,name=Waiters", "Requests that wait", lambda: broker.statistics().waiting)
-        gauge(
-            "kafka.server:type=FetchSessionCache,name=NumIncrementalFetchSessions",
-            "Fetch sessions",
-            lambda: len(broker.sessions),
-        )
-        quorum = node.quorum
-        gauge(
-            "kafka.controller:type=KafkaController,name=ActiveControllerCount",
-            "1 on the active controller",
-            lambda: float(quorum.is_active_controller),
-        )
-        gauge(
-            "kafka.server:type=raft-metrics,name=current-epoch", "Epoch of the quorum", lambda: quorum.epoch
-        )
+    def _reconfigure(self, node: Services) -> None:
+        """Take over the settings that were changed at run time, for all brokers or for this one."""
+        image = node.quorum.image
+        changes = {**image.cluster_config(), **image.broker_config(node.node_id)}
+        known = {name: v for name, v in changes.items() if name in SETTINGS}
+        if known or node.config is not self.config:
+            try:
+                node.config = self.config.with_changes(known)
+            except ConfigError as error:  # set by an older or newer controller
+                events.emit(events.SETTING_REFUSED, error=error)
+                return
+            node.broker.reconfigure(node.config)
+            self.connections.reconfigure(node.config)
 
     async def _start_http(self, node: Services) -> None:
         if self._http is not None:

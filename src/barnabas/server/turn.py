@@ -32,6 +32,10 @@ MAINTENANCE = 1.0
 """Seconds between two looks at retention, checkpoints and the like."""
 
 
+BREATH = 0.01
+"""The same while a look is not finished: it goes in small steps."""
+
+
 class Flushable(Protocol):
     """A connection."""
 
@@ -168,7 +172,9 @@ class Turn:
         took = loop.time() - begun
         if took > LATE:
             events.emit(events.LOOP_LATE, what="maintenance", seconds=f"{took:.3f}")
-        self._maintenance = loop.call_at(loop.time() + MAINTENANCE, self._maintain, loop.time() + MAINTENANCE)
+        busy = node.broker is not None and node.broker.upkeep.busy
+        again = loop.time() + (BREATH if busy else MAINTENANCE)
+        self._maintenance = loop.call_at(again, self._maintain, again)
         self.soon()
 
     def _failed(self, error: Exception) -> None:

@@ -1,0 +1,70 @@
+"""What is read from the cores when somebody looks: gauges under Kafka's names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from barnabas.server.metrics import Gauge, Metric
+
+if TYPE_CHECKING:
+    from barnabas.log.directories import LogDirectories
+    from barnabas.server.services import Services
+
+__all__ = ["register_gauges"]
+
+MOST_PARTITIONS = 2000
+"""Partitions that get gauges of their own; a scrape must not grow without limit."""
+
+
+def register_gauges(node: Services, logs: LogDirectories) -> None:
+    """Give `node.metrics` the gauges of a broker."""
+    broker, quorum, memory = node.broker, node.quorum, node.memory
+    read: tuple[tuple[str, str, Callable[[], float]], ...] = (
+        ("kafka.server:type=ReplicaManager,name=PartitionCount", "Partitions hosted",
+         lambda: broker.statistics().partitions),
+        ("kafka.server:type=ReplicaManager,name=LeaderCount", "Partitions led",
+         lambda: broker.statistics().leading),
+        ("kafka.server:type=ReplicaManager,name=OfflineReplicaCount", "Replicas offline",
+         lambda: broker.statistics().offline),
+        ("kafka.server:type=ReplicaManager,name=UnderReplicatedPartitions", "Partitions below the full set",
+         lambda: broker.statistics().under_replicated),
+        ("kafka.server:type=ReplicaManager,name=UnderMinIsrPartitionCount", "Partitions that refuse acks=all",
+         lambda: broker.statistics().under_min_isr),
+        ("kafka.server:type=FetchSessionCache,name=NumIncrementalFetchSessions", "Fetch sessions",
+         lambda: broker.statistics().sessions[0]),
+        ("kafka.controller:type=KafkaController,name=ActiveControllerCount", "1 on the active controller",
+         lambda: float(quorum.is_active_controller)),
+        ("kafka.server:type=raft-metrics,name=current-epoch", "Epoch of the quorum", lambda: quorum.epoch),
+        ("kafka.server:type=raft-metrics,name=high-watermark", "Committed end of the metadata log",
+         lambda: quorum.high_watermark),
+        ("kafka.server:type=broker-metadata-metrics,name=last-applied-record-offset", "Metadata applied",
+         lambda: quorum.image.offset),
+        ("kafka.log:type=LogManager,name=OfflineLogDirectoryCount", "Log directories offline",
+         lambda: len(logs.offline())),
+        ("barnabas:type=Memory,name=Used", "Bytes held for clients", lambda: memory.used),
+        ("barnabas:type=Memory,name=Peak", "Most bytes ever held for clients", lambda: memory.peak),
+        ("barnabas:type=Memory,name=Limit", "Bytes that may be held for clients", lambda: memory.limit),
+        ("barnabas:type=Memory,name=Pauses", "Times that reading paused for want of memory",
+         lambda: memory.pauses),
+        ("barnabas:type=Broker,name=Waiters", "Requests that wait", lambda: broker.statistics().waiting),
+        ("barnabas:type=Broker,name=SyncsInFlight", "Syncs in flight", lambda: node.turn.syncer.in_flight),
+    )  # fmt: skip
+    for name, meaning, reader in read:
+        node.metrics.gauge(name, meaning, reader)
+    node.metrics.collect(lambda: _of_partitions(node))
+
+
+def _of_partitions(node: Services) -> Iterator[Metric]:
+    """The end, the start and the size of each partition's log."""
+    for partition in islice(node.broker.partitions(), MOST_PARTITIONS):
+        log = partition.log
+        tags = f",topic={partition.topic},partition={partition.index}"
+        for name, meaning, value in (
+            ("LogEndOffset", "Offset of the next record", log.log_end_offset),
+            ("LogStartOffset", "Offset of the first record", log.log_start_offset),
+            ("Size", "Bytes of the log", log.size),
+        ):
+            yield Gauge(f"kafka.log:type=Log,name={name}{tags}", meaning, partial(float, value))
