@@ -132,7 +132,7 @@ def report(error: Exception) -> int:
 def _unknown(word: str) -> int:
     import difflib
 
-    near = [noun for noun in NOUNS if noun.startswith(word)] or difflib.get_close_matches(word, NOUNS, 3, 0.5)
+    near = [noun for noun in NOUNS if noun.startswith(word)] or difflib.get_close_matches(word, NOUNS, 2, 0.6)
     print(f"error: there is no command `barnabas {word}`", file=sys.stderr)
     hint = (
         f"did you mean {' or '.join(f'`barnabas {n}`' for n in near)}?" if near else "run `barnabas --help`"

@@ -71,7 +71,14 @@ def run(args: argparse.Namespace) -> int:
             print("\n".join(banner(node)))
         sys.stdout.flush()
 
-    return run_node(config, format_new=None if args.properties is None else False, on_ready=ready)
+    try:
+        return run_node(config, format_new=None if args.properties is None else False, on_ready=ready)
+    except ConfigError as error:  # what it met when it started (a taken port), not wrong usage
+        from barnabas.cli.exits import Exit
+        from barnabas.cli.main import report
+
+        report(error)
+        return Exit.FAILED
 
 
 def about(node: Node) -> dict[str, Any]:
