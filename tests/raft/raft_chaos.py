@@ -12,7 +12,14 @@ from raft_cluster import CLUSTER, Cluster, endpoint_of
 
 from barnabas.errors import ErrorCode
 from barnabas.raft import RaftConfig
-from barnabas.raft.messages import AddVoterRequest, ReassignRequest, RemoveVoterRequest, Request, Resign
+from barnabas.raft.messages import (
+    AddVoterRequest,
+    ReassignRequest,
+    RemoveVoterRequest,
+    Request,
+    Resign,
+    UpgradeRequest,
+)
 
 NODES = (1, 2, 3, 4, 5, 6)
 ADDRESSES = tuple((i, (endpoint_of(i),)) for i in NODES)
@@ -26,11 +33,16 @@ class Chaos:
         self.steps = steps
         first = self.random.choice((1, 2, 3, 3, 5))
         config = RaftConfig(cluster_id=CLUSTER, auto_join=self.random.random() < 0.2)
-        self.cluster = Cluster(*range(1, first + 1), seed=seed, config=config, bootstrap=NODES)
+        version = 0 if self.random.random() < 0.2 else 1
+        self.cluster = Cluster(
+            *range(1, first + 1), seed=seed, config=config, bootstrap=NODES, kraft_version=version
+        )
+        self.cluster.fetch_batches = self.random.choice((1, 2, 8))
         self.disk_number = dict.fromkeys(NODES, 0)
         self.emptied: int | None = None
         self.writes = 0
         self.changes = 0
+        self.moves = 0
         self.log: list[str] = []
 
     def run(self) -> None:
@@ -58,6 +70,10 @@ class Chaos:
             (self.reassign, 2),
             (self.cancel, 0.5),
             (self.resign, 1),
+            (self.upgrade, 0.5),
+            (self.duplicate, 1),
+            (self.pause, 1),
+            (self.move, 0.5),
             (self.snapshot, 2),
             (self.empty_disk, 1),
             (self.slow_disk, 1),
@@ -88,6 +104,9 @@ class Chaos:
 
     def cancel(self) -> None:
         self._ask(ReassignRequest(None, (), 5.0))
+
+    def upgrade(self) -> None:
+        self._ask(UpgradeRequest(1))
 
     def _ask(self, request: Request) -> None:
         leaders = [s for s in self.cluster.servers.values() if s.alive and s.node.is_leader]
@@ -123,6 +142,25 @@ class Chaos:
 
     def lose(self) -> None:
         self.cluster.loss = self.random.choice((0.05, 0.2, 0.5))
+
+    def duplicate(self) -> None:
+        self.cluster.duplicates = 0.2
+
+    def pause(self) -> None:
+        """A node hears nothing for a while, and then everything at once."""
+        alive = [s for s in self.cluster.servers.values() if s.alive]
+        if alive:
+            self.random.choice(alive).paused_until = self.cluster.mono + self.random.uniform(0.5, 6.0)
+
+    def move(self) -> None:
+        """A node comes back under another name; the old one leads nowhere."""
+        node_id = self.random.choice(NODES)
+        if self.cluster.servers[node_id].alive:
+            self.cluster.crash(node_id)
+        self.moves += 1
+        old = self.cluster.endpoints.get(node_id, (endpoint_of(node_id),))[0]
+        self.cluster.endpoints[node_id] = (old._replace(host=f"n{node_id}-{self.moves}"),)
+        self.cluster.restart(node_id)
 
     def heal(self) -> None:
         self.cluster.heal()

@@ -177,6 +177,7 @@ class Server:
         self.story: list[str] = []
         self.proposals: dict[object, int] = {}
         self.committed = 0
+        self.paused_until = 0.0
         self.partial: list[object] = []
         now = cluster.now
         endpoints = cluster.endpoints.get(node_id, (endpoint_of(node_id),))
@@ -189,7 +190,11 @@ class Server:
         self.order = Order(self.node, self, self)
 
     def receive(self, message: Message) -> None:
-        if self.alive:
+        if self.alive and self.paused_until > self.cluster.mono:
+            wait = self.paused_until - self.cluster.mono
+            if not isinstance(message, Tick):
+                self.cluster.after(wait, self.id, lambda: self.receive(message), self.life, ordered=True)
+        elif self.alive:
             self.order.receive(message)
             self.order.turn(self.cluster.now)
             self.cluster.promises.check(self.cluster, self)
@@ -339,6 +344,7 @@ class Cluster:
         self.configs: dict[int, RaftConfig] = {}
         self.cut: set[tuple[int, int]] = set()
         self.loss = 0.0
+        self.duplicates = 0.0
         self.delay = (0.001, 0.005)
         self.sync = (0.001, 0.004)
         self.sync_now = sync_now
@@ -389,8 +395,9 @@ class Cluster:
             next_event = self._queue[0][0] if self._queue else float("inf")
             ticker, tick = None, float("inf")
             for server in self.servers.values():
-                if server.alive and server.order.next_deadline() < tick:
-                    ticker, tick = server, server.order.next_deadline()
+                due = max(server.order.next_deadline(), server.paused_until)
+                if server.alive and due < tick:
+                    ticker, tick = server, due
             when = min(next_event, tick)
             if when > end:
                 self.mono = end
@@ -434,7 +441,9 @@ class Cluster:
         config = self.configs.get(node_id, self.config)
         if not config.bootstrap:
             known = self.bootstrap or self.initial.ids
-            config = altered(config, bootstrap=tuple(endpoint_of(i) for i in known))
+            config = altered(
+                config, bootstrap=tuple(self.endpoints.get(i, (endpoint_of(i),))[0] for i in known)
+            )
         config = altered(config, versions=self.versions.get(node_id, config.versions))
         self._life += 1
         server = Server(self, node_id, self.disks[node_id], config, self._life)
@@ -465,19 +474,27 @@ class Cluster:
 
     def heal(self) -> None:
         self.cut = set()
-        self.loss = 0.0
+        self.loss = self.duplicates = 0.0
 
     # -------------------------------------------------------- wires
 
     def _lost(self, source: int, target: int) -> bool:
         return (source, target) in self.cut or (self.loss > 0 and self.random.random() < self.loss)
 
+    def _carry(self, source: int, target: int, arrive: Callable[[], None], life: int) -> None:
+        if not self._lost(source, target):
+            self.after(self.random.uniform(*self.delay), target, arrive, life)
+            if self.duplicates and self.random.random() < self.duplicates:
+                self.after(self.random.uniform(0.0, 0.5), target, arrive, life)
+
     def transmit_request(self, source: Server, target: int, effect: Send) -> None:
         token = (source.id, source.life, effect.correlation)
 
         def arrive() -> None:
             server = self.servers.get(target)
-            if server is None or not server.alive:
+            known = self.endpoints.get(target, (endpoint_of(target),))[0]
+            moved = effect.to >= 0 and effect.endpoint is not None and effect.endpoint != known
+            if server is None or not server.alive or moved:
                 back = self.servers.get(source.id)
                 if back is not None and back.alive and back.life == source.life:
                     back.receive(Failed(effect.correlation, "connection refused"))
@@ -488,8 +505,7 @@ class Cluster:
                 return
             server.receive(Received(token, effect.request))
 
-        if not self._lost(source.id, target):
-            self.after(self.random.uniform(*self.delay), target, arrive, -1)
+        self._carry(source.id, target, arrive, -1)
 
     def transmit_response(self, source: Server, token: tuple[int, int, int], response: Response) -> None:
         target, life, correlation = token
@@ -497,8 +513,7 @@ class Cluster:
         def arrive() -> None:
             self.servers[target].receive(Answered(correlation, response))
 
-        if not self._lost(source.id, target):
-            self.after(self.random.uniform(*self.delay), target, arrive, life)
+        self._carry(source.id, target, arrive, life)
 
     # -------------------------------------------------------- for tests
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from raft_cluster import CLUSTER, Cluster, endpoint_of, key_of, voter_set
+from raft_cluster import Cluster, endpoint_of, key_of, voter_set
 from raft_solo import Solo, journal_of, records
 
 from barnabas.errors import ErrorCode, KafkaError
@@ -362,4 +362,3 @@ def test_all_logs_are_the_same_below_the_high_watermark() -> None:
     assert cluster.run(3.0, lambda: len({s.node.high_watermark for s in cluster.servers.values()}) == 1)
     logs = [[str(b.entries) for b in s.log] for s in cluster.servers.values()]
     assert logs[0] == logs[1] == logs[2]
-    assert CLUSTER

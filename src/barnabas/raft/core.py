@@ -176,6 +176,17 @@ class Core:
         voter = self.voters.get(node_id)
         return voter.endpoint(self.config.listener) if voter else None
 
+    def reach(self, node_id: NodeId) -> Endpoint | None:
+        """Where to try a request that names its addressee: its address, and when that fails, the others.
+
+        When all controllers have moved, the addresses in the voter set lead nowhere, but one of the
+        bootstrap servers is the one we look for; whoever else is there says that it was not meant.
+        """
+        failures, others = self.links.failures(node_id), self.config.bootstrap
+        if failures % 2 == 0 or not others:
+            return self.address_of(node_id)
+        return others[failures // 2 % len(others)]
+
     def endpoints_of(self, node_id: NodeId) -> tuple[Endpoint, ...]:
         voter = self.voters.get(node_id)
         return voter.endpoints if voter else ()

@@ -307,7 +307,7 @@ def _ask(core: Core, answers: dict[NodeId, bool], pre_vote: bool, now: Now) -> N
             core.config.cluster_id,
         )
         correlation = core.links.begin(node_id, request, now.mono)
-        core.send(Send(correlation, node_id, core.address_of(node_id), request))
+        core.send(Send(correlation, node_id, core.reach(node_id), request))
 
 
 def on_vote_response(

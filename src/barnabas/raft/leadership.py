@@ -144,7 +144,9 @@ def _advance(core: Core, role: Leader) -> None:
 def drive(core: Core, role: Leader, now: Now) -> None:
     """What time brings: the high watermark, the quorum check, telling silent voters that we lead."""
     _advance(core, role)
-    if _needed(core) > 0 and role.quorum_deadline <= now.mono:
+    if _needed(core) <= 0:
+        role.quorum_deadline = now.mono + core.config.check_quorum_timeout
+    elif role.quorum_deadline <= now.mono:
         resign(core, role, Cause.QUORUM_LOST, now)
         return
     if role.begin_at <= now.mono:
@@ -175,7 +177,7 @@ def _tell_silent_voters(core: Core, role: Leader, now: Now) -> None:
                 core.epoch, core.key.id, core.endpoints, key, core.config.cluster_id
             )
             correlation = core.links.begin(key.id, request, now.mono)
-            core.send(Send(correlation, key.id, core.address_of(key.id), request))
+            core.send(Send(correlation, key.id, core.reach(key.id), request))
 
 
 # ------------------------------------------------------------------ the end

@@ -51,10 +51,14 @@ class Links:
         link = self._links.get((node_id, lane))
         return link is None or (link.request is None and link.rest_until <= now)
 
+    def failures(self, node_id: NodeId) -> int:
+        """How often in a row it failed."""
+        link = self._links.get((node_id, 0))
+        return 0 if link is None else link.failures
+
     def failing(self, node_id: NodeId) -> bool:
         """Whether the last thing we tried there failed."""
-        link = self._links.get((node_id, 0))
-        return link is not None and link.failures > 0
+        return self.failures(node_id) > 0
 
     def begin(
         self, node_id: NodeId, request: Request, now: float, lane: int = 0, timeout: float | None = None
