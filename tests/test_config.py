@@ -93,12 +93,6 @@ def test_a_value_out_of_range_names_the_nearest_allowed() -> None:
     assert caught.value.next_step == "the nearest value allowed is 1024"
 
 
-def test_a_node_that_knows_of_others_takes_kafkas_replication_of_offsets() -> None:
-    assert Config.load({}).int("offsets.topic.replication.factor") == 1
-    several = Config.load({"controller.quorum.bootstrap.servers": "a:9093"})
-    assert several.int("offsets.topic.replication.factor") == 3
-
-
 def test_longer_units_count_when_the_shorter_are_not_given() -> None:
     assert Config.load({"log.retention.hours": "2"}).log_config().retention_ms == 7_200_000
     both = Config.load({"log.retention.hours": "2", "log.retention.ms": "5"})

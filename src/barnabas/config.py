@@ -179,9 +179,6 @@ _ATTRIBUTES = {
 }
 """Topic setting -> attribute of LogConfig, where it is not the name with underscores."""
 
-_CLUSTER_DEFAULTS = ("offsets.topic.replication.factor",)
-"""Settings whose default is Kafka's again as soon as the node knows of others."""
-
 _LISTENER_DEFAULTS = {"broker": "PLAINTEXT://127.0.0.1:9092", "controller": "CONTROLLER://127.0.0.1:9093"}
 
 
@@ -243,11 +240,6 @@ class Config:
         roles = cast("tuple[str, ...]", values["process.roles"])
         if "listeners" not in given:
             values["listeners"] = tuple(_LISTENER_DEFAULTS[role] for role in roles)
-        voters = cast("tuple[str, ...]", values["controller.quorum.voters"])
-        if len(voters) > 1 or values["controller.quorum.bootstrap.servers"]:
-            for name in _CLUSTER_DEFAULTS:
-                if name not in given:
-                    values[name] = SETTINGS[name].kafka
         config = cls(values, given)
         _check_together(config)
         return config

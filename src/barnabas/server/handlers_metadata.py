@@ -149,12 +149,15 @@ async def create_topics(node: Services, context: RequestContext, names: Iterable
 
 
 def offsets_topic(node: Services) -> CreatableTopic:
-    """`__consumer_offsets` as this node's settings want it."""
+    """`__consumer_offsets` as this node's settings want it, on as many brokers as there are where none is set."""
     config = node.config
+    replicas = config.int("offsets.topic.replication.factor")
+    if not config.is_given("offsets.topic.replication.factor"):
+        replicas = max(1, min(replicas, len(node.quorum.image.alive_brokers())))
     return CreatableTopic(
         name=OFFSETS_TOPIC,
         num_partitions=config.int("offsets.topic.num.partitions"),
-        replication_factor=config.int("offsets.topic.replication.factor"),
+        replication_factor=replicas,
         configs=[
             CreatableTopicConfig(name="cleanup.policy", value="compact"),
             CreatableTopicConfig(name="compression.type", value="producer"),

@@ -298,10 +298,8 @@ _s("offsets.topic.num.partitions", "int", 50,
    why="fifty logs cost a small node more to open than its groups are worth; to be chosen before the "
        "first group, as in Kafka")
 _s("offsets.topic.replication.factor", "short", 3,
-   "Replicas of `__consumer_offsets`.",
-   low=1, high=32767, ours=1,
-   why="1 on a node that knows of no other; with `controller.quorum.voters` of several or with bootstrap "
-       "servers it is 3, as in Kafka")
+   "Replicas of `__consumer_offsets`. When it is not set: as many as there are brokers when the topic is "
+   "made, at most 3, so that a node alone needs no setting.", low=1, high=32767)
 _s("offsets.topic.segment.bytes", "int", 104857600,
    "Segment size of `__consumer_offsets`.", low=1, high=MAX_INT)
 _s("offsets.retention.minutes", "int", 10080,
