@@ -5,7 +5,8 @@ Start, top to bottom; whatever fails undoes what was done before it, and is one 
   2. The directories are formatted (only without a configuration), locked, and recovered.
   3. The quorum's driver starts; the controller listener takes connections; the metadata is there.
   4. The broker opens what the metadata says it hosts; consumer groups load.
-  5. The broker registers, the client listeners take connections, the broker is unfenced.
+  5. The broker registers and is unfenced; the client listeners take connections: whoever can connect finds
+     a node that leads what it hosts.
   6. The HTTP port answers.
 
 Stop, bottom to top:
@@ -259,10 +260,10 @@ class Node:
         broker.start(self._clock.now())
         node.quorum.on_change(self._metadata_changed)
         register_gauges(node, self.home.logs)
+        await lifecycle.unfence()
         for listener in self.listeners:
             if listener.kind == "B":
                 await listener.start()
-        await lifecycle.unfence()
         node.turn.soon()
 
     def _metadata_changed(self, delta: ImageDelta) -> None:
