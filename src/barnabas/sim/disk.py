@@ -30,7 +30,7 @@ class Crashed(BaseException):
 class _Inode:
     """Content as written, and as it is on the platter."""
 
-    __slots__ = ("data", "durable", "low", "modified_ms")
+    __slots__ = ("data", "durable", "generation", "low", "modified_ms", "reading")
 
     def __init__(self, modified_ms: int) -> None:
         self.data = bytearray()
@@ -38,13 +38,20 @@ class _Inode:
         self.low = 0
         """Bytes from here on may differ between the two."""
         self.modified_ms = modified_ms
+        self.generation = 0
+        """Times that bytes on the platter were taken back or changed: what was read of them is void."""
+        self.reading: object = None
+        """What an onlooker has made of the platter so far."""
 
     def sync(self) -> None:
+        if self.low < len(self.durable):
+            self.generation += 1
         self.durable[self.low :] = self.data[self.low :]
         self.low = len(self.data)
 
     def crash(self, loss: Loss, chance: random.Random) -> None:
-        """Keep the platter's content; with "some", a prefix of the unsynced rest, its last sector perhaps junk."""
+        """Keep the platter's content; with "some", a prefix of the unsynced rest, a sector of it perhaps junk."""
+        self.generation += 1
         if loss == "some":
             rest = bytes(self.data[self.low :])
             kept = chance.randint(0, len(rest))
@@ -52,8 +59,12 @@ class _Inode:
                 del self.durable[self.low :]  # the disk had got round to a truncation
             if kept and len(self.durable) <= self.low:
                 self.durable[self.low :] = rest[:kept]
-                if chance.random() < 0.3:
+                torn = chance.random()
+                if torn < 0.3:
                     self.durable[-min(kept, _SECTOR) :] = bytes(min(kept, _SECTOR))
+                elif torn < 0.5 and kept > _SECTOR:
+                    hole = self.low + chance.randrange(kept - _SECTOR)
+                    self.durable[hole : hole + _SECTOR] = bytes(_SECTOR)
         elif loss == "none":
             self.sync()
         self.data = bytearray(self.durable)
@@ -215,6 +226,11 @@ class MemoryDisk:
         self._failing.clear()
         self._space = None
 
+    @property
+    def troubled(self) -> bool:
+        """Whether an operation may fail just now."""
+        return bool(self._failing) or self._space is not None
+
     def full_after(self, size: int) -> None:
         """Appends fail once `size` more bytes are written."""
         self._space = size
@@ -223,8 +239,25 @@ class MemoryDisk:
         """Bit rot: flip bits of one byte, on the platter too."""
         inode = self._inode(path)
         inode.data[position] ^= flip
+        inode.generation += 1
         if position < len(inode.durable):
             inode.durable[position] = inode.data[position]
+
+    def platter(self, path: str) -> _Inode | None:
+        """The file that a power cut now would leave under this name; None: there would be none."""
+        node: _Inode | _Directory | None = self._root
+        for name in _names(path):
+            if not isinstance(node, _Directory):
+                return None
+            node = node.durable.get(name)
+        return node if isinstance(node, _Inode) else None
+
+    def platter_names(self, path: str) -> list[str]:
+        """The names in a directory that a power cut now would leave, sorted."""
+        node: _Inode | _Directory | None = self._root
+        for name in _names(path):
+            node = node.durable.get(name) if isinstance(node, _Directory) else None
+        return sorted(node.durable) if isinstance(node, _Directory) else []
 
     def put(self, path: str, content: bytes) -> None:
         """Plant a file, durably (foreign files, fixtures)."""

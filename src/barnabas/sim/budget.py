@@ -1,0 +1,79 @@
+"""How much may break: of what was promised at least one good copy stays, and a majority to find it.
+
+A fault that destroys a disk asks here first.  It may happen when every voter set that is in force anywhere
+(in any log, of a running node or one that is down) keeps a majority of whole disks without it, also if one
+more of its members were removed before anybody noticed; or, with no change under way, exactly a majority.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from barnabas.model import ZERO_UUID, ReplicaKey
+from barnabas.raft.voters import VoterSet
+
+if TYPE_CHECKING:
+    from barnabas.sim.node import Node
+    from barnabas.sim.world import World
+
+__all__ = ["may_lose", "may_move", "sets_in_force", "whole"]
+
+
+def sets_in_force(world: World) -> Iterator[VoterSet]:
+    """Every voter set that a node may go by, now or after a restart."""
+    if world.truth.sets:
+        yield world.truth.sets[-1][1]
+    for node in world.nodes.values():
+        life = node.last
+        if life is not None and life.owner.key == life.node.core.key:
+            high_watermark = life.node.high_watermark or 0
+            items = life.journal.voter_sets.items()
+            newest = len(items) - 1
+            for number, (offset, voters) in enumerate(items):
+                if number == newest or offset >= high_watermark:
+                    yield voters
+                elif items[number + 1][0] >= high_watermark:
+                    yield voters  # in force again, should what follows be cut
+            if not items:
+                yield life.journal.voters
+
+
+def whole(world: World, key: ReplicaKey) -> bool:
+    """Whether this replica's disk is there and says the truth."""
+    node = world.nodes.get(key.id)
+    return node is not None and not node.rotten and key.directory_id in (ZERO_UUID, node.key.directory_id)
+
+
+def may_move(world: World, *moving: Node) -> bool:
+    """Whether these nodes may change their addresses now.
+
+    A voter that moved is found again once it has told the leader.  Until then the others must be able to
+    elect one without it: a majority of every set stands at the address that the set says.
+    """
+    for voters in sets_in_force(world):
+        if len(voters) == 1:
+            continue
+        known = 0
+        for voter in voters:
+            node = world.nodes.get(voter.key.id)
+            at_home = node is not None and node not in moving and node.address == voter.endpoints[0][1:]
+            known += at_home and whole(world, voter.key)
+        if known < voters.majority:
+            return False
+    return True
+
+
+def may_lose(world: World, node: Node, *, quiet: bool) -> bool:
+    """Whether the disk of `node` may be destroyed now.  `quiet`: no change of the voters is under way."""
+    for voters in sets_in_force(world):
+        if not voters.has(node.key):
+            continue
+        if any(key.directory_id == ZERO_UUID for key in voters.keys):
+            return False  # without directory ids nobody could tell the new replica from the old one
+        left = sum(whole(world, key) for key in voters.keys) - 1
+        if quiet and left >= voters.majority:
+            continue
+        if left - 1 < (len(voters) - 1) // 2 + 1:
+            return False
+    return True

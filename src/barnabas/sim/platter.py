@@ -1,0 +1,58 @@
+"""What a power cut now would leave of a metadata log: read from the platter, batch header by batch header."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from struct import Struct
+
+from barnabas.model import Epoch, Offset
+from barnabas.sim.disk import MemoryDisk
+
+__all__ = ["platter_holds"]
+
+_HEAD = Struct(">qii")
+_DELTA = Struct(">i")
+_SMALLEST = 61
+
+
+class _Reading:
+    """How far a segment was read, in which generation of its bytes; each batch's end and epoch."""
+
+    __slots__ = ("ends", "epochs", "generation", "position")
+
+    def __init__(self, generation: int) -> None:
+        self.generation = generation
+        self.position = 0
+        self.ends: list[Offset] = []
+        self.epochs: list[Epoch] = []
+
+
+def platter_holds(disk: MemoryDisk, path: str, end: Offset, epoch: Epoch) -> bool:
+    """Whether everything below `end`, whose last record is of `epoch`, would survive a power cut now."""
+    names = disk.platter_names(path)
+    if any(name.endswith(".checkpoint") and int(name[:20]) >= end for name in names):
+        return True
+    for name in reversed(names):
+        if name.endswith(".log") and int(name[:20]) < end:
+            reading = _read(disk, f"{path}/{name}")
+            at = bisect_left(reading.ends, end)
+            return at < len(reading.ends) and reading.epochs[at] == epoch
+    return end == 0
+
+
+def _read(disk: MemoryDisk, path: str) -> _Reading:
+    inode = disk.platter(path)
+    assert inode is not None
+    reading = inode.reading
+    if not isinstance(reading, _Reading) or reading.generation != inode.generation:
+        reading = inode.reading = _Reading(inode.generation)
+    data, position = inode.durable, reading.position
+    while position + _SMALLEST <= len(data):
+        first, length, epoch = _HEAD.unpack_from(data, position)
+        if length < _SMALLEST - 12 or position + 12 + length > len(data):
+            break
+        reading.ends.append(first + _DELTA.unpack_from(data, position + 23)[0] + 1)
+        reading.epochs.append(epoch)
+        position += 12 + length
+    reading.position = position
+    return reading

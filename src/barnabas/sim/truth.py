@@ -1,0 +1,89 @@
+"""What was decided, as the whole world saw it: every committed batch once, by its offset.
+
+The first node that calls a batch committed writes it here; every other node that does so later, in
+whatever life, must say the same.  Voter sets are kept by the offset of their record.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from barnabas.model import Epoch, Offset
+from barnabas.raft.entries import Batch, Note, Opaque, VotersEntry
+from barnabas.raft.voters import VoterSet
+
+__all__ = ["FEATURES", "METADATA", "SETTINGS_OF", "Decided", "Truth", "text_of"]
+
+METADATA = "data/__cluster_metadata-0"
+"""The directory of the quorum's log, on every node's disk."""
+FEATURES = "features"
+"""The name of the first write, which finalizes the features of the cluster."""
+SETTINGS_OF = "sim"
+"""What the workload writes are settings of the broker with this name."""
+
+
+class Decided(NamedTuple):
+    """One committed batch."""
+
+    epoch: Epoch
+    end_offset: Offset
+    text: str
+
+
+class Truth:
+    """See the module."""
+
+    __slots__ = ("acknowledged", "batches", "changes", "end", "last_epoch", "sets", "writes")
+
+    def __init__(self) -> None:
+        self.batches: dict[Offset, Decided] = {}
+        self.end: Offset = 0
+        self.last_epoch: Epoch = -1
+        self.sets: list[tuple[Offset, VoterSet]] = []
+        self.changes = 0
+        """Committed changes of the key set."""
+        self.writes = 0
+        self.acknowledged: dict[str, Offset] = {}
+        """What a client was told is written, and where."""
+
+    def __repr__(self) -> str:
+        return f"<Truth end={self.end} changes={self.changes} writes={self.writes}>"
+
+    def commit(self, batch: Batch) -> str | None:
+        """A node says that this is committed.  What is wrong with that, if anything."""
+        text = text_of(batch)
+        known = self.batches.get(batch.base_offset)
+        if known is not None:
+            if known.epoch == batch.epoch and known.text == text:
+                return None
+            return f"offset {batch.base_offset} is {known} and also {(batch.epoch, text)}"
+        if batch.base_offset != self.end:
+            return f"{batch} is committed, but the decided log ends at {self.end}"
+        self.batches[batch.base_offset] = Decided(batch.epoch, batch.end_offset, text)
+        self.end, self.last_epoch = batch.end_offset, batch.epoch
+        for entry in batch.entries:
+            if isinstance(entry, VotersEntry):
+                before = self.sets[-1][1] if self.sets else None
+                if before is not None and before.keys_changed(entry.voters):
+                    self.changes += 1
+                self.sets.append((batch.base_offset, entry.voters))
+            elif isinstance(entry, Opaque):
+                self.writes += 1
+        return None
+
+
+def text_of(batch: Batch) -> str:
+    """A batch in words that are equal only for equal batches."""
+    words = []
+    for entry in batch.entries:
+        if isinstance(entry, Opaque):
+            payload = entry.payload
+            assert isinstance(payload, tuple | list)
+            words += [getattr(record, "value", None) or str(record) for record in payload]
+        elif isinstance(entry, VotersEntry):
+            words.append(f"voters {' '.join(f'{v.key}@{v.endpoints[0].port}' for v in entry.voters)}")
+        elif isinstance(entry, Note):
+            words.append(f"{entry.key}={entry.value}")
+        else:
+            words.append(str(entry))
+    return " ".join(words)
