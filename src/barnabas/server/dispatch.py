@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.broker.context import Operation, ResourceType
+from barnabas.server import handlers_admin as admin
 from barnabas.server import handlers_cluster as cluster
 from barnabas.server import handlers_data as data
 from barnabas.server import handlers_groups as groups
@@ -88,6 +89,14 @@ TABLE: tuple[Row, ...] = (
     Row(16, 0, 5, "B", groups.list_groups,    _DESCRIBE,    _CLUSTER),
     Row(42, 0, 2, "B", groups.delete,         _DELETE,      _GROUP),
     Row(47, 0, 0, "B", groups.delete_offsets, _DELETE,      _GROUP),
+    # looking around
+    Row(75, 0, 0, "B", admin.describe_topic_partitions, _DESCRIBE, _TOPIC),
+    Row(74, 0, 1, "B", admin.list_config_resources, _SEE_CONFIGS, _CLUSTER),
+    Row(35, 1, 5, "B", admin.describe_log_dirs, _DESCRIBE,  _CLUSTER),
+    Row(46, 0, 0, "B", admin.list_reassignments, _DESCRIBE, _CLUSTER),
+    Row(29, 1, 3, "B", admin.describe_acls,   _DESCRIBE,    _CLUSTER),
+    Row(30, 1, 3, "B", admin.create_acls,     _ALTER,       _CLUSTER),
+    Row(31, 1, 3, "B", admin.delete_acls,     _ALTER,       _CLUSTER),
     # the quorum
     Row(55, 0, 2, "BC", quorum.describe,      _DESCRIBE,    _CLUSTER, forward=True),
     Row(57, 0, 2, "BC", quorum.submit,        _ALTER,       _CLUSTER, forward=True),
