@@ -393,6 +393,7 @@ def test_metrics_and_health_of_a_node_over_http(tmp_path: Path) -> None:
             'kafka_network_RequestMetrics_RequestsPerSec_total{request="Produce"} 1.0',
             'kafka_log_Log_LogEndOffset{partition="0",topic="t"} 2.0',
             "kafka_server_ReplicaManager_LeaderCount 1.0",
+            "kafka_server_BrokerTopicMetrics_MessagesInPerSec_total 2.0",
             "kafka_controller_KafkaController_ActiveControllerCount 1.0",
         ):
             assert line in text, line
@@ -422,3 +423,66 @@ def test_a_limit_changed_at_run_time_counts_from_then_on(tmp_path: Path) -> None
             assert error_of(refused) == ErrorCode.MESSAGE_TOO_LARGE
 
     on(asyncio.new_event_loop, settings(tmp_path), work)
+
+
+def test_an_event_loop_of_ones_own_may_hold_several_nodes(tmp_path: Path) -> None:
+    async def whole() -> None:
+        async with Node(settings(tmp_path / "a")) as one, Node(settings(tmp_path / "b")) as two:
+            assert one.address != two.address
+            assert one.home.cluster_id != two.home.cluster_id
+            for node in (one, two):
+                async with await connect(node) as connection:
+                    await create(connection, "t")
+
+    asyncio.run(whole())
+
+
+_SLOW_START = """
+import asyncio, sys
+from barnabas.config import Config
+from barnabas.server import process
+async def for_ever(*_):
+    print("starting", flush=True)
+    await asyncio.sleep(1000)
+process.Node._start_broker = for_ever
+sys.exit(process.run(Config.load({"log.dirs": sys.argv[1], "listeners": %r})))
+"""
+
+
+def test_a_signal_during_the_start_undoes_it(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", _SLOW_START % LOCAL, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "starting\n"
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=20)
+    assert process.returncode == 0, errors
+
+
+_SLOW_STOP = """
+import asyncio, sys
+from barnabas.config import Config
+from barnabas.server import process
+async def for_ever(*_):
+    print("stopping", flush=True)
+    await asyncio.sleep(1000)
+process.Node._stop_serving = for_ever
+config = Config.load({"log.dirs": sys.argv[1], "listeners": %r, "barnabas.shutdown.timeout.ms": sys.argv[2]})
+sys.exit(process.run(config, on_ready=lambda node: print("ready", flush=True)))
+"""
+
+
+@pytest.mark.parametrize(("signals", "patience", "code"), [(2, "60000", 128 + signal.SIGTERM), (1, "100", 1)])
+def test_a_stop_that_hangs_is_cut_short(tmp_path: Path, signals: int, patience: str, code: int) -> None:
+    """By a second signal at once, by barnabas.shutdown.timeout.ms on its own."""
+    command = [sys.executable, "-c", _SLOW_STOP % LOCAL, str(tmp_path), patience]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.stdout.readline() == "stopping\n"
+        if signals == 2:
+            process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=20)
+    assert process.returncode == code, errors
+    assert not (tmp_path / ".kafka_cleanshutdown").exists()

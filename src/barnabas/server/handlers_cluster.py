@@ -28,6 +28,8 @@ __all__ = ["api_versions", "describe_cluster", "unsupported_version"]
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 PRODUCE, API_VERSIONS = 0, 18
+CLUSTER_OPERATIONS = (5, 7, 8, 9, 10, 11, 12)
+"""Codes of the operations that exist on the cluster (KIP-430)."""
 BROKERS, CONTROLLERS = 1, 2
 """Endpoint types of DescribeCluster (KIP-919)."""
 
@@ -122,6 +124,9 @@ def describe_cluster(
                         broker_id=broker.id, host=host, port=port, rack=broker.rack, is_fenced=fenced
                     )
                 )
+    operations = -(2**31)
+    if request.include_cluster_authorized_operations:
+        operations = sum(1 << code for code in CLUSTER_OPERATIONS)
     leader = node.quorum.leader_id
     ids = {found.broker_id for found in nodes}
     shown = leader if controllers or leader in ids else min(ids, default=-1)
@@ -130,4 +135,5 @@ def describe_cluster(
         cluster_id=image.cluster_id,
         controller_id=-1 if shown is None or shown not in ids else shown,
         brokers=nodes,
+        cluster_authorized_operations=operations,
     )

@@ -22,6 +22,7 @@ def produce(
     node: Services, context: RequestContext, request: ProduceRequest
 ) -> ProduceResponse | Waiting | None:
     """Produce (key 0).  None: acks=0, nobody expects an answer; with an error its connection ends."""
+    node.traffic.produced(request)
     return node.broker.produce(context, request, context.version, node.clock.now())
 
 

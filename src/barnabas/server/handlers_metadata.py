@@ -17,6 +17,7 @@ from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import INTERNAL_TOPICS, NO_NODE, OFFSETS_TOPIC, ZERO_UUID, NodeId, TopicId
 from barnabas.server.addresses import node_address
 from barnabas.server.context import RequestContext
+from barnabas.server.handlers_cluster import CLUSTER_OPERATIONS
 from barnabas.wire.cluster import (
     MetadataRequest,
     MetadataResponse,
@@ -35,8 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["TopicAnswers", "create_topics", "metadata", "offsets_topic"]
 
 TOPIC_OPERATIONS = (3, 4, 5, 6, 7, 8, 10, 11)
-CLUSTER_OPERATIONS = (5, 7, 8, 9, 10, 11, 12)
-"""Codes of the operations that exist on a topic and on the cluster (KIP-430)."""
+"""Codes of the operations that exist on a topic (KIP-430)."""
 LISTENER_NOT_FOUND_FROM = 6
 ALL_TOPICS_IS_NONE_FROM = 1
 

@@ -41,6 +41,7 @@ def bind(endpoint: Endpoint, backlog: int) -> socket.socket:
     bound = socket.socket(family, kind, protocol)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # accepted sockets inherit it
         if family == socket.AF_INET6 and host is None:
             bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         bound.setblocking(False)
@@ -154,6 +155,7 @@ class Listener:
     """
 
     __slots__ = (
+        "_bytes_out",
         "_server",
         "_socket",
         "advertised",
@@ -191,6 +193,12 @@ class Listener:
         self.bytes_in = node.metrics.counter(
             f"kafka.server:type=socket-server-metrics,name=incoming-byte-total{tag}", "Bytes received"
         )
+        self._bytes_out = 0
+        node.metrics.gauge(
+            f"kafka.server:type=socket-server-metrics,name=outgoing-byte-total{tag}",
+            "Bytes sent",
+            self.bytes_out,
+        )
         self.malformed = node.metrics.counter(
             f"barnabas:type=Listener,name=MalformedRequests{tag}", "Connections ended over what they sent"
         )
@@ -223,7 +231,13 @@ class Listener:
 
     def closed(self, connection: Connection, error: Exception | None) -> None:
         """Called by a connection that has ended."""
+        self._bytes_out += connection.outlet.sent
         self.connections.leave(connection)
+
+    def bytes_out(self) -> int:
+        """Bytes sent through this listener."""
+        opened = self.connections.opened.values()
+        return self._bytes_out + sum(c.outlet.sent for c in opened if c.listener is self)
 
     def __repr__(self) -> str:
         return f"<Listener {self.endpoint} kind={self.kind}>"

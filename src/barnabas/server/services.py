@@ -11,6 +11,7 @@ from barnabas.model import Now
 from barnabas.server.arena import Arena
 from barnabas.server.memory import MemoryBudget
 from barnabas.server.metrics import Metrics
+from barnabas.server.traffic import Traffic
 
 if TYPE_CHECKING:
     from barnabas.broker.context import Authorizer
@@ -64,6 +65,7 @@ class Services:
         "random",
         "request_ids",
         "tasks",
+        "traffic",
         "turn",
     )
 
@@ -79,6 +81,7 @@ class Services:
         self.memory = MemoryBudget(config.int("queued.max.request.bytes"))
         self.arena = Arena()
         self.metrics = Metrics()
+        self.traffic = Traffic(self.metrics)
         self.authorizer: Authorizer | None = None
         self.request_ids = 0
         self.turn: Turn = cast("Turn", None)

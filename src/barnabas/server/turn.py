@@ -122,7 +122,10 @@ class Turn:
         dirty, self._dirty = self._dirty, []
         for connection in dirty:
             connection.flush()
-        self.steps.observe(node.clock.now().mono - now.mono)
+        took = node.clock.now().mono - now.mono
+        self.steps.observe(took)
+        if took > LATE:
+            events.emit(events.LOOP_LATE, what="end of a turn", seconds=f"{took:.3f}")
 
     def _synced(self, sync: SyncJob, error: StorageError | None) -> None:
         if self.stopped:
