@@ -190,7 +190,7 @@ def test_a_topic_created_again_under_its_name_is_data_loss(
     assert query.run() == [30]
     admin.delete_topics(["again"])["again"].result(20)
     send("again", range(60))
-    with pytest.raises(Exception, match="deleted and created again"):
+    with pytest.raises(Exception, match="deleted and created again\nnext: set failOnDataLoss"):
         query.run()
     assert Query(spark, bootstrap, "again", tmp_path, failOnDataLoss="false").run() == [60]
 

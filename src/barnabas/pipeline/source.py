@@ -32,7 +32,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.pipeline.offsets import Offsets, Positions
 from barnabas.pipeline.options import EARLIEST, LATEST, SourceOptions
 from barnabas.pipeline.plan import (
@@ -74,10 +74,19 @@ class BarnabasSource(DataSource):
         return SCHEMA + (HEADERS if headers.strip().lower() == "true" else "")
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return BatchReader(SourceOptions.parse(self.options, streaming=False))
+        return BatchReader(self.checked(streaming=False))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        return StreamReader(SourceOptions.parse(self.options, streaming=True))
+        return StreamReader(self.checked(streaming=True))
+
+    def checked(self, *, streaming: bool) -> SourceOptions:
+        """The options.  Of an error Spark shows the traceback only, so the next step becomes part of it."""
+        try:
+            return SourceOptions.parse(self.options, streaming=streaming)
+        except ConfigError as error:
+            if error.next_step:
+                error.add_note(f"next: {error.next_step}")
+            raise
 
 
 @dataclass(frozen=True)

