@@ -76,7 +76,7 @@ class Chaos:
             (self.move, 0.5),
             (self.snapshot, 2),
             (self.empty_disk, 1),
-            (self.slow_disk, 1),
+            (self.slow_disk, 1.5),
         ]
 
     # ------------------------------------------------------------ what clients do
@@ -116,7 +116,7 @@ class Chaos:
 
     def resign(self) -> None:
         leader = self.cluster.leader
-        if leader is not None:
+        if leader is not None and leader.paused_until <= self.cluster.mono:
             leader.receive(Resign(leader.node.epoch))
 
     # ------------------------------------------------------------ what goes wrong

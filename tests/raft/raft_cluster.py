@@ -61,6 +61,8 @@ from barnabas.raft.messages import (
     SyncTicket,
     Tick,
     Truncate,
+    VoteRequest,
+    VoteResponse,
     VotersChanged,
     WriteSnapshot,
 )
@@ -77,6 +79,11 @@ def key_of(node_id: int, disk: int = 0) -> ReplicaKey:
 
 def endpoint_of(node_id: int) -> Endpoint:
     return Endpoint("CONTROLLER", f"n{node_id}", 9000 + node_id)
+
+
+def bootstrap_of(node_id: int) -> Endpoint:
+    """A name that leads to the node wherever it has moved."""
+    return Endpoint("CONTROLLER", f"dns{node_id}", 9000 + node_id)
 
 
 def voter_of(node_id: int, disk: int = 0) -> Voter:
@@ -178,6 +185,7 @@ class Server:
         self.proposals: dict[object, int] = {}
         self.committed = 0
         self.paused_until = 0.0
+        self.votes: dict[object, bool] = {}
         self.partial: list[object] = []
         now = cluster.now
         endpoints = cluster.endpoints.get(node_id, (endpoint_of(node_id),))
@@ -266,6 +274,8 @@ class Server:
             effect.token(response)
             return
         assert isinstance(effect.token, tuple)
+        if isinstance(response, VoteResponse) and response.granted and self.votes.pop(effect.token, False):
+            self.cluster.promises.gave_vote(self.disk, response.epoch, effect.token[0])
         self.cluster.transmit_response(self, effect.token, response)
 
     def _read(self, offset: int, end: int) -> tuple[Batch, ...]:
@@ -441,9 +451,7 @@ class Cluster:
         config = self.configs.get(node_id, self.config)
         if not config.bootstrap:
             known = self.bootstrap or self.initial.ids
-            config = altered(
-                config, bootstrap=tuple(self.endpoints.get(i, (endpoint_of(i),))[0] for i in known)
-            )
+            config = altered(config, bootstrap=tuple(bootstrap_of(i) for i in known))
         config = altered(config, versions=self.versions.get(node_id, config.versions))
         self._life += 1
         server = Server(self, node_id, self.disks[node_id], config, self._life)
@@ -493,7 +501,7 @@ class Cluster:
         def arrive() -> None:
             server = self.servers.get(target)
             known = self.endpoints.get(target, (endpoint_of(target),))[0]
-            moved = effect.to >= 0 and effect.endpoint is not None and effect.endpoint != known
+            moved = effect.endpoint not in (None, known, bootstrap_of(target))
             if server is None or not server.alive or moved:
                 back = self.servers.get(source.id)
                 if back is not None and back.alive and back.life == source.life:
@@ -503,6 +511,8 @@ class Cluster:
                 versions = server.node.core.config.versions
                 self.transmit_response(server, token, ProbeResponse(ErrorCode.NONE, versions))
                 return
+            if isinstance(effect.request, VoteRequest) and not effect.request.pre_vote:
+                server.votes[token] = True
             server.receive(Received(token, effect.request))
 
         self._carry(source.id, target, arrive, -1)

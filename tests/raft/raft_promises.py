@@ -6,7 +6,7 @@ import itertools
 from typing import TYPE_CHECKING
 
 from barnabas.model import NO_NODE, ReplicaKey
-from barnabas.raft.entries import Batch, ElectionState
+from barnabas.raft.entries import Batch, ElectionState, VotersEntry
 from barnabas.raft.roles import Leader
 from barnabas.raft.voters import VoterSet
 
@@ -24,6 +24,8 @@ class Promises:
         self.log_end = 0
         self.by_offset: dict[int, tuple[int, str]] = {}
         self.high_watermarks: dict[tuple[int, int], int] = {}
+        self.given: dict[tuple[ReplicaKey, int], int] = {}
+        self.logs_seen: dict[int, object] = {}
         self.committed_sets: list[tuple[int, VoterSet]] = []
         self.single_steps = True
 
@@ -37,6 +39,16 @@ class Promises:
             assert before == state.voted, f"Q2: {disk.key} voted for {before} and {state.voted}: {state}"
         if old is not None and old.epoch == state.epoch and old.leader_id != NO_NODE:
             assert state.leader_id in (old.leader_id, NO_NODE), f"Q1: {disk.key} knew {old} and now {state}"
+
+    def gave_vote(self, disk: Disk, epoch: int, candidate: int) -> None:
+        """Q2: a vote that left is the only one of its epoch, and on disk."""
+        first = self.given.setdefault((disk.key, epoch), candidate)
+        assert first == candidate, (
+            f"Q2: {disk.key} gave its vote for epoch {epoch} to {first} and {candidate}"
+        )
+        saved = disk.election
+        known = saved is not None and (saved.epoch > epoch or saved.voted is not None)
+        assert known, f"Q2: {disk.key} gave a vote for epoch {epoch} that is not on its disk: {saved}"
 
     # after every event ----------------------------------------------------
 
@@ -86,9 +98,23 @@ class Promises:
 
     def _same_voters(self, server: Server) -> None:
         """M3: the set in force is the last one in log or snapshot."""
-        journal = server.node.journal
-        last = journal.voter_sets.latest_offset
-        assert last is None or last < max(journal.end_offset, 1), f"M3: {last} in {journal}"
+        seen = (server.life, len(server.log), server.disk.log_start, server.log[-1] if server.log else None)
+        if self.logs_seen.get(server.id) == seen:
+            return
+        self.logs_seen[server.id] = seen
+        expected = None
+        for batch in reversed(server.log):
+            found = [entry.voters for entry in batch.entries if isinstance(entry, VotersEntry)]
+            if found:
+                expected = found[-1]
+                break
+        if expected is None:
+            for _, entries, _ in server.disk.snapshots:
+                found = [entry.voters for entry in entries if isinstance(entry, VotersEntry)]
+                expected = found[-1] if found else expected
+        if expected is not None:
+            voters = server.node.voters
+            assert voters == expected, f"M3: n{server.id} counts by {voters}, its log says {expected}"
 
     # Q3, Q4, M2 on every commit ------------------------------------------
 

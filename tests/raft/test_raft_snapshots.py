@@ -206,6 +206,16 @@ def test_a_crash_between_download_and_truncation_begins_the_log_at_the_snapshot(
     assert journal.voters == voter_set(1, 2)
 
 
+def test_a_log_that_was_not_cut_yet_begins_before_its_snapshot() -> None:
+    journal = Journal()
+    journal.restore_snapshot(SnapshotId(5, 1), 9, (KraftVersionEntry(1), VotersEntry(voter_set(1, 2))))
+    for batch in (records(0, 1, 5), records(5, 2, 5)):
+        journal.restore_batch(batch)
+    journal.restore_end(0, 10)
+    assert (journal.log_start, journal.end_offset, journal.last_epoch) == (0, 10, 2)
+    assert journal.voters == voter_set(1, 2) and journal.end_of_epoch(1).end_offset == 5
+
+
 def test_a_log_that_begins_late_without_a_snapshot_is_refused() -> None:
     """K140."""
     with pytest.raises(ValueError, match="no snapshot"):

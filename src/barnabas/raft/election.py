@@ -213,7 +213,10 @@ def drive(core: Core, now: Now) -> None:
     role = core.role
     if isinstance(role, Unattached):
         if not core.may_stand or core.installing:
+            role.deadline = inf
             return
+        if role.deadline == inf:
+            role.deadline = now.mono + core.random_election_timeout()
         if core.is_sole_voter:
             _stand_perhaps(core, Cause.SOLE_VOTER, now)
         elif role.deadline <= now.mono:
@@ -315,6 +318,8 @@ def on_vote_response(
 ) -> None:
     """A vote came back; it counts only for the election it was asked for."""
     if not find_leader(core, response, now):
+        if response.error is not ErrorCode.NONE:
+            core.links.rest(node_id, now.mono)
         return
     role = core.role
     if request.epoch != core.epoch:

@@ -146,14 +146,14 @@ def _bootstrap_target(core: Core, now: Now) -> tuple[NodeId, Endpoint | None] | 
 
 def _wish(core: Core, role: Follower, now: Now) -> None:
     role.rejoin_at = now.mono + core.config.fetch_timeout
-    request = _membership_wish(core)
+    request = _membership_wish(core, role)
     if request is not None:
         timeout = 2 * core.config.request_timeout  # the leader may let it wait for one
         correlation = core.links.begin(role.leader_id, request, now.mono, WISHES, timeout)
         core.send(Send(correlation, role.leader_id, _leader_address(core, role), request))
 
 
-def _membership_wish(core: Core) -> Request | None:
+def _membership_wish(core: Core, role: Follower) -> Request | None:
     """What this node wants changed about itself in the voter set, if anything.
 
     A voter whose entry is out of date asks for an update (at kraft.version 0 the leader keeps it in
@@ -164,7 +164,8 @@ def _membership_wish(core: Core) -> Request | None:
         return None
     config, entry, version = core.config, core.voters.get(core.key.id), core.journal.kraft_version
     if core.is_voter:
-        if version >= 1 and (entry == core.own_voter or not core.endpoints):
+        known = entry == core.own_voter if version >= 1 else role.reported
+        if known or not core.endpoints:
             return None
         return UpdateVoterRequest(core.epoch, core.key, core.endpoints, config.versions, config.cluster_id)
     if not config.auto_join or version < 1 or not core.endpoints:
@@ -287,6 +288,7 @@ def on_update_response(core: Core, node_id: NodeId, response: UpdateVoterRespons
         return
     role = core.role
     if isinstance(role, Follower) and response.error is ErrorCode.NONE and node_id == role.leader_id:
+        role.reported = True
         _leader_lives(core, role, now)
 
 

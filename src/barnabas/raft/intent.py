@@ -33,7 +33,7 @@ class Intent:
     probe: Probe = field(default_factory=Probe)
     offset: Offset | None = None
     answered: bool = False
-    waits: str = ""
+    waits: str = "it had no time to begin"
     planned: bool = False
 
     def __str__(self) -> str:

@@ -133,7 +133,13 @@ class Journal:
         self._load(snapshot, entries)
 
     def restore_batch(self, batch: Batch) -> None:
-        """Every batch of the log, in order.  Raises ValueError where one is missing."""
+        """Every batch of the log, in order.  Raises ValueError where one is missing.
+
+        The log may begin before its oldest snapshot: a snapshot is taken first, the log cut later.
+        """
+        if not self._epochs and self.end_offset == self.log_start > batch.base_offset:
+            self.log_start = self.end_offset = batch.base_offset
+            self._base_epoch = 0 if batch.base_offset == 0 else batch.epoch
         if batch.base_offset != self.end_offset:
             raise ValueError(f"the log has a hole: {batch} where {self.end_offset} was due")
         self.append(batch)

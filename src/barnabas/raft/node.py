@@ -374,7 +374,9 @@ class RaftNode:
             if election.find_leader(core, response, now):
                 changes.on_begin_response(core, node_id, request, response, now)
         elif isinstance(response, EndQuorumEpochResponse):
-            if election.find_leader(core, response, now) and isinstance(core.role, Resigned):
+            if not election.find_leader(core, response, now):
+                core.links.rest(node_id, now.mono)
+            elif isinstance(core.role, Resigned):
                 core.role.waiting_for.pop(node_id, None)
         elif isinstance(response, UpdateVoterResponse):
             following.on_update_response(core, node_id, response, now)

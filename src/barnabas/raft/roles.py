@@ -86,7 +86,8 @@ class Follower:
     """Knows the leader of its epoch and fetches from it.
 
     `leader_lost`: its connection broke (the next good fetch makes up for it).  `leader_ended`: it said
-    that it leads no more, for good; an answer that was still under way changes nothing.
+    that it leads no more, for good; an answer that was still under way changes nothing.  `reported`: at
+    kraft.version 0, this leader knows our endpoints and versions.
     """
 
     name: ClassVar[str] = "follower"
@@ -98,6 +99,7 @@ class Follower:
     leader_lost: bool = False
     leader_ended: bool = False
     rejoin_at: float = inf
+    reported: bool = False
     download: Download | None = None
 
 
