@@ -75,6 +75,13 @@ class ProduceWaiting(Waiting):
         self.endpoints: list[NodeEndpoint] = []
         self.open = 1
 
+    @property
+    def only_partition(self) -> Partition | None:
+        """The partition of a request that was for one, and is in its log; else None."""
+        if len(self.results) == 1 and type(only := self.results[0]) is _Appended:
+            return only.partition
+        return None
+
     def settled(self, slot: int, result: PartitionProduceResponse) -> None:
         """One place more has its answer; the last one gives the answer of the request."""
         self.results[slot] = result
@@ -218,7 +225,7 @@ def _refusal(broker: Broker, request: ProduceRequest) -> RefusedError | None:
                         ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
                         "this node serves no transactions yet",
                     )
-    if request.acks and len(broker.room) >= broker.room.capacity:
+    if request.acks and broker.room.full:
         return RefusedError(ErrorCode.REQUEST_TIMED_OUT, "too many requests wait on this node already")
     return None
 

@@ -89,6 +89,11 @@ class WaitingRoom:
         self._keys: list[int] = []
         self._size = 0
 
+    @property
+    def full(self) -> bool:
+        """Whether nobody else can wait here."""
+        return self._size >= self.capacity
+
     def add(self, waiting: Waiting, *, force: bool = False) -> bool:
         """Let it wait until its deadline.  False (and nothing done) when the room is full.
 

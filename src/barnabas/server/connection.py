@@ -28,6 +28,7 @@ from barnabas.wire.frame import write_response
 if TYPE_CHECKING:
     from barnabas.server.context import RequestContext
     from barnabas.server.listener import Listener
+    from barnabas.server.memo import ProduceMemos, ProduceSlot
     from barnabas.server.requests import Route
 
 __all__ = ["Connection", "Slot"]
@@ -67,6 +68,16 @@ class Slot:
             self.response = response
             self.connection.slot_done(self)
 
+    def cancel(self) -> None:
+        """The connection is gone."""
+        self.done = True
+        if self.waiting is not None and not isinstance(self.waiting, asyncio.Future):
+            self.waiting.cancel()
+
+    def send(self, now: float) -> None:
+        """Its turn in the line has come."""
+        self.connection.encode(self.context, self.route, self.response, self.handled, now)
+
     def __repr__(self) -> str:
         return f"<Slot {self.route.name} {self.context.correlation_id}{' done' if self.done else ''}>"
 
@@ -82,7 +93,6 @@ class Connection(asyncio.BufferedProtocol):
         "_frame_size",
         "_paused",
         "_rest",
-        "_slots",
         "_stopping",
         "_transport",
         "_waits_for_memory",
@@ -90,9 +100,11 @@ class Connection(asyncio.BufferedProtocol):
         "client_port",
         "id",
         "last_active",
+        "line",
         "listener",
         "local_host",
         "local_port",
+        "memos",
         "opened",
         "outlet",
         "principal",
@@ -110,7 +122,9 @@ class Connection(asyncio.BufferedProtocol):
         self.opened = self.last_active = monotonic()
         self.outlet: Outlet = cast("Outlet", None)
         self._transport: asyncio.Transport = cast("asyncio.Transport", None)
-        self._slots: deque[Slot] = deque()
+        self.line: deque[Slot | ProduceSlot] = deque()
+        self.memos: ProduceMemos | None = None
+        """What its producer was seen to send; None before its first Produce."""
         self._rest: bytes | bytearray = b""
         self._buffer: memoryview | None = None
         self._buffer_have = 0
@@ -148,11 +162,9 @@ class Connection(asyncio.BufferedProtocol):
         memory = self.listener.node.memory
         memory.forget(self._memory_back)
         self._drop_received()
-        slots, self._slots = self._slots, deque()
+        slots, self.line = self.line, deque()
         for slot in slots:
-            slot.done = True
-            if slot.waiting is not None and not isinstance(slot.waiting, asyncio.Future):
-                slot.waiting.cancel()
+            slot.cancel()
         self.listener.closed(self, exc)
 
     def eof_received(self) -> bool:
@@ -184,6 +196,8 @@ class Connection(asyncio.BufferedProtocol):
                 self._keep_beginning(lent[used:total])
             if keep:
                 arena.keep(used)
+        if self.memos is not None:
+            self.memos.end_of_read()
         if not self._paused and not self._closing:
             if node.memory.exhausted and self._buffer is None:  # (its buffer is counted already)
                 self._wait_for_memory()
@@ -205,7 +219,10 @@ class Connection(asyncio.BufferedProtocol):
             end = position + 4 + size
             if end > total or self._line_is_full():
                 break
-            keep |= listener.requests.take(self, data[position + 4 : end], received)
+            if (memos := self.memos) is not None and memos.take(data, position + 4, end, received):
+                keep = True
+            else:
+                keep |= listener.requests.take(self, data[position + 4 : end], received)
             position = end
             if self._closing:
                 return total, keep
@@ -257,7 +274,10 @@ class Connection(asyncio.BufferedProtocol):
         self._buffer = None
         node = self.listener.node
         node.memory.give(len(buffer))
-        if self.listener.requests.take(self, buffer[: self._frame_size], self.last_active):
+        size, memos = self._frame_size, self.memos
+        if (
+            memos is not None and memos.take(buffer, 0, size, self.last_active)
+        ) or self.listener.requests.take(self, buffer[:size], self.last_active):
             node.arena.frames.retire(buffer)
         else:
             node.arena.frames.release(buffer)
@@ -297,32 +317,31 @@ class Connection(asyncio.BufferedProtocol):
     def expect(self, context: RequestContext, route: Route) -> Slot:
         """Take the next place in the line."""
         slot = Slot(self, context, route)
-        self._slots.append(slot)
+        self.line.append(slot)
         return slot
 
     def answer(self, context: RequestContext, route: Route, response: Any, handled: float) -> None:
         """Answer a request at once (in its turn, when others are before it)."""
-        if self._slots:
+        if self.line:
             slot = self.expect(context, route)
             slot.handled = handled
             slot.done = True
             slot.response = response
         else:
-            self._encode(context, route, response, handled, handled)
+            self.encode(context, route, response, handled, handled)
 
-    def slot_done(self, slot: Slot) -> None:
+    def slot_done(self, slot: Slot | ProduceSlot) -> None:
         """A slot of the line was completed: encode what can go now."""
-        slots = self._slots
+        slots = self.line
         if not slots or slots[0] is not slot or self._closing:
             return
         now = monotonic()
         while slots and slots[0].done:
-            first = slots.popleft()
-            self._encode(first.context, first.route, first.response, first.handled, now)
+            slots.popleft().send(now)
         if self._paused:
-            self._look_again()
+            self.look_again()
 
-    def _encode(
+    def encode(
         self, context: RequestContext, route: Route, response: Any, handled: float, done: float
     ) -> None:
         if response is not None:
@@ -334,10 +353,10 @@ class Connection(asyncio.BufferedProtocol):
                 self.close()
                 return
             self.outlet.add(parts, size)
-            self._look_again()
+            self.look_again()
         route.finished(context, handled, done)
 
-    def _look_again(self) -> None:
+    def look_again(self) -> None:
         """Have `flush` called at the end of this turn."""
         if not self._dirty:
             self._dirty = True
@@ -349,6 +368,8 @@ class Connection(asyncio.BufferedProtocol):
         if self._closing:
             return
         self.outlet.flush()
+        if self.memos is not None:
+            self.memos.end_of_turn()
         if self._paused:
             self._try_resume()
         elif not self._closing and self.outlet.pending > self.listener.node.limits.max_unsent:
@@ -357,7 +378,7 @@ class Connection(asyncio.BufferedProtocol):
     def _sent_some(self) -> None:
         self.last_active = monotonic()
         if self._paused:
-            self._look_again()
+            self.look_again()
 
     def _send_failed(self, error: Exception) -> None:
         if not isinstance(error, OSError) or isinstance(error, StorageError):
@@ -368,7 +389,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _line_is_full(self) -> bool:
         limits = self.listener.node.limits
-        return len(self._slots) >= limits.max_pipelined or self.outlet.pending > limits.max_unsent
+        return len(self.line) >= limits.max_pipelined or self.outlet.pending > limits.max_unsent
 
     def _pause(self) -> None:
         if not self._paused:
@@ -387,7 +408,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _memory_back(self) -> None:
         self._waits_for_memory = False
-        self._look_again()
+        self.look_again()
 
     def _try_resume(self) -> None:
         """Read on, if nothing speaks against it any more; frames that had to wait come first."""
@@ -420,12 +441,12 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def busy(self) -> bool:
         """Whether something is still to be answered or sent."""
-        return not self._closing and bool(self._slots or self.outlet.pending)
+        return not self._closing and bool(self.line or self.outlet.pending)
 
     @property
     def unanswered(self) -> int:
         """Requests of the line."""
-        return len(self._slots)
+        return len(self.line)
 
     def close(self) -> None:
         """Send what is ready and hang up."""
@@ -441,7 +462,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def __repr__(self) -> str:
         state = ("closing " if self._closing else "") + ("paused " if self._paused else "")
-        return f"<Connection {self.id} {self.client_host}:{self.client_port} {state}line={len(self._slots)}>"
+        return f"<Connection {self.id} {self.client_host}:{self.client_port} {state}line={len(self.line)}>"
 
 
 _HTTP = frozenset((b"GET", b"POST", b"PUT", b"HEAD", b"DELETE", b"OPTIONS", b"CONNECT", b"PATCH", b"PRI"))

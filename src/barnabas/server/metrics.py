@@ -58,10 +58,10 @@ class Histogram(Metric):
         self.total = 0.0
         self.highest = 0.0
 
-    def observe(self, seconds: float) -> None:
-        """Count one duration."""
-        self.counts[bisect_left(BOUNDS, seconds)] += 1
-        self.total += seconds
+    def observe(self, seconds: float, count: int = 1) -> None:
+        """Count a duration, `count` times."""
+        self.counts[bisect_left(BOUNDS, seconds)] += count
+        self.total += seconds * count
         if seconds > self.highest:
             self.highest = seconds
 

@@ -55,6 +55,7 @@ class Outlet:
         "_parts",
         "_sendfile_from",
         "_sent_of_first",
+        "_small",
         "blocked",
         "held",
         "pending",
@@ -80,6 +81,7 @@ class Outlet:
         self._on_progress = on_progress
         self._on_error = on_error
         self._parts: deque[Buffer | FilePart] = deque()
+        self._small: list[bytes] = []
         self._sent_of_first = 0
         self.blocked = False
         self.held = 0
@@ -88,8 +90,20 @@ class Outlet:
 
     def add(self, parts: list[Buffer | FilePart], size: int) -> None:
         """Queue parts of `size` bytes together."""
+        if self._small:
+            self._gather_small()
         self._parts.extend(parts)
         self.pending += size
+
+    def add_small(self, answer: bytes) -> None:
+        """Queue a whole answer of a few bytes; neighbours leave as one part."""
+        self._small.append(answer)
+        self.pending += len(answer)
+
+    def _gather_small(self) -> None:
+        small = self._small
+        self._parts.append(b"".join(small) if len(small) > 1 else small[0])
+        small.clear()
 
     def flush(self) -> None:
         """Send what the socket takes now."""
@@ -97,6 +111,8 @@ class Outlet:
             self._send()
 
     def _send(self) -> None:
+        if self._small:
+            self._gather_small()
         parts = self._parts
         try:
             while parts:
@@ -207,6 +223,7 @@ class Outlet:
         if self.held:
             self._budget.give(self.held)
         self._parts.clear()
+        self._small.clear()
         self.held = self.pending = 0
 
     def __repr__(self) -> str:

@@ -13,11 +13,13 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from barnabas.broker.context import ResourceType
+from barnabas.broker.produce import ProduceWaiting
 from barnabas.errors import ErrorCode, KafkaError, StorageError, WireError
 from barnabas.server import events
 from barnabas.server.context import NoAnswerError, RequestContext
 from barnabas.server.dispatch import Row
 from barnabas.server.handlers_cluster import unsupported_version
+from barnabas.server.memo import ProduceMemos
 from barnabas.wire.frame import read_request_header
 from barnabas.wire.message import Message, decode
 from barnabas.wire.registry import API_NAMES, request_class, response_class
@@ -124,10 +126,17 @@ class Requests:
                 raise WireError(f"{len(frame) - end} bytes too many")
         except WireError as error:
             return self._malformed(connection, f"{route.name} v{header.version}", error)
-        self._serve(connection, route, context, request)
-        return header.api_key == PRODUCE_KEY
+        answer = self._serve(connection, route, context, request)
+        if header.api_key != PRODUCE_KEY:
+            return False
+        if node.produce_memo and type(answer) is ProduceWaiting and not answer.done:
+            if connection.memos is None:
+                connection.memos = ProduceMemos(connection, route)
+            connection.memos.learn(context, frame, request, answer)  # type: ignore[arg-type]  # by its key
+        return True
 
-    def _serve(self, connection: Connection, route: Route, context: RequestContext, request: Message) -> None:
+    def _serve(self, connection: Connection, route: Route, context: RequestContext, request: Message) -> Any:
+        """Have a decoded request answered, now or later.  Returns what its handler returned."""
         row, node = route.row, self.node
         try:
             if node.authorizer is not None and not node.authorizer.authorize(
@@ -143,7 +152,7 @@ class Requests:
         except NoAnswerError as error:
             events.emit(events.REQUEST_REFUSED, api=route.name, client=context.client_host, error=error)
             connection.close()
-            return
+            return None
         except StorageError as error:
             events.emit(events.REQUEST_FAILED, api=route.name, request=context.request_id, error=error)
             answer = self._refused(connection, route, context, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR))
@@ -166,6 +175,7 @@ class Requests:
                 slot.complete(answer.response)
             else:
                 answer.on_done = slot.complete
+        return answer
 
     def _future_done(self, slot: Slot, future: asyncio.Future[Any]) -> None:
         """A handler that waited for other parts of the node has come to an end."""

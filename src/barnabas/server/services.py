@@ -61,6 +61,7 @@ class Services:
         "metadata",
         "metrics",
         "node_id",
+        "produce_memo",
         "quorum",
         "random",
         "request_ids",
@@ -84,6 +85,7 @@ class Services:
         self.traffic = Traffic(self.metrics)
         self.authorizer: Authorizer | None = None
         self.request_ids = 0
+        self.produce_memo = config.bool("barnabas.produce.memo")
         self.turn: Turn = cast("Turn", None)
         self.tasks: Tasks = cast("Tasks", None)
         self.broker: Broker = cast("Broker", None)

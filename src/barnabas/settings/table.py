@@ -154,6 +154,9 @@ _s("barnabas.max.waiters", "int", 10000,
    "long polls are answered at once with what there is.", low=1, high=MAX_INT)
 _s("barnabas.sendfile.min.bytes", "int", 65536,
    "Record bytes of an answer from which on they go from file to socket by sendfile.", low=4096, high=MAX_INT)
+_s("barnabas.produce.memo", "boolean", True,
+   "Recognize a Produce request that equals an earlier one of its connection up to the records, and do not "
+   "decode it again. Answers and logs are the same either way; off is for finding out.")
 _s("request.timeout.ms", "int", 30000,
    "How long this node waits for another node's answer.", low=1, high=MAX_INT)
 
