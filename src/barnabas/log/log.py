@@ -571,9 +571,10 @@ class Log:
 
     def doom(self, segment: Segment, now: Now) -> None:
         """Rename the segment's files to `.deleted`; `tick` removes them after file.delete.delay.ms."""
+        path = segment.path(".log")
         doomed = segment.rename_deleted()
         self._directory_changed = True
-        self._unsynced_files = [file for file in self._unsynced_files if file is not segment.file]
+        self._unsynced_files = [file for file in self._unsynced_files if file.path != path]
         self._doomed.append((now.mono + self.config.file_delete_delay_ms / 1000, doomed, segment))
 
     def tick(self, now: Now) -> None:
