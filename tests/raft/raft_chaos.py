@@ -187,12 +187,15 @@ class Chaos:
         self.cluster.restart(node_id)
 
     def _can_spare(self, node_id: int) -> bool:
-        """Whether every set that counts it has three voters and all the others' disks."""
+        """Whether every set that counts it has three voters and all the others' disks.
+
+        Static voters are known by their ids alone: an emptied disk would vote on with what it forgot.
+        """
         key = self.cluster.disks[node_id].key
         disks = [disk.key for disk in self.cluster.disks.values()]
         sets = [d for s in self.cluster.servers.values() for _, d in s.node.journal.voter_sets.items()]
         return all(
-            key not in voters.keys or (len(voters) >= 3 and all(other in disks for other in voters.keys))
+            not voters.has(key) or (len(voters) >= 3 and all(other in disks for other in voters.keys))
             for voters in sets
         )
 
