@@ -5,7 +5,7 @@ Starts a node of its own (free port, own data directory), sends the 336,776 flig
 they arrive, kills the node with SIGKILL and starts it again, and holds the answer against the one computed
 straight from the data set.  Exit code 0 means: nothing lost, nothing twice.
 
-  barnabas demo                              about two minutes, results in ./demo-output
+  barnabas demo                              about a minute and a half, results in ./demo-output
   barnabas demo --rows 20000 --seconds 10    a short one
 """
 
