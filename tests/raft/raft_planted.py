@@ -185,7 +185,7 @@ KNOWN: dict[str, tuple[int, str]] = {
     "keeps_the_voters_it_should_take_back": (9, "M3"),
     "counts_a_leader_that_is_no_voter": (10, "Q3"),
     "takes_half_for_a_majority": (4, "Q1"),
-    "believes_every_follower": (2, ""),
+    "believes_every_follower": (2, r"\[\]"),
     "counts_the_longest_log": (1, "Q3"),
     "never_cuts_its_log": (2, "L1"),
     "elects_itself_without_votes": (1, "elect nobody"),
