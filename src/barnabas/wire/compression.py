@@ -156,7 +156,9 @@ def _unlz4(data: Buffer, max_size: int) -> bytes:
 
     unpacker = lz4.frame.LZ4FrameDecompressor()
     try:
-        out: bytes = unpacker.decompress(bytes(data), max_length=max_size + 1)
+        # A block of lz4 grows 255-fold at most; a larger buffer would only be made and thrown away.
+        most = min(max_size + 1, 255 * len(data) + 64)
+        out: bytes = unpacker.decompress(bytes(data), max_length=most)
     except (RuntimeError, EOFError) as error:
         raise CorruptRecordError(f"broken lz4 data: {error}") from error
     if not unpacker.eof:
