@@ -235,6 +235,10 @@ class BarnabasError(Exception):
         self.message = message
         self.next_step = next_step
         self.fatal = fatal
+        if next_step is not None:
+            self.add_note(
+                f"next: {next_step}"
+            )  # so that a traceback shows it: of an error in a task Spark shows nothing else
 
 
 class KafkaError(BarnabasError):

@@ -58,7 +58,6 @@ class DataLossError(BarnabasError):
     def __init__(self, what: str) -> None:
         step = "set failOnDataLoss to false to go on with what is there, or use a new checkpoint"
         super().__init__(f"data loss: {what}", next_step=step)
-        self.add_note(f"next: {step}")  # Spark shows the traceback, and nothing else of an error
 
 
 class Found(NamedTuple):

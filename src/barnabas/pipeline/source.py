@@ -32,7 +32,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from barnabas.errors import ConfigError, ErrorCode, KafkaError
+from barnabas.errors import ErrorCode, KafkaError
 from barnabas.pipeline.offsets import Offsets, Positions
 from barnabas.pipeline.options import EARLIEST, LATEST, SourceOptions
 from barnabas.pipeline.plan import (
@@ -80,13 +80,8 @@ class BarnabasSource(DataSource):
         return StreamReader(self.checked(streaming=True))
 
     def checked(self, *, streaming: bool) -> SourceOptions:
-        """The options.  Of an error Spark shows the traceback only, so the next step becomes part of it."""
-        try:
-            return SourceOptions.parse(self.options, streaming=streaming)
-        except ConfigError as error:
-            if error.next_step:
-                error.add_note(f"next: {error.next_step}")
-            raise
+        """The options, read and checked."""
+        return SourceOptions.parse(self.options, streaming=streaming)
 
 
 @dataclass(frozen=True)
