@@ -41,6 +41,7 @@ _DECIDERS: dict[int, tuple[str, str]] = {
     20: ("topics", "delete_topics"),
     33: ("configs", "alter_configs"),
     37: ("topics", "create_partitions"),
+    43: ("elections", "elect_leaders"),
     44: ("configs", "incremental_alter_configs"),
     56: ("in_sync", "alter_partition"),
     57: ("update_features", "update_features"),

@@ -101,6 +101,7 @@ TABLE: tuple[Row, ...] = (
     Row(55, 0, 2, "BC", quorum.describe,      _DESCRIBE,    _CLUSTER, forward=True),
     Row(57, 0, 2, "BC", quorum.submit,        _ALTER,       _CLUSTER, forward=True),
     Row(64, 0, 0, "BC", quorum.submit,        _ALTER,       _CLUSTER, forward=True),
+    Row(43, 0, 2, "BC", quorum.submit,        _ALTER,       _CLUSTER, forward=True),
     Row(56, 2, 3, "C", quorum.submit,         _ACTION,      _CLUSTER, throttle=""),
     Row(62, 0, 4, "C", quorum.submit,         _ACTION,      _CLUSTER, throttle=""),
     Row(63, 0, 2, "C", quorum.submit,         _ACTION,      _CLUSTER, throttle=""),
