@@ -138,6 +138,21 @@ def apache() -> Path:
     return KAFKA
 
 
+def run_kafka_class(
+    name: str, *arguments: str, stdin: str | None = None, timeout: float = 120
+) -> tuple[int, str]:
+    """Run one of Apache Kafka's own tools; returns its exit code and all that it printed."""
+    run = subprocess.run(
+        [KAFKA / "kafka-class.sh", name, *arguments],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+    return run.returncode, run.stdout + run.stderr
+
+
 def kafka_class(name: str, *arguments: str, stdin: str | None = None, timeout: float = 120) -> str:
     """Run one of Apache Kafka's own tools; returns what it printed."""
     run = subprocess.run(

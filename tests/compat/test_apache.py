@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 from pathlib import Path
@@ -78,42 +77,6 @@ def test_what_apache_kafka_wrote_is_dumped_as_apache_kafka_dumps_it(
         theirs = kafka_class("org.apache.kafka.tools.DumpLogSegments", "--files", segment, "--print-data-log")
         ours = one_node.barnabas("log", "dump", segment, "--print-data-log")
         assert ours.splitlines() == theirs.splitlines(), segment
-
-
-def test_topic_and_group_tools_of_apache_kafka_read_our_node(apache: Path, one_node: NodeProcess) -> None:
-    node = one_node
-    kafka_class(
-        "org.apache.kafka.tools.TopicCommand",
-        *("--bootstrap-server", node.bootstrap, "--create", "--topic", "tooled", "--partitions", "3"),
-    )
-    described = kafka_class(
-        "org.apache.kafka.tools.TopicCommand",
-        "--bootstrap-server",
-        node.bootstrap,
-        "--describe",
-        "--topic",
-        "tooled",
-    )
-    assert "PartitionCount: 3" in described
-    assert described.count("Leader: 1") == 3
-    listed = kafka_class(
-        "org.apache.kafka.tools.TopicCommand", "--bootstrap-server", node.bootstrap, "--list"
-    )
-    assert "tooled" in listed.split()
-    offsets = kafka_class("org.apache.kafka.tools.GetOffsetShell", "--bootstrap-server", node.bootstrap)
-    assert "tooled:0:0" in offsets
-    status = kafka_class(
-        "org.apache.kafka.tools.MetadataQuorumCommand",
-        "--bootstrap-server",
-        node.bootstrap,
-        "describe",
-        "--status",
-    )
-    assert "LeaderId:               1" in status
-    versions = json.loads(
-        node.barnabas("cluster", "describe", "--bootstrap-server", node.bootstrap, "--json")
-    )
-    assert versions["version"] == 1
 
 
 def test_a_segment_cut_anywhere_is_dumped_up_to_the_cut(
