@@ -97,7 +97,7 @@ _s("listeners", "list", ("PLAINTEXT://:9092",),
    why="reachable from this machine only until told otherwise")
 _s("advertised.listeners", "list", None,
    "Addresses that clients are told. Without it each client is told the address it dialled, so a node "
-   "behind a port mapping or with several names works unconfigured.", update="per-broker")
+   "behind a port mapping or with several names works unconfigured.")
 _s("controller.listener.names", "list", REQUIRED,
    "Names of the listeners that serve the controllers' protocol.",
    ours=("CONTROLLER",),
