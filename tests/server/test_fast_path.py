@@ -1,0 +1,170 @@
+"""The fast path of Produce is the slow path seen twice: the same bytes out, the same bytes in the logs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+from unittest import mock
+
+import pytest
+from tests.server import fast_path
+from tests.server.fast_path import Run, batch, converse, create_topics, kinds, plain, request, run
+from tests.server.harness import LOOPS, frame, until
+
+from barnabas.client.aio import AsyncConnection
+from barnabas.errors import ErrorCode
+from barnabas.server.process import Node
+from barnabas.server.syncing import Syncer
+from barnabas.wire.configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsRequestAlterableConfig,
+    IncrementalAlterConfigsRequestAlterConfigsResource,
+)
+from barnabas.wire.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest
+
+Loop = Callable[[], asyncio.AbstractEventLoop]
+
+
+@pytest.fixture(params=sorted(LOOPS))
+def loop_factory(request: pytest.FixtureRequest) -> Loop:
+    factory: Loop = LOOPS[request.param]
+    return factory
+
+
+@pytest.fixture(params=[True, False], ids=["page cache", "synced"])
+def page_cache(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
+def both(factory: Loop, page_cache: bool, work: Callable[[Node, Run], Any]) -> tuple[Run, Run]:
+    """The same work without and with the memo."""
+    slow = run(factory, work, memo=False, page_cache=page_cache)
+    fast = run(factory, work, memo=True, page_cache=page_cache)
+    assert slow.recognized == 0
+    assert fast.recognized > 0
+    for name, answer in slow.answers.items():
+        assert fast.answers[name] == answer, name
+    assert fast.answers.keys() == slow.answers.keys()
+    assert fast.logs.keys() == slow.logs.keys()
+    for name, content in slow.logs.items():
+        assert fast.logs[name] == content, name
+    return slow, fast
+
+
+def test_every_kind_of_request_is_answered_and_logged_alike_on_both_paths(
+    loop_factory: Loop, page_cache: bool
+) -> None:
+    async def work(node: Node, result: Run) -> None:
+        ids = await create_topics(node)
+        for kind in kinds():
+            result.answers[kind.name] = await converse(node, kind.frames(ids))
+
+    slow, fast = both(loop_factory, page_cache, work)
+    assert fast.recognized > 1000
+    assert len(slow.answers) > 400
+    assert len(set(slow.answers.values())) > 300
+
+
+def test_partitions_in_turn_are_all_recognized(loop_factory: Loop) -> None:
+    async def work(node: Node, result: Run) -> None:
+        ids = await create_topics(node)
+        where = [("plain", 0), ("plain", 1), ("other", 0), ("a-much-longer-name", 1)]
+        frames = [frame(request(batch(), *place), 9, n) for n, place in enumerate(where * 10)]
+        result.answers["all"] = await converse(node, frames)
+        assert ids
+
+    _, fast = both(loop_factory, True, work)
+    assert fast.recognized == 36
+
+
+def test_settings_and_topics_that_change_are_noticed_by_the_next_request(loop_factory: Loop) -> None:
+    async def work(node: Node, result: Run) -> None:
+        ids = await create_topics(node)
+        reader, writer = await asyncio.open_connection(*node.address)
+        client = fast_path.Client(reader, writer)
+
+        async def three(step: str, size: int = 100) -> None:
+            for n in range(3):
+                writer.write(frame(plain(9, ids, "other", size=size), 9, n))
+                result.answers[f"{step} {n}"] = (await client.answer())[1]
+
+        async with await AsyncConnection.connect(*node.address) as admin:
+            await three("before")
+            await admin.request(_setting("other", "max.message.bytes", "100"))
+            await three("smaller")
+            await admin.request(_setting("other", "max.message.bytes", "5000"))
+            await three("larger")
+            await admin.request(_setting("other", "message.timestamp.type", "LogAppendTime"))
+            await three("append time")
+            await admin.request(DeleteTopicsRequest(topic_names=["other"], timeout_ms=5000), 5)
+            await three("deleted")
+            again = CreatableTopic(name="other", num_partitions=1, replication_factor=1)
+            await admin.request(CreateTopicsRequest(topics=[again], timeout_ms=5000))
+            await three("made again")
+        client.close()
+
+    slow, _ = both(loop_factory, True, work)
+    assert len(set(slow.answers.values())) > 8
+
+
+def _setting(topic: str, name: str, value: str) -> IncrementalAlterConfigsRequest:
+    change = IncrementalAlterConfigsRequestAlterableConfig(name=name, config_operation=0, value=value)
+    resource = IncrementalAlterConfigsRequestAlterConfigsResource(
+        resource_type=2, resource_name=topic, configs=[change]
+    )
+    return IncrementalAlterConfigsRequest(resources=[resource])
+
+
+def stuck_syncs() -> Any:
+    """Syncs begin and never end."""
+    return mock.patch.object(Syncer, "submit", lambda self, job, done: None)
+
+
+def test_a_sync_that_does_not_end_times_out_alike(loop_factory: Loop) -> None:
+    async def work(node: Node, result: Run) -> None:
+        ids = await create_topics(node)
+        quick = plain(9, ids)
+        quick.timeout_ms = 50  # type: ignore[attr-defined]
+        result.answers["synced"] = await converse(node, [frame(quick, 9, n) for n in range(3)])
+        with stuck_syncs():
+            result.answers["stuck"] = await converse(node, [frame(quick, 9, n) for n in range(3)])
+
+    slow, _ = both(loop_factory, False, work)
+    assert slow.answers["stuck"].count(int(ErrorCode.REQUEST_TIMED_OUT).to_bytes(2, "big") + b"\xff" * 8) == 3
+
+
+def test_a_leader_that_goes_sends_everybody_away_alike(loop_factory: Loop) -> None:
+    async def work(node: Node, result: Run) -> None:
+        ids = await create_topics(node)
+        result.answers["synced"] = await converse(node, [frame(plain(9, ids), 9, n) for n in range(3)])
+        partition = node.services.broker.partition("plain", 0)
+        assert partition is not None
+        with stuck_syncs():
+            talk = asyncio.ensure_future(converse(node, [frame(plain(9, ids), 9, n) for n in range(3)]))
+            await until(lambda: partition.waiting == 3)
+            partition.dismiss(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            result.answers["sent away"] = await talk
+
+    slow, _ = both(loop_factory, False, work)
+    assert slow.answers["sent away"].count(b"\x00\x06" + b"\xff" * 8) == 3
+
+
+def test_a_connection_that_dies_leaves_nothing_behind(loop_factory: Loop) -> None:
+    async def work(node: Node, result: Run) -> None:
+        ids = await create_topics(node)
+        result.answers["synced"] = await converse(node, [frame(plain(9, ids), 9, n) for n in range(3)])
+        partition, room = node.services.broker.partition("plain", 0), node.services.broker.room
+        assert partition is not None
+        _, writer = await asyncio.open_connection(*node.address)
+        frames = [frame(plain(9, ids), 9, n) for n in range(4)]
+        writer.write(b"".join(frames))
+        await asyncio.sleep(0)
+        with stuck_syncs():
+            writer.write(b"".join(frames))
+            await until(lambda: len(room) >= 4)
+            writer.transport.abort()
+            await until(lambda: not room)
+            assert partition.waiting == 0
+
+    both(loop_factory, False, work)
