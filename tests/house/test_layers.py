@@ -24,7 +24,7 @@ BELOW = {
     "controller": OPEN | {"wire", "log"},
     "broker": OPEN | {"wire", "log", "controller.image"},
     "client": OPEN | {"wire"},
-    "server": OPEN | {"wire", "log", "raft", "controller", "broker"},
+    "server": OPEN | {"wire", "log", "raft", "controller", "broker", "client"},
     "pipeline": OPEN | {"wire", "client"},
     "console": OPEN | {"wire", "client"},
     "cli": OPEN

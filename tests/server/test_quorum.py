@@ -6,15 +6,29 @@ import asyncio
 import json
 
 import pytest
-from tests.server.quorum_node import DIRECTORY, METADATA, Node, formatted, live, make, run, running, until
+from tests.controller.cluster import CLUSTER, Chance
+from tests.server.quorum_node import (
+    DIRECTORY,
+    METADATA,
+    Node,
+    config,
+    formatted,
+    live,
+    make,
+    run,
+    running,
+    until,
+)
 
 from barnabas.controller.image import ImageDelta
 from barnabas.errors import BarnabasError, ConfigError, ErrorCode, KafkaError, StorageError
 from barnabas.log.snapshot import list_snapshots
 from barnabas.model import METADATA_TOPIC
 from barnabas.raft.entries import Batch, KraftVersionEntry, LeaderChange, VotersEntry
+from barnabas.server.format import FormatPlan, format_directories
 from barnabas.server.quorum_lifecycle import LifecycleState
 from barnabas.server.quorum_records import decode_batch, metadata_of
+from barnabas.server.system import SystemClock
 from barnabas.sim.disk import MemoryDisk
 from barnabas.wire.message import Record
 from barnabas.wire.metadata import (
@@ -135,7 +149,7 @@ def test_an_idle_node_that_nobody_reads_writes_nothing() -> None:
         async with running(formatted()) as node:
             await node.broker()
             end = node.quorum.high_watermark
-            node.quorum._tick_controller()
+            node.quorum._upkeep()
             await asyncio.sleep(0)
             assert node.quorum.high_watermark == end
 
@@ -415,12 +429,13 @@ def test_a_torn_end_of_the_log_is_cut_and_what_was_answered_stays() -> None:
     run(story)
 
 
-def test_a_quorum_of_several_voters_is_refused_in_words() -> None:
+def test_a_controller_with_nobody_to_ask_is_refused_in_words() -> None:
     async def story() -> None:
-        disk = formatted()
-        node = make(disk, node_id="2")
-        with pytest.raises(ConfigError, match="voters 1;"):
-            await node.quorum.start()
+        disk = MemoryDisk(1)
+        plan = FormatPlan.of(config(log_dirs=DIRECTORY), CLUSTER, no_initial_controllers=True)
+        format_directories(disk, SystemClock(), Chance(), plan)
+        with pytest.raises(ConfigError, match="no voters"):
+            await make(disk).quorum.start()
 
     run(story)
 
@@ -439,7 +454,7 @@ def test_a_snapshot_is_taken_after_enough_records_and_starts_the_next_life() -> 
             await node.broker()
             for number in range(20):
                 await node.create(f"t{number}", partitions=2)
-            node.quorum._tick_controller()
+            node.quorum._upkeep()
             await until(lambda: node.quorum.statistics().snapshots_taken > 0)
             assert len(list_snapshots(disk, METADATA)) == 2
             node.quorum._cut_log()

@@ -138,6 +138,10 @@ class AsyncConnection(asyncio.Protocol):
         self._fail(ConnectionFailed(f"the connection to {self.address} was closed", address=self.address))
         await asyncio.shield(self._closed)
 
+    def abort(self) -> None:
+        """`connection.abort()`: close without waiting for the end; requests under way fail."""
+        self._fail(ConnectionFailed(f"the connection to {self.address} was dropped", address=self.address))
+
     def _expect(self, sent: Sent) -> asyncio.Future[Answer]:
         assert self._transport is not None
         future = asyncio.get_running_loop().create_future()

@@ -145,7 +145,7 @@ async def create_topics(node: Services, context: RequestContext, names: Iterable
         for name in dict.fromkeys(names)
     ]
     request = CreateTopicsRequest(topics=asked, timeout_ms=node.config.int("request.timeout.ms"))
-    await node.quorum.submit(request, context, CreateTopicsRequest.VERSIONS[1])
+    await node.quorum.request(request)
 
 
 def offsets_topic(node: Services) -> CreatableTopic:

@@ -1,4 +1,9 @@
-"""What the controllers decide or are asked: each request goes to the quorum's driver as it is."""
+"""What the controllers decide or are asked.
+
+On a controllers' listener every request is served by this very node, or refused with NOT_CONTROLLER (or
+NOT_LEADER_OR_FOLLOWER): who speaks to controllers looks for the active one itself.  On a broker's listener
+what only the active controller can decide is handed on to it, wherever it is.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +11,38 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from barnabas.server.context import RequestContext
+from barnabas.wire.brokers import EnvelopeRequest
 from barnabas.wire.message import Message
 
 if TYPE_CHECKING:
     from barnabas.server.services import Services
 
-__all__ = ["describe", "submit"]
+__all__ = ["describe", "envelope", "peer", "submit"]
 
 
 def submit(node: Services, context: RequestContext, request: Message) -> asyncio.Future[Message]:
     """A request for the active controller; answered when what it changes is committed."""
-    return node.quorum.submit(request, context, context.version)
+    if context.connection.listener.kind == "B":
+        return node.quorum.forward(request, context)
+    return node.quorum.ask(request, context)
 
 
-def describe(node: Services, context: RequestContext, request: Message) -> Message:
-    """DescribeQuorum (key 55; KIP-836)."""
+def describe(node: Services, context: RequestContext, request: Message) -> Message | asyncio.Future[Message]:
+    """DescribeQuorum (key 55; KIP-836).  A controller that does not lead says who does."""
+    if context.connection.listener.kind == "B" and not node.quorum.is_active_controller:
+        return node.quorum.forward(request, context)
     return node.quorum.describe(request)
+
+
+def peer(node: Services, context: RequestContext, request: Message) -> asyncio.Future[Message]:
+    """Vote, BeginQuorumEpoch, EndQuorumEpoch, Fetch, FetchSnapshot, UpdateRaftVoter (KIP-595, KIP-853)."""
+    return node.quorum.handle(request, context)
+
+
+def envelope(
+    node: Services, context: RequestContext, request: EnvelopeRequest
+) -> Message | asyncio.Future[Message]:
+    """Envelope (key 58; KIP-590)."""
+    from barnabas.server.quorum_envelope import serve_envelope  # not needed by a node alone
+
+    return serve_envelope(node, context, request)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.controller.describe_configs import describe_configs as describe
 from barnabas.server.context import RequestContext
+from barnabas.server.handlers_quorum import submit
 from barnabas.wire.configs import DescribeConfigsRequest, DescribeConfigsResponse
 from barnabas.wire.message import Message
 from barnabas.wire.topics import CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest
@@ -21,26 +22,26 @@ def create_topics(
     node: Services, context: RequestContext, request: CreateTopicsRequest
 ) -> asyncio.Future[Message]:
     """CreateTopics (key 19; KIP-4): answered when the topics are committed, on every replica's way in."""
-    return node.quorum.submit(request, context, context.version)
+    return submit(node, context, request)
 
 
 def delete_topics(
     node: Services, context: RequestContext, request: DeleteTopicsRequest
 ) -> asyncio.Future[Message]:
     """DeleteTopics (key 20; KIP-4, KIP-516)."""
-    return node.quorum.submit(request, context, context.version)
+    return submit(node, context, request)
 
 
 def create_partitions(
     node: Services, context: RequestContext, request: CreatePartitionsRequest
 ) -> asyncio.Future[Message]:
     """CreatePartitions (key 37; KIP-195)."""
-    return node.quorum.submit(request, context, context.version)
+    return submit(node, context, request)
 
 
 def alter_configs(node: Services, context: RequestContext, request: Message) -> asyncio.Future[Message]:
     """IncrementalAlterConfigs (key 44; KIP-339) and AlterConfigs (key 33)."""
-    return node.quorum.submit(request, context, context.version)
+    return submit(node, context, request)
 
 
 def describe_configs(

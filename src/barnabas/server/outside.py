@@ -47,7 +47,7 @@ class NodeOutside:
     def allocate_producer_ids(self) -> None:
         """AllocateProducerIds (key 67; KIP-730); the answer goes to `Broker.producer_ids_allocated`."""
         request = AllocateProducerIdsRequest(broker_id=self._node.node_id, broker_epoch=self._epoch)
-        future = self._node.quorum.submit(request, None, AllocateProducerIdsRequest.VERSIONS[1])
+        future = self._node.quorum.request(request)
         future.add_done_callback(self._allocated)
 
     def _allocated(self, future: asyncio.Future[Message]) -> None:

@@ -3,7 +3,8 @@
 Start, top to bottom; whatever fails undoes what was done before it, and is one error with a next step:
   1. The sockets are bound, so that a taken port costs nothing else.  Nobody can connect yet.
   2. The directories are formatted (only without a configuration), locked, and recovered.
-  3. The quorum's driver starts; the controller listener takes connections; the metadata is there.
+  3. The quorum's driver opens its log, the controller listener takes connections, a leader is found; the
+     metadata is there.  (As long as no majority of controllers runs, this waits.)
   4. The broker opens what the metadata says it hosts; consumer groups load.
   5. The broker registers and is unfenced; the client listeners take connections: whoever can connect finds
      a node that leads what it hosts.
@@ -216,6 +217,7 @@ class Node:
         )
         node.quorum = quorum
         self._undo.append(("the quorum", quorum.stop))
+        await quorum.open()
         for listener in self.listeners:
             if listener.kind == "C":
                 await listener.start()
@@ -250,11 +252,11 @@ class Node:
             previous_epoch=min((directory.broker_epoch for directory in directories), default=-1),
         )
         lifecycle = self._lifecycle = BrokerLifecycle(
-            quorum.submit, settings, metadata_offset=lambda: quorum.image.offset, random=self._random
+            quorum.request, settings, metadata_offset=lambda: quorum.image.offset, random=self._random
         )
         self._undo.append(("the heartbeats", lifecycle.abandon))
         outside.lifecycle = lifecycle
-        await lifecycle.register()
+        await quorum.replayed(await lifecycle.register())
         node.broker, node.groups = broker, groups
         self._reconfigure(node)
         broker.start(self._clock.now())
@@ -310,7 +312,7 @@ class Node:
             return f"failed: {self.failure}"
         if not self.ready:
             return "starting or stopping"
-        if self.services.quorum.leader_id is None:
+        if self.services.quorum.leader_id < 0:
             return "the quorum has no leader"
         offline = [directory.path for directory in self.home.logs.offline()]
         return f"log directories are offline: {', '.join(offline)}" if offline else None
@@ -337,6 +339,8 @@ class Node:
             async with asyncio.timeout(seconds):
                 await self._stop_serving()
                 await self.services.quorum.stop()
+                for connection in list(self.connections.opened.values()):
+                    connection.abort()
                 self._undo = [item for item in self._undo if item[0] not in ("the quorum", "the directories")]
                 if self.failure is None or not isinstance(self.failure, StorageError):
                     self.home.close(self._clock, self._lifecycle.epoch if self._lifecycle is not None else -1)

@@ -1,14 +1,16 @@
-"""The quorum of one node: drives raft/ over the disk, and the controller over raft/.
+"""A node's part in the quorum: drives raft/ over disk and network, and the controller over raft/.
 
 Whatever happens, the same loop runs: collect, step, persist, send, apply (`raft.order`).  Around it:
 
 * requests to the controller are decided on the leading image, proposed, and answered once committed;
 * committed batches go through `controller.replay` into the image that the rest of the node reads, then to
   everybody who asked to hear of changes, and only then do the answers leave;
+* other controllers are asked through `quorum_peers`, and asked us through `handle`; both ways
+  `quorum_wire` says what a message means;
 * timers come from `next_deadline()`, syncs run in one thread of their own, the loop never waits for a disk.
 
-A failed write or sync is final: the node stops, with what to do next.  The network between controllers is
-not here yet: this release runs quorums of one voter, and says so when it finds others.
+A voter, a controller that is none yet, and a broker (which follows for good) run the same code.  A failed
+write or sync is final: the node stops, with what to do next.
 """
 
 from __future__ import annotations
@@ -19,30 +21,32 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from math import inf
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.config import Config
 from barnabas.controller.controller import Controller
-from barnabas.controller.features import METADATA_VERSION, supported
+from barnabas.controller.features import METADATA_VERSION
 from barnabas.controller.image import ImageDelta, MetadataImage
 from barnabas.controller.replay import Replay
 from barnabas.controller.versions import LATEST
 from barnabas.doors import Clock, Disk, Randomness
 from barnabas.errors import BarnabasError, ConfigError, ErrorCode, KafkaError, StorageError
-from barnabas.model import NO_NODE, Epoch, NodeId, Offset
+from barnabas.model import NO_NODE, Endpoint, Epoch, NodeId, Offset
 from barnabas.raft.entries import Opaque, SnapshotId
 from barnabas.raft.messages import (
     Accepted,
     ApplyEffect,
     Committed,
     Event,
-    Failed,
     KraftVersionChanged,
     LeaderChanged,
     LogStartMoved,
     Propose,
+    Received,
     Refused,
     Reply,
+    Request,
+    Response,
     Send,
     Shutdown,
     SnapshotTaken,
@@ -57,23 +61,26 @@ from barnabas.raft.order import Order
 from barnabas.raft.voters import VoterSet
 from barnabas.server import events
 from barnabas.server.quorum_records import BOOTSTRAP, metadata_of, read_snapshot
+from barnabas.server.quorum_registration import Registration
 from barnabas.server.quorum_requests import Requests, Submission
 from barnabas.server.quorum_settings import QuorumSettings
 from barnabas.server.quorum_snapshots import SnapshotKeeper
 from barnabas.server.quorum_store import MetadataStore, StoreStatistics, metadata_log_config
-from barnabas.wire.brokers import (
-    ControllerRegistrationRequest,
-    ControllerRegistrationRequestFeature,
-    ControllerRegistrationRequestListener,
-)
 from barnabas.wire.message import Message, Record
 from barnabas.wire.metadata import NoOpRecord
+
+if TYPE_CHECKING:
+    from barnabas.server.context import RequestContext
+    from barnabas.server.quorum_caller import Caller
+    from barnabas.server.quorum_channel import ControllerChannel
+    from barnabas.server.quorum_peers import Peers
 
 __all__ = ["Quorum", "QuorumStatistics"]
 
 RECOVERED = events.register("quorum.recovered", logging.INFO, "the metadata log is open")
 ACTIVE = events.register("quorum.active", logging.INFO, "this node is the active controller")
 LEADER = events.register("quorum.leader", logging.INFO, "the quorum has another leader")
+WAITS = events.register("quorum.waits", logging.INFO, "this node looks for the quorum's leader")
 VOTERS = events.register("quorum.voters", logging.INFO, "the set of voters changed")
 STEP = events.register("quorum.step", logging.DEBUG, "the quorum reports")
 SNAPSHOT = events.register("quorum.snapshot", logging.INFO, "a metadata snapshot was written")
@@ -82,6 +89,8 @@ FAILED = events.register("quorum.failed", logging.ERROR, "the metadata cannot go
 CUT = events.register("quorum.cut", logging.WARNING, "the end of the metadata log was torn and is gone")
 
 _CLEAN_EVERY = 60.0
+_UPKEEP = 1.0
+"""Seconds between two looks of a node that is not active."""
 
 
 class QuorumStatistics(NamedTuple):
@@ -95,7 +104,7 @@ class QuorumStatistics(NamedTuple):
 
 
 class Quorum:
-    """One controller's part in the quorum.  `await start()`, read `image`, `submit` requests, `stop()`."""
+    """One node's part in the quorum.  `await start()`, read `image`, `submit` requests, `stop()`."""
 
     def __init__(
         self,
@@ -119,7 +128,9 @@ class Quorum:
         self._clock = clock
         self._random = random
         self._on_fatal = on_fatal
-        self._incarnation = random.uuid()
+        self.registration: Registration | None = None
+        if settings.raft.can_vote:
+            self.registration = Registration(settings.key.id, settings.endpoints, random)
         self._replay = Replay(MetadataImage(settings.cluster_id))
         self._requests = Requests()
         self._callbacks: list[Callable[[ImageDelta], None]] = []
@@ -129,13 +140,16 @@ class Quorum:
         self._again = False
         self._closed = False
         self._timer: asyncio.TimerHandle | None = None
-        self._controller_timer: asyncio.TimerHandle | None = None
+        self._upkeep_timer: asyncio.TimerHandle | None = None
+        self._peers: Peers | None = None
+        self._channel: ControllerChannel | None = None
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="quorum-disk")
         self._loop: asyncio.AbstractEventLoop
         self._store: MetadataStore
         self._order: Order
         self._snapshots: SnapshotKeeper
         self._ready: asyncio.Future[None]
+        self._catching_up: list[tuple[Offset, asyncio.Future[None]]] = []
         self._stopped: asyncio.Future[None]
 
     def __repr__(self) -> str:
@@ -159,6 +173,14 @@ class Quorum:
         """The leader of the quorum, -1 while unknown."""
         leader = self._order.node.leader_id
         return NO_NODE if leader is None else leader
+
+    @property
+    def leader_endpoint(self) -> Endpoint | None:
+        """Where the leader's controller listens, None while it is unknown."""
+        for endpoint in self._order.node.leader_endpoints:
+            if endpoint.listener == self.settings.raft.listener:
+                return endpoint
+        return None
 
     @property
     def epoch(self) -> Epoch:
@@ -207,10 +229,10 @@ class Quorum:
 
     # Start and stop.
 
-    async def start(self) -> None:
-        """Recover, elect, write what a new cluster begins with; returns once the image is there.
+    async def open(self) -> None:
+        """Recover what is on disk; from then on `handle` and `describe` answer.
 
-        Raises StorageError (the metadata cannot be trusted) or ConfigError (a quorum of several voters).
+        Raises StorageError (the metadata cannot be trusted) or ConfigError (nobody to ask).
         """
         self._loop = asyncio.get_running_loop()
         self._ready = self._loop.create_future()
@@ -225,6 +247,7 @@ class Quorum:
         self._store = store
         store.attach(self, self._receive, self._fail)
         store.metadata_version = lambda: self._leading_image.feature(METADATA_VERSION) or LATEST
+        store.on_image = self._image_replaced
         self._replay = Replay(store.image)
         self._last_append = self._last_clean = now.mono
         self._snapshots = SnapshotKeeper(settings, store)
@@ -241,12 +264,30 @@ class Quorum:
             voters=str(store.journal.voters) or "none",
         )
         try:
-            self._check_alone()
+            self._check_reachable()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def start(self) -> None:
+        """Take part: elect or find a leader, register; returns once the image is there and knows us.
+
+        That may take as long as there is no majority of voters.  Raises what `open` raises.
+        """
+        if not hasattr(self, "_order"):
+            await self.open()
+        try:
             self._receive(Started())
+            self._upkeep()
+            if not self._ready.done() and self.leader_id == NO_NODE:
+                events.emit(WAITS, voters=str(self.voters) or "none", bootstrap=self._bootstrap_names())
             await self._ready
         except BaseException:
             await self.stop()
             raise
+
+    def _bootstrap_names(self) -> str:
+        return ",".join(f"{e.host}:{e.port}" for e in self.settings.raft.bootstrap)
 
     def _open(self) -> MetadataStore:
         settings = self.settings
@@ -260,17 +301,14 @@ class Quorum:
             clean=self._clean_before,
         )
 
-    def _check_alone(self) -> None:
-        voters = self._store.journal.voters
-        own = voters.get(self.settings.key.id)
-        if own is None or len(voters) != 1:
+    def _check_reachable(self) -> None:
+        if not self._store.journal.voters and not self.settings.raft.bootstrap:
             raise ConfigError(
-                f"the quorum of this directory has the voters {voters or 'none'}; this release runs quorums "
-                f"of one voter, which must be node {self.settings.key.id} itself",
-                next_step="format a new directory with --standalone",
+                "this directory knows no voters, and there is no other controller to ask",
+                next_step="set controller.quorum.bootstrap.servers, or format with --standalone",
             )
 
-    async def stop(self, patience: float = 5.0) -> None:
+    async def stop(self, patience: float = 2.0) -> None:
         """Leave the quorum in order (within `patience` seconds), make everything durable, close the files.
 
         Requests that wait fail with NOT_CONTROLLER.  Safe to call again, and after a failure.
@@ -279,11 +317,17 @@ class Quorum:
             self._pool.shutdown(wait=False)
             return
         self._closed = True
+        if self.registration is not None:
+            self.registration.stop()
+        if self._channel is not None:
+            await self._channel.close()
         if self.failed is None:
             self._receive(Shutdown(patience))
             with contextlib.suppress(TimeoutError):  # it stops all the same; its peers' timers notice
                 await asyncio.wait_for(asyncio.shield(self._stopped), patience)
         self._cancel_timers()
+        if self._peers is not None:
+            await self._peers.close()
         self._requests.refuse_all(KafkaError(ErrorCode.NOT_CONTROLLER, "this controller is stopping"))
         await self._loop.run_in_executor(self._pool, _nothing)  # lets the syncs before it end
         if self.failed is None:
@@ -311,6 +355,61 @@ class Quorum:
             return future
         self._requests.add(Submission(request, version, future))
         self._pump()
+        return future
+
+    @property
+    def channel(self) -> ControllerChannel:
+        """The way to the active controller, from any node."""
+        if self._channel is None:
+            from barnabas.server.quorum_channel import ControllerChannel  # not needed by a node alone
+
+            self._channel = ControllerChannel(self, self.config.int("request.timeout.ms") / 1000)
+        return self._channel
+
+    def request(self, request: Message) -> asyncio.Future[Message]:
+        """A request of this node for the active controller, here or elsewhere; as `submit`."""
+        if self.is_active_controller:
+            return self.submit(request)
+        return self.channel.submit(request)
+
+    def forward(self, request: Message, context: RequestContext) -> asyncio.Future[Message]:
+        """A client's request for the active controller, here or elsewhere."""
+        if self.is_active_controller:
+            return self.ask(request, context)
+        return self.channel.forward(context, request)
+
+    async def replayed(self, offset: Offset) -> None:
+        """Wait until everything up to `offset` is in the image."""
+        if self.image.offset < offset:
+            waiter: asyncio.Future[None] = self._loop.create_future()
+            self._catching_up.append((offset, waiter))
+            await waiter
+
+    # Requests of peers and operators to the quorum itself.
+
+    def ask(self, request: Message, context: RequestContext) -> asyncio.Future[Message]:
+        """A request for the active controller that is decided here, whoever decides it."""
+        from barnabas.server.quorum_caller import ask  # not needed by every start
+
+        return ask(self, request, context)
+
+    def handle(self, request: Message, context: RequestContext) -> asyncio.Future[Message]:
+        """A request for the quorum: of a peer (Vote, Fetch, ...) or an operator (AddRaftVoter, ...).
+
+        Raises KafkaError for what is not about the metadata partition, and while this node stops.
+        """
+        from barnabas.server.quorum_caller import Caller
+
+        if self.failed is not None or not hasattr(self, "_order"):
+            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "this controller does not run")
+        caller = Caller(self._loop.create_future(), request, context.version, self.settings.raft.listener)
+        self._receive(Received(caller, caller.asked()))
+        return caller.future
+
+    def change(self, request: Request) -> asyncio.Future[Response]:
+        """A wish about the quorum that comes from this node itself; the core's answer."""
+        future: asyncio.Future[Response] = self._loop.create_future()
+        self._receive(Received(future, request))
         return future
 
     def _append_own(self, records: list[Record]) -> None:
@@ -392,19 +491,31 @@ class Quorum:
             self._ready.set_exception(error)
 
     def _cancel_timers(self) -> None:
-        for timer in (self._timer, self._controller_timer):
+        for timer in (self._timer, self._upkeep_timer):
             if timer is not None:
                 timer.cancel()
-        self._timer = self._controller_timer = None
+        self._timer = self._upkeep_timer = None
 
     # What raft asks of us (`raft.order.Outside`).
 
     def send(self, effect: Send) -> None:
-        """There is no network between controllers yet: whatever is sent fails."""
-        self._order.receive(Failed(effect.correlation, "this release runs quorums of one voter"))
+        """Ask another node."""
+        if self._peers is None:
+            from barnabas.server.quorum_peers import Peers  # not needed by a node alone
+
+            raft = self.settings.raft
+            self._peers = Peers(
+                self.settings.key.id, raft.listener, raft.request_timeout, self._random, self._receive
+            )
+        self._peers.send(effect)
 
     def reply(self, effect: Reply) -> None:
-        """Nobody but ourselves asks, and we do not ask by messages."""
+        """Answer who asked; records and pieces of snapshots are read now."""
+        token: Caller | asyncio.Future[Response] = effect.token  # type: ignore[assignment]
+        if not isinstance(token, asyncio.Future):
+            token.answer(effect.response, self._store)
+        elif not token.done():
+            token.set_result(effect.response)
 
     def apply(self, effect: ApplyEffect) -> None:
         """Take note of what was decided."""
@@ -441,14 +552,41 @@ class Quorum:
                 replay.apply(records, offset=batch.base_offset, epoch=batch.epoch, timestamp_ms=timestamp_ms)
             else:
                 replay.skip_to(batch.last_offset, batch.epoch, timestamp_ms)
-        delta = replay.take_delta()
-        if not delta.empty:
-            for callback in self._callbacks:
-                callback(delta)
+        self._tell(replay.take_delta())
         self._requests.committed(high_watermark)
-        own = self.image.controllers.get(self.settings.key.id)
-        if not self._ready.done() and own is not None and own.incarnation == self._incarnation:
+        self._progress()
+
+    def _tell(self, delta: ImageDelta) -> None:
+        if delta.empty:
+            return
+        for callback in self._callbacks:
+            callback(delta)
+        if self.registration is not None and self.settings.key.id in delta.controllers:
+            self.registration.look(self.image)
+
+    def _progress(self) -> None:
+        """More is committed, or somebody leads: who waits for that may go on."""
+        if self._catching_up:
+            reached, waiting = self.image.offset, self._catching_up
+            self._catching_up = [(offset, waiter) for offset, waiter in waiting if offset > reached]
+            for offset, waiter in waiting:
+                if offset <= reached and not waiter.done():
+                    waiter.set_result(None)
+        node = self._order.node
+        if self._ready.done() or node.leader_id is None or not node.high_watermark:
+            return
+        if self.registration is None or self.registration.done(self.image):
             self._ready.set_result(None)
+
+    def _image_replaced(self, image: MetadataImage) -> None:
+        """A snapshot of the leader replaced the log: the image jumps."""
+        from barnabas.server.quorum_difference import replace_image  # rarely needed
+
+        committed = self.image
+        delta = replace_image(committed, image)
+        self._store.image = committed
+        self._replay = Replay(committed)
+        self._tell(delta)
 
     def _leader_changed(self, effect: LeaderChanged) -> None:
         if effect.leader_id != self.settings.key.id:
@@ -456,6 +594,9 @@ class Quorum:
             self._requests.refuse_all(error)
             leader = NO_NODE if effect.leader_id is None else effect.leader_id
             events.emit(LEADER, epoch=effect.epoch, leader=leader)
+            if leader != NO_NODE and self.registration is not None and not self._closed:
+                self.registration.begin(self.request, lambda: self.image)
+            self._progress()
             return
         now = self._clock.now()
         controller = Controller(self.config, self._random, self._replay, now)
@@ -464,8 +605,10 @@ class Quorum:
         first = controller.first_records(self._bootstrap_records())
         if first:
             self._append_own(first)
-        self._register_self()
-        self._tick_controller()
+        if self.registration is not None and not self.registration.done(self.image):
+            self._requests.add(Submission(self.registration.request()))
+            self._pump()
+        self._upkeep()
 
     def _bootstrap_records(self) -> list[Record]:
         """What `storage format` left for the first active controller."""
@@ -474,44 +617,27 @@ class Quorum:
             return []
         return read_snapshot(self._disk.read(path)).records
 
-    def _register_self(self) -> None:
-        request = ControllerRegistrationRequest(
-            controller_id=self.settings.key.id,
-            incarnation_id=self._incarnation,
-            zk_migration_ready=False,
-            listeners=[
-                ControllerRegistrationRequestListener(
-                    name=e.listener, host=e.host, port=e.port, security_protocol=0
-                )
-                for e in self.settings.endpoints
-            ],
-            features=[
-                ControllerRegistrationRequestFeature(
-                    name=name, min_supported_version=low, max_supported_version=high
-                )
-                for name, (low, high) in supported().items()
-            ],
-        )
-        self._requests.add(Submission(request))
-        self._pump()
-
     # Now and then.
 
-    def _tick_controller(self) -> None:
-        """While active: fence who is silent, show that we live, keep the log short."""
-        controller, settings = self._requests.controller, self.settings
-        if controller is None or self.failed is not None or self._closed:
+    def _upkeep(self) -> None:
+        """Keep the log short; while active, fence who is silent and show that we live."""
+        if self._upkeep_timer is not None:
+            self._upkeep_timer.cancel()
+        if self.failed is not None or self._closed:
             return
+        controller, settings = self._requests.controller, self.settings
         now = self._clock.now()
-        if records := controller.fence_silent(now, self._store.journal.end_offset):
-            self._append_own(records)
-        if self._idle_record_due(now.mono):
-            self._append_own([NoOpRecord()])
+        delay = _UPKEEP
+        if controller is not None:
+            if records := controller.fence_silent(now, self._store.journal.end_offset):
+                self._append_own(records)
+            if self._idle_record_due(now.mono):
+                self._append_own([NoOpRecord()])
+            delay = settings.session_timeout / 8
+            if settings.idle_interval > 0 and not self._alone:
+                delay = min(delay, settings.idle_interval)
         self._keep_snapshots(now.mono)
-        delay = settings.session_timeout / 8
-        if settings.idle_interval > 0 and not self._alone:
-            delay = min(delay, settings.idle_interval)
-        self._controller_timer = self._loop.call_later(delay, self._tick_controller)
+        self._upkeep_timer = self._loop.call_later(delay, self._upkeep)
 
     @property
     def _alone(self) -> bool:

@@ -59,7 +59,7 @@ class QuorumSettings(NamedTuple):
             raft=RaftConfig(
                 cluster_id=cluster_id,
                 listener=listener,
-                bootstrap=_bootstrap(config, listener),
+                bootstrap=_bootstrap(config, listener, endpoints),
                 can_vote="controller" in config.roles,
                 election_timeout=seconds("controller.quorum.election.timeout.ms"),
                 fetch_timeout=seconds("controller.quorum.fetch.timeout.ms"),
@@ -87,9 +87,10 @@ def _voter(id_: NodeId, host: str, port: int, listener: str) -> Voter:
     return Voter(ReplicaKey(id_, ZERO_UUID), (Endpoint(listener, host, port),))
 
 
-def _bootstrap(config: Config, listener: str) -> tuple[Endpoint, ...]:
+def _bootstrap(config: Config, listener: str, own: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
+    """The servers to ask for the leader; not this node itself."""
     servers = []
     for text in config.list("controller.quorum.bootstrap.servers"):
         host, _, port = text.rpartition(":")
         servers.append(Endpoint(listener, host.removeprefix("[").removesuffix("]"), int(port)))
-    return tuple(servers)
+    return tuple(server for server in servers if server not in own)

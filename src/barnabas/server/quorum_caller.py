@@ -1,0 +1,77 @@
+"""Who asked the quorum something over the network, and how the answer gets back.
+
+The core answers in its own words; a `Caller` turns them into the message that was asked for, and reads
+what belongs to it (records, a piece of a snapshot) from the disk at that moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from barnabas.errors import ErrorCode, StorageError
+from barnabas.raft.messages import FetchResponse, FetchSnapshotResponse, Request, Response
+from barnabas.raft.value import altered
+from barnabas.server.quorum_transfer import read_log, read_piece
+from barnabas.server.quorum_wire import request_in, response_out
+from barnabas.wire.message import Message
+from barnabas.wire.quorum import AddRaftVoterRequest, DescribeQuorumRequest, RemoveRaftVoterRequest
+
+if TYPE_CHECKING:
+    from barnabas.server.context import RequestContext
+    from barnabas.server.quorum import Quorum
+    from barnabas.server.quorum_store import MetadataStore
+
+__all__ = ["Caller", "ask"]
+
+UPDATE_FEATURES = 57
+
+
+class Caller:
+    """One request to the quorum.  `future` gets the answer."""
+
+    __slots__ = ("_listener", "_request", "_version", "future")
+
+    def __init__(
+        self, future: asyncio.Future[Message], request: Message, version: int, listener: str
+    ) -> None:
+        self.future = future
+        self._request = request
+        self._version = version
+        self._listener = listener
+
+    def __repr__(self) -> str:
+        return f"<Caller {self._request.NAME} v{self._version}>"
+
+    def asked(self) -> Request:
+        """The request in the core's words.  Raises KafkaError INVALID_REQUEST."""
+        return request_in(self._request, self._version, self._listener)
+
+    def answer(self, response: Response, store: MetadataStore) -> None:
+        """The core's answer.  Raises StorageError when our own log cannot be trusted."""
+        if self.future.done():
+            return
+        data = b""
+        if isinstance(response, FetchResponse) and response.read is not None:
+            data = read_log(store.log, response.read)
+        elif isinstance(response, FetchSnapshotResponse) and response.read is not None:
+            try:
+                data = read_piece(store.disk, store.path, response.read)
+            except StorageError:  # it was deleted meanwhile: there is a newer one
+                response = altered(response, error=ErrorCode.SNAPSHOT_NOT_FOUND)
+        self.future.set_result(response_out(response, self._request, self._version, self._listener, data))
+
+
+def ask(quorum: Quorum, request: Message, context: RequestContext) -> asyncio.Future[Message]:
+    """A request for the active controller, to whoever of this node decides it."""
+    if isinstance(request, AddRaftVoterRequest | RemoveRaftVoterRequest):
+        return quorum.handle(request, context)
+    if isinstance(request, DescribeQuorumRequest):
+        future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        future.set_result(quorum.describe(request))
+        return future
+    if request.KEY == UPDATE_FEATURES:
+        from barnabas.server.quorum_features import update_features  # rarely needed
+
+        return update_features(quorum, request, context)
+    return quorum.submit(request, context, context.version)
