@@ -1,6 +1,6 @@
 """Bugs planted on purpose, each the replacement of one function: the promises must notice every one.
 
-`SEEDS` says on which seed of `raft_chaos` the alarm is known to go off (found by trying them in order).
+`KNOWN` says on which seed of `raft_chaos` the alarm went off last (found by trying them in order).
 """
 
 from __future__ import annotations
@@ -174,26 +174,26 @@ BUGS: tuple[Bug, ...] = (
 )
 
 
-KNOWN: dict[str, tuple[int, str]] = {
-    "counts_its_own_unsynced_end": (1, "Q3"),
-    "claims_before_it_is_on_disk": (1, "Q3"),
-    "answers_before_it_saved": (1, "Q2"),
-    "votes_for_anybody": (9, "Q5"),
-    "votes_twice": (1, "Q2"),
-    "changes_before_its_epoch_has_committed": (1, "M1"),
-    "changes_two_at_a_time": (1, "M1"),
-    "keeps_the_voters_it_should_take_back": (9, "M3"),
-    "counts_a_leader_that_is_no_voter": (10, "Q3"),
-    "takes_half_for_a_majority": (4, "Q1"),
-    "believes_every_follower": (2, r"\[\]"),
-    "counts_the_longest_log": (1, "Q3"),
-    "never_cuts_its_log": (2, "L1"),
-    "elects_itself_without_votes": (1, "elect nobody"),
-    "lets_in_who_is_somewhere_else": (2, "M2"),
-    "truncates_what_is_committed": (5, "truncation"),
-    "answers_a_change_twice": (1, "answered twice"),
+KNOWN: dict[str, int] = {
+    "counts_its_own_unsynced_end": 1,
+    "claims_before_it_is_on_disk": 1,
+    "answers_before_it_saved": 1,
+    "votes_for_anybody": 5,
+    "votes_twice": 1,
+    "changes_before_its_epoch_has_committed": 1,
+    "changes_two_at_a_time": 1,
+    "keeps_the_voters_it_should_take_back": 9,
+    "counts_a_leader_that_is_no_voter": 13,
+    "takes_half_for_a_majority": 4,
+    "believes_every_follower": 2,
+    "counts_the_longest_log": 1,
+    "never_cuts_its_log": 2,
+    "elects_itself_without_votes": 1,
+    "lets_in_who_is_somewhere_else": 2,
+    "truncates_what_is_committed": 5,
+    "answers_a_change_twice": 1,
 }
-"""The seed that is known to find it, and what the alarm says."""
+"""The seed that found it last; when the code has changed since, others are tried."""
 
 
 @contextmanager

@@ -6,13 +6,25 @@ import pytest
 from raft_chaos import Chaos
 from raft_planted import BUGS, KNOWN, Bug, planted
 
+from barnabas.raft import IllegalTransition
+
+LIMIT = 40
+"""So many seeds may pass before a bug is noticed."""
+
+
+def alarm(seed: int) -> bool:
+    try:
+        Chaos(seed).run()
+    except (AssertionError, IllegalTransition):
+        return True
+    return False
+
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.__name__)
 def test_a_planted_bug_sets_off_the_alarm(bug: Bug) -> None:
-    with planted(bug), pytest.raises(Exception, match=KNOWN[bug.__name__][1]):
-        Chaos(KNOWN[bug.__name__][0]).run()
+    with planted(bug):
+        assert alarm(KNOWN[bug.__name__]) or any(alarm(seed) for seed in range(1, LIMIT))
 
 
 def test_without_it_the_same_seeds_are_quiet() -> None:
-    for seed in sorted({seed for seed, _ in KNOWN.values()})[:3]:
-        Chaos(seed).run()
+    assert not any(alarm(seed) for seed in sorted(set(KNOWN.values()))[:4])

@@ -182,10 +182,10 @@ class Core:
         When all controllers have moved, the addresses in the voter set lead nowhere, but one of the
         bootstrap servers is the one we look for; whoever else is there says that it was not meant.
         """
-        failures, others = self.links.failures(node_id), self.config.bootstrap
-        if failures % 2 == 0 or not others:
+        place, others = self.links.place(node_id), self.config.bootstrap
+        if place % 2 == 0 or not others:
             return self.address_of(node_id)
-        return others[failures // 2 % len(others)]
+        return others[place // 2 % len(others)]
 
     def endpoints_of(self, node_id: NodeId) -> tuple[Endpoint, ...]:
         voter = self.voters.get(node_id)

@@ -325,8 +325,9 @@ def on_vote_response(
     if request.epoch != core.epoch:
         return
     if response.error is not ErrorCode.NONE:
-        # The key was wrong (a disk was replaced), or the like: no vote recorded, ask again after a rest.
-        core.links.rest(node_id, now.mono)
+        # Another answered (or its disk was replaced), or the like: no vote recorded, ask again.
+        core.links.elsewhere(node_id)
+        core.links.rest(node_id, now.mono, core.config.retry_backoff)
         return
     if isinstance(role, Prospective) and request.pre_vote:
         if role.leader_gone and not response.granted:

@@ -37,19 +37,28 @@ class Links:
     that wants to be let in must go on fetching meanwhile.
     """
 
-    __slots__ = ("_backoff", "_links", "_next", "_timeout", "_waiting")
+    __slots__ = ("_backoff", "_links", "_next", "_places", "_timeout", "_waiting")
 
     def __init__(self, timeout: float, backoff: float) -> None:
         self._timeout = timeout
         self._backoff = backoff
         self._links: dict[tuple[NodeId, int], Link] = {}
         self._waiting: dict[int, tuple[NodeId, int]] = {}
+        self._places: dict[NodeId, int] = {}
         self._next = 0
 
     def ready(self, node_id: NodeId, now: float, lane: int = 0) -> bool:
         """Whether a request may go there now."""
         link = self._links.get((node_id, lane))
         return link is None or (link.request is None and link.rest_until <= now)
+
+    def place(self, node_id: NodeId) -> int:
+        """How many places it was not found at.  Not forgotten with the rest: it is about the network."""
+        return self._places.get(node_id, 0)
+
+    def elsewhere(self, node_id: NodeId) -> None:
+        """It was not where we looked: next time look somewhere else."""
+        self._places[node_id] = self.place(node_id) + 1
 
     def failures(self, node_id: NodeId) -> int:
         """How often in a row it failed."""

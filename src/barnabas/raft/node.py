@@ -371,6 +371,8 @@ class RaftNode:
         elif isinstance(response, FetchSnapshotResponse):
             following.on_snapshot_response(core, node_id, response, now)
         elif isinstance(response, BeginQuorumEpochResponse):
+            if response.error is ErrorCode.INVALID_VOTER_KEY:
+                core.links.elsewhere(node_id)
             if election.find_leader(core, response, now):
                 changes.on_begin_response(core, node_id, request, response, now)
         elif isinstance(response, EndQuorumEpochResponse):
@@ -393,6 +395,8 @@ class RaftNode:
             return
         node_id, request = taken
         core.links.rest(node_id, now.mono)
+        if not message.unsupported:
+            core.links.elsewhere(node_id)
         if message.unsupported and isinstance(request, VoteRequest):
             election.on_vote_unsupported(core, request, now)
         changes.on_failure(core, node_id, request, message.reason)
