@@ -138,8 +138,9 @@ def kinds() -> Iterator[Kind]:
         yield Kind(f"v{version} acks 2", with_one(version, batch, acks=2))
         yield Kind(f"v{version} transactional id", with_one(version, batch, transactional_id="t"))
     for version in (8, 12, 13):
-        yield Kind(f"v{version} large frames", _sizes(version))
+        yield Kind(f"v{version} large frames", sizes_of(version))
         yield Kind(f"v{version} odd encodings", _odd_encodings(version))
+        yield Kind(f"v{version} tags that are none", _bad_tail(version))
         yield Kind(
             f"v{version} acks 0 and wrong", with_one(version, lambda: tampered(batch(), ">i", 57, 9), acks=0)
         )
@@ -253,7 +254,7 @@ def _codecs(version: int) -> Callable[[dict[str, Uuid]], list[bytes]]:
     return frames
 
 
-def _sizes(version: int) -> Callable[[dict[str, Uuid]], list[bytes]]:
+def sizes_of(version: int) -> Callable[[dict[str, Uuid]], list[bytes]]:
     """Sizes whose lengths take one to four bytes, and frames that do not fit into one read."""
     sizes = (0, 3, 20, 60, 3000, 8000, 9000, 70_000, 300_000, 1, 900_000, 1_000_000)
 
@@ -281,6 +282,14 @@ def _odd_encodings(version: int) -> Callable[[dict[str, Uuid]], list[bytes]]:
             made += [sized(good[4:head_end] + b"\x01\x63\x02ab" + good[head_end + 1 :])] * 2
         made += [good, good, sized(good[4:-2]), good]
         return made
+
+    return frames
+
+
+def _bad_tail(version: int) -> Callable[[dict[str, Uuid]], list[bytes]]:
+    def frames(ids: dict[str, Uuid]) -> list[bytes]:
+        good = frame(plain(version, ids), version, 5)
+        return [good, good, sized(good[4:-3] + b"\x01\x00\x00"), good]
 
     return frames
 

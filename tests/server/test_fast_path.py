@@ -78,6 +78,17 @@ def test_partitions_in_turn_are_all_recognized(loop_factory: Loop) -> None:
     assert fast.recognized == 36
 
 
+@pytest.mark.parametrize("version", [8, 12])
+def test_batches_of_all_sizes_are_recognized(loop_factory: Loop, version: int) -> None:
+    async def work(node: Node, result: Run) -> None:
+        frames = fast_path.sizes_of(version)(await create_topics(node))
+        result.answers["all"] = await converse(node, frames)
+        assert len(frames) == 24
+
+    _, fast = both(loop_factory, True, work)
+    assert fast.recognized == 22
+
+
 def test_settings_and_topics_that_change_are_noticed_by_the_next_request(loop_factory: Loop) -> None:
     async def work(node: Node, result: Run) -> None:
         ids = await create_topics(node)

@@ -105,7 +105,6 @@ class Turn:
         self._maintain(self._node.loop.time())
 
     def _end(self) -> None:
-        self._scheduled = False
         node = self._node
         now = node.clock.now()
         broker = node.broker
@@ -119,6 +118,7 @@ class Turn:
             if node.groups is not None:
                 self._arm(node.groups.next_deadline())
         node.arena.reset()
+        self._scheduled = False  # whoever comes from here on, comes for the next end
         dirty, self._dirty = self._dirty, []
         for connection in dirty:
             connection.flush()
