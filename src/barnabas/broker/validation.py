@@ -94,15 +94,15 @@ def check_content(records: Buffer, header: BatchHeader, config: LogConfig) -> No
 
     Raises RefusedError (INVALID_RECORD, MESSAGE_TOO_LARGE, CORRUPT_MESSAGE).
     """
-    count = header.count
+    base, _, _, _, crc, attributes, last_delta, _, _, producer, _, sequence, count = header
     if (
-        header.base_offset != 0
+        base != 0
         or count <= 0
-        or header.last_offset_delta + 1 != count
+        or last_delta + 1 != count
         or len(records) > config.max_message_bytes
-        or header.attributes & 0x20
-        or (header.producer_id >= 0 and header.base_sequence < 0)
-        or not check_crc(records, 0, header)
+        or attributes & 0x20
+        or (producer >= 0 and sequence < 0)
+        or crc32c(memoryview(records)[_ATTRIBUTES_AT:]) != crc
     ):
         raise _refuse_content(records, header, config)
 
