@@ -461,7 +461,12 @@ def test_the_upgrade_needs_every_voters_word_and_writes_version_and_voters_in_on
         assert error_of(solo.ask(request)) is ErrorCode.NONE
     assert error_of(solo.ask(UpgradeRequest(1, validate_only=True))) is ErrorCode.NONE
     assert solo.node.kraft_version == 0 and appended(solo) == []
+    described = solo.node.describe(solo.now)
+    assert [str(row.key) for row in described.replicas] == ["1", "2", "3"], "disks have no name yet"
     solo.ask(UpgradeRequest(1))
+    described = solo.node.describe(solo.now)
+    assert [row.key for row in described.replicas] == [key_of(1), key_of(2), key_of(3)]
+    assert described.observers == (), "who they were before is nobody any more"
     token = solo.tokens
     assert [batch.entries for batch in appended(solo)] == [
         (KraftVersionEntry(1), VotersEntry(voter_set(1, 2, 3)))

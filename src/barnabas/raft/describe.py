@@ -45,7 +45,9 @@ def describe(core: Core, now: Now) -> Description:
     if not isinstance(role, Leader):
         known = NO_OFFSET if core.high_watermark is None else core.high_watermark
         return Description(False, core.leader_id, core.epoch, known, core.voters)
-    own = ReplicaRow(core.key, core.journal.end_offset, now.wall_ms, now.wall_ms)
+    entry = core.voters.get(core.key.id)
+    known_as = entry.key if entry is not None and core.voters.has(core.key) else core.key
+    own = ReplicaRow(known_as, core.journal.end_offset, now.wall_ms, now.wall_ms)
     voters = [own] if core.voters.has(core.key) else []
     voters += [_row(key, progress) for key, progress in role.voters.items()]
     observers = [] if core.voters.has(core.key) else [own]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from math import inf
 
-from barnabas.model import NO_OFFSET, Now, Offset, ReplicaKey
+from barnabas.model import NO_OFFSET, ZERO_UUID, Now, Offset, ReplicaKey
 from barnabas.raft.core import Core
 from barnabas.raft.entries import Entry, KraftVersionEntry, LeaderChange, VotersEntry
 from barnabas.raft.messages import BeginQuorumEpochRequest, EndQuorumEpochRequest, LeaderChanged, Send
@@ -73,6 +73,8 @@ def rebuild(core: Core, role: Leader) -> None:
             continue
         progress = role.voters.pop(voter.key, None) or role.observers.pop(voter.key, None)
         voters[voter.key] = progress or Progress()
+        # What it was at kraft.version 0, before its disk had a name: nobody any more.
+        role.voters.pop(ReplicaKey(voter.key.id, ZERO_UUID), None)
     role.observers.update(role.voters)
     role.voters = voters
 

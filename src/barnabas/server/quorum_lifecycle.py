@@ -41,6 +41,8 @@ LEFT = events.register("broker.left", logging.INFO, "the controller lets this br
 
 _RETRY = 0.05
 _QUICK = 0.01
+_UNHEARD = 3.0
+"""Seconds without any controller after which a broker that wants to stop does so unasked."""
 
 
 class LifecycleState(IntEnum):
@@ -119,6 +121,7 @@ class BrokerLifecycle:
         self._wake = asyncio.Event()
         self._changed = asyncio.Event()
         self._may_stop = False
+        self._failures = 0
 
     def __repr__(self) -> str:
         return f"<BrokerLifecycle {self.settings.broker_id} epoch={self.epoch} {self.state.name}>"
@@ -193,16 +196,25 @@ class BrokerLifecycle:
             await self._changed.wait()
 
     async def leave(self, patience: float = 30.0) -> None:
-        """Controlled shutdown: hand leaderships over, then stop reporting.  Gives up after `patience` s."""
+        """Controlled shutdown: hand leaderships over, then stop reporting.
+
+        Gives up after `patience` seconds, and sooner when no controller is there to be asked.
+        """
         if self._reporter is None:
             return
         self.state = LifecycleState.PENDING_CONTROLLED_SHUTDOWN
         self._wake.set()
+        loop = asyncio.get_running_loop()
+        heard = loop.time()
         try:
             async with asyncio.timeout(patience):
                 while not self._may_stop and not self._reporter.done():
                     self._changed.clear()
                     await self._changed.wait()
+                    if not self._failures:
+                        heard = loop.time()
+                    elif loop.time() - heard > _UNHEARD:
+                        raise TimeoutError
             events.emit(LEFT, broker=self.settings.broker_id)
         except TimeoutError:
             events.emit(SILENT, reason="the controller did not let this broker go in time")
@@ -238,20 +250,30 @@ class BrokerLifecycle:
                 if answer.error_code:
                     raise KafkaError(ErrorCode(answer.error_code))
             except KafkaError as error:
-                events.emit(SILENT, error=error)
+                if not self._failures:
+                    events.emit(SILENT, error=error)
+                self._failures += 1
                 if error.code == ErrorCode.STALE_BROKER_EPOCH:
                     await self._register_again()
             else:
+                self._failures = 0
                 self._heard(answer)
             self._changed.set()
             if self._may_stop:
                 return
-            quick = self.fenced or self.state is LifecycleState.PENDING_CONTROLLED_SHUTDOWN
             try:
-                async with asyncio.timeout(_QUICK if quick else self.settings.heartbeat_interval):
+                async with asyncio.timeout(self._pause()):
                     await self._wake.wait()
             except TimeoutError:
                 continue
+
+    def _pause(self) -> float:
+        """Seconds until the next report."""
+        usual = self.settings.heartbeat_interval
+        if self._failures:
+            return min(usual, _RETRY * 2.0 ** min(self._failures, 10))
+        quick = self.fenced or self.state is LifecycleState.PENDING_CONTROLLED_SHUTDOWN
+        return _QUICK if quick else usual
 
     async def _register_again(self) -> None:
         try:
