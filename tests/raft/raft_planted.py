@@ -182,7 +182,7 @@ KNOWN: dict[str, int] = {
     "votes_twice": 1,
     "changes_before_its_epoch_has_committed": 1,
     "changes_two_at_a_time": 1,
-    "keeps_the_voters_it_should_take_back": 9,
+    "keeps_the_voters_it_should_take_back": 42,
     "counts_a_leader_that_is_no_voter": 13,
     "takes_half_for_a_majority": 4,
     "believes_every_follower": 2,

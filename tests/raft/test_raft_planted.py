@@ -8,7 +8,7 @@ from raft_planted import BUGS, KNOWN, Bug, planted
 
 from barnabas.raft import IllegalTransition
 
-LIMIT = 40
+LIMIT = 60
 """So many seeds may pass before a bug is noticed."""
 
 

@@ -42,7 +42,7 @@ def begin(core: Core, candidate: Candidate, now: Now) -> None:
     """
     granting = tuple(i for i in core.voters.ids if candidate.answers.get(i, False))
     start = core.journal.end_offset
-    role = Leader(start, now.mono + core.config.check_quorum_timeout, granting)
+    role = Leader(start, now.mono + core.config.check_quorum_timeout, granting, now.mono)
     core.become(role, core.epoch, Cause.VOTE_WON, now)
     rebuild(core, role)
     entries: list[Entry] = [LeaderChange(core.key.id, core.voters.ids, granting)]
@@ -190,7 +190,8 @@ def resign(core: Core, role: Leader, cause: Cause, now: Now) -> None:
     successors = successors_of(core.voters, role, core.key)
     waiting = dict.fromkeys(key.id for key in successors)
     timeout = now.mono + core.random_election_timeout()
-    core.become(Resigned(timeout, successors, waiting), core.epoch, cause, now)
+    on_purpose = cause is not Cause.QUORUM_LOST
+    core.become(Resigned(timeout, successors, waiting, on_purpose), core.epoch, cause, now)
 
 
 def successors_of(voters: VoterSet, role: Leader, own: ReplicaKey) -> tuple[ReplicaKey, ...]:
@@ -207,7 +208,8 @@ def successors_of(voters: VoterSet, role: Leader, own: ReplicaKey) -> tuple[Repl
 def drive_resigned(core: Core, role: Resigned, now: Now) -> None:
     """Tell the others until they know, or until the time is up; then open the next epoch."""
     if (role.deadline <= now.mono or core.is_sole_voter) and core.shutdown_deadline is None:
-        deadline = now.mono if core.may_stand else inf
+        patience = core.random_election_timeout() if role.handing_over and not core.is_sole_voter else 0.0
+        deadline = now.mono + patience if core.may_stand else inf
         core.become(Unattached(deadline), core.epoch + 1, Cause.NEXT_EPOCH, now)
         return
     for node_id in role.waiting_for:

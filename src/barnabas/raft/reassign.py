@@ -35,6 +35,10 @@ TARGET = "barnabas.quorum.target"
 """The note that holds the target while there is one."""
 
 
+HAND_OVER_PAUSE = 2
+"""A leader serves for so many fetch timeouts before it hands the lead over."""
+
+
 class Member(NamedTuple):
     """One replica of the target, and where it listens."""
 
@@ -228,6 +232,8 @@ def _take(core: Core, role: Leader, members: tuple[Member, ...], step: Step | st
         return
     role.plan_waits = f"{step.kind} {step.replica}"
     if step.kind == "hand over":
+        if now.mono < role.since + HAND_OVER_PAUSE * core.config.fetch_timeout:
+            return  # the last one has failed: let the voters first report where they can be reached
         core.say("raft.target.hand-over", leader=core.key.id)
         leadership.resign(core, role, Cause.STEP_DOWN, now)
         return

@@ -111,6 +111,7 @@ class Leader:
     epoch_start: Offset
     quorum_deadline: float
     granting: tuple[NodeId, ...]
+    since: float
     voters: dict[ReplicaKey, Progress] = field(default_factory=dict)
     observers: dict[ReplicaKey, Progress] = field(default_factory=dict)
     heard: dict[NodeId, None] = field(default_factory=dict)
@@ -124,12 +125,16 @@ class Leader:
 
 @dataclass(slots=True)
 class Resigned:
-    """Led this epoch and does not any more; helps another to the next one."""
+    """Led this epoch and does not any more; helps another to the next one.
+
+    `handing_over`: it gave the lead up on purpose, and lets the others stand first.
+    """
 
     name: ClassVar[str] = "resigned"
     deadline: float
     successors: tuple[ReplicaKey, ...] = ()
     waiting_for: dict[NodeId, None] = field(default_factory=dict)
+    handing_over: bool = False
 
 
 Role: TypeAlias = Unattached | Prospective | Candidate | Follower | Leader | Resigned
