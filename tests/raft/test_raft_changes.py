@@ -19,6 +19,7 @@ from barnabas.raft.entries import (
     KraftVersionEntry,
     LeaderChange,
     Note,
+    Opaque,
     VotersEntry,
 )
 from barnabas.raft.messages import (
@@ -31,6 +32,7 @@ from barnabas.raft.messages import (
     FetchRequest,
     ProbeRequest,
     ProbeResponse,
+    Propose,
     RemoveVoterRequest,
     Response,
     Send,
@@ -94,7 +96,7 @@ def appended_add(solo: Solo) -> int:
 
 
 def test_an_added_voter_counts_at_once_and_is_answered_when_the_new_set_has_it() -> None:
-    """K019 in the good case, K110."""
+    """The good case of K019."""
     solo = leader()
     token = appended_add(solo)
     assert solo.reply(token) is None
@@ -102,6 +104,18 @@ def test_an_added_voter_counts_at_once_and_is_answered_when_the_new_set_has_it()
     assert solo.reply(token) is None, "two of four are no majority"
     solo.fetch(4)
     assert error_of(solo.reply(token)) is ErrorCode.NONE
+
+
+def test_a_voter_that_is_ahead_of_the_others_lifts_the_high_watermark() -> None:
+    """K110."""
+    solo = leader((1, 2))
+    solo.step(Propose("p", 1, (Opaque("x", 7),)))
+    solo.fetch(2, offset=3)
+    assert solo.node.high_watermark == 3
+    solo.observe(4)
+    solo.ask(add())
+    solo.answer_probes(4)
+    assert solo.node.voters == voter_set(1, 2, 4) and solo.node.high_watermark == 10
 
 
 def test_an_add_that_need_not_be_committed_is_answered_when_it_is_appended() -> None:

@@ -172,6 +172,9 @@ def deadline(core: Core, role: Leader) -> float:
 def _tell_silent_voters(core: Core, role: Leader, now: Now) -> None:
     interval = core.config.begin_epoch_interval
     role.begin_at = now.mono + interval
+    oldest = now.mono - core.config.observer_expiry
+    for gone in [key for key, seen in role.observers.items() if (seen.last_fetch or inf) < oldest]:
+        del role.observers[gone]
     for key, progress in role.voters.items():
         silent = progress.last_fetch is None or now.mono - progress.last_fetch >= interval
         if silent and core.links.ready(key.id, now.mono):
