@@ -329,3 +329,38 @@ def test_whatever_step_the_power_fails_at_a_partition_is_there_or_not_but_never_
                 if "filled" in done and log is not None:
                     assert log.log_end_offset == 2
                 assert log is not None or "filled" in done, "only its deletion may have begun"
+
+
+@pytest.mark.parametrize("how", ["deleted", "stray", "deleted before a restart"])
+def test_a_partition_made_anew_inherits_no_checkpoint_of_the_earlier_one(how: str) -> None:
+    disk = formatted("/d0")
+    logs = opened(disk)
+    log = logs.create(A, TOPIC, NOW)
+    fill(log, 40)
+    log.high_watermark = 40
+    log.increment_log_start(35)
+    logs.checkpoint_recovery_points()
+    logs.checkpoint_high_watermarks()
+    if how == "stray":
+        logs.stray(A)
+    else:
+        logs.delete(A, NOW)
+    if how == "deleted before a restart":
+        disk.crash()
+        logs = opened(disk)
+    again = logs.create(A, Uuid.of(9, 9), NOW)
+    values = fill(again, 20)
+    disk.crash()
+    found = opened(disk).get(A)
+    assert found is not None and values_of(found) == values
+    assert found.log_start_offset == 0
+
+
+def test_a_log_is_found_where_it_serves_and_not_where_an_earlier_one_died() -> None:
+    disk = formatted("/d0", "/d1")
+    logs = opened(disk, "/d0", "/d1")
+    dead, alive = logs.directories
+    logs.create(A, TOPIC, NOW, directory_id=dead.directory_id)
+    dead.fail(StorageError("gone"))
+    again = logs.create(A, Uuid.of(9, 9), NOW)
+    assert logs.directory_of(A) is alive and logs.get(A) is again

@@ -118,10 +118,14 @@ class LogDirectories:
         return directory.logs[topic_partition] if directory is not None and not directory.offline else None
 
     def directory_of(self, topic_partition: TopicPartition) -> LogDirectory | None:
+        """Where the log of a partition lies.  One that serves comes before one that died with its directory."""
+        found = None
         for directory in self.directories:
             if topic_partition in directory.logs:
-                return directory
-        return None
+                if directory.offline is None:
+                    return directory
+                found = found or directory
+        return found
 
     def by_id(self, directory_id: DirectoryId) -> LogDirectory | None:
         for directory in self.directories:

@@ -40,7 +40,7 @@ class LogDirectory:
         "_doomed",
         "_expiration_ms",
         "_lock",
-        "_recovery_points",
+        "_written",
         "broker_epoch",
         "directory_id",
         "disk",
@@ -76,7 +76,8 @@ class LogDirectory:
         self._lock = lock
         self._config_for = config_for
         self._expiration_ms = expiration_ms
-        self._recovery_points: dict[TopicPartition, Offset] = {}
+        self._written: dict[str, dict[TopicPartition, Offset]] = {}
+        """What each checkpoint file says; a file that is not in here is written anew at the next occasion."""
         self._doomed: list[tuple[float, str]] = []
 
     def __repr__(self) -> str:
@@ -142,7 +143,6 @@ class LogDirectory:
         points, known_points = self._read(RECOVERY_POINTS)
         starts, _ = self._read(LOG_STARTS)
         watermarks, _ = self._read(HIGH_WATERMARKS)
-        self._recovery_points = dict(points)
         for name in self.disk.list(self.path):
             directory = f"{self.path}/{name}"
             if not self.disk.is_directory(directory):
@@ -170,9 +170,10 @@ class LogDirectory:
     def _read(self, name: str) -> tuple[dict[TopicPartition, Offset], bool]:
         """A checkpoint, and whether it could be read: a corrupt one counts as empty, and costs a recovery."""
         try:
-            return read_offsets(self.disk, f"{self.path}/{name}"), True
+            found = self._written[name] = read_offsets(self.disk, f"{self.path}/{name}")
         except StorageError:
             return {}, False
+        return found, True
 
     def _adopt(self, log: Log) -> None:
         key = log.topic_partition
@@ -189,6 +190,7 @@ class LogDirectory:
         if len(name) > _LONGEST_NAME:
             raise StorageError(f"{name} is too long for a directory")
         try:
+            self._forget_checkpoints(topic_partition)
             if self.disk.is_directory(path):
                 self._set_aside(path, name, "delete", topic_id, now)  # of an earlier topic of this name
             self.disk.make_directories(path)
@@ -228,7 +230,6 @@ class LogDirectory:
     def _retire(self, log: Log) -> None:
         self.check_online()
         del self.logs[log.topic_partition]
-        self._recovery_points.pop(log.topic_partition, None)
         log.abandon()
 
     def _set_aside(self, path: str, name: str, suffix: str, topic_id: TopicId, now: Now) -> None:
@@ -263,25 +264,33 @@ class LogDirectory:
 
         Raises StorageError (offline then).
         """
-        points = {key: log.durable_end_offset for key, log in self.logs.items()}
-        self._write(RECOVERY_POINTS, points)
-        self._recovery_points = points
+        self._write(RECOVERY_POINTS, {key: log.durable_end_offset for key, log in self.logs.items()})
         starts = {k: g.log_start_offset for k, g in self.logs.items() if g.log_start_offset > g.bases[0]}
         self._write(LOG_STARTS, starts)
 
     def _lower_recovery_point(self, key: TopicPartition, offset: Offset) -> None:
-        if self._recovery_points.get(key, 0) > offset:
-            points = {**self._recovery_points, key: offset}
-            self._write(RECOVERY_POINTS, points)
-            self._recovery_points = points
+        points = self._written.get(RECOVERY_POINTS, {})
+        if points.get(key, 0) > offset:
+            self._write(RECOVERY_POINTS, {**points, key: offset})
+
+    def _forget_checkpoints(self, key: TopicPartition) -> None:
+        """Rows of an earlier log of this name would make the next start cut the new one, or trust too much of
+        it.  Rows of all logs that are gone leave with them, so that a topic costs one write and not many."""
+        for name, rows in self._written.copy().items():
+            if key in rows:
+                self._write(name, {known: offset for known, offset in rows.items() if known in self.logs})
 
     def _write(self, name: str, offsets: dict[TopicPartition, Offset]) -> None:
+        """Write a checkpoint unless the file says that already."""
         self.check_online()
+        if self._written.get(name) == offsets:
+            return
         try:
             write_offsets(self.disk, f"{self.path}/{name}", offsets)
         except StorageError as error:
             self.fail(error)
             raise
+        self._written[name] = offsets
 
     # --- life ---------------------------------------------------------------------------------------------
 
