@@ -11,7 +11,7 @@ from barnabas.controller.brokers import presumed_contacts
 from barnabas.controller.controller import Controller
 from barnabas.controller.replay import Replay
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.model import DIRECTORY_LOST, NO_NODE, Uuid
+from barnabas.model import NO_NODE, Uuid
 from barnabas.wire.brokers import UnregisterBrokerRequest, UnregisterBrokerResponse
 from barnabas.wire.message import Message
 from barnabas.wire.metadata import (
@@ -243,8 +243,28 @@ def test_a_failed_disk_moves_only_the_partitions_that_were_on_it() -> None:
     )
     cluster.beat(1, offline_log_dirs=[directory(1)])
     assert cluster.image.brokers[1].directories == (Uuid.of(1, 2000),)
-    assert (cluster.state("a").leader, cluster.state("a").directories[0]) == (2, DIRECTORY_LOST)
+    assert (cluster.state("a").leader, cluster.state("a").isr) == (2, (2,))
+    assert cluster.state("a").directories[0] == directory(1), "it may come back"
     assert cluster.state("b").leader == 1
+
+
+@pytest.mark.parametrize("elr", [True, False])
+def test_a_disk_that_comes_back_with_its_broker_is_led_again_and_one_that_does_not_is_not(elr: bool) -> None:
+    """A full disk: the broker stops, gets room, and starts again on the same directory (KIP-858, KIP-966)."""
+    cluster = Cluster(1, elr=elr)
+    cluster.assign([1])
+    cluster.beat(1, offline_log_dirs=[directory(1)])
+    assert cluster.state().leader == NO_NODE
+    cluster.time += 60
+    other = Uuid.of(1, 2000)
+    cluster.register(1, incarnation=2, log_dirs=[other])
+    cluster.beat(1)
+    assert cluster.state().leader == NO_NODE, "its records lie in the other directory"
+    cluster.time += 60
+    cluster.register(1, incarnation=3, log_dirs=[directory(1), other])
+    cluster.beat(1)
+    state = cluster.state()
+    assert (state.leader, state.isr, state.directories) == (1, (1,), (directory(1),))
 
 
 def test_an_unregistered_broker_is_forgotten_and_leaves_all_isrs() -> None:

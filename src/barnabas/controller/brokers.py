@@ -15,7 +15,7 @@ from barnabas.controller.image import BrokerState, MetadataImage
 from barnabas.controller.partitions import change_partition, elect_for, remove_broker, without
 from barnabas.controller.view import BrokerContact, Decision, View
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.model import DIRECTORY_LOST, DirectoryId, NodeId, Now, Offset, Uuid
+from barnabas.model import DirectoryId, NodeId, Now, Offset, Uuid
 from barnabas.wire.brokers import (
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
@@ -269,7 +269,10 @@ def _leave(view: View, broker: BrokerState) -> list[Record]:
 
 
 def _directories_offline(view: View, broker: BrokerState, offline: Iterable[Uuid]) -> list[Record]:
-    """A disk of the broker failed: what it holds there leaves the ISRs, the rest goes on (KIP-858)."""
+    """A disk of the broker failed: what it holds there leaves the ISRs, the rest goes on (KIP-858).
+
+    The partitions keep the id of that directory, so that they may be led again when it comes back.
+    """
     lost = set(offline) & set(broker.directories)
     if not lost:
         return []
@@ -286,10 +289,6 @@ def _directories_offline(view: View, broker: BrokerState, offline: Iterable[Uuid
                 state,
                 without(view.rules(topic), broker.id),
                 isr=tuple(member for member in state.isr if member != broker.id),
-                directories=tuple(
-                    DIRECTORY_LOST if replica == broker.id else directory
-                    for replica, directory in zip(state.replicas, state.directories, strict=True)
-                ),
             )
             if change is not None:
                 records.append(change)

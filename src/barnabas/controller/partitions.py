@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Any, NamedTuple
 
-from barnabas.controller.image import MetadataImage, PartitionState, Topic
-from barnabas.model import DIRECTORY_LOST, NO_NODE, DirectoryId, NodeId
+from barnabas.controller.image import BrokerState, MetadataImage, PartitionState, Topic
+from barnabas.model import DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED, NO_NODE, NodeId
 from barnabas.wire.metadata import PartitionChangeRecord
 
 __all__ = [
@@ -30,6 +30,8 @@ __all__ = [
     "remove_broker",
     "without",
 ]
+
+_NOT_KNOWN_YET = (None, DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED)
 
 
 class Election(Enum):
@@ -54,13 +56,19 @@ class ElectionRules(NamedTuple):
 
 
 def acceptable_leader(image: MetadataImage) -> Callable[[NodeId, PartitionState], bool]:
-    """The usual test: an active broker whose directory is not lost."""
+    """The usual test: an active broker, and the directory that holds the partition is one of its online ones."""
 
     def test(broker: NodeId, state: PartitionState) -> bool:
         registered = image.brokers.get(broker)
-        return registered is not None and registered.active and state.directory_of(broker) != DIRECTORY_LOST
+        return registered is not None and registered.active and _is_online(registered, state)
 
     return test
+
+
+def _is_online(broker: BrokerState, state: PartitionState) -> bool:
+    """Whether the broker registered the directory of this partition (KIP-858); one not known yet may be."""
+    directory = state.directory_of(broker.id)
+    return directory in _NOT_KNOWN_YET or directory in broker.directories
 
 
 def change_partition(
@@ -71,7 +79,6 @@ def change_partition(
     isr: tuple[NodeId, ...] | None = None,
     unclean_shutdown: NodeId | None = None,
     recovered: bool = False,
-    directories: tuple[DirectoryId, ...] | None = None,
 ) -> PartitionChangeRecord | None:
     """The record that brings the partition to the wanted ISR and the best leader; None: nothing changes.
 
@@ -97,8 +104,6 @@ def change_partition(
     last_known = _last_known(state, wanted, leader, rules)
     if last_known != state.last_known_elr:
         fields["last_known_elr"] = list(last_known)
-    if directories is not None and directories != state.directories:
-        fields["directories"] = list(directories)
     if not fields:
         return None
     return PartitionChangeRecord(partition_id=state.index, topic_id=topic.id, **fields)
@@ -164,13 +169,13 @@ def without(rules: ElectionRules, broker: NodeId) -> ElectionRules:
     return rules._replace(acceptable=lambda candidate, at: candidate != broker and usual(candidate, at))
 
 
-def _with_back(rules: ElectionRules, broker: NodeId) -> ElectionRules:
-    """The same rules, but `broker` may lead wherever its directory is not lost: it is being unfenced."""
+def _with_back(rules: ElectionRules, broker: BrokerState) -> ElectionRules:
+    """The same rules, but `broker` may lead wherever its directory is online: it is being unfenced."""
     usual = rules.acceptable
 
     def test(candidate: NodeId, at: PartitionState) -> bool:
-        if candidate == broker:
-            return at.directory_of(broker) != DIRECTORY_LOST
+        if candidate == broker.id:
+            return _is_online(broker, at)
         return usual(candidate, at)
 
     return rules._replace(acceptable=test)
@@ -202,11 +207,12 @@ def elect_for(
     image: MetadataImage, broker: NodeId, rules_for: Callable[[Topic], ElectionRules]
 ) -> list[PartitionChangeRecord]:
     """The records that give leaderless partitions of a broker that came back a leader."""
+    registered = image.brokers[broker]
     changes: list[PartitionChangeRecord] = []
     for topic in image.topics.values():
         for state in topic.partitions.values():
             if state.leader == NO_NODE and broker in state.replicas:
-                change = change_partition(topic, state, _with_back(rules_for(topic), broker))
+                change = change_partition(topic, state, _with_back(rules_for(topic), registered))
                 if change is not None:
                     changes.append(change)
     return changes
