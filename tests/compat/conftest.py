@@ -36,6 +36,7 @@ class NodeProcess:
         self.data = folder / "data"
         self.log = folder / "node.log"
         self.process: subprocess.Popen[bytes] | None = None
+        self.lives = 0
         properties = {
             "process.roles": "broker,controller",
             "node.id": "1",
@@ -50,6 +51,10 @@ class NodeProcess:
         folder.mkdir(parents=True, exist_ok=True)
         self.properties = folder / "server.properties"
         self.properties.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
+
+    def set(self, name: str, value: str) -> None:
+        """Another line for server.properties; counts from the next start on."""
+        self.properties.write_text(self.properties.read_text() + f"{name}={value}\n")
 
     @property
     def bootstrap(self) -> str:
@@ -86,6 +91,7 @@ class NodeProcess:
             assert self.process.poll() is None, self.log.read_text()
             try:
                 socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+                self.lives += 1
                 return self
             except OSError:
                 time.sleep(0.01)
