@@ -160,10 +160,43 @@ def test_silent_producers_are_forgotten_unless_a_transaction_is_open() -> None:
     log = open_log(new_disk(), expiration_ms=1000)
     produce(log, batch(b"a", producer=(1, 0, 0)))
     produce(log, batch(b"a", producer=(2, 0, 0), transactional=True))
-    log.tick(later(999))
-    assert len(log.producers) == 2
-    log.producers.expire(later(1000).wall_ms)
-    assert [state.producer_id for state in log.producers.active()] == [2]
+    produce(log, batch(b"a", producer=(3, 0, 0)))
+    log.tick(later(0))
+    produce(log, batch(b"b", producer=(3, 0, 1)))
+    log.producers.expire(later(999))
+    assert len(log.producers) == 3
+    log.producers.expire(later(1000))
+    assert [state.producer_id for state in log.producers.active()] == [2, 3]
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_retry_of_records_with_old_timestamps_is_recognized_after_a_restart(clean: bool) -> None:
+    disk = new_disk()
+    log = open_log(disk)
+    year_2013 = 1_357_000_000_000
+    produce(log, batch(b"flight", timestamp=year_2013, producer=(1, 0, 0)))
+    log.sync()
+    log.tick(later(0))
+    if clean:
+        log.close(NOW)
+    disk.crash()
+    again = open_log(disk, clean=clean)
+    again.tick(later(0))
+    again.tick(later(600_000))
+    repeated = produce(again, batch(b"flight", timestamp=year_2013, producer=(1, 0, 0)))
+    assert repeated == Duplicate(0, 0, year_2013)
+
+
+def test_a_producer_whose_records_are_gone_is_not_loaded_for_ever() -> None:
+    disk = new_disk()
+    log = open_log(disk)
+    produce(log, batch(b"a", producer=(1, 0, 0)))
+    fill(log, 20)
+    log.high_watermark = 21
+    log.increment_log_start(15)
+    log.close(NOW)
+    again = Log.open(disk, log.path, small(), clean=True, log_start=15, now=later(86_400_001))
+    assert not list(again.producers.active())
 
 
 @pytest.mark.parametrize("clean", [True, False])

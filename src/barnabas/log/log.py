@@ -581,7 +581,7 @@ class Log:
         """Remove doomed files whose time has come, forget silent producers."""
         if now.mono >= self._next_expiry:
             self._next_expiry = now.mono + _EXPIRY_EVERY
-            self.producers.expire(now.wall_ms)
+            self.producers.expire(now)
         while self._in_flight is None and self._doomed and self._doomed[0][0] <= now.mono:
             self._remove_doomed()
 

@@ -15,7 +15,7 @@ from typing import NamedTuple, NoReturn, Protocol
 
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.log.producer_snapshot import SnapshotRow
-from barnabas.model import NO_EPOCH, NO_OFFSET, NO_TIMESTAMP, Epoch, Offset, ProducerId
+from barnabas.model import NO_EPOCH, NO_OFFSET, NO_TIMESTAMP, Epoch, Now, Offset, ProducerId
 
 __all__ = [
     "BATCHES_REMEMBERED",
@@ -32,6 +32,7 @@ DEFAULT_EXPIRATION_MS = 86_400_000
 _MAX_SEQUENCE = 0x7FFFFFFF
 _MAX_EPOCH = 0x7FFF
 _TRANSACTIONAL = 0x10
+_NEVER_SEEN = -2
 
 
 class BatchFields(Protocol):
@@ -97,6 +98,8 @@ class ProducerState:
         "last_timestamp",
         "next_sequence",
         "producer_id",
+        "seen_offset",
+        "silent_since",
         "transaction_start",
     )
 
@@ -109,6 +112,10 @@ class ProducerState:
         self.transaction_start: Offset = NO_OFFSET
         self.batches: list[tuple[int, int, Offset, Offset, int]] = []
         """(first sequence, last sequence, first offset, last offset, timestamp), oldest first."""
+        self.seen_offset: Offset = _NEVER_SEEN
+        self.silent_since = 0.0
+        """Monotonic seconds of the first look (`ProducerStates.expire`) that found its last batch where it is
+        still: at `seen_offset`."""
 
     def __repr__(self) -> str:
         open_since = f" open@{self.transaction_start}" if self.transaction_start >= 0 else ""
@@ -117,6 +124,10 @@ class ProducerState:
     @property
     def last_sequence(self) -> int:
         return self.batches[-1][1] if self.batches else -1
+
+    @property
+    def last_offset(self) -> Offset:
+        return self.batches[-1][3] if self.batches else NO_OFFSET
 
     def to_row(self) -> SnapshotRow:
         last = self.batches[-1] if self.batches else (-1, -1, NO_OFFSET, NO_OFFSET, NO_TIMESTAMP)
@@ -347,17 +358,30 @@ class ProducerStates:
                 first = start
         self.first_unstable_offset = first
 
-    def expire(self, wall_ms: int) -> int:
-        """Forget producers without an open transaction that were silent too long; returns how many."""
-        horizon = wall_ms - self.expiration_ms
-        gone = [
-            s.producer_id
-            for s in self._states.values()
-            if s.transaction_start < 0 and s.last_timestamp <= horizon
-        ]
+    def expire(self, now: Now, log_start: Offset = 0) -> int:
+        """Forget producers without an open transaction that were silent too long; returns how many.
+
+        Silence is measured between two calls by our own clock.  The timestamps of records say nothing about
+        it: who sends the events of 2013 today must not lose the memory by which a retry is recognized.  Only
+        a producer that was loaded, whose records are all gone, is forgotten by them at once.
+        """
+        horizon = now.mono - self.expiration_ms / 1000
+        old = now.wall_ms - self.expiration_ms
+        gone = []
+        for state in self._states.values():
+            last = state.last_offset
+            if state.transaction_start >= 0:
+                continue
+            if state.seen_offset != last:
+                loaded = state.seen_offset == _NEVER_SEEN
+                state.seen_offset, state.silent_since = last, now.mono
+                if loaded and last < log_start and state.last_timestamp <= old:
+                    gone.append(state.producer_id)
+            elif state.silent_since <= horizon:
+                gone.append(state.producer_id)
         for producer_id in gone:
             del self._states[producer_id]
-        for guard in [g for g in self._verifications.values() if g.since_ms <= horizon]:
+        for guard in [g for g in self._verifications.values() if g.since_ms <= old]:
             del self._verifications[guard.producer_id]
         return len(gone)
 
@@ -365,17 +389,14 @@ class ProducerStates:
         """What a snapshot file holds."""
         return [state.to_row() for state in self._states.values()]
 
-    def replace(self, rows: Iterable[SnapshotRow], *, wall_ms: int | None = None) -> None:
-        """Start anew from a snapshot; producers expired at `wall_ms` are left out."""
+    def replace(self, rows: Iterable[SnapshotRow]) -> None:
+        """Start anew from a snapshot."""
         self._states.clear()
         self._ongoing.clear()
         self._ended.clear()
         for row in rows:
-            idle = row.first_offset_of_transaction < 0
-            if idle and wall_ms is not None and wall_ms - row.timestamp >= self.expiration_ms:
-                continue
             self._states[row.producer_id] = ProducerState.from_row(row)
-            if not idle:
+            if row.first_offset_of_transaction >= 0:
                 self._ongoing[row.first_offset_of_transaction] = row.producer_id
         self._find_first_unstable()
 

@@ -106,7 +106,7 @@ def load(
     yield from _load_epochs(log, clean)
     first_reread = log.bases[len(log.bases) - log.recovery.segments] if log.recovery.segments else NO_OFFSET
     yield from replay_producers(log, rebuild_from=first_reread)
-    log.producers.expire(now.wall_ms)
+    log.producers.expire(now, log.log_start_offset)
     if clean:
         log.durable_end_offset = log.log_end_offset
     else:
