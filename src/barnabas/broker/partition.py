@@ -110,6 +110,7 @@ class Partition:
         "node_id",
         "offline",
         "partition_epoch",
+        "plain_size",
         "remote",
         "replicas",
         "syncing",
@@ -175,6 +176,9 @@ class Partition:
         self.always_check_records = (
             check_records or config.compact or config.timestamp_before_max_ms < NO_LIMIT
         )
+        plain = not self.log_append_time and self.target_codec < 0 and not self.always_check_records
+        self.plain_size = min(config.max_message_bytes, config.segment_bytes) if plain else -1
+        """Largest batch that is appended as it is, whose records nobody has to look at; -1: none."""
         self._count_in_sync()
 
     def _count_in_sync(self) -> None:

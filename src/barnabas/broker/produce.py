@@ -21,6 +21,7 @@ from barnabas.broker.validation import (
     check_content,
     check_shape,
     must_read,
+    plain_header,
     read_and_check,
     restamp,
 )
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from barnabas.wire.produce import PartitionProduceData
     from barnabas.wire.records import BatchHeader
 
-__all__ = ["ProduceWaiting", "append_checked", "produce"]
+__all__ = ["ProduceWaiting", "append_checked", "append_plain", "produce"]
 
 _TOPIC_IDS_SINCE = 13
 _CURRENT_LEADER_SINCE = 10
@@ -271,6 +272,26 @@ def _append_one(
     return appended
 
 
+def append_plain(
+    broker: Broker, partition: Partition, records: memoryview, acks: int, most_codec: int, now: Now
+) -> Offset:
+    """Append one batch that leaves no question open, and return its first offset: by far the most.
+
+    -1 where any question is open, and nothing has been done: the answer is `append_checked`'s then.
+    `most_codec` is the highest codec the request's version may carry.  Raises KafkaError.
+    """
+    header = plain_header(records, most_codec, partition, now)
+    if (
+        header is None
+        or not partition.is_leader
+        or partition.offline
+        or (acks < 0 and not partition.enough_in_sync)
+        or (header.producer_id >= 0 and partition.log.producers.check(header) is not None)
+    ):
+        return -1
+    return _append(broker, partition, records, header, now)
+
+
 def append_checked(
     broker: Broker, partition: Partition, records: Buffer, header: BatchHeader, acks: int, now: Now
 ) -> tuple[Offset, Offset, int]:
@@ -302,12 +323,18 @@ def append_checked(
     if partition.log_append_time:
         append_time = now.wall_ms
         header = restamp(batch, header, 1, append_time)
+    first = _append(broker, partition, batch, header, now)
+    return first, first + header.count, append_time
+
+
+def _append(
+    broker: Broker, partition: Partition, batch: bytearray | memoryview, header: BatchHeader, now: Now
+) -> Offset:
     try:
-        first = partition.append(batch, header, now)
+        return partition.append(batch, header, now)
     except StorageError as error:
         broker.storage_failed(partition, error, now)
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, error.message) from error
-    return first, first + header.count, append_time
 
 
 def _refused(

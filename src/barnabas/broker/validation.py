@@ -12,7 +12,7 @@ The rows that the comments name are those of the order of checks of Apache Kafka
 from __future__ import annotations
 
 from collections.abc import Sequence
-from struct import pack_into
+from struct import Struct, pack_into
 
 from crc32c import crc32c
 
@@ -30,7 +30,15 @@ from barnabas.wire.records import (
     write_batch,
 )
 
-__all__ = ["RefusedError", "check_content", "check_shape", "must_read", "read_and_check", "restamp"]
+__all__ = [
+    "RefusedError",
+    "check_content",
+    "check_shape",
+    "must_read",
+    "plain_header",
+    "read_and_check",
+    "restamp",
+]
 
 _MAGIC_AT = 16
 _ATTRIBUTES_AT = 21
@@ -39,6 +47,8 @@ _CRC_AT = 17
 _HEADER_SIZE = 61
 _SMALLEST_LENGTH = 14
 _SHOWN = 3
+_FIELDS = Struct(">qiibIhiqqqhii").unpack_from
+_new = tuple.__new__
 
 
 class RefusedError(KafkaError):
@@ -130,6 +140,31 @@ def _refuse_content(records: Buffer, header: BatchHeader, config: LogConfig) -> 
     return RefusedError(
         ErrorCode.INVALID_RECORD, f"producer {header.producer_id} sent the sequence {header.base_sequence}"
     )
+
+
+def plain_header(records: memoryview, most_codec: int, partition: Partition, now: Now) -> BatchHeader | None:
+    """The header of a batch that `check_shape` and `check_content` accept and nobody `must_read`.
+
+    All their conditions in one place and in the cheapest order; None when one of them does not hold.
+    `records` has at least the bytes of a header.
+    """
+    fields = _FIELDS(records)
+    base, length, _, magic, crc, attributes, last_delta, _, newest, producer, _, sequence, count = fields
+    size = len(records)
+    if (
+        magic != 2
+        or length + 12 != size
+        or base != 0
+        or count <= 0
+        or last_delta + 1 != count
+        or not 0 <= attributes <= most_codec
+        or size > partition.plain_size
+        or newest - now.wall_ms > partition.config.timestamp_after_max_ms
+        or (producer >= 0 and sequence < 0)
+        or crc32c(records[_ATTRIBUTES_AT:]) != crc
+    ):
+        return None
+    return _new(BatchHeader, fields)
 
 
 def must_read(partition: Partition, header: BatchHeader, now: Now) -> bool:

@@ -28,7 +28,7 @@ from barnabas.wire.frame import write_response
 if TYPE_CHECKING:
     from barnabas.server.context import RequestContext
     from barnabas.server.listener import Listener
-    from barnabas.server.memo import ProduceMemos, ProduceSlot
+    from barnabas.server.memo import ProduceMemos, ProduceRun
     from barnabas.server.requests import Route
 
 __all__ = ["Connection", "Slot"]
@@ -74,9 +74,11 @@ class Slot:
         if self.waiting is not None and not isinstance(self.waiting, asyncio.Future):
             self.waiting.cancel()
 
-    def send(self, now: float) -> None:
-        """Its turn in the line has come."""
-        self.connection.encode(self.context, self.route, self.response, self.handled, now)
+    def send(self, now: float) -> bool:
+        """Its turn in the line has come: send the answer if it is there, and say whether it was."""
+        if self.done:
+            self.connection.encode(self.context, self.route, self.response, self.handled, now)
+        return self.done
 
     def __repr__(self) -> str:
         return f"<Slot {self.route.name} {self.context.correlation_id}{' done' if self.done else ''}>"
@@ -105,6 +107,7 @@ class Connection(asyncio.BufferedProtocol):
         "local_host",
         "local_port",
         "memos",
+        "more",
         "opened",
         "outlet",
         "principal",
@@ -122,7 +125,9 @@ class Connection(asyncio.BufferedProtocol):
         self.opened = self.last_active = monotonic()
         self.outlet: Outlet = cast("Outlet", None)
         self._transport: asyncio.Transport = cast("asyncio.Transport", None)
-        self.line: deque[Slot | ProduceSlot] = deque()
+        self.line: deque[Slot | ProduceRun] = deque()
+        self.more = 0
+        """Unanswered requests beyond one for each place in the line."""
         self.memos: ProduceMemos | None = None
         """What its producer was seen to send; None before its first Produce."""
         self._rest: bytes | bytearray = b""
@@ -330,14 +335,14 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self.encode(context, route, response, handled, handled)
 
-    def slot_done(self, slot: Slot | ProduceSlot) -> None:
+    def slot_done(self, slot: Slot | ProduceRun) -> None:
         """A slot of the line was completed: encode what can go now."""
         slots = self.line
         if not slots or slots[0] is not slot or self._closing:
             return
         now = monotonic()
-        while slots and slots[0].done:
-            slots.popleft().send(now)
+        while slots and slots[0].send(now):
+            slots.popleft()
         if self._paused:
             self.look_again()
 
@@ -368,8 +373,6 @@ class Connection(asyncio.BufferedProtocol):
         if self._closing:
             return
         self.outlet.flush()
-        if self.memos is not None:
-            self.memos.end_of_turn()
         if self._paused:
             self._try_resume()
         elif not self._closing and self.outlet.pending > self.listener.node.limits.max_unsent:
@@ -389,7 +392,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _line_is_full(self) -> bool:
         limits = self.listener.node.limits
-        return len(self.line) >= limits.max_pipelined or self.outlet.pending > limits.max_unsent
+        return len(self.line) + self.more >= limits.max_pipelined or self.outlet.pending > limits.max_unsent
 
     def _pause(self) -> None:
         if not self._paused:
@@ -446,7 +449,7 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def unanswered(self) -> int:
         """Requests of the line."""
-        return len(self.line)
+        return len(self.line) + self.more
 
     def close(self) -> None:
         """Send what is ready and hang up."""

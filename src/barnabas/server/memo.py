@@ -19,7 +19,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from barnabas.broker.partition import Acknowledgement, Partition
-from barnabas.broker.produce import ProduceWaiting, append_checked
+from barnabas.broker.produce import ProduceWaiting, append_checked, append_plain
 from barnabas.broker.validation import check_shape
 from barnabas.broker.waiting import Waiting
 from barnabas.errors import ErrorCode, KafkaError
@@ -39,13 +39,14 @@ if TYPE_CHECKING:
     from barnabas.server.context import RequestContext
     from barnabas.server.requests import Route
 
-__all__ = ["MOST_REMEMBERED", "ProduceMemo", "ProduceMemos", "ProduceSlot"]
+__all__ = ["MOST_REMEMBERED", "ProduceMemo", "ProduceMemos", "ProduceRun"]
 
 MOST_REMEMBERED = 64
 """Kinds of requests remembered for one connection; further ones take the slow path."""
 _LEAST_BATCH = 61
 _FLEXIBLE_SINCE = 9
 _LOG_START_SINCE = 5
+_ZSTD_SINCE = 7
 _TRANSACTIONAL = 0x10
 _COMPARED_FROM = 8
 """Before it stand API key, version and correlation id."""
@@ -75,6 +76,8 @@ class ProduceMemo:
         "key_end",
         "least",
         "middle",
+        "most_codec",
+        "open",
         "pack",
         "partition",
         "size",
@@ -95,6 +98,9 @@ class ProduceMemo:
         self.acks = request.acks
         self.everywhere = request.acks < 0
         self.timeout_s = request.timeout_ms / 1000.0
+        self.most_codec = 4 if version >= _ZSTD_SINCE else 3
+        self.open: _Batches | None = None
+        """The batches of the read in progress."""
         self.head = bytes(frame[:4])
         self.key = bytes(frame[_COMPARED_FROM : self.key_end])
         self.least = self.key_end + _LEAST_BATCH
@@ -179,8 +185,7 @@ class ProduceMemos:
         "_last",
         "_now",
         "_received",
-        "_sent",
-        "_sent_of",
+        "_run",
         "_shapes",
         "_taken",
         "connection",
@@ -194,9 +199,8 @@ class ProduceMemos:
         self.route = route
         self._now = Now(0.0, 0)
         self._received = -1.0
+        self._run: ProduceRun | None = None
         self._taken = 0
-        self._sent = 0
-        self._sent_of = -1.0
         self._forget(-1)
 
     def _forget(self, generation: int) -> None:
@@ -253,24 +257,45 @@ class ProduceMemos:
                 return False
         else:
             start += 4
-        if start + size != end:
+        if start + size != end or size < _LEAST_BATCH:
             return False
         if received != self._received:
             self._received, self._now = received, node.clock.now()
-        records, partition = data[start:end], memo.partition
+        records, partition, time = data[start:end], memo.partition, -1
+        if broker.room.full:
+            return False
         try:
-            header = check_shape(records, memo.version)
-            if header.attributes & _TRANSACTIONAL or broker.room.full:
-                return False
-            first, stop, time = append_checked(broker, partition, records, header, memo.acks, self._now)
+            first = append_plain(broker, partition, records, memo.acks, memo.most_codec, self._now)
+            if first >= 0:
+                stop = partition.log.log_end_offset
+            else:
+                header = check_shape(records, memo.version)
+                if header.attributes & _TRANSACTIONAL:
+                    return False
+                first, stop, time = append_checked(broker, partition, records, header, memo.acks, self._now)
         except KafkaError:
             return False
-        slot = ProduceSlot(self, memo, partition, correlation, first, stop, time, received)
-        self.connection.line.append(slot)
-        partition.await_acknowledgement(slot)
-        node.turn.soon()
+        self._line_up(memo, correlation, first, stop, time)
         self._taken += 1
         return True
+
+    def _line_up(self, memo: ProduceMemo, correlation: int, first: Offset, end: Offset, time: int) -> None:
+        """Give the request its place in the line: in the run at its end, if that is of the same read."""
+        line, run = self.connection.line, self._run
+        if run is None or line[-1] is not run:
+            run = self._run = ProduceRun(self, self._received)
+            line.append(run)
+            self.node.turn.soon()
+        else:
+            self.connection.more += 1
+        batches = memo.open
+        if batches is None or batches.run is not run:
+            batches = memo.open = _Batches(run, memo, end)
+            run.batches.append(batches)
+            memo.partition.await_acknowledgement(batches)
+        elif end > batches.end:
+            batches.end = end
+        run.requests.append((batches, correlation, first, time))
 
     def _find(self, data: memoryview, position: int, end: int) -> ProduceMemo | None:
         """The memo of this frame among those whose compared bytes have another length than the last one's."""
@@ -285,29 +310,19 @@ class ProduceMemos:
         """Count what `take` served of one read, as the slow path counts each request."""
         if taken := self._taken:
             self._taken = 0
+            self._run = None
             self.node.request_ids += taken
             self.route.requests.value += taken
             self.route.handled_s.observe((monotonic() - self._received) / taken, taken)
 
-    def sent(self, received: float) -> None:
-        """One answer is on its way out."""
-        if received != self._sent_of:
-            self.end_of_turn()
-            self._sent_of = received
-        self._sent += 1
-
-    def end_of_turn(self) -> None:
-        """Count the answers that were sent."""
-        if sent := self._sent:
-            self._sent = 0
-            spent = monotonic() - self._sent_of
-            self.route.total_s.observe(spent, sent)
-            if spent > self.route.slow_s:
-                client = f"{self.connection.client_host}:{self.connection.client_port}"
-                waited = f"{spent * 1000:.1f}"
-                events.emit(
-                    events.REQUEST_SLOW, api=self.route.name, requests=sent, client=client, waited_ms=waited
-                )
+    def answered(self, count: int, spent: float) -> None:
+        """Requests of one read were answered, after this many seconds."""
+        route = self.route
+        route.total_s.observe(spent, count)
+        if spent > route.slow_s:
+            client = f"{self.connection.client_host}:{self.connection.client_port}"
+            waited = f"{spent * 1000:.1f}"
+            events.emit(events.REQUEST_SLOW, api=route.name, requests=count, client=client, waited_ms=waited)
 
     def __repr__(self) -> str:
         return f"<ProduceMemos {len(self._known)}>"
@@ -331,103 +346,122 @@ def _flexible_size(four: int, start: int) -> tuple[int, int]:
     return -1, start
 
 
-class ProduceSlot(Acknowledgement):
-    """The place in the line of one request of the fast path, and what waits for its batch to be safe."""
+class ProduceRun:
+    """The place in the line of neighbouring requests of one read that the fast path served.
 
-    __slots__ = (
-        "append_time",
-        "correlation",
-        "done",
-        "error",
-        "first",
-        "memo",
-        "memos",
-        "parked",
-        "received",
-    )
+    `requests` are (batches, correlation id, base offset, append time); answers leave in their order.
+    """
 
-    def __init__(
-        self,
-        memos: ProduceMemos,
-        memo: ProduceMemo,
-        partition: Partition,
-        correlation: int,
-        first: Offset,
-        end: Offset,
-        append_time: int,
-        received: float,
-    ) -> None:
+    __slots__ = ("_next", "batches", "memos", "received", "requests")
+
+    def __init__(self, memos: ProduceMemos, received: float) -> None:
         self.memos = memos
-        self.memo = memo
-        self.partition = partition
-        self.everywhere = memo.everywhere
-        self.correlation = correlation
-        self.first = first
-        self.end = end
-        self.append_time = append_time
         self.received = received
+        self.batches: list[_Batches] = []
+        self.requests: list[tuple[_Batches, int, Offset, int]] = []
+        self._next = 0
+
+    def send(self, now: float) -> bool:
+        """Its turn has come: send the answers that are there, up to the first that is not.
+
+        Returns whether that was all.
+        """
+        memos, requests = self.memos, self.requests
+        connection = memos.connection
+        add = connection.outlet.add_small
+        begun = at = self._next
+        for batches, correlation, first, time in requests[at:] if at else requests:
+            if not batches.done:
+                break
+            memo, error = batches.memo, batches.error
+            start = memo.partition.log.log_start_offset
+            if error:
+                first = time = start = -1
+            if memo.with_start:
+                add(memo.pack(memo.size, correlation, memo.middle, error, first, time, start, memo.after))
+            else:
+                add(memo.pack(memo.size, correlation, memo.middle, error, first, time, memo.after))
+            at += 1
+        if at == begun:
+            return False
+        self._next = at
+        connection.look_again()
+        memos.answered(at - begun, now - self.received)
+        if at < len(requests):
+            connection.more -= at - begun
+            return False
+        connection.more -= at - begun - 1
+        return True
+
+    def cancel(self) -> None:
+        """The connection is gone; the batches stay."""
+        for batches in self.batches:
+            batches.cancel()
+
+    def __repr__(self) -> str:
+        return f"<ProduceRun {self._next} of {len(self.requests)} answered>"
+
+
+class _Batches(Acknowledgement):
+    """The batches of a run for one partition: written, synced and so acknowledged together, up to `end`."""
+
+    __slots__ = ("_parked", "done", "error", "memo", "run")
+
+    def __init__(self, run: ProduceRun, memo: ProduceMemo, end: Offset) -> None:
+        self.run = run
+        self.memo = memo
+        self.partition = memo.partition
+        self.everywhere = memo.everywhere
+        self.end = end
         self.done = False
         self.error = 0
-        self.parked: _Parked | None = None
+        self._parked: _Parked | None = None
 
     def settle(self, error: ErrorCode) -> None:
-        """The batch is safe, or will never be known to be."""
+        """They are safe, or will never be known to be."""
         if self.done:
             return
         self.done = True
         self.error = error
-        if self.parked is not None:
-            self.parked.cancel()
-            self.parked = None
-        self.memos.connection.slot_done(self)
+        self._unpark()
+        self.run.memos.connection.slot_done(self.run)
 
     def park(self) -> bool:
         """It takes longer than this turn: from now on the request's timeout counts."""
         if self.done:
             return False
-        self.parked = _Parked(self)
-        self.memos.node.broker.room.add(self.parked, force=True)
+        self._parked = _Parked(self.run.received + self.memo.timeout_s, self)
+        self.run.memos.node.broker.room.add(self._parked, force=True)
         return True
 
     def cancel(self) -> None:
-        """The connection is gone; the batch stays."""
+        """Nobody wants to know any more."""
         self.done = True
-        if self.parked is not None:
-            self.parked.cancel()
-            self.parked = None
+        self._unpark()
         self.partition.forget(self)
 
-    def send(self, now: float) -> None:
-        """Its turn in the line has come."""
-        memo, error = self.memo, self.error
-        if error:
-            first = time = start = -1
-        else:
-            first, time, start = self.first, self.append_time, self.partition.log.log_start_offset
-        numbers = (error, first, time, start) if memo.with_start else (error, first, time)
-        connection = self.memos.connection
-        connection.outlet.add_small(memo.pack(memo.size, self.correlation, memo.middle, *numbers, memo.after))
-        connection.look_again()
-        self.memos.sent(self.received)
+    def _unpark(self) -> None:
+        if self._parked is not None:
+            self._parked.cancel()
+            self._parked = None
 
     def __repr__(self) -> str:
-        return f"<ProduceSlot {self.correlation}{' done' if self.done else ''}>"
+        return f"<_Batches {self.partition.topic}-{self.partition.index} up to {self.end}>"
 
 
 class _Parked(Waiting):
-    """The deadline of a batch that is not safe by the end of its turn."""
+    """The deadline of batches that are not safe by the end of their turn."""
 
-    __slots__ = ("slot",)
+    __slots__ = ("batches",)
 
-    def __init__(self, slot: ProduceSlot) -> None:
-        super().__init__(slot.received + slot.memo.timeout_s)
-        self.slot: ProduceSlot | None = slot
+    def __init__(self, deadline: float, batches: _Batches) -> None:
+        super().__init__(deadline)
+        self.batches: _Batches | None = batches
 
     def release(self) -> None:
-        self.slot = None  # it points back here: leave no circle for the garbage collector
+        self.batches = None  # it points back here: leave no circle for the garbage collector
 
     def expired(self, now: Now) -> None:
-        slot = self.slot
-        if slot is not None:
-            slot.partition.forget(slot)
-            slot.settle(ErrorCode.REQUEST_TIMED_OUT)
+        if (batches := self.batches) is not None:
+            batches.partition.forget(batches)
+            batches.settle(ErrorCode.REQUEST_TIMED_OUT)
