@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 from barnabas.client.blocking import BlockingConnection
 from barnabas.client.connection import ConnectionFailed
 from barnabas.errors import BarnabasError, ErrorCode
-from barnabas.log.meta import read_meta_properties
 from barnabas.log.disk import OsDisk
+from barnabas.log.meta import read_meta_properties
 from barnabas.model import METADATA_TOPIC, Uuid
 from barnabas.wire.quorum import (
     AddRaftVoterRequest,
@@ -67,7 +67,13 @@ class Member:
     """One node.  `roles` as process.roles; it is formatted by the command line."""
 
     def __init__(
-        self, folder: Path, id_: int, ports: tuple[int, int], bootstrap: Iterable[int], roles: str, **settings: str
+        self,
+        folder: Path,
+        id_: int,
+        ports: tuple[int, int],
+        bootstrap: Iterable[int],
+        roles: str,
+        **settings: str,
     ) -> None:
         self.id = id_
         self.folder = folder
@@ -139,7 +145,9 @@ class Member:
         return self.process is not None and self.process.poll() is None
 
     def ask(self, request: Any, *, broker: bool = False, timeout: float = 30.0) -> Any:
-        with BlockingConnection("127.0.0.1", self.port if broker else self.controller, timeout=timeout) as line:
+        with BlockingConnection(
+            "127.0.0.1", self.port if broker else self.controller, timeout=timeout
+        ) as line:
             return line.request(request)
 
     def describe(self, *, broker: bool = False) -> DescribeQuorumResponsePartitionData:
@@ -209,7 +217,11 @@ class Members:
             f"{i + 1}@127.0.0.1:{pair[1]}:{directory}"
             for i, (pair, directory) in enumerate(zip(pairs, directories, strict=False))
         )
-        flags = {"initial": ("--initial-controllers", initial), "static": (), "standalone": ("--standalone",)}[how]
+        flags = {
+            "initial": ("--initial-controllers", initial),
+            "static": (),
+            "standalone": ("--standalone",),
+        }[how]
         for member in nodes.all.values():
             member.format(*flags)
         return nodes

@@ -1,34 +1,63 @@
-"""The cluster: its id and its brokers.
+"""The cluster: its id, its brokers and controllers, and forgetting a broker that is gone.
 
 barnabas cluster id
 barnabas cluster brokers
+barnabas cluster list-endpoints --bootstrap-controller 127.0.0.1:9093
+barnabas cluster unregister --id 3
 """
 
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
-from barnabas.cli.output import add_cluster_flags, print_document, show
+from barnabas.cli.controllers import add_flags, bootstrap_of
+from barnabas.cli.output import print_document, show
 
-__all__ = ["add_arguments", "run"]
+if TYPE_CHECKING:
+    from barnabas.client.described import ClusterDescription
+
+__all__ = ["add_arguments", "endpoint_lines", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `barnabas cluster`."""
-    verbs = parser.add_subparsers(dest="verb", required=True, metavar="id|brokers")
+    add_flags(parser, before_the_verb=True)
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="id|brokers|list-endpoints|unregister")
     ident = verbs.add_parser("id", help="the cluster's id: barnabas cluster id", aliases=["cluster-id"])
     brokers = verbs.add_parser("brokers", help="who is there: barnabas cluster brokers")
-    for verb in (ident, brokers):
-        add_cluster_flags(verb)
+    endpoints = verbs.add_parser(
+        "list-endpoints", help="brokers, or with --bootstrap-controller controllers", aliases=["endpoints"]
+    )
+    endpoints.add_argument(
+        "--include-fenced-brokers", action="store_true", help="also brokers that do not serve now"
+    )
+    unregister = verbs.add_parser("unregister", help="forget a broker that will not come back")
+    unregister.add_argument("--id", "-i", type=int, required=True, metavar="ID", help="its node.id")
+    for verb in (ident, brokers, endpoints, unregister):
+        add_flags(verb)
 
 
 def run(args: argparse.Namespace) -> int:
-    """`barnabas cluster id|brokers`."""
+    """`barnabas cluster id|brokers|list-endpoints|unregister`."""
     from barnabas.client.admin import Admin
 
-    with Admin(args.bootstrap_server, timeout=args.timeout) as admin:
-        cluster = admin.describe_cluster(fenced=args.verb == "brokers")
-    if args.verb == "brokers":
+    listing = args.verb in ("list-endpoints", "endpoints")
+    with Admin(bootstrap_of(args), timeout=args.timeout) as admin:
+        if args.verb == "unregister":
+            from barnabas.client.quorum_admin import unregister_broker
+
+            unregister_broker(admin.cluster, args.id)
+            if args.json:
+                print_document("cluster.unregistered", {"broker": args.id})
+            else:
+                print(f"Broker {args.id} is no longer registered.")
+            return 0
+        fenced = args.verb == "brokers" or (listing and args.include_fenced_brokers)
+        cluster = admin.describe_cluster(fenced=fenced)
+    if listing and not args.json:
+        print("\n".join(endpoint_lines(cluster, controllers=bool(args.bootstrap_controller))))
+    elif listing or args.verb == "brokers":
         rows = [
             {
                 "id": broker.id,
@@ -39,9 +68,28 @@ def run(args: argparse.Namespace) -> int:
             }
             for broker in cluster.brokers
         ]
-        show(args, "brokers", rows, ["id", "host", "port", "rack", "state"])
+        kind = "controllers" if args.bootstrap_controller else "brokers"
+        show(args, kind, rows, ["id", "host", "port", "rack", "state"])
     elif args.json:
         print_document("cluster", {"cluster_id": cluster.cluster_id})
     else:
         print(f"Cluster ID: {cluster.cluster_id}")
     return 0
+
+
+def endpoint_lines(cluster: ClusterDescription, *, controllers: bool) -> list[str]:
+    """The table of `list-endpoints`, as Kafka's tool prints it."""
+    host = max((len(node.host) for node in cluster.brokers), default=100)
+    rack = max((len(node.rack) for node in cluster.brokers if node.rack), default=10)
+
+    def line(*cells: object) -> str:
+        widths = (10, host, 10, rack, 15) if controllers else (10, host, 10, rack, 10, 15)
+        return " ".join(f"{cell!s:<{width}}" for cell, width in zip(cells, widths, strict=True))
+
+    state = () if controllers else ("STATE",)
+    lines = [line("ID", "HOST", "PORT", "RACK", *state, "ENDPOINT_TYPE")]
+    for node in cluster.brokers:
+        state = () if controllers else ("fenced" if node.id in cluster.fenced else "unfenced",)
+        kind = "controller" if controllers else "broker"
+        lines.append(line(node.id, node.host, node.port, node.rack or "null", *state, kind))
+    return lines

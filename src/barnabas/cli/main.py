@@ -24,11 +24,16 @@ NOUNS: dict[str, tuple[str, str, str]] = {
     "consume": ("barnabas.cli.consume", "read records", "barnabas consume greetings --from-beginning"),
     "groups": ("barnabas.cli.groups", "consumer groups, their lag, resets", "barnabas groups describe g1"),
     "configs": ("barnabas.cli.configs", "show and change settings", "barnabas configs show topic greetings"),
-    "cluster": ("barnabas.cli.cluster", "cluster id and brokers", "barnabas cluster id"),
+    "cluster": ("barnabas.cli.cluster", "cluster id, brokers, controllers", "barnabas cluster id"),
     "quorum": (
         "barnabas.cli.quorum",
         "the controllers and how they keep up",
         "barnabas quorum describe --status",
+    ),
+    "features": (
+        "barnabas.cli.features",
+        "levels that the cluster agreed on",
+        "barnabas features describe",
     ),
     "storage": (
         "barnabas.cli.storage",

@@ -1,8 +1,10 @@
-"""The quorum of controllers: who leads, who votes, who keeps up.  The lines of Kafka's own tool.
+"""The quorum of controllers: who leads, who votes, who keeps up, and who shall.  The lines of Kafka's tool.
 
 barnabas quorum describe --status
 barnabas quorum describe --replication --human-readable
-barnabas quorum describe --bootstrap-controller 127.0.0.1:9093 --status
+barnabas quorum --bootstrap-controller 127.0.0.1:9093 describe --status
+barnabas quorum --command-config new-controller.properties add-controller
+barnabas quorum remove-controller --controller-id 4 --controller-directory-id xtQ...
 """
 
 from __future__ import annotations
@@ -12,14 +14,15 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
-from barnabas.cli.output import add_cluster_flags, print_document
+from barnabas.cli.controllers import add_flags, bootstrap_of, read_properties
+from barnabas.cli.output import print_document
 from barnabas.errors import BarnabasError, ConfigError
-from barnabas.model import ZERO_UUID
+from barnabas.model import ZERO_UUID, Endpoint, Uuid
 
 if TYPE_CHECKING:
     from barnabas.client.described import QuorumDescription, QuorumReplica
 
-__all__ = ["add_arguments", "replication_lines", "run", "status_lines"]
+__all__ = ["add_arguments", "new_controller", "replication_lines", "run", "status_lines"]
 
 _COLUMNS = (
     "NodeId",
@@ -34,26 +37,47 @@ _COLUMNS = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `barnabas quorum`."""
-    verbs = parser.add_subparsers(dest="verb", required=True, metavar="describe")
+    add_flags(parser, before_the_verb=True)
+    verbs = parser.add_subparsers(
+        dest="verb", required=True, metavar="describe|add-controller|remove-controller"
+    )
     describe = verbs.add_parser("describe", help="barnabas quorum describe --status")
     describe.add_argument("--status", action="store_true", help="leader, epoch, high watermark, voters")
     describe.add_argument("--replication", action="store_true", help="how far each replica is")
     describe.add_argument("--human-readable", action="store_true", help="times as `N ms ago`")
-    describe.add_argument(
-        "--bootstrap-controller", metavar="HOST:PORT", help="ask a controller instead of a broker"
+    add = verbs.add_parser(
+        "add-controller", help="make the controller of --command-config, which runs and follows, a voter"
     )
-    add_cluster_flags(describe)
+    remove = verbs.add_parser("remove-controller", help="make a voter an observer")
+    remove.add_argument("--controller-id", "-i", type=int, required=True, metavar="ID", help="its node.id")
+    remove.add_argument(
+        "--controller-directory-id",
+        "-d",
+        required=True,
+        metavar="UUID",
+        help="its directory id (describe --status shows it)",
+    )
+    for verb in (add, remove):
+        verb.add_argument("--dry-run", action="store_true", help="only say what would be done")
+    for verb in (describe, add, remove):
+        add_flags(verb)
 
 
 def run(args: argparse.Namespace) -> int:
-    """`barnabas quorum describe`."""
+    """`barnabas quorum describe|add-controller|remove-controller`."""
+    if args.verb == "describe":
+        return _describe(args)
+    return _add(args) if args.verb == "add-controller" else _remove(args)
+
+
+def _describe(args: argparse.Namespace) -> int:
     if args.status == args.replication and not args.json:
         raise ConfigError("say --status or --replication, one of the two")
     if args.human_readable and args.status:
         raise ConfigError("--human-readable goes with --replication only")
     from barnabas.client.admin import Admin
 
-    with Admin(args.bootstrap_controller or args.bootstrap_server, timeout=args.timeout) as admin:
+    with Admin(bootstrap_of(args), timeout=args.timeout) as admin:
         quorum = admin.quorum()
     if args.json:
         print_document("quorum", {"quorum": _document(quorum)})
@@ -62,6 +86,80 @@ def run(args: argparse.Namespace) -> int:
     else:
         now = int(time.time() * 1000) if args.human_readable else None
         print("\n".join(replication_lines(quorum, now)))
+    return 0
+
+
+def _add(args: argparse.Namespace) -> int:
+    if not args.command_config:
+        raise ConfigError(
+            "add-controller needs --command-config with the new controller's properties",
+            next_step="give the file that it was started with",
+        )
+    controller, directory_id, endpoints = new_controller(read_properties(args.command_config))
+    shown = ", ".join(str(endpoint) for endpoint in endpoints)
+    if not args.dry_run:
+        from barnabas.client.cluster import Cluster
+        from barnabas.client.quorum_admin import add_controller
+
+        with Cluster(bootstrap_of(args), timeout=args.timeout) as cluster:
+            add_controller(cluster, controller, directory_id, endpoints)
+    if args.json:
+        document = {
+            "id": controller,
+            "directory_id": str(directory_id),
+            "endpoints": list(map(str, endpoints)),
+        }
+        print_document("quorum.added", {"added": document, "dry_run": args.dry_run})
+        return 0
+    done = "DRY RUN of adding" if args.dry_run else "Added"
+    print(f"{done} controller {controller} with directory id {directory_id} and endpoints: {shown}")
+    return 0
+
+
+def new_controller(properties: dict[str, str]) -> tuple[int, Uuid, tuple[Endpoint, ...]]:
+    """Id, directory id and controller endpoints that a property file stands for.
+
+    Raises ConfigError when it is no controller's file, or its directory is not formatted.
+    """
+    from barnabas.config import Config
+    from barnabas.log.disk import OsDisk
+    from barnabas.log.meta import read_meta_properties
+
+    config = Config.load(properties)
+    if "controller" not in config.roles or not config.is_given("node.id"):
+        raise ConfigError("that file is not a controller's: process.roles has no controller, or no node.id")
+    meta = read_meta_properties(OsDisk(), config.metadata_log_dir)
+    if meta is None or meta.directory_id is None:
+        raise ConfigError(
+            f"{config.metadata_log_dir} has no meta.properties with a directory id",
+            next_step="format it with `barnabas storage format --no-initial-controllers`, start the controller",
+        )
+    advertised = {endpoint.listener: endpoint for endpoint in config.advertised_listeners}
+    endpoints = []
+    for endpoint in config.controller_listeners:
+        own = advertised.get(endpoint.listener, endpoint)
+        endpoints.append(own if own.host not in ("", "0.0.0.0", "::") else own._replace(host="localhost"))
+    return config.node_id, meta.directory_id, tuple(endpoints)
+
+
+def _remove(args: argparse.Namespace) -> int:
+    controller = args.controller_id
+    try:
+        directory_id = Uuid.parse(args.controller_directory_id)
+    except ValueError as error:
+        raise ConfigError(f"--controller-directory-id: {error}") from error
+    if not args.dry_run:
+        from barnabas.client.cluster import Cluster
+        from barnabas.client.quorum_admin import remove_controller
+
+        with Cluster(bootstrap_of(args), timeout=args.timeout) as cluster:
+            remove_controller(cluster, controller, directory_id)
+    if args.json:
+        document = {"id": controller, "directory_id": str(directory_id)}
+        print_document("quorum.removed", {"removed": document, "dry_run": args.dry_run})
+        return 0
+    done = "DRY RUN of removing" if args.dry_run else "Removed"
+    print(f"{done}  KRaft controller {controller} with directory id {directory_id}")  # Kafka's two blanks
     return 0
 
 

@@ -318,16 +318,10 @@ class Admin:
         return int(self.cluster.timeout * 1000)
 
     def _to_controller(self, request: Message) -> Any:
-        """To any broker, which passes it on; again while the controllers change over."""
+        """To any broker, which passes it on, or to the active controller; again while they change over."""
+        from barnabas.client.quorum_admin import ask_active
 
-        def attempt() -> Any:
-            response = self.cluster.any().request(request)
-            for code in _codes_of(response):
-                if code in (ErrorCode.NOT_CONTROLLER, ErrorCode.NOT_LEADER_OR_FOLLOWER):
-                    raise KafkaError(ErrorCode(code), "no active controller is known")
-            return response
-
-        return self.cluster.retrying(attempt)
+        return ask_active(self.cluster, request)
 
     def _to_resource(self, kind: str, name: str, request: Message) -> Any:
         """A broker's own settings are that broker's to tell."""
@@ -345,14 +339,6 @@ class Admin:
                 raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"topic {name} has no leaders yet")
 
         self.cluster.retrying(look, patient=True)
-
-
-def _codes_of(response: Any) -> list[int]:
-    """The error codes that say whether a controller was reached."""
-    parts = [response]
-    for group in ("topics", "responses", "results"):
-        parts += getattr(response, group, ())
-    return [part.error_code for part in parts if hasattr(part, "error_code")]
 
 
 def _check(result: Any, what: str) -> None:

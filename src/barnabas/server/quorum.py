@@ -261,7 +261,7 @@ class Quorum:
             RECOVERED,
             start=store.log.log_start_offset,
             end=store.log.log_end_offset,
-            voters=str(store.journal.voters) or "none",
+            voters=_names(store.journal.voters),
         )
         try:
             self._check_reachable()
@@ -280,7 +280,7 @@ class Quorum:
             self._receive(Started())
             self._upkeep()
             if not self._ready.done() and self.leader_id == NO_NODE:
-                events.emit(WAITS, voters=str(self.voters) or "none", bootstrap=self._bootstrap_names())
+                events.emit(WAITS, voters=_names(self.voters), bootstrap=self._bootstrap_names())
             await self._ready
         except BaseException:
             await self.stop()
@@ -531,7 +531,7 @@ class Quorum:
         elif isinstance(effect, LeaderChanged):
             self._leader_changed(effect)
         elif isinstance(effect, VotersChanged):
-            events.emit(VOTERS, voters=str(effect.voters), offset=effect.offset)
+            events.emit(VOTERS, voters=_names(effect.voters), offset=effect.offset)
         elif isinstance(effect, KraftVersionChanged):
             events.emit(STEP, what="kraft.version", version=effect.version)
         elif isinstance(effect, Event):
@@ -674,6 +674,10 @@ class Quorum:
         if start is not None:
             events.emit(CLEANED, start=start)
             self._receive(LogStartMoved(start))
+
+
+def _names(voters: VoterSet) -> str:
+    return ",".join(str(key.id) for key in voters.keys) or "none"
 
 
 def _nothing() -> None: ...

@@ -1,0 +1,59 @@
+"""Flags and words that the commands about controllers share (`quorum`, `features`, `cluster`).
+
+Apache Kafka's tools take the cluster before the verb (`--bootstrap-controller HOST:PORT describe`), ours
+after it; both are taken.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import Any
+
+from barnabas.cli.output import DEFAULT_BOOTSTRAP
+from barnabas.errors import ConfigError
+
+__all__ = ["add_flags", "bootstrap_of", "read_properties"]
+
+
+def add_flags(parser: argparse.ArgumentParser, *, before_the_verb: bool = False) -> None:
+    """The flags of a command that talks to brokers or controllers, before the verb or after it."""
+    later: dict[str, Any] = {} if before_the_verb else {"default": argparse.SUPPRESS}
+
+    def flag(*names: str, default: Any = None, **more: Any) -> None:
+        parser.add_argument(*names, **{"default": default, **later, **more})
+
+    flag(
+        "--bootstrap-server",
+        "-b",
+        metavar="HOST:PORT",
+        help="brokers, with commas (default: $BARNABAS_BOOTSTRAP or 127.0.0.1:9092)",
+    )
+    flag("--bootstrap-controller", "-C", metavar="HOST:PORT", help="controllers instead of brokers")
+    flag(
+        "--command-config",
+        "-c",
+        metavar="FILE",
+        help="properties; for add-controller those of the new controller",
+    )
+    flag("--timeout", type=float, default=30.0, metavar="SECONDS", help="how long to try (30)")
+    flag("--json", action="store_true", default=False, help="print one JSON document")
+
+
+def bootstrap_of(args: argparse.Namespace) -> str:
+    """Whom to ask.  Raises ConfigError when both kinds are given."""
+    if args.bootstrap_server and args.bootstrap_controller:
+        raise ConfigError("say --bootstrap-server or --bootstrap-controller, one of the two")
+    given: str | None = args.bootstrap_controller or args.bootstrap_server
+    return given or os.environ.get("BARNABAS_BOOTSTRAP", DEFAULT_BOOTSTRAP)
+
+
+def read_properties(path: str) -> dict[str, str]:
+    """The settings in a property file.  Raises ConfigError where it cannot be read."""
+    from barnabas.config import parse_properties
+
+    try:
+        with open(path, encoding="utf-8") as file:
+            return parse_properties(file.read())
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror or error}") from error

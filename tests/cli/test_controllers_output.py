@@ -1,0 +1,120 @@
+"""Lines of Kafka's kafka-features, kafka-cluster and kafka-metadata-quorum, and the flags that lead to them."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from pathlib import Path
+
+import pytest
+
+from barnabas.cli import cluster, features, quorum
+from barnabas.cli.cluster import endpoint_lines
+from barnabas.cli.controllers import bootstrap_of
+from barnabas.cli.features import feature_lines
+from barnabas.client.cluster import Broker
+from barnabas.client.described import ClusterDescription, FeatureRange
+from barnabas.errors import ConfigError
+from barnabas.model import Endpoint
+
+
+def test_features_have_kafkas_lines() -> None:
+    """Printed by kafka-features 4.3.1."""
+    ranges = [FeatureRange("kraft.version", 0, 1, 1, 308), FeatureRange("metadata.version", 7, 30, 30, 308)]
+    assert feature_lines(ranges) == [
+        "Feature: kraft.version                             SupportedMinVersion: 0                "
+        "SupportedMaxVersion: 1                FinalizedVersionLevel: 1                Epoch: 308",
+        "Feature: metadata.version                          SupportedMinVersion: 3.3-IV3          "
+        "SupportedMaxVersion: 4.3-IV0          FinalizedVersionLevel: 4.3-IV0          Epoch: 308",
+    ]
+
+
+def test_endpoints_have_kafkas_table() -> None:
+    """Printed by kafka-cluster list-endpoints 4.3.1, of brokers and of controllers."""
+    nodes = (Broker(1, "127.0.0.1", 19192, None), Broker(2, "127.0.0.1", 19292, None))
+    described = ClusterDescription("5L6g3nShT-eMCtK--X86sw", 1, nodes, (2,))
+    assert endpoint_lines(described, controllers=False) == [
+        "ID         HOST      PORT       RACK       STATE      ENDPOINT_TYPE  ",
+        "1          127.0.0.1 19192      null       unfenced   broker         ",
+        "2          127.0.0.1 19292      null       fenced     broker         ",
+    ]
+    assert endpoint_lines(described, controllers=True)[:2] == [
+        "ID         HOST      PORT       RACK       ENDPOINT_TYPE  ",
+        "1          127.0.0.1 19192      null       controller     ",
+    ]
+
+
+@pytest.mark.parametrize(
+    "words", ["--bootstrap-controller h:1 describe --re --hu", "describe --re --hu -C h:1"]
+)
+def test_the_cluster_may_be_named_before_and_after_the_verb_and_flags_may_be_short(words: str) -> None:
+    parser = ArgumentParser()
+    quorum.add_arguments(parser)
+    parsed = parser.parse_args(words.split())
+    assert parsed.replication and parsed.human_readable and bootstrap_of(parsed) == "h:1"
+
+
+def test_brokers_and_controllers_at_once_are_refused() -> None:
+    parser = ArgumentParser()
+    cluster.add_arguments(parser)
+    parsed = parser.parse_args(["-b", "h:1", "list-endpoints", "-C", "h:2"])
+    with pytest.raises(ConfigError, match="one of the two"):
+        bootstrap_of(parsed)
+
+
+@pytest.mark.parametrize(
+    ("words", "levels"),
+    [
+        ("upgrade --feature kraft.version=1", {"kraft.version": 1}),
+        ("upgrade -f metadata.version=4.2 -f group.version=1", {"metadata.version": 29, "group.version": 1}),
+        ("disable --feature streams.version", {"streams.version": 0}),
+        (
+            "downgrade --release-version 4.0",
+            {"metadata.version": 25, "group.version": 1, "transaction.version": 2},
+        ),
+    ],
+)
+def test_levels_are_read_as_kafka_reads_them_but_no_release_raises_kraft_version(
+    words: str, levels: dict[str, int]
+) -> None:
+    parser = ArgumentParser()
+    features.add_arguments(parser)
+    assert features._wanted(parser.parse_args(words.split())) == levels
+
+
+@pytest.mark.parametrize("words", ["upgrade", "upgrade -f a=1 -r 4.3", "upgrade -f a", "upgrade -f a=b"])
+def test_levels_that_say_nothing_or_too_much_are_refused(words: str) -> None:
+    parser = ArgumentParser()
+    features.add_arguments(parser)
+    with pytest.raises(ConfigError):
+        features._wanted(parser.parse_args(words.split()))
+
+
+def test_add_controller_takes_id_directory_and_endpoints_from_the_new_controllers_file(
+    tmp_path: Path,
+) -> None:
+    data = tmp_path / "data"
+    properties = {
+        "process.roles": "controller",
+        "node.id": "4",
+        "controller.quorum.bootstrap.servers": "127.0.0.1:1",
+        "listeners": "CONTROLLER://:19493",
+        "controller.listener.names": "CONTROLLER",
+        "log.dirs": str(data),
+    }
+    with pytest.raises(ConfigError, match=r"no meta\.properties"):
+        quorum.new_controller(properties)
+    data.mkdir()
+    (data / "meta.properties").write_text(
+        "version=1\ncluster.id=5L6g3nShT-eMCtK--X86sw\nnode.id=4\ndirectory.id=0KyHILh-LzosE8fGn-z0Jg\n"
+    )
+    id_, directory_id, endpoints = quorum.new_controller(properties)
+    assert (id_, str(directory_id)) == (4, "0KyHILh-LzosE8fGn-z0Jg")
+    assert endpoints == (Endpoint("CONTROLLER", "localhost", 19493),)
+    advertised = {**properties, "advertised.listeners": "CONTROLLER://c4:9093"}
+    assert quorum.new_controller(advertised)[2] == (Endpoint("CONTROLLER", "c4", 9093),)
+
+
+def test_a_brokers_file_is_no_controllers_file(tmp_path: Path) -> None:
+    properties = {"process.roles": "broker", "node.id": "4", "log.dirs": str(tmp_path)}
+    with pytest.raises(ConfigError):
+        quorum.new_controller({**properties, "controller.quorum.bootstrap.servers": "127.0.0.1:1"})
