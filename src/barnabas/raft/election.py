@@ -263,6 +263,7 @@ def _count_pre_votes(core: Core, role: Prospective, now: Now) -> None:
     elif possible < core.voters.majority:
         _give_up(core, role, now.mono + core.random_election_timeout(), now)
     elif role.deadline <= now.mono:
+        _look_elsewhere(core, role.answers)
         _give_up(core, role, now.mono, now)
     else:
         _ask(core, role.answers, True, now)
@@ -289,9 +290,20 @@ def _count_votes(core: Core, role: Candidate, now: Now) -> None:
     if granted >= core.voters.majority:
         leadership.begin(core, role, now)
     elif role.deadline <= now.mono:
+        _look_elsewhere(core, role.answers)
         _stand_perhaps(core, Cause.ELECTION_TIMEOUT, now)
     else:
         _ask(core, role.answers, False, now)
+
+
+def _look_elsewhere(core: Core, answers: dict[NodeId, bool]) -> None:
+    """Who was silent for a whole election is not where it was asked, perhaps.
+
+    (An election can be shorter than the time a request has: then no request ever fails.)
+    """
+    for node_id in core.voters.ids:
+        if node_id not in answers and core.links.asking(node_id):
+            core.links.elsewhere(node_id)
 
 
 def _ask(core: Core, answers: dict[NodeId, bool], pre_vote: bool, now: Now) -> None:

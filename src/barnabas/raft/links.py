@@ -60,6 +60,11 @@ class Links:
         """It was not where we looked: next time look somewhere else."""
         self._places[node_id] = self.place(node_id) + 1
 
+    def asking(self, node_id: NodeId) -> bool:
+        """Whether a request to it is not answered yet."""
+        link = self._links.get((node_id, 0))
+        return link is not None and link.request is not None
+
     def failures(self, node_id: NodeId) -> int:
         """How often in a row it failed."""
         link = self._links.get((node_id, 0))
