@@ -26,19 +26,13 @@ def test_console_producer_and_consumer_pass_every_line(apache: Path, node: NodeP
         "console",
         stdin="\n".join(lines) + "\n",
     )
-    printed = kafka_class(
-        "org.apache.kafka.tools.consumer.ConsoleConsumer",
-        "--bootstrap-server",
-        node.bootstrap,
-        "--topic",
-        "console",
-        "--from-beginning",
-        "--max-messages",
-        str(RECORDS),
-        "--timeout-ms",
-        "30000",
-    )
-    assert printed.splitlines() == lines
+    for how in (["--group", "subscribed"], ["--partition", "0"]):
+        printed = kafka_class(
+            "org.apache.kafka.tools.consumer.ConsoleConsumer",
+            *("--bootstrap-server", node.bootstrap, "--topic", "console", *how),
+            *("--from-beginning", "--max-messages", str(RECORDS), "--timeout-ms", "30000"),
+        )
+        assert printed.splitlines() == lines
 
 
 def test_dump_log_segments_finds_our_files_in_order(apache: Path, node: NodeProcess, tmp_path: Path) -> None:
