@@ -479,6 +479,7 @@ def test_a_cancelled_join_leaves_no_trace_of_waiting(world: World) -> None:
     first = world.new_id()
     world.new_id()
     world.join(first).cancel()
+    world.run()
     assert world.groups.statistics().waiting == 0
 
 

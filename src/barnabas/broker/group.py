@@ -11,6 +11,7 @@ This file holds the state and the questions one may ask it; `group_membership` m
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 
 from barnabas.broker.waiting import Waiting
@@ -46,16 +47,27 @@ MOVES = {
 
 class Parked(Waiting):
     """A JoinGroup or SyncGroup that waits for the others.  It has no deadline of its own: the group's timers
-    answer it.  `version` is the request's."""
+    answer it.
 
-    __slots__ = ("count", "member", "version")
+    `on_gone` is called when its connection ends.  A JoinGroup keeps its place then (the others need not
+    wait for its member), until the group answers it.
+    """
 
-    def __init__(self, member: Member, version: int, count: list[int]) -> None:
+    __slots__ = ("count", "gone", "member", "on_gone")
+
+    def __init__(self, member: Member, count: list[int], on_gone: Callable[[Parked], None]) -> None:
         super().__init__(float("inf"))
         self.member = member
-        self.version = version
         self.count = count
+        self.on_gone = on_gone
+        self.gone = False
         count[0] += 1
+
+    def cancel(self) -> None:
+        self.on_done = None
+        if not self.done and not self.gone:
+            self.gone = True
+            self.on_gone(self)
 
     def release(self) -> None:
         self.count[0] -= 1
@@ -176,8 +188,6 @@ class ClassicGroup:
 
     def add(self, member: Member) -> None:
         """Take in a member; the first one leads."""
-        if not self.members:
-            self.protocol_type = self.protocol_type or None
         self.members[member.id] = member
         if member.instance_id is not None:
             self.static[member.instance_id] = member.id

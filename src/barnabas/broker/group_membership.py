@@ -206,7 +206,7 @@ class Membership:
             group.protocol_type = request.protocol_type
         group.add(member)
         group.newcomer = True
-        parked = self._park_join(group, member, context.version)
+        parked = self._park_join(group, member)
         member.expires = now.mono + NEW_MEMBER_JOIN_TIMEOUT
         self._arm(group, member)
         self._rebalance(group, now)
@@ -222,7 +222,7 @@ class Membership:
         now: Now,
     ) -> Parked:
         self._update(member, context, request, protocols)
-        parked = self._park_join(group, member, context.version)
+        parked = self._park_join(group, member)
         self._rebalance(group, now)
         return parked
 
@@ -236,11 +236,24 @@ class Membership:
         if request.rebalance_timeout_ms >= 0:
             member.rebalance_timeout = request.rebalance_timeout_ms / 1000
 
-    def _park_join(self, group: ClassicGroup, member: Member, version: int) -> Parked:
+    def _park_join(self, group: ClassicGroup, member: Member) -> Parked:
         if member.joining is not None:  # the same member asked again over another connection
             member.joining.complete(_refused(ErrorCode.REBALANCE_IN_PROGRESS, member.id))
-        member.joining = Parked(member, version, self.waiting)
+        member.joining = Parked(member, self.waiting, lambda parked: self._join_gone(group, parked))
         return member.joining
+
+    def _join_gone(self, group: ClassicGroup, parked: Parked) -> None:
+        """The connection of a JoinGroup ended.  A newcomer goes with it: it would hold up the others for the
+        whole rebalance timeout.  Who was in the group before keeps its place until its session is over."""
+
+        def drop(now: Now) -> None:
+            member = parked.member
+            if self.groups.get(group.id) is group and member.joining is parked and member.is_new:
+                self._drop(group, member, ErrorCode.UNKNOWN_MEMBER_ID)
+                self._rebalance_after_loss(group, now)
+
+        if parked.member.is_new and not parked.member.is_static:
+            self.journal.at(0.0, drop)
 
     def _replace_static(
         self,
@@ -266,10 +279,10 @@ class Membership:
         member.expires = now.mono + member.session_timeout
         self._arm(group, member)
         if group.state is not GroupState.STABLE or group.choose_protocol() != before:
-            parked = self._park_join(group, member, context.version)
+            parked = self._park_join(group, member)
             self._rebalance(group, now)
             return parked
-        parked = self._park_join(group, member, context.version)
+        parked = self._park_join(group, member)
         assignments = {id: found.assignment for id, found in group.members.items()}
         knows_skip = context.version >= SKIP_ASSIGNMENT_FROM
         leads = group.leader_id == new_id
@@ -428,7 +441,7 @@ class Membership:
             return SyncGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if member.syncing is not None:
             member.syncing.complete(SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
-        parked = member.syncing = Parked(member, context.version, self.waiting)
+        parked = member.syncing = Parked(member, self.waiting, lambda gone: gone.complete(None))
         if member.id == group.leader_id:
             given = {one.member_id: bytes(one.assignment) for one in request.assignments}
             self._write_assignments(group, {id: given.get(id, b"") for id in group.members}, now)
@@ -564,7 +577,8 @@ class Membership:
         member.timer = 0.0
         if group.members.get(member.id) is not member or self.groups.get(group.id) is not group:
             return
-        waits = (member.joining is not None and not member.is_new) or member.syncing is not None
+        joining = member.joining is not None and not member.joining.gone and not member.is_new
+        waits = joining or member.syncing is not None
         if waits:  # who waits for us has not gone away
             member.expires = max(member.expires, now.mono + member.session_timeout)
         if member.expires > now.mono:

@@ -5,7 +5,7 @@ A commit is written first and counts when it is committed; until then a fetch an
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from barnabas.broker.context import RequestContext
 from barnabas.broker.group import ClassicGroup, GroupState
@@ -84,6 +84,7 @@ class GroupOffsets:
         self.most_metadata = most_metadata
         self.retention_ms = retention_ms
         self.committed: dict[str, dict[Position, CommittedOffset]] = {}
+        self._in_flight: dict[str, dict[Position, int]] = {}
 
     # -- OffsetCommit ----------------------------------------------------------------------------------
 
@@ -118,6 +119,7 @@ class GroupOffsets:
         group_id = request.group_id
 
         def written(error: ErrorCode) -> None:
+            self._landed(group_id, kept)
             if not error:
                 self.committed.setdefault(group_id, {}).update(kept)
             waiting.complete(
@@ -125,8 +127,24 @@ class GroupOffsets:
             )
 
         records = [offset_record(group_id, *position, found) for position, found in kept.items()]
+        flying = self._in_flight.setdefault(group_id, {})
+        for position in kept:
+            flying[position] = flying.get(position, 0) + 1
         self.membership.journal.write(group_id, records, now, written)
         return waiting
+
+    def _landed(self, group_id: str, positions: Iterable[Position]) -> None:
+        flying = self._in_flight[group_id]
+        for position in positions:
+            flying[position] -= 1
+            if not flying[position]:
+                del flying[position]
+        if not flying:
+            del self._in_flight[group_id]
+
+    def in_flight(self, group_id: str) -> set[Position]:
+        """Positions of which a commit is written and not yet safe."""
+        return set(self._in_flight.get(group_id, ()))
 
     def _check_commit(
         self, context: RequestContext, request: OffsetCommitRequest, now: Now
@@ -320,19 +338,19 @@ class GroupOffsets:
                     found.setdefault(group_id, []).append(position)
         return found
 
-    def expired(self, now: Now) -> dict[str, list[Position]]:
-        """Positions whose time is over, by group (offsets.retention.minutes)."""
-        found: dict[str, list[Position]] = {}
-        for group_id, known in self.committed.items():
-            group = self.membership.groups.get(group_id)
-            for position, committed in known.items():
-                since = self._kept_since(group, committed)
-                if committed.expire_ms != NO_TIMESTAMP:
-                    over = now.wall_ms >= committed.expire_ms
-                else:
-                    over = since is not None and now.wall_ms - since >= self.retention_ms
-                if over:
-                    found.setdefault(group_id, []).append(position)
+    def expired(self, group_id: str, now: Now) -> list[Position]:
+        """Positions of a group whose time is over (offsets.retention.minutes)."""
+        found = []
+        group = self.membership.groups.get(group_id)
+        flying = self._in_flight.get(group_id, {})
+        for position, committed in self.committed.get(group_id, {}).items():
+            since = self._kept_since(group, committed)
+            if committed.expire_ms != NO_TIMESTAMP:
+                over = now.wall_ms >= committed.expire_ms
+            else:
+                over = since is not None and now.wall_ms - since >= self.retention_ms
+            if over and position not in flying:
+                found.append(position)
         return found
 
     def _kept_since(self, group: ClassicGroup | None, committed: CommittedOffset) -> int | None:

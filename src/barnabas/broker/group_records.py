@@ -27,11 +27,19 @@ __all__ = [
     "offset_record",
     "offset_tombstone",
     "read_member",
+    "too_long",
 ]
 
 OFFSET_VERSION = 4
 OFFSET_VERSION_WITH_EXPIRY = 1
 GROUP_VERSION = 3
+LONGEST = 0x7FFF - 64
+"""Bytes of a name: a record's strings have int16 lengths, and a member's id is a name with 37 bytes more."""
+
+
+def too_long(name: str | None) -> bool:
+    """Whether a name a client chose cannot be kept in a record."""
+    return name is not None and len(name) > LONGEST // 4 and len(name.encode("utf-8", "replace")) > LONGEST
 
 
 class CommittedOffset(NamedTuple):

@@ -8,6 +8,7 @@ COORDINATOR_LOAD_IN_PROGRESS.  What it changes is written there first.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import count
@@ -17,13 +18,13 @@ from barnabas.broker.context import RequestContext
 from barnabas.broker.group import ClassicGroup, GroupState, Parked
 from barnabas.broker.group_membership import GroupLimits, Membership
 from barnabas.broker.group_offsets import CommitWaiting, GroupOffsets, commit_answer
-from barnabas.broker.group_records import CommittedOffset, group_tombstone, read_member
+from barnabas.broker.group_records import CommittedOffset, group_tombstone, read_member, too_long
 from barnabas.broker.partition import Partition
 from barnabas.broker.replicas import Broker
 from barnabas.broker.waiting import Waiting
 from barnabas.config import Config
 from barnabas.doors import Randomness
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.errors import CorruptRecordError, ErrorCode, KafkaError, StorageError, WireError
 from barnabas.model import OFFSETS_TOPIC, Now, Offset, TopicId
 from barnabas.wire.coordinator import read_key, read_value
 from barnabas.wire.group_records import (
@@ -58,12 +59,14 @@ from barnabas.wire.groups import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
-from barnabas.wire.records import Record, batches, read_records, write_batch
+from barnabas.wire.records import BatchHeader, Record, batches, read_records, write_batch
 
 __all__ = ["Groups", "GroupsStatistics", "java_hash"]
 
-LOAD_BYTES = 1 << 20
-"""How much of a partition is read in one step."""
+LOAD_BYTES = 64 * 1024
+"""How much of a partition is read in one step: some milliseconds of decoding."""
+CHECKED_PER_STEP = 100
+"""Groups that are looked at in one step of the walk over what is too old."""
 MOST_WAITING = 100_000
 """Requests of members that may be parked at a time."""
 
@@ -100,6 +103,7 @@ class GroupsStatistics(NamedTuple):
     offsets: int
     waiting: int
     loading: int
+    unreadable: int
 
 
 class _Loading:
@@ -140,6 +144,9 @@ class Groups:
         self._timers: list[tuple[float, int, Callable[[Now], None]]] = []
         self._numbers = count()
         self._next_check: float | None = None
+        self._to_check: deque[str] = deque()
+        self.unreadable = 0
+        """Records met while loading that nobody of this release can have written: left out."""
         broker.on_leadership(self._leadership)
 
     # -- where a group lives ---------------------------------------------------------------------------
@@ -159,7 +166,9 @@ class Groups:
         return None
 
     def _refusal(self, group_id: str) -> ErrorCode | None:
-        return self.coordinated(group_id) if group_id else ErrorCode.INVALID_GROUP_ID
+        if not group_id or too_long(group_id):
+            return ErrorCode.INVALID_GROUP_ID
+        return self.coordinated(group_id)
 
     def _leadership(self, partition: Partition, leads: bool, epoch: int) -> None:
         if partition.topic != OFFSETS_TOPIC:
@@ -182,23 +191,53 @@ class Groups:
     # -- loading ---------------------------------------------------------------------------------------
 
     def _load_some(self, now: Now) -> None:
-        """Read up to LOAD_BYTES of one partition."""
+        """Read up to LOAD_BYTES of one partition.  One that cannot be read is not coordinated here."""
         index, loading = next(iter(self._loading.items()))
-        end = loading.partition.log.log_end_offset
-        if loading.position < end:
-            raw = loading.partition.read(loading.position, LOAD_BYTES).read()
-            for position, header in batches(raw):
-                if not header.is_control:
-                    for record in read_records(raw, position, header):
-                        self._replay(record, now)
-                loading.position = header.last_offset + 1
-            if raw:
-                return
+        partition = loading.partition
+        try:
+            more = self._load_slice(loading, now)
+        except StorageError as error:
+            del self._loading[index]
+            self._unload(index)
+            self.broker.storage_failed(partition, error, now)
+            return
+        except CorruptRecordError:
+            del self._loading[index]
+            self._unload(index)
+            self.unreadable += 1
+            return
+        if more:
+            return
         del self._loading[index]
-        self._led[index] = loading.partition
+        self._led[index] = partition
         for group in self.groups.values():
             if self.partition_for(group.id) == index:
                 self.membership.watch(group, now)
+
+    def _load_slice(self, loading: _Loading, now: Now) -> bool:
+        """Replay the next records; false when there are no more."""
+        partition = loading.partition
+        loading.position = max(loading.position, partition.log_start_offset)
+        if loading.position >= partition.log.log_end_offset:
+            return False
+        raw = partition.read(loading.position, LOAD_BYTES).read()
+        for position, header in batches(raw):
+            if not header.is_control and header.last_offset >= loading.position:
+                self._replay_batch(raw, position, header, now)
+            loading.position = header.last_offset + 1
+        return True  # (an empty slice: the rest is written at the end of this turn)
+
+    def _replay_batch(self, raw: bytes, position: int, header: BatchHeader, now: Now) -> None:
+        try:
+            records = read_records(raw, position, header)
+        except CorruptRecordError:
+            self.unreadable += header.count
+            return
+        for record in records:
+            try:
+                self._replay(record, now)
+            except (WireError, CorruptRecordError):
+                self.unreadable += 1
 
     def _replay(self, record: Record, now: Now) -> None:
         key = read_key(record.key or b"")
@@ -270,7 +309,9 @@ class Groups:
         if self._loading:
             return 0.0
         times = [self._timers[0][0]] if self._timers else []
-        if self.offsets.committed:
+        if self._to_check:
+            return 0.0
+        if self.groups or self.offsets.committed:
             times.append(self._next_check or 0.0)
         return min(times, default=None)
 
@@ -284,14 +325,37 @@ class Groups:
             self._next_check = now.mono + self.check_interval
         elif now.mono >= self._next_check:
             self._next_check = now.mono + self.check_interval
-            for group_id, positions in self.offsets.expired(now).items():
-                self._forget_positions(group_id, positions, now)
+            if not self._to_check:
+                self._to_check.extend(self.groups.keys() | self.offsets.committed.keys())
+        for _ in range(min(CHECKED_PER_STEP, len(self._to_check))):
+            self._forget_old(self._to_check.popleft(), now)
+
+    def _forget_old(self, group_id: str, now: Now) -> None:
+        """Forget what is too old of a group, and the group when nothing of it is left."""
+        if self.coordinated(group_id) is not None:
+            return
+        if positions := self.offsets.expired(group_id, now):
+            self._forget_positions(group_id, positions, now)
+        elif self._unused(group_id) and group_id not in self.offsets.committed:
+            if self.groups[group_id].generation:
+                self._forget_positions(group_id, [], now)
+            else:  # it was never written
+                del self.groups[group_id]
+
+    def _unused(self, group_id: str) -> bool:
+        """Whether nobody is in a group, or on the way into it; positions it may have."""
+        group = self.groups.get(group_id)
+        return (
+            group is not None
+            and group.state is GroupState.EMPTY
+            and not group.pending
+            and not self.offsets.in_flight(group_id)
+        )
 
     def _forget_positions(self, group_id: str, positions: list[tuple[str, int]], now: Now) -> None:
         records = self.offsets.tombstones(group_id, positions, now)
-        group = self.groups.get(group_id)
         everything = len(positions) == len(self.offsets.committed.get(group_id, {}))
-        ends = everything and group is not None and group.state is GroupState.EMPTY
+        ends = everything and self._unused(group_id)
         if ends:
             records.append(group_tombstone(group_id, now.wall_ms))
 
@@ -299,8 +363,8 @@ class Groups:
             if error:
                 return
             self.offsets.drop(group_id, positions)
-            if ends and group is not None and group.state is GroupState.EMPTY:
-                self.groups.pop(group_id, None)
+            if ends and self._unused(group_id) and group_id not in self.offsets.committed:
+                del self.groups[group_id]
 
         self.write(group_id, records, now, written)
 
@@ -321,7 +385,11 @@ class Groups:
         self, context: RequestContext, request: JoinGroupRequest, now: Now
     ) -> JoinGroupResponse | Parked:
         """JoinGroup."""
-        if error := self._refusal(request.group_id):
+        error = self._refusal(request.group_id)
+        names = [context.client_id, request.group_instance_id, request.protocol_type]
+        if not error and any(map(too_long, [*names, *(one.name for one in request.protocols)])):
+            error = ErrorCode.INVALID_REQUEST
+        if error:
             return JoinGroupResponse(error_code=error, member_id=request.member_id, protocol_name="")
         return _now_or_later(self.membership.join(context, request, now))
 
@@ -464,14 +532,15 @@ class Groups:
     def _delete_group(
         self, name: str, results: dict[str, ErrorCode], one_done: Callable[[], None], now: Now
     ) -> None:
-        positions = list(self.offsets.committed.get(name, {}))
+        positions = list(self.offsets.committed.get(name, {}).keys() | self.offsets.in_flight(name))
         records = [*self.offsets.tombstones(name, positions, now), group_tombstone(name, now.wall_ms)]
 
         def written(error: ErrorCode) -> None:
             results[name] = error
             if not error:
                 self.offsets.drop(name, positions)
-                self.groups.pop(name, None)
+                if self._unused(name):  # else somebody came meanwhile: his group begins anew
+                    del self.groups[name]
             one_done()
 
         self.write(name, records, now, written)
@@ -484,6 +553,7 @@ class Groups:
             offsets=sum(len(known) for known in self.offsets.committed.values()),
             waiting=self.membership.waiting[0],
             loading=len(self._loading),
+            unreadable=self.unreadable,
         )
 
     def __repr__(self) -> str:

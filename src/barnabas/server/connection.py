@@ -170,6 +170,8 @@ class Connection(asyncio.BufferedProtocol):
         slots, self.line = self.line, deque()
         for slot in slots:
             slot.cancel()
+        if slots:
+            self.listener.node.turn.soon()  # who waited for this client need not any more
         self.listener.closed(self, exc)
 
     def eof_received(self) -> bool:
