@@ -1,0 +1,25 @@
+"""Envelopes: principals as Kafka's brokers write them."""
+
+from __future__ import annotations
+
+import pytest
+
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.server.quorum_envelope import principal_bytes, principal_of
+
+
+def test_a_principal_is_written_as_kafka_writes_it() -> None:
+    """DefaultPrincipalData v0: int16 version, type and name compact, token flag, no tags."""
+    assert principal_bytes("User:ANONYMOUS") == b"\0\0" + b"\x05User" + b"\x0aANONYMOUS" + b"\0\0"
+
+
+@pytest.mark.parametrize("name", ["User:ANONYMOUS", "User:alice", "User:CN=a:b,O=c", "User:" + "x" * 300])
+def test_a_principal_keeps_its_name(name: str) -> None:
+    assert principal_of(principal_bytes(name)) == name
+
+
+@pytest.mark.parametrize("data", [None, b"", b"\0\1", b"\0\0", b"\0\0\0", b"\0\0\x05Us", b"\0\0\x05User\xff"])
+def test_a_principal_that_cannot_be_read_is_refused(data: bytes | None) -> None:
+    with pytest.raises(KafkaError) as caught:
+        principal_of(data)
+    assert caught.value.code is ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE
