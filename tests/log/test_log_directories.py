@@ -7,7 +7,7 @@ from tests.log.log_building import NOW, Chance, append, batch, fill, later, smal
 
 from barnabas.config import LogConfig
 from barnabas.errors import StorageError
-from barnabas.log.checkpoint import read_offsets
+from barnabas.log.checkpoint import read_offsets, write_offsets
 from barnabas.log.directories import LogDirectories
 from barnabas.log.meta import MetaProperties, read_meta_properties, write_meta_properties
 from barnabas.model import Now, TopicPartition, Uuid
@@ -354,6 +354,27 @@ def test_a_partition_made_anew_inherits_no_checkpoint_of_the_earlier_one(how: st
     found = opened(disk).get(A)
     assert found is not None and values_of(found) == values
     assert found.log_start_offset == 0
+
+
+@pytest.mark.parametrize("cleaned", [True, False])
+def test_a_gap_that_compaction_left_is_no_end_of_the_log(cleaned: bool) -> None:
+    """The topic's own settings are not known yet when its log is opened."""
+    disk = formatted("/d0")
+    logs = opened(disk)
+    log = logs.create(A, TOPIC, NOW)
+    values = fill(log, 30)
+    bases = list(log.bases)
+    *_, last = log.segments[0].headers()
+    logs.abandon()
+    path = f"/d0/a-0/{bases[0]:020d}.log"
+    disk.put(path, disk.read(path)[: last[0]])
+    if cleaned:
+        write_offsets(disk, "/d0/cleaner-offset-checkpoint", {A: bases[1]})
+    disk.crash("all")
+    found = opened(disk).get(A)
+    assert found is not None
+    kept = values[: bases[1] - 1]
+    assert values_of(found) == (kept + values[bases[1] :] if cleaned else kept)
 
 
 def test_a_log_is_found_where_it_serves_and_not_where_an_earlier_one_died() -> None:

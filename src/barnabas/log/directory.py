@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING
 from barnabas.doors import DirectoryLock, Disk, Randomness
 from barnabas.errors import StorageError
 from barnabas.log import meta
-from barnabas.log.checkpoint import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, read_offsets, write_offsets
+from barnabas.log.checkpoint import (
+    CLEANER_OFFSETS,
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    RECOVERY_POINTS,
+    read_offsets,
+    write_offsets,
+)
 from barnabas.log.log import Log
 from barnabas.log.producers import DEFAULT_EXPIRATION_MS
 from barnabas.model import METADATA_TOPIC, NO_NODE, DirectoryId, NodeId, Now, Offset, TopicId, TopicPartition
@@ -143,6 +150,7 @@ class LogDirectory:
         points, known_points = self._read(RECOVERY_POINTS)
         starts, _ = self._read(LOG_STARTS)
         watermarks, _ = self._read(HIGH_WATERMARKS)
+        cleaned, _ = self._read(CLEANER_OFFSETS)
         for name in self.disk.list(self.path):
             directory = f"{self.path}/{name}"
             if not self.disk.is_directory(directory):
@@ -163,6 +171,7 @@ class LogDirectory:
                     recovery_point=points.get(key, 0),
                     log_start=starts.get(key, 0),
                     high_watermark=watermarks.get(key),
+                    cleaned=cleaned.get(key, 0),
                     expiration_ms=self._expiration_ms,
                 )
                 self._adopt((yield from _named(steps, name)))

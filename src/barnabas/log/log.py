@@ -148,11 +148,13 @@ class Log:
         recovery_point: Offset = 0,
         log_start: Offset = 0,
         high_watermark: Offset | None = None,
+        cleaned: Offset = 0,
         expiration_ms: int = DEFAULT_EXPIRATION_MS,
     ) -> Log:
         """Open the log in directory `path` (made if missing), recovering it unless it was closed cleanly.
 
-        `recovery_point`, `log_start` and `high_watermark` are what the directory's checkpoints say.
+        `recovery_point`, `log_start`, `high_watermark` and `cleaned` (up to where it was compacted) are what
+        the directory's checkpoints say.
         Raises StorageError.
         """
         steps = cls.open_in_steps(
@@ -164,6 +166,7 @@ class Log:
             recovery_point=recovery_point,
             log_start=log_start,
             high_watermark=high_watermark,
+            cleaned=cleaned,
             expiration_ms=expiration_ms,
         )
         while True:
@@ -185,6 +188,7 @@ class Log:
         recovery_point: Offset = 0,
         log_start: Offset = 0,
         high_watermark: Offset | None = None,
+        cleaned: Offset = 0,
         expiration_ms: int = DEFAULT_EXPIRATION_MS,
     ) -> Generator[None, None, Log]:
         """`open`, yielding every now and then (about every MiB read) so that a loop can breathe."""
@@ -198,7 +202,7 @@ class Log:
             expiration_ms=expiration_ms,
         )
         yield from recovery.load(
-            log, clean=clean, recovery_point=recovery_point, log_start=log_start, now=now
+            log, clean=clean, recovery_point=recovery_point, log_start=log_start, cleaned=cleaned, now=now
         )
         log.high_watermark = log.log_start_offset if high_watermark is None else high_watermark
         return log

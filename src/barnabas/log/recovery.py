@@ -68,7 +68,7 @@ def identify(disk: Disk, path: str) -> tuple[TopicPartition, TopicId | None]:
 
 
 def load(
-    log: Log, *, clean: bool, recovery_point: Offset, log_start: Offset, now: Now
+    log: Log, *, clean: bool, recovery_point: Offset, log_start: Offset, cleaned: Offset, now: Now
 ) -> Generator[None, None, None]:
     """Fill a new Log from its directory.  Raises StorageError."""
     disk = log.disk
@@ -95,7 +95,7 @@ def load(
     if clean:
         clean = _trust(log)
     if not clean:
-        yield from _reread(log, recovery_point)
+        yield from _reread(log, recovery_point, cleaned)
     log.log_start_offset = max(log_start, log.bases[0])
     if log.log_end_offset < log.log_start_offset:
         _wipe(log)
@@ -234,8 +234,11 @@ def _trust(log: Log) -> bool:
     return True
 
 
-def _reread(log: Log, recovery_point: Offset) -> Generator[None, None, None]:
-    """Check every batch from the recovery point's segment on, and cut at the first that is bad."""
+def _reread(log: Log, recovery_point: Offset, cleaned: Offset) -> Generator[None, None, None]:
+    """Check every batch from the recovery point's segment on, and cut at the first that is bad.
+
+    A segment that does not begin where the one before it ends is bad too, unless compaction came that far.
+    """
     place = max(0, bisect_right(log.bases, recovery_point) - 1)
     first = place
     batches = 0
@@ -246,7 +249,8 @@ def _reread(log: Log, recovery_point: Offset) -> Generator[None, None, None]:
         segment = log.segments[place]
         keep = place + 1
         limit = log.segments[keep].base if keep < len(log.segments) else _MAX_OFFSET
-        if segment.base < end or (segment.base > end and place > first and not compacted):
+        gap = segment.base > end and place > first and not compacted and segment.base > cleaned
+        if segment.base < end or gap:
             reason = f"segment {segment.base} does not begin at {end}, where the one before it ends"
             keep = place
         else:
