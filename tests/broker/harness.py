@@ -23,7 +23,7 @@ from barnabas.controller.image import (
     PartitionState,
     Topic,
 )
-from barnabas.errors import ErrorCode, StorageError
+from barnabas.errors import ConfigError, ErrorCode, StorageError
 from barnabas.log.directories import LogDirectories
 from barnabas.log.meta import MetaProperties, read_meta_properties, write_meta_properties
 from barnabas.model import DIRECTORY_UNASSIGNED, ZERO_UUID, Now, Uuid
@@ -74,6 +74,7 @@ class World:
         self.blocks_asked = 0
         self.failed: list[tuple[str, StorageError]] = []
         self.assigned: list[tuple[Uuid, int, Uuid]] = []
+        self.refused: list[tuple[str, str]] = []
 
     def allocate_producer_ids(self) -> None:
         self.blocks_asked += 1
@@ -83,6 +84,9 @@ class World:
 
     def not_hosted(self, error: StorageError) -> None:
         raise error
+
+    def setting_refused(self, topic: str, error: ConfigError) -> None:
+        self.refused.append((topic, error.message))
 
     def assign_directories(self, assignments: Any) -> None:
         self.assigned.extend(assignments)
@@ -131,7 +135,7 @@ class Node:
             paths,
             cluster_id="cluster",
             node_id=1,
-            config_for=lambda topic: self.config.log_config(self.image.topic_config(topic)),
+            config_for=lambda topic: self.config.log_config(),
             randomness=self.chance,
             now=self.now,
         )

@@ -195,6 +195,17 @@ def test_flush_ms_bounds_what_the_page_cache_holds_alone(node: Node) -> None:
     assert node.broker.partition("t", 0).log.durable_end_offset == 4  # type: ignore[union-attr]
 
 
+def test_a_setting_that_only_a_newer_controller_knows_does_not_keep_the_topic_from_serving(
+    node: Node, disk: MemoryDisk
+) -> None:
+    node.create("kafkas", remote_storage_enable="true", retention_ms="77")
+    partition = node.broker.partition("kafkas", 0)
+    assert partition is not None and partition.config.retention_ms == 77
+    assert [topic for topic, _ in node.outside.refused] == ["kafkas"]
+    node.configure("kafkas", from_next_year="1", retention_ms="78")
+    assert partition.config.retention_ms == 78
+
+
 # ---- the node's own appends ------------------------------------------------------------------------------
 
 

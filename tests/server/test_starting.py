@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
 from pathlib import Path
 
 import pytest
 
-from barnabas.config import Config
+from barnabas.config import Config, LogConfig
 from barnabas.errors import BarnabasError, ConfigError, StorageError
+from barnabas.log.directories import LogDirectories
 from barnabas.log.disk import OsDisk
 from barnabas.log.meta import MetaProperties, write_meta_properties
-from barnabas.model import Endpoint
+from barnabas.model import Endpoint, TopicPartition
+from barnabas.server.home import open_home
 from barnabas.server.listener import bind
 from barnabas.server.process import Node
 from barnabas.server.system import SystemClock, SystemRandomness
+from barnabas.wire.records import Record, read_batch_header, write_batch
 
 FREE = "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0"
 
@@ -143,3 +147,39 @@ def test_senseless_properties_of_a_directory_are_an_error(tmp_path: Path) -> Non
     data = formatted(tmp_path)
     (data / "meta.properties").write_text("version=1\nnode.id=one\ncluster.id=x\n")
     assert "meta.properties" in refused(Node(config(tmp_path))).message
+
+
+def test_what_recovery_had_to_cut_is_said_and_what_it_should_not_have_had_to_louder(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    data, now = formatted(tmp_path), SystemClock().now()
+    logs = LogDirectories.open(
+        OsDisk(),
+        (str(data),),
+        cluster_id="of-somebody",
+        node_id=1,
+        config_for=lambda topic: LogConfig(),
+        randomness=SystemRandomness(),
+        now=now,
+    )
+    for topic in ("lost", "torn"):
+        log = logs.create(TopicPartition(topic, 0), SystemRandomness().uuid(), now)
+        for value in (b"a", b"b"):
+            batch = write_batch([Record(0, now.wall_ms, None, value, ())])
+            log.append_as_leader(batch, read_batch_header(batch), 0, now)
+            log.sync()
+            if topic == "lost" or value == b"a":
+                logs.checkpoint_recovery_points()
+    logs.abandon()
+    for topic in ("torn", "lost"):
+        path = data / f"{topic}-0" / "00000000000000000000.log"
+        os.truncate(path, path.stat().st_size - 1)
+    caplog.set_level(logging.INFO, "barnabas")
+    home = asyncio.run(
+        open_home(
+            config(tmp_path), OsDisk(), SystemClock(), SystemRandomness(), controller=None, format_new=False
+        )
+    )
+    home.abandon()
+    said = {getattr(record, "event", ""): str(vars(record)) for record in caplog.records}
+    assert "torn-0" in said["log.cut"] and "lost-0" in said["log.lost"]

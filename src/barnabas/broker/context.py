@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import Protocol
 
-from barnabas.errors import StorageError
+from barnabas.errors import ConfigError, StorageError
 from barnabas.log.directory import LogDirectory
 from barnabas.model import DirectoryId, TopicId
 
@@ -104,6 +104,10 @@ class Outside(Protocol):
 
     def not_hosted(self, error: StorageError) -> None:
         """A partition could not be hosted, and its directory is not the reason.  Log it."""
+        ...
+
+    def setting_refused(self, topic: str, error: ConfigError) -> None:
+        """A topic has a setting that this release does not know or serve; the topic goes on without it."""
         ...
 
     def assign_directories(self, assignments: Sequence[tuple[TopicId, int, DirectoryId]]) -> None:

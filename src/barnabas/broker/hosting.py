@@ -13,9 +13,9 @@ from typing import TypeVar
 
 from barnabas.broker.context import Outside
 from barnabas.broker.partition import Partition
-from barnabas.config import Config
+from barnabas.config import Config, LogConfig
 from barnabas.controller.image import RESOURCE_TOPIC, ImageDelta, MetadataImage, PartitionState, Topic
-from barnabas.errors import ErrorCode, StorageError
+from barnabas.errors import ConfigError, ErrorCode, StorageError
 from barnabas.log.directories import LogDirectories
 from barnabas.log.directory import LogDirectory
 from barnabas.model import (
@@ -163,10 +163,29 @@ class Hosting:
             self._configure(topic)
 
     def _configure(self, topic: HostedTopic) -> None:
-        config = self.config.log_config(self.image.topic_config(topic.name))
+        config = self._log_config(topic.name)
         for partition in topic.partitions.values():
             partition.configure(config, self._check_records)
             partition.touch()
+
+    def _log_config(self, topic: str) -> LogConfig:
+        """The settings of a topic: its own over those of the node.
+
+        What the metadata says was checked by the controller that wrote it, which may know more settings than
+        this release does: such a one is left out, it must not keep the node from serving everything else.
+        """
+        overrides = self.image.topic_config(topic)
+        try:
+            return self.config.log_config(overrides)
+        except ConfigError:
+            known = dict(overrides)
+        for name, value in overrides.items():
+            try:
+                self.config.log_config({name: value})
+            except ConfigError as error:
+                del known[name]
+                self.outside.setting_refused(topic, error)
+        return self.config.log_config(known)
 
     def _take(self, states: list[tuple[Topic, PartitionState]], now: Now) -> None:
         mine = [(topic, state) for topic, state in states if self.node_id in state.replicas]
@@ -225,7 +244,7 @@ class Hosting:
             log,
             directory,
             self.turn,
-            config=self.config.log_config(self.image.topic_config(topic.name)),
+            config=self._log_config(topic.name),
             check_records=self._check_records,
             max_lag=self.config.int("replica.lag.time.max.ms") / 1000.0,
         )

@@ -135,10 +135,14 @@ NODE_STOP_LATE = register("node.stop-late", _W, "the orderly stop took too long 
 NODE_FAILED = register("node.failed", _E, "this node cannot go on")
 TASK_FAILED = register("node.task-failed", _E, "a background task of this node failed")
 SETTING_UNUSED = register("node.setting-unused", _W, "a setting has no effect")
-SETTING_REFUSED = register("node.setting-refused", _E, "a setting changed at run time cannot be taken over")
+SETTING_REFUSED = register(
+    "node.setting-refused", _E, "a setting in the metadata is not known to this release, or not possible here"
+)
 LOOP_LATE = register("node.loop-late", _W, "one step of the event loop took too long")
 DIRECTORY_OFFLINE = register("log.directory-offline", _E, "a log directory went offline for good")
 PARTITION_NOT_HOSTED = register("log.partition-not-hosted", _E, "a partition could not be opened")
+LOG_CUT = register("log.cut", _W, "the end of a log was no good after an unclean stop and is gone")
+LOG_LOST = register("log.lost", _E, "records that had been synced are gone: the disk did not keep its word")
 LOG_RECOVERED = register("log.recovered", _I, "logs were recovered after an unclean stop")
 LISTENING = register("listener.listening", _I, "a listener takes connections")
 CONNECTION_OPENED = register("connection.opened", _D, "a client connected")

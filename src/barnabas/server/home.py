@@ -168,6 +168,16 @@ async def _load(
             await asyncio.sleep(0)
     for failure in logs.failures:
         events.emit(events.DIRECTORY_OFFLINE, directory=failure.directory, error=failure)
+    for log in logs.all_logs():
+        found = log.recovery
+        if found.cut_at >= 0:
+            events.emit(
+                events.LOG_LOST if found.below_recovery_point else events.LOG_CUT,
+                log=log.path,
+                at=found.cut_at,
+                bytes=found.bytes_cut,
+                reason=found.reason,
+            )
     unclean = [directory for directory in logs.directories if not directory.was_clean and directory.logs]
     if unclean:
         events.emit(

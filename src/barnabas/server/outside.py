@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from barnabas.errors import ErrorCode, KafkaError, StorageError
+from barnabas.errors import ConfigError, ErrorCode, KafkaError, StorageError
 from barnabas.model import DirectoryId, TopicId
 from barnabas.server import events
 from barnabas.wire.message import Message
@@ -82,6 +82,10 @@ class NodeOutside:
     def not_hosted(self, error: StorageError) -> None:
         """A partition could not be opened; the others are."""
         events.emit(events.PARTITION_NOT_HOSTED, error=error)
+
+    def setting_refused(self, topic: str, error: ConfigError) -> None:
+        """A topic's setting is not known here."""
+        events.emit(events.SETTING_REFUSED, topic=topic, error=error)
 
     def assign_directories(self, assignments: Sequence[tuple[TopicId, int, DirectoryId]]) -> None:
         """Nothing to tell: the controllers of this release do not keep where replicas lie."""
