@@ -170,7 +170,8 @@ class Chaos:
         self.cluster.sync = (0.05, 0.5)
 
     def snapshot(self) -> None:
-        alive = [s for s in self.cluster.servers.values() if s.alive]
+        now = self.cluster.mono
+        alive = [s for s in self.cluster.servers.values() if s.alive and s.paused_until <= now]
         if alive:
             self.random.choice(alive).snapshot()
 

@@ -39,7 +39,7 @@ def answers_before_it_saved() -> tuple[object, str, object]:
 def votes_for_anybody() -> tuple[object, str, object]:
     """A vote is given to whoever asks first, however short its log."""
 
-    def grants(node: core.Core, request: Any) -> bool:
+    def grants(node: core.Core, request: Any, now: Any) -> bool:
         role = node.role
         return not isinstance(role, (Leader, Follower)) and getattr(role, "voted", None) in (
             None,

@@ -479,3 +479,19 @@ def test_a_quiet_quorum_talks_little() -> None:
     before = cluster.events
     cluster.run(60.0)
     assert cluster.events - before < 60 * 20
+
+
+def test_an_observer_whose_leader_is_silent_gives_its_pre_vote() -> None:
+    """It may be a voter that has not heard of it yet, and be needed (seed 6334)."""
+    solo = Solo((2, 3)).follow()
+    assert not solo.vote(ask_for(3, 1, pre_vote=True)).granted
+    solo.advance(2.1)
+    assert solo.role == "follower" and solo.vote(ask_for(3, 1, pre_vote=True)).granted
+
+
+def test_the_leader_itself_knows_best_where_it_is() -> None:
+    """An address from the voter set may be old (seed 6503)."""
+    solo = Solo(saved=ElectionState(1, 2))
+    assert solo.node.leader_endpoints == (endpoint_of(2),)
+    solo.fetched(endpoints=(endpoint_of(8),))
+    assert solo.take(FetchRequest, 2).endpoint == endpoint_of(8)

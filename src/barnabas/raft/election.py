@@ -19,6 +19,7 @@ from barnabas.raft.messages import (
     BeginQuorumEpochResponse,
     EndQuorumEpochRequest,
     EndQuorumEpochResponse,
+    LeaderChanged,
     QuorumResponse,
     Send,
     VoteRequest,
@@ -158,7 +159,7 @@ def on_vote(core: Core, token: object, request: VoteRequest, now: Now) -> None:
         learn(core, request.epoch, NO_NODE, (), now)
     if not _addressed(core, request.voter):
         return answer(ErrorCode.INVALID_VOTER_KEY)
-    granted = _grants(core, request)
+    granted = _grants(core, request, now)
     if granted and not request.pre_vote:
         _remember_vote(core, request.candidate, now)
     core.say(
@@ -176,14 +177,18 @@ def _addressed(core: Core, voter: ReplicaKey | None) -> bool:
     return voter is None or voter.id < 0 or _same(voter, core.key)
 
 
-def _grants(core: Core, request: VoteRequest) -> bool:
+def _grants(core: Core, request: VoteRequest, now: Now) -> bool:
+    """Kafka's table, with one row more: a follower whose leader was silent for the fetch timeout gives its
+    pre-vote too, also when it is an observer and does nothing about it itself (others may count it a voter).
+    """
     role = core.role
     mine = (core.journal.last_epoch, core.journal.end_offset)
     up_to_date = (request.last_epoch, request.last_offset) >= mine
     if isinstance(role, Leader):
         return False
     if request.pre_vote:
-        return up_to_date and not (isinstance(role, Follower) and role.has_fetched)
+        follows = isinstance(role, Follower) and role.has_fetched and role.deadline > now.mono
+        return up_to_date and not follows
     if isinstance(role, (Candidate, Resigned, Follower)):
         return False
     if role.voted is not None:
@@ -395,6 +400,15 @@ def _hear_leader(
             _follow(core, epoch, leader_id, known, Cause.LEADER_FOUND, now)
             return
     learn(core, epoch, leader_id, endpoints, now)
+    moved(core, leader_id, endpoints)
+
+
+def moved(core: Core, leader_id: NodeId, endpoints: tuple[Endpoint, ...]) -> None:
+    """The leader itself says where it is; what others said of it may be old."""
+    role = core.role
+    if isinstance(role, Follower) and role.leader_id == leader_id and endpoints not in ((), role.endpoints):
+        role.endpoints = endpoints
+        core.do(LeaderChanged(core.epoch, leader_id, endpoints))
 
 
 def on_end(core: Core, token: object, request: EndQuorumEpochRequest, now: Now) -> None:

@@ -193,6 +193,7 @@ def on_fetch_response(core: Core, node_id: NodeId, response: FetchResponse, now:
         core.links.rest(node_id, now.mono)
         return
     _leader_lives(core, role, now)
+    election.moved(core, role.leader_id, response.endpoints)
     if response.diverging is not None:
         core.truncate(core.journal.divergence(response.diverging))
     elif response.snapshot is not None:
