@@ -102,6 +102,11 @@ class NodeProcess:
         self.process.kill()
         self.process.wait()
 
+    def discard(self) -> None:
+        """Leave nothing running, whatever the test came to."""
+        if self.process is not None and self.process.poll() is None:
+            self.kill()
+
     def stop(self) -> int:
         if self.process is None:
             return 0
@@ -119,17 +124,21 @@ class NodeProcess:
 @pytest.fixture(params=LOOPS)
 def node(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[NodeProcess]:
     """A fresh node on each of the two event loops."""
-    running = NodeProcess(tmp_path / "node", loop=request.param).start()
-    yield running
+    running = NodeProcess(tmp_path / "node", loop=request.param)
+    request.addfinalizer(running.discard)
+    yield running.start()
     assert running.stop() == 0, running.log.read_text()
 
 
 @pytest.fixture
 def one_node(tmp_path: Path) -> Iterator[NodeProcess]:
     """A fresh node on the default loop; the test may kill and start it."""
-    running = NodeProcess(tmp_path / "node").start()
-    yield running
-    running.stop()
+    running = NodeProcess(tmp_path / "node")
+    try:
+        yield running.start()
+        running.stop()
+    finally:
+        running.discard()
 
 
 @pytest.fixture(scope="session")

@@ -141,9 +141,10 @@ def test_a_read_only_directory_is_refused(volume: Path, tmp_path: Path) -> None:
 
 
 def test_a_full_disk_stops_the_node_and_loses_nothing_that_was_acknowledged(
-    volume: Path, tmp_path: Path
+    volume: Path, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     node = NodeProcess(tmp_path / "node")
+    request.addfinalizer(node.discard)
     node.data = volume / "data"
     node.set("log.dirs", str(node.data))
     node.start()

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import random
 import threading
 import time
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.compat.conftest import NodeProcess
+from tests.compat.conftest import NodeProcess, kafka_class
 
 from barnabas.client.admin import Admin
 
@@ -112,6 +114,45 @@ def test_nothing_acknowledged_is_lost_and_nothing_is_twice(
     with capsys.disabled():
         print(
             f"\n{producers} producers, {KILLS} kills, {len(traffic.acknowledged)} acknowledged: "
+            f"{len(missing)} missing, {len(twice)} twice"
+        )
+    assert not missing
+    assert not twice
+
+
+def test_apache_kafkas_producer_loses_nothing_and_writes_nothing_twice(
+    apache: Path, one_node: NodeProcess, capsys: pytest.CaptureFixture[str]
+) -> None:
+    node, messages, seconds = one_node, 40_000, 40
+    node.barnabas("topics", "create", "java", "--partitions", "4", "--bootstrap-server", node.bootstrap)
+    settings = node.folder / "producer.properties"
+    settings.write_text("enable.idempotence=true\nretries=2147483647\nlinger.ms=2\n")
+    printed: list[str] = []
+
+    def produce() -> None:
+        printed.append(
+            kafka_class(
+                "org.apache.kafka.tools.VerifiableProducer",
+                *("--bootstrap-server", node.bootstrap, "--topic", "java", "--acks", "-1"),
+                *("--max-messages", str(messages), "--throughput", str(messages // seconds)),
+                *("--command-config", str(settings)),
+                timeout=200,
+            )
+        )
+
+    producing = threading.Thread(target=produce)
+    producing.start()
+    kill_and_start(node, random.Random(10))
+    producing.join()
+    lines = [json.loads(line) for line in printed[0].splitlines() if line.startswith("{")]
+    acknowledged = {line["value"].encode() for line in lines if line["name"] == "producer_send_success"}
+    assert len(acknowledged) == messages
+    found = read_everything(node.bootstrap, "java")
+    missing = acknowledged - set(found)
+    twice = [value for value, times in found.items() if times > 1]
+    with capsys.disabled():
+        print(
+            f"\nApache Kafka's producer, {KILLS} kills, {len(acknowledged)} acknowledged: "
             f"{len(missing)} missing, {len(twice)} twice"
         )
     assert not missing
