@@ -24,6 +24,7 @@ NEVER: Final = 1 << 62
 """A timestamp that no record reaches."""
 _MAX_RELATIVE = 0x7FFFFFFF
 _INT32_MAX = 0x7FFFFFFF
+_HINTS_KEPT = 64
 
 
 def file_name(offset: Offset, suffix: str) -> str:
@@ -36,6 +37,7 @@ class Segment:
 
     __slots__ = (
         "_file",
+        "_hints",
         "_index",
         "_time_index",
         "_transactions",
@@ -73,6 +75,8 @@ class Segment:
         self.index_interval = 4096
         self.roll_after_ms = NEVER
         self.max_rows = _INT32_MAX
+        self._hints: dict[Offset, int] = {}
+        """Where batches begin at which somebody stopped reading, and will go on."""
         self._file: DiskFile | None = None
         self._index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
@@ -283,6 +287,8 @@ class Segment:
 
         `start` is a batch boundary known to lie at or before it.
         """
+        if not start and (hint := self._hints.get(offset)) is not None:
+            return hint
         position = max(start, self.index.floor(offset - self.base))
         for at, header in self.headers(position):
             if header.last_offset >= offset:
@@ -296,6 +302,9 @@ class Segment:
         for at, header in self.headers(position):
             position = at + header.size
             if position > limit:
+                if len(self._hints) >= _HINTS_KEPT:
+                    self._hints.clear()
+                self._hints[header.base_offset] = at
                 return at
         return position
 
@@ -308,6 +317,7 @@ class Segment:
                 end = min(offset, header.base_offset)
                 break
             position = at + header.size
+        self._hints.clear()
         self.file.truncate(position)
         self.end_position = position
         relative = offset - self.base

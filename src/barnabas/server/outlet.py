@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
@@ -22,6 +23,8 @@ __all__ = ["FilePart", "Outlet"]
 
 MOST_PARTS = 512
 """Parts of one gathered send (the kernel takes 1,024)."""
+_MORE = getattr(socket, "MSG_MORE", 0)
+"""More follows at once: the kernel sends what stands before a file together with it."""
 PIECE = 256 * 1024
 """Bytes read from a file at a time where sendfile cannot be used."""
 
@@ -56,6 +59,7 @@ class Outlet:
         "_sendfile_from",
         "_sent_of_first",
         "_small",
+        "_socket",
         "blocked",
         "held",
         "pending",
@@ -76,6 +80,8 @@ class Outlet:
         self._descriptor = descriptor
         self._fd = -1
         """A duplicate of the socket's descriptor: event loops refuse to watch a transport's own."""
+        self._socket: socket.socket | None = None
+        """The owner of that duplicate."""
         self._budget = budget
         self._sendfile_from = sendfile_from
         self._on_progress = on_progress
@@ -92,7 +98,7 @@ class Outlet:
         """Queue parts of `size` bytes together."""
         if self._small:
             self._gather_small()
-        self._parts.extend(parts)
+        self._parts.extend(part for part in parts if len(part))
         self.pending += size
 
     def add_small(self, answer: bytes) -> None:
@@ -137,19 +143,24 @@ class Outlet:
         """Send parts in memory, and small ones of files, up to the first large one; False: not all went."""
         parts = self._parts
         gathered: list[Buffer] = []
-        read = 0
+        read, flags = 0, 0
         for index, part in enumerate(parts):
             if len(gathered) == MOST_PARTS or read > PIECE:
                 break
             if not isinstance(part, (bytes, bytearray, memoryview)):
-                if len(part) >= self._sendfile_from or (gathered and self._budget.exhausted):
+                if len(part) >= self._sendfile_from:
+                    flags = _MORE
+                    break
+                if gathered and self._budget.exhausted:
                     break
                 parts[index] = part = part.read()
                 read += len(part)
             gathered.append(part)
         if skip := self._sent_of_first:
             gathered[0] = memoryview(gathered[0])[skip:]
-        if len(gathered) == 1:
+        if flags:
+            sent = self._duplicate().sendmsg(gathered, (), flags)
+        elif len(gathered) == 1:
             sent = os.write(self._descriptor, gathered[0])
         else:
             sent = os.writev(self._descriptor, gathered)
@@ -188,6 +199,13 @@ class Outlet:
         self._parts.popleft()
         return True
 
+    def _duplicate(self) -> socket.socket:
+        if self._socket is None:
+            self._socket = socket.socket(fileno=os.dup(self._descriptor))
+            self._socket.setblocking(False)
+            self._fd = self._socket.fileno()
+        return self._socket
+
     def _wait(self) -> None:
         """The socket is full: go on when it is writable."""
         held = 0
@@ -198,8 +216,7 @@ class Outlet:
         self.held = held
         if not self.blocked:
             self.blocked = True
-            if self._fd < 0:
-                self._fd = os.dup(self._descriptor)
+            self._duplicate()
             self._loop.add_writer(self._fd, self._writable)
 
     def _writable(self) -> None:
@@ -216,9 +233,10 @@ class Outlet:
     def close(self) -> None:
         """Forget everything unsent; the socket is going away."""
         self._descriptor = -1
-        if self._fd >= 0:
+        if self._socket is not None:
             self._loop.remove_writer(self._fd)
-            os.close(self._fd)
+            self._socket.close()
+            self._socket = None
             self._fd = -1
         if self.held:
             self._budget.give(self.held)
