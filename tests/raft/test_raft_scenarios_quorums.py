@@ -44,7 +44,10 @@ def test_a_proposal_is_one_batch_at_once_and_in_order() -> None:
     end = solo.node.journal.end_offset
     effects = solo.step(Propose("a", 1, (Opaque("x", 3),))) + solo.step(Propose("b", 1, (Note("n", "1"),)))
     appended = [effect.batch for effect in effects if isinstance(effect, Append)]
-    assert [(batch.base_offset, batch.count, batch.epoch) for batch in appended] == [(end, 3, 1), (end + 3, 1, 1)]
+    assert [(batch.base_offset, batch.count, batch.epoch) for batch in appended] == [
+        (end, 3, 1),
+        (end + 3, 1, 1),
+    ]
     accepted = [effect for effect in effects if isinstance(effect, Accepted)]
     assert accepted == [Accepted("a", end, end + 2, 1), Accepted("b", end + 3, end + 3, 1)]
 
@@ -134,7 +137,8 @@ def test_two_controllers_join_a_standalone_one_by_themselves() -> None:
     cluster.write("alone")
     for node_id in (2, 3):
         cluster.start(node_id)
-    assert cluster.run(20.0, lambda: len(cluster.elect().node.voters) == 3)
+    assert cluster.run(20.0, lambda: len(cluster.servers[1].node.voters) == 3)
+    cluster.write("three voters")
     assert cluster.elect().node.voters.keys == (key_of(1), key_of(2), key_of(3))
     cluster.crash(1, reset=True)
     cluster.write("without the first")
@@ -189,7 +193,9 @@ def test_static_voters_become_voters_that_change_without_a_restart() -> None:
     victim = next(i for i in (1, 2, 3) if i != leader.id)
     assert cluster.change(remove(victim)).error is ErrorCode.NONE
     assert all_have(cluster, cluster.write("dynamic"))
-    sets = [voters for _, voters in cluster.promises.committed_sets if voters.keys[0].directory_id.strip(b"\0")]
+    sets = [
+        voters for _, voters in cluster.promises.committed_sets if voters.keys[0].directory_id.strip(b"\0")
+    ]
     assert all(len(a.keys_changed(b)) <= 1 for a, b in itertools.pairwise(sets))
 
 
