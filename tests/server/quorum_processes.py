@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from barnabas.client.blocking import BlockingConnection
 from barnabas.client.connection import ConnectionFailed
@@ -33,7 +33,6 @@ from barnabas.wire.quorum import (
 from barnabas.wire.topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 
 CLUSTER = "5L6g3nShT-eMCtK--X86sw"
-T = TypeVar("T")
 
 
 def free_ports(count: int) -> list[int]:
@@ -48,14 +47,14 @@ def free_ports(count: int) -> list[int]:
             one.close()
 
 
-def eventually(look: Callable[[], T | None], within: float = 20.0, what: str = "") -> T:
+def eventually(look: Callable[[], Any], within: float = 20.0, what: str = "") -> Any:
     """What `look` returns once it is neither None nor False nor an error of the network."""
     deadline = time.monotonic() + within
     last: object = None
     while time.monotonic() < deadline:
         try:
             found = look()
-        except (BarnabasError, OSError) as error:
+        except (BarnabasError, OSError, AssertionError) as error:
             found, last = None, error
         if found is not None and found is not False:
             return found
@@ -156,6 +155,10 @@ class Member:
         row: DescribeQuorumResponsePartitionData = answer.topics[0].partitions[0]
         return row
 
+    def serving(self, within: float = 20.0) -> None:
+        """Wait until its broker answers."""
+        eventually(lambda: self.describe(broker=True), within, f"{self} serves")
+
     def text(self) -> str:
         return self.log.read_text()
 
@@ -254,7 +257,8 @@ class Members:
                         return member
             return None
 
-        return eventually(look, within, "a leader")
+        found: Member = eventually(look, within, "a leader")
+        return found
 
     def settled(self, voters: Sequence[int], within: float = 20.0) -> DescribeQuorumResponsePartitionData:
         """Wait until these are the voters and all of them keep up; what the leader then says."""
@@ -265,7 +269,17 @@ class Members:
             near = all(state.log_end_offset >= row.high_watermark - 2 for state in row.current_voters)
             return row if ids == list(voters) and near and not row.error_code else None
 
-        return eventually(look, within, f"voters {voters}")
+        row: DescribeQuorumResponsePartitionData = eventually(look, within, f"voters {voters}")
+        return row
+
+    def observed(self, member: Member, within: float = 20.0) -> None:
+        """Wait until the leader has heard of this observer."""
+
+        def look() -> bool:
+            observers = self.leader(within).describe().observers
+            return any(state.replica_directory_id == member.directory_id for state in observers)
+
+        eventually(look, within, f"{member} observes")
 
     def add(self, member: Member, at: Member | None = None, *, broker: bool = False) -> None:
         """AddRaftVoter; raises AssertionError unless it was done."""
@@ -279,7 +293,9 @@ class Members:
             ],
         )
         answer: AddRaftVoterResponse = (at or self.leader()).ask(request, broker=broker)
-        assert answer.error_code == ErrorCode.NONE, f"{ErrorCode(answer.error_code)}: {answer.error_message}"
+        assert answer.error_code == ErrorCode.NONE, (
+            f"{ErrorCode(answer.error_code).name}: {answer.error_message}"
+        )
 
     def remove(self, member: Member, at: Member | None = None, *, broker: bool = False) -> None:
         """RemoveRaftVoter; raises AssertionError unless it was done."""
@@ -287,7 +303,9 @@ class Members:
             cluster_id=CLUSTER, voter_id=member.id, voter_directory_id=member.directory_id
         )
         answer: RemoveRaftVoterResponse = (at or self.leader()).ask(request, broker=broker)
-        assert answer.error_code == ErrorCode.NONE, f"{ErrorCode(answer.error_code)}: {answer.error_message}"
+        assert answer.error_code == ErrorCode.NONE, (
+            f"{ErrorCode(answer.error_code).name}: {answer.error_message}"
+        )
 
     def leaders_by_epoch(self) -> dict[int, set[int]]:
         """Who led which epoch, by what every node wrote into its events."""

@@ -26,10 +26,10 @@ def test_three_nodes_elect_commit_lose_their_leader_change_members_and_come_back
         assert eventually(lambda: create_topic(heir, "after-the-kill") == ErrorCode.NONE)
         killed.start()
         nodes.settled([1, 2, 3])
-        eventually(lambda: killed.describe(broker=True))
+        killed.serving()
 
         fourth = nodes.join(4)
-        eventually(lambda: any(row.replica_id == 4 for row in nodes.leader().describe().observers))
+        nodes.observed(fourth)
         nodes.add(fourth, at=heir, broker=True)
         nodes.settled([1, 2, 3, 4])
         nodes.remove(fourth, at=killed, broker=True)
@@ -47,7 +47,7 @@ def test_three_nodes_elect_commit_lose_their_leader_change_members_and_come_back
         row = nodes.settled(rest)
         assert row.high_watermark > before
         witness = nodes[rest[0]]
-        eventually(lambda: witness.describe(broker=True))
+        witness.serving()
         for topic in ("flights", "after-the-kill"):
             assert create_topic(witness, topic) == ErrorCode.TOPIC_ALREADY_EXISTS
         assert all(len(leaders) == 1 for leaders in nodes.leaders_by_epoch().values())

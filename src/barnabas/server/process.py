@@ -197,6 +197,7 @@ class Node:
     async def _start_quorum(self, node: Services, disk: Disk) -> None:
         from barnabas.server.handlers_metadata import TopicAnswers
         from barnabas.server.quorum import Quorum
+        from barnabas.server.quorum_gauges import register_quorum_gauges
         from barnabas.server.quorum_settings import QuorumSettings
 
         settings = QuorumSettings.of(
@@ -218,6 +219,7 @@ class Node:
         node.quorum = quorum
         self._undo.append(("the quorum", quorum.stop))
         await quorum.open()
+        register_quorum_gauges(node.metrics, quorum)
         for listener in self.listeners:
             if listener.kind == "C":
                 await listener.start()

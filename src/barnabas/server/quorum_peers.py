@@ -83,6 +83,8 @@ class Peers:
         self.random = random
         self.receive = receive
         self.dials = self.failures = 0
+        self.strangers: set[Endpoint] = set()
+        """Who said that this node is of another cluster."""
         self._lines: dict[tuple[NodeId, str], Line] = {}
         self._closed = False
 
@@ -194,7 +196,8 @@ class Line:
             peers.receive(Failed(effect.correlation, error.message))
             return
         code = error.code if isinstance(error, KafkaError) else None
-        if code is ErrorCode.INCONSISTENT_CLUSTER_ID:
+        if code is ErrorCode.INCONSISTENT_CLUSTER_ID and endpoint not in peers.strangers:
+            peers.strangers.add(endpoint)  # one line is enough
             events.emit(STRANGER, node=effect.to, address=f"{endpoint.host}:{endpoint.port}")
         if code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:  # the core ends the node over this one
             peers.receive(Answered(effect.correlation, BeginQuorumEpochResponse(code, -1)))
