@@ -210,7 +210,7 @@ class Chaos:
         for server in list(cluster.servers.values()):
             if not server.alive:
                 cluster.restart(server.id)
-        cluster.run(5.0)
+        cluster.run(7.0)  # longer than any pause
         offset = cluster.write("peace", 30.0)
         leader = cluster.leader
         assert leader is not None
