@@ -41,6 +41,7 @@ NOUNS: dict[str, tuple[str, str, str]] = {
         "barnabas storage random-uuid",
     ),
     "log": ("barnabas.cli.log", "dump and verify log files", "barnabas log dump 00000000000000000000.log"),
+    "simulate": ("barnabas.cli.simulate", "whole quorums by seed", "barnabas simulate --seed 1"),
     "pipeline": ("barnabas.cli.pipeline", "Spark pipelines and their lag", "barnabas pipeline --help"),
 }
 

@@ -1,13 +1,13 @@
 """How much may break: of what was promised at least one good copy stays, and a majority to find it.
 
 A fault that destroys a disk asks here first.  It may happen when every voter set that is in force anywhere
-(in any log, of a running node or one that is down) keeps a majority of whole disks without it, also if one
+(in any log, of a running node or one that is down) keeps a majority of whole disks without it, also if two
 more of its members were removed before anybody noticed; or, with no change under way, exactly a majority.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from barnabas.model import ZERO_UUID, ReplicaKey
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from barnabas.sim.node import Node
     from barnabas.sim.world import World
 
-__all__ = ["may_lose", "may_move", "sets_in_force", "whole"]
+__all__ = ["found", "may_lose", "may_move", "sets_in_force", "whole"]
 
 
 def sets_in_force(world: World) -> Iterator[VoterSet]:
@@ -51,17 +51,20 @@ def may_move(world: World, *moving: Node) -> bool:
     A voter that moved is found again once it has told the leader.  Until then the others must be able to
     elect one without it: a majority of every set stands at the address that the set says.
     """
-    for voters in sets_in_force(world):
-        if len(voters) == 1:
-            continue
-        known = 0
-        for voter in voters:
-            node = world.nodes.get(voter.key.id)
-            at_home = node is not None and node not in moving and node.address == voter.endpoints[0][1:]
-            known += at_home and whole(world, voter.key)
-        if known < voters.majority:
-            return False
-    return True
+    stay = [node for node in world.nodes.values() if node not in moving]
+    return all(
+        len(voters) == 1 or found(world, voters, stay) >= voters.majority for voters in sets_in_force(world)
+    )
+
+
+def found(world: World, voters: VoterSet, among: Collection[Node]) -> int:
+    """How many of these voters have their disk and stand where the set says, among these nodes."""
+    count = 0
+    for voter in voters:
+        node = world.nodes.get(voter.key.id)
+        if node is not None and node in among and whole(world, voter.key):
+            count += len(voters) == 1 or node.address == voter.endpoints[0][1:]
+    return count
 
 
 def may_lose(world: World, node: Node, *, quiet: bool) -> bool:
@@ -71,9 +74,9 @@ def may_lose(world: World, node: Node, *, quiet: bool) -> bool:
             continue
         if any(key.directory_id == ZERO_UUID for key in voters.keys):
             return False  # without directory ids nobody could tell the new replica from the old one
-        left = sum(whole(world, key) for key in voters.keys) - 1
+        left = found(world, voters, [other for other in world.nodes.values() if other is not node])
         if quiet and left >= voters.majority:
             continue
-        if left - 1 < (len(voters) - 1) // 2 + 1:
+        if left - 2 < (len(voters) - 2) // 2 + 1:
             return False
     return True

@@ -7,21 +7,31 @@ the machine and drifts, its wall clock is wrong by an amount that changes when s
 from __future__ import annotations
 
 from math import inf
+from typing import Protocol
 
 from barnabas.model import Now
 
-__all__ = ["EPOCH_MS", "NodeClock"]
+__all__ = ["EPOCH_MS", "NodeClock", "TrueTime"]
 
 EPOCH_MS = 1_790_000_000_000
 """Wall time at world time 0."""
 
 
+class TrueTime(Protocol):
+    """Whoever knows the time."""
+
+    @property
+    def time(self) -> float:
+        """Seconds since the beginning of the world."""
+        ...
+
+
 class NodeClock:
-    """`doors.Clock` of one node.  `world_time` is a function that tells the true time, seconds."""
+    """`doors.Clock` of one node.  `world_time` tells the true time."""
 
     __slots__ = ("_base_mono", "_base_time", "_rate", "_time", "skew_ms")
 
-    def __init__(self, world_time: _Time, *, start: float = 0.0) -> None:
+    def __init__(self, world_time: TrueTime, *, start: float = 0.0) -> None:
         self._time = world_time
         self._base_time = world_time.time
         self._base_mono = start
@@ -49,9 +59,3 @@ class NodeClock:
         if mono == inf:
             return inf
         return self._base_time + (mono - self._base_mono) / self._rate
-
-
-class _Time:
-    """Whoever has a `time`."""
-
-    time: float

@@ -99,7 +99,10 @@ class Reordering(Fault):
 
     def begin(self) -> str | None:
         network = self.world.network
-        network.tail, network.tail_delay = self.chance.choice((0.05, 0.3)), self.chance.choice((0.1, 1.0, 3.0))
+        network.tail, network.tail_delay = (
+            self.chance.choice((0.05, 0.3)),
+            self.chance.choice((0.1, 1.0, 3.0)),
+        )
         return f"{network.tail:.0%} of the messages up to {network.tail_delay} s late"
 
     def end(self) -> None:
@@ -461,6 +464,7 @@ class SnapshotRot(Fault):
             position = self.chance.randrange(node.disk.size(path))
             node.disk.corrupt(path, position, flip=1 << self.chance.randrange(8))
             node.rotten = True
+            world.hold_until = world.time + 2 * world.setup.fetch_timeout + 1.0
             node.restart_at = world.time + self.chance.uniform(0.1, 1.0)
             return f"node {node.id}, {names[-1]} at {position}"
         return None

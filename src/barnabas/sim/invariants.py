@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from barnabas.controller.image import RESOURCE_BROKER
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["ALL", "Broken", "Invariant", "Promises"]
 
 
-class Broken(AssertionError):
+class Broken(AssertionError):  # noqa: N818 - the name of what happened
     """A promise was broken.  `promise` is its name."""
 
     def __init__(self, promise: str, text: str) -> None:
@@ -88,9 +89,6 @@ class Invariant:
 
     def acknowledged(self, node: Node, write: str, offset: Offset) -> None:
         """A client is told that its write is committed."""
-
-    def voters_changed(self, node: Node) -> None:
-        """The set in force in the node's log is another."""
 
     def answered(self, operation: Operation, response: ChangeResponse) -> None:
         """A membership request was answered."""
@@ -195,7 +193,7 @@ class HighWatermarkIsHeld(Invariant):
         process.published = high_watermark
         if leads:
             journal = process.journal
-            voters, epoch = journal.voters, journal.epoch_at(high_watermark - 1)
+            voters, epoch = process.voters_told, journal.epoch_at(high_watermark - 1)
             holders = [voter.key for voter in voters if self._holds(voter.key, high_watermark, epoch)]
             if len(holders) < voters.majority:
                 held = ", ".join(str(key) for key in holders) or "nobody"
@@ -359,7 +357,7 @@ class OneChangeAtATime(Invariant):
         if truth.last_epoch < batch.epoch:
             self.fail(f"{node.key} changes the voters, nothing of epoch {batch.epoch} is committed")
         items = journal.voter_sets.items()
-        for (_, old), (offset, new) in zip(items, items[1:], strict=False):
+        for (_, old), (offset, new) in pairwise(items):
             if truth.end <= offset < batch.base_offset and old.keys_changed(new):
                 self.fail(f"{node.key} appends {batch} while the change at {offset} is not committed")
 
@@ -484,11 +482,10 @@ class RecoveredPrefix(Invariant):
 
     name = "S1"
 
-    def synced(self, node: Node) -> None:
-        journal = node.process.journal if node.process is not None else None
-        if journal is None:
-            return
-        node.confirmed = (journal.persisted, journal.epoch_at(journal.persisted - 1))
+    def truncating(self, node: Node, end_offset: Offset) -> None:
+        assert node.process is not None
+        if end_offset < node.confirmed[0]:  # what is cut on purpose may be gone after a crash
+            node.confirmed = (end_offset, node.process.journal.epoch_at(end_offset - 1))
 
     def stepped(self, node: Node) -> None:
         assert node.process is not None

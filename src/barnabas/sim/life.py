@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from math import inf
 
 from barnabas.raft.messages import UpgradeRequest
-from barnabas.sim.budget import sets_in_force
+from barnabas.raft.reassign import TARGET
+from barnabas.sim.budget import found, sets_in_force
 from barnabas.sim.faults import FAULTS, Fault
 from barnabas.sim.invariants import Broken
 from barnabas.sim.node import Node
@@ -89,7 +90,6 @@ class Life:
         racing = 2 if self.chance.random() < 0.5 else 1
         self.operators = [Operator(self.world, n + 1, self.chance) for n in range(racing)]
         self.writers = Writers(self.world, interval=0.15, chance=self.chance)
-        self.calm = False
         self.stay_down: set[int] = set()
         self.world.on_down = self._down
         self.world.change_pending = self.change_pending
@@ -117,7 +117,9 @@ class Life:
         """Whether enough has happened for the safety phase to end."""
         truth = self.world.truth
         overlaps = sum(one.overlaps for one in self.occurrences)
-        return truth.changes >= WANTED_CHANGES and overlaps >= WANTED_OVERLAPS and truth.writes >= WANTED_COMMITS
+        return (
+            truth.changes >= WANTED_CHANGES and overlaps >= WANTED_OVERLAPS and truth.writes >= WANTED_COMMITS
+        )
 
     # Membership.
 
@@ -126,13 +128,18 @@ class Life:
         if any(operator.pending for operator in self.operators):
             return True
         for node in self.world.nodes.values():
+            if node.last is not None and node.last.journal.note(TARGET) is not None:
+                return True
             if node.process is not None and node.process.node.is_leader:
                 if node.process.node.describe(node.clock.now()).waiting:
                     return True
         return False
 
     def _operate(self, operator: Operator) -> None:
-        if self.calm:
+        if self.world.calm:
+            return
+        if self.world.time < self.world.hold_until:
+            self.world.when(self.world.hold_until, lambda: self._operate(operator))
             return
         size = self.sizes[int(self.world.time / 8) % len(self.sizes)]
         scene = Scene(self.world, operator, self.chance, size)
@@ -153,13 +160,13 @@ class Life:
     # Faults.
 
     def _break(self) -> None:
-        if not self.calm:
+        if not self.world.calm:
             self._strike()
             self.world.at(self.chance.expovariate(1 / self.pace), self._break)
 
     def _strike(self) -> None:
         """One fault of those enabled."""
-        if self.calm or not self.enabled or len(self.active) >= 4:
+        if self.world.calm or not self.enabled or len(self.active) >= 4:
             return
         kind = self.chance.choices(self.enabled, [one.rate for one in self.enabled])[0]
         fault = kind(self.world, self.chance)
@@ -183,7 +190,7 @@ class Life:
 
     def heal(self) -> None:
         """Every fault ends now, and no other begins."""
-        self.calm = True
+        self.world.calm = True
         for entry in list(self.active):
             self._mend(entry)
         self.world.network.heal()
@@ -250,9 +257,9 @@ class Liveness:
         life.chance.shuffle(nodes)
         core = list(nodes)
         for node in nodes:
-            rest = [other.key for other in core if other is not node]
+            rest = [other for other in core if other is not node]
             if life.chance.random() < 0.6 and all(
-                sum(voters.has(key) for key in rest) >= voters.majority for voters in sets_in_force(world)
+                found(world, voters, rest) >= voters.majority for voters in sets_in_force(world)
             ):
                 core.remove(node)
         self.core = sorted(core, key=lambda node: node.id)
@@ -332,13 +339,18 @@ class Liveness:
         if target is None:
             now = self._leader()
             if now is not leader or leader.process is None or leader.process.node.epoch != epoch:
-                self._fail("L5", f"node {leader.id} led epoch {epoch}, undisturbed by the core, and does no more")
+                self._fail(
+                    "L5", f"node {leader.id} led epoch {epoch}, undisturbed by the core, and does no more"
+                )
             rate = (world.network.sent - sent) / (world.time - since) / len(world.nodes)
             if rate > 60:
                 self._fail("L4", f"{rate:.0f} messages per node and second, though nothing happens")
 
     def _fail(self, promise: str, text: str) -> None:
-        nodes = ", ".join(f"{node.id}: {node.process.node if node.process else 'down'}" for node in self.core)
+        nodes = ", ".join(
+            f"{node.id} at {node.address[1]}: {node.process.node if node.process else 'down'}"
+            for node in self.core
+        )
         raise Broken(promise, f"{text}; the core is {nodes}")
 
 

@@ -52,7 +52,7 @@ from barnabas.raft.node import RaftNode
 from barnabas.raft.order import Order
 from barnabas.raft.roles import Leader
 from barnabas.raft.value import altered
-from barnabas.raft.voters import SUPPORTED, Voter
+from barnabas.raft.voters import SUPPORTED, Voter, VoterSet
 from barnabas.server.quorum_records import metadata_of
 from barnabas.server.quorum_settings import QuorumSettings
 from barnabas.server.quorum_snapshots import SnapshotKeeper
@@ -114,6 +114,8 @@ class Node:
         self.life = 0
         self.paused = False
         self.backlog: list[Callable[[], None]] = []
+        self.static = False
+        """Its configuration names the voters (controller.quorum.voters)."""
         self.clean = False
         """The last life closed its files in order."""
         self.damaged = False
@@ -268,7 +270,7 @@ class Process:
             DIRECTORY,
             metadata_log_config(world.setup.segment_bytes, 1 << 40),
             cluster_id=world.setup.cluster_id,
-            static_voters=world.setup.static_voters,
+            static_voters=world.setup.static_voters if owner.static else VoterSet.EMPTY,
             clean=owner.clean,
         )
         assert isinstance(store, Store)
@@ -295,6 +297,8 @@ class Process:
         self.config = config
         self.node = RaftNode(owner.key, owner.endpoints, config, store.journal, store.saved, chance, now)
         self.order = Order(self.node, store, self)
+        self.voters_told = store.journal.voters
+        """The set in force, as of the effects carried out so far."""
         self.active_epoch = -1
         """The epoch this node serves the controller in; -1: none."""
         self.proposals: deque[tuple[str, int, int]] = deque()
@@ -452,7 +456,7 @@ class Process:
                 self.proposals.clear()
         elif isinstance(effect, VotersChanged):
             world.tell(owner.id, f"voters {effect.voters} @{effect.offset}")
-            world.promises.voters_changed(owner)
+            self.voters_told = effect.voters
         elif isinstance(effect, Event):
             world.tell(owner.id, str(effect))
         elif isinstance(effect, Stopped):

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.errors import ErrorCode
-from barnabas.model import Endpoint, ReplicaKey
+from barnabas.model import Endpoint, ReplicaKey, Uuid
 from barnabas.raft.messages import (
     AddVoterRequest,
     CancelChangeRequest,
@@ -126,8 +127,6 @@ def add_unknown_disk(scene: Scene) -> bool:
     if not others or not scene.voter_ids:
         return False
     node = scene.chance.choice(others)
-    from barnabas.model import Uuid
-
     key = ReplicaKey(node.id, Uuid.of(99, node.id))
     request = AddVoterRequest(key, node.endpoints, 2.0, True, scene.world.setup.cluster_id)
     scene.operator.ask("add with a wrong directory id", request)
@@ -174,6 +173,7 @@ def replace_disk(scene: Scene) -> bool:
     """A voter's disk dies: an empty one under the same id, the old replica removed, the new one added."""
     world = scene.world
     nodes = [n for n in world.nodes.values() if n.id in scene.voter_ids]
+    hold = world.time + 2 * world.setup.fetch_timeout + 1.0
     scene.chance.shuffle(nodes)
     for node in nodes:
         if not may_lose(world, node, quiet=scene.quiet):
@@ -183,6 +183,7 @@ def replace_disk(scene: Scene) -> bool:
             node.off("all", "its disk dies")
         node.new_disk()
         world.format(node, first=False)
+        world.hold_until = hold
         _exchange(scene, node, old)
         scene.operator.done["replace disk"] += 1
         return True
@@ -213,20 +214,29 @@ def change_all_addresses(scene: Scene) -> bool:
     """Every node moves, one after the other."""
     nodes = list(scene.world.nodes.values())
     for number, node in enumerate(nodes):
-        scene.world.at(number * 1.5, lambda node=node: _move(scene, node))  # type: ignore[misc]
+        scene.world.at(number * 1.5, partial(_move_later, scene, node))
     return True
+
+
+def _move_later(scene: Scene, node: Node) -> None:
+    _move(scene, node)
 
 
 def _move(scene: Scene, node: Node) -> bool:
     world = scene.world
-    if node.process is None or not may_move(world, node):
+    if world.calm or node.process is None or not may_move(world, node) or _being_added(scene, node):
         return False
     node.off("none", "it moves", reset=True)
     old = node.endpoints[0]
-    node.endpoints = (Endpoint(old.listener, old.host, old.port + 1),)
+    node.endpoints = (Endpoint(old.listener, old.host, world.new_port()),)
     world.moved(node)
-    world.tell(node.id, f"listens at port {old.port + 1}")
+    world.tell(node.id, f"listens at port {node.endpoints[0].port}")
     return True
+
+
+def _being_added(scene: Scene, node: Node) -> bool:
+    """Whether it may become a voter at its old address any moment."""
+    return node.id not in scene.voter_ids and (not scene.quiet or scene.world.setup.auto_join)
 
 
 def swap_addresses(scene: Scene) -> bool:
@@ -235,7 +245,7 @@ def swap_addresses(scene: Scene) -> bool:
     if len(up) < 3:
         return False
     one, two = scene.chance.sample(up, 2)
-    if not may_move(scene.world, one, two):
+    if not may_move(scene.world, one, two) or _being_added(scene, one) or _being_added(scene, two):
         return False
     for node in (one, two):
         node.off("none", "it moves", reset=True)

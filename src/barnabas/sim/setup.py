@@ -56,8 +56,9 @@ class Setup:
         kind = "static" if self.kraft_version == 0 else "dynamic"
         join = ", who joins by itself" if self.auto_join else ""
         return (
-            f"{len(self.nodes)} nodes{join}, {kind} voters {'·'.join(map(str, self.first))}; segments of "
-            f"{self.segment_bytes} B, snapshots every {self.snapshot_bytes} B, fetch timeout {self.fetch_timeout} s"
+            f"{len(self.nodes)} nodes{join}, {kind} voters {'·'.join(map(str, self.first))}; "
+            f"segments of {self.segment_bytes} B, snapshots every {self.snapshot_bytes} B, "
+            f"fetch timeout {self.fetch_timeout} s"
         )
 
     @property

@@ -56,7 +56,7 @@ class World:
 
     def __init__(self, seed: int, *, story: bool = False) -> None:
         self.seed = seed
-        self.time = 0.0
+        self.time: float = 0.0
         self.events = 0
         self.chance = random.Random(f"world {seed}")
         self.setup = Setup.of(random.Random(f"setup {seed}"))
@@ -69,10 +69,15 @@ class World:
         self.epochs_led: set[int] = set()
         self.places: set[tuple[NodeId, str, int]] = set()
         """Who has ever listened where."""
+        self.calm = False
+        """Faults and operators are done with: whatever is still planned does not happen."""
+        self.hold_until = 0.0
+        """A disk was lost: nobody asks for another change before its loss can be noticed."""
         self.on_down: Callable[[Node, str], None] = lambda node, why: None
         self.change_pending: Callable[[], bool] = lambda: False
         self._queue: list[tuple[float, int, Callable[[], None]]] = []
         self._serial = 0
+        self._ports = 0
         self._hash = hashlib.sha256()
         self.nodes: dict[NodeId, Node] = {}
         for node_id in self.setup.nodes:
@@ -151,24 +156,32 @@ class World:
 
     def format(self, node: Node, *, first: bool) -> None:
         """What `storage format` does to an empty disk."""
-        dynamic = self.setup.kraft_version > 0
+        dynamic = self.setup.kraft_version > 0 or (not first and node.disk_number > 0)
+        node.static = not dynamic
         plan = FormatPlan(
             node_id=node.id,
             cluster_id=self.setup.cluster_id,
             directories=(DIRECTORY,),
             metadata_directory=DIRECTORY,
             levels=bootstrap_levels(),
-            kraft_version=self.setup.kraft_version,
+            kraft_version=int(dynamic),
             voters=self.setup.first_voters if first and dynamic else None,
         )
         chance = Chance(f"format {self.seed} {node.id} {node.disk_number}")
         result = format_directories(node.disk, node.clock, chance, plan)
         node.key = ReplicaKey(node.id, result.directory_ids[DIRECTORY])
 
+    def new_port(self) -> int:
+        """A port that nobody ever listened at."""
+        self._ports += 1
+        return 9000 + self._ports
+
     def moved(self, node: Node) -> None:
         """The node listens where its endpoint says from now on."""
         addresses = self.network.addresses
-        addresses[f"name-of-{node.id}", 9000] = node.id  # what bootstrap servers are given: a name that follows
+        addresses[f"name-of-{node.id}", 9000] = (
+            node.id
+        )  # what bootstrap servers are given: a name that follows
         for address in [a for a, owner in addresses.items() if owner == node.id and a[0][:4] != "name"]:
             del addresses[address]
         addresses[node.address] = node.id
