@@ -206,6 +206,39 @@ def test_a_setting_that_only_a_newer_controller_knows_does_not_keep_the_topic_fr
     assert partition.config.retention_ms == 78
 
 
+def test_many_partitions_are_made_and_deleted_without_waiting_for_the_disk_at_each(
+    disk: MemoryDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The syncs that make them durable are those of the first records, in threads."""
+    node = Node(disk)
+    waits: list[str] = []
+    for name in ("sync_directory", "replace"):
+        inner = getattr(disk, name)
+        monkeypatch.setattr(disk, name, lambda path, *more, f=inner: (waits.append(path), f(path, *more))[1])
+    node.held.clear()
+    delta_turn = node.turn
+    monkeypatch.setattr(node, "turn", lambda: None)
+    node.create("many", partitions=40)
+    assert waits == []
+    delta_turn()
+    assert waits.count("/data/many-7") >= 1
+    waits.clear()
+    node.delete("many")
+    assert waits == ["/data"]
+
+
+def test_a_log_whose_owner_was_not_written_down_in_time_gets_its_topic_again(disk: MemoryDisk) -> None:
+    node = Node(disk)
+    node.create("t")
+    disk.put("/data/t-0/partition.metadata", b"")
+    node.logs.abandon()
+    again = Node(disk, image=node.image)
+    partition = again.broker.partition("t", 0)
+    assert partition is not None and partition.log.topic_id == again.topic_id("t")
+    again.turn()
+    assert disk.read("/data/t-0/partition.metadata").endswith(str(again.topic_id("t")).encode())
+
+
 # ---- the node's own appends ------------------------------------------------------------------------------
 
 

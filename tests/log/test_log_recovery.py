@@ -356,6 +356,9 @@ def test_the_topic_id_is_read_from_its_file() -> None:
     topic_id = Uuid.of(1, 2)
     disk.put(f"{PATH}/partition.metadata", f"version: 0\ntopic_id: {topic_id}".encode())
     assert open_log(disk).topic_id == topic_id
-    disk.put(f"{PATH}/partition.metadata", b"version: 0\n")
+    for half in (b"", b"vers", b"version: 0\ntopic_id: AAAA", b"\0" * 45):
+        disk.put(f"{PATH}/partition.metadata", half)
+        assert open_log(disk).topic_id is None
+    disk.put(f"{PATH}/partition.metadata", b"version: 7\n")
     with pytest.raises(StorageError, match="senseless"):
         open_log(disk)

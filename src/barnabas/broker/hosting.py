@@ -132,6 +132,7 @@ class Hosting:
             same = topic is not None and log.topic_id in (None, topic.id)
             if where.topic != METADATA_TOPIC and not (state and same and self.node_id in state.replicas):
                 self._guarded(partial(self.logs.stray, where), now)
+        self.logs.settle()
         states = [
             (topic, state) for topic in self.image.topics.values() for state in topic.partitions.values()
         ]
@@ -150,6 +151,7 @@ class Hosting:
                 changed.append((topic, state))
             else:
                 self._delete(topic.name, state.index, now)
+        self.logs.settle()
         self._take(changed, now)
         for resource, name in delta.configs:
             if resource == RESOURCE_TOPIC and name in self.topics:
@@ -233,6 +235,8 @@ class Hosting:
             log = self._guarded(lambda: self.logs.create(where, topic.id, now, directory_id=wanted), now)
             if log is None:
                 return None
+        elif log.topic_id is None:
+            self._guarded(lambda: log.belongs_to(topic.id), now)
         directory = self.logs.directory_of(where)
         if hosted is None or hosted.id != topic.id:
             hosted = self.topics[topic.name] = self.topics_by_id[topic.id] = HostedTopic(topic.name, topic.id)

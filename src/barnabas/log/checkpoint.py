@@ -8,6 +8,7 @@ foreign hand; a reader that can rebuild the content says so by catching the Stor
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Final, TypeVar
 
 from barnabas.doors import Disk
@@ -20,6 +21,7 @@ __all__ = [
     "LOG_STARTS",
     "RECOVERY_POINTS",
     "epoch_rows",
+    "put_in_place",
     "read_epochs",
     "read_offsets",
     "write_offsets",
@@ -71,9 +73,24 @@ def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, Offset]:
     return dict(_rows(disk, path, row))
 
 
-def write_offsets(disk: Disk, path: str, offsets: Mapping[TopicPartition, Offset]) -> None:
-    """Replace an offset checkpoint atomically and durably."""
-    disk.replace(path, _text([f"{tp.topic} {tp.partition} {offset}" for tp, offset in offsets.items()]))
+def write_offsets(
+    disk: Disk, path: str, offsets: Mapping[TopicPartition, Offset], *, durable: bool = True
+) -> None:
+    """Replace an offset checkpoint atomically; `durable`: synced before this returns."""
+    text = _text([f"{tp.topic} {tp.partition} {offset}" for tp, offset in offsets.items()])
+    (disk.replace if durable else partial(put_in_place, disk))(path, text)
+
+
+def put_in_place(disk: Disk, path: str, content: bytes) -> None:
+    """Replace a small file atomically without waiting for the disk: a crash may leave the old one, or an
+    empty one."""
+    file = disk.open(f"{path}.tmp", create=True)
+    try:
+        file.truncate(0)
+        file.append([content])
+    finally:
+        file.close()
+    disk.rename(f"{path}.tmp", path)
 
 
 def read_epochs(disk: Disk, path: str) -> list[tuple[Epoch, Offset]]:

@@ -175,6 +175,10 @@ class LogDirectories:
         directory.delete(topic_partition, now)
         return True
 
+    def settle(self) -> None:
+        """Make the renames of deletions durable, once for many.  A directory that fails goes offline."""
+        self._each(LogDirectory.settle)
+
     def stray(self, topic_partition: TopicPartition) -> str | None:
         """Set a log aside that the cluster does not know.  Returns where it lies now."""
         directory = self.directory_of(topic_partition)

@@ -47,6 +47,7 @@ class LogDirectory:
         "_doomed",
         "_expiration_ms",
         "_lock",
+        "_renamed",
         "_written",
         "broker_epoch",
         "directory_id",
@@ -86,6 +87,7 @@ class LogDirectory:
         self._written: dict[str, dict[TopicPartition, Offset]] = {}
         """What each checkpoint file says; a file that is not in here is written anew at the next occasion."""
         self._doomed: list[tuple[float, str]] = []
+        self._renamed = False
 
     def __repr__(self) -> str:
         state = "offline" if self.offline else "online"
@@ -192,7 +194,10 @@ class LogDirectory:
     # --- logs ---------------------------------------------------------------------------------------------
 
     def create(self, topic_partition: TopicPartition, topic_id: TopicId, now: Now) -> Log:
-        """Make the directory and the first segment of a partition.  Raises StorageError."""
+        """Make the directory and the first segment of a partition, durable with its first sync.
+
+        Raises StorageError.
+        """
         self.check_online()
         name = str(topic_partition)
         path = f"{self.path}/{name}"
@@ -203,7 +208,6 @@ class LogDirectory:
             if self.disk.is_directory(path):
                 self._set_aside(path, name, "delete", topic_id, now)  # of an earlier topic of this name
             self.disk.make_directories(path)
-            meta.write_partition_metadata(self.disk, path, topic_id)
             log = Log.open(
                 self.disk,
                 path,
@@ -212,8 +216,7 @@ class LogDirectory:
                 now=now,
                 expiration_ms=self._expiration_ms,
             )
-            self.disk.sync_directory(self.path)
-            log.sync()
+            log.belongs_to(topic_id)
         except StorageError as error:
             self.fail(error)
             raise
@@ -221,7 +224,10 @@ class LogDirectory:
         return log
 
     def delete(self, topic_partition: TopicPartition, now: Now, *, delay_ms: int | None = None) -> None:
-        """Take a log out of service: renamed `-delete` now, removed by `tick` after file.delete.delay.ms."""
+        """Take a log out of service: renamed `-delete` now, removed by `tick` after file.delete.delay.ms.
+
+        The rename is durable with `settle`, once for many of them.
+        """
         log = self.logs[topic_partition]
         delay = log.config.file_delete_delay_ms if delay_ms is None else delay_ms
         self._retire(log)
@@ -229,7 +235,10 @@ class LogDirectory:
         self._doomed.append((now.mono + delay / 1000, target))
 
     def stray(self, topic_partition: TopicPartition) -> str:
-        """Set a log aside that the cluster's metadata does not know.  Returns the new path."""
+        """Set a log aside that the cluster's metadata does not know (`settle` makes that durable).
+
+        Returns the new path.
+        """
         log = self.logs[topic_partition]
         self._retire(log)
         target = self._rename(log.path, str(topic_partition), "stray", log.topic_id)
@@ -256,17 +265,31 @@ class LogDirectory:
             number += 1
         try:
             self.disk.rename(path, target)
-            self.disk.sync_directory(self.path)
         except StorageError as error:
             self.fail(error)
             raise
+        self._renamed = True
         return target
+
+    def settle(self) -> None:
+        """Make renames durable.  Raises StorageError (offline then)."""
+        if self._renamed and self.offline is None:
+            self._renamed = False
+            try:
+                self.disk.sync_directory(self.path)
+            except StorageError as error:
+                self.fail(error)
+                raise
 
     # --- checkpoints --------------------------------------------------------------------------------------
 
-    def checkpoint_high_watermarks(self) -> None:
-        """Write every log's high watermark.  Raises StorageError (offline then)."""
-        self._write(HIGH_WATERMARKS, {key: log.high_watermark for key, log in self.logs.items()})
+    def checkpoint_high_watermarks(self, *, durable: bool = False) -> None:
+        """Write every log's high watermark.  Raises StorageError (offline then).
+
+        It is a hint (a lower one is safe, too), so the loop does not wait for the disk every few seconds.
+        """
+        marks = {key: log.high_watermark for key, log in self.logs.items()}
+        self._write(HIGH_WATERMARKS, marks, durable=durable)
 
     def checkpoint_recovery_points(self) -> None:
         """Write up to where every log is durable, and where it starts.
@@ -289,13 +312,13 @@ class LogDirectory:
             if key in rows:
                 self._write(name, {known: offset for known, offset in rows.items() if known in self.logs})
 
-    def _write(self, name: str, offsets: dict[TopicPartition, Offset]) -> None:
+    def _write(self, name: str, offsets: dict[TopicPartition, Offset], *, durable: bool = True) -> None:
         """Write a checkpoint unless the file says that already."""
         self.check_online()
         if self._written.get(name) == offsets:
             return
         try:
-            write_offsets(self.disk, f"{self.path}/{name}", offsets)
+            write_offsets(self.disk, f"{self.path}/{name}", offsets, durable=durable)
         except StorageError as error:
             self.fail(error)
             raise
@@ -325,6 +348,7 @@ class LogDirectory:
                 log.tick(now)
             due = [path for deadline, path in self._doomed if deadline <= now.mono]
             self._doomed = [doomed for doomed in self._doomed if doomed[0] > now.mono]
+            self.settle()
             for path in due:
                 self.disk.remove_tree(path)
         except StorageError as error:
@@ -341,7 +365,7 @@ class LogDirectory:
                 for log in self.logs.values():
                     log.close(now)
                 self.checkpoint_recovery_points()
-                self.checkpoint_high_watermarks()
+                self.checkpoint_high_watermarks(durable=True)
                 meta.write_clean_shutdown(self.disk, self.path, broker_epoch)
         except StorageError as error:
             self.fail(error)

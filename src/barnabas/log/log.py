@@ -21,6 +21,7 @@ from barnabas.errors import ErrorCode, KafkaError, StorageError
 from barnabas.log import cutting, recovery, retention, searching
 from barnabas.log.checkpoint import epoch_rows
 from barnabas.log.epochs import EpochCache
+from barnabas.log.meta import write_partition_metadata
 from barnabas.log.producer_files import ProducerSnapshots
 from barnabas.log.producers import DEFAULT_EXPIRATION_MS, ProducerStates
 from barnabas.log.recovery import Recovery
@@ -65,6 +66,7 @@ class Log:
         "_pending",
         "_positions",
         "_unsynced_files",
+        "_unsynced_parents",
         "_unsynced_paths",
         "active",
         "bases",
@@ -126,6 +128,7 @@ class Log:
         self._directory_changed = False
         self._unsynced_files: list[DiskFile] = []
         self._unsynced_paths: list[str] = []
+        self._unsynced_parents: list[str] = []
         self._doomed: list[tuple[float, list[str], Segment | None]] = []
         self._next_expiry = 0.0
 
@@ -403,12 +406,12 @@ class Log:
             self.path,
             files=files,
             paths=self._unsynced_paths,
-            directory=self._directory_changed,
+            directories=[self.path] * self._directory_changed + self._unsynced_parents,
             epochs=epoch_rows(self.epochs.entries()) if self.epochs.dirty else None,
             end_offset=self.written_end_offset,
             generation=self._generation,
         )
-        self._unsynced_files, self._unsynced_paths = [], []
+        self._unsynced_files, self._unsynced_paths, self._unsynced_parents = [], [], []
         self._directory_changed = False
         self.epochs.dirty = False
         return job
@@ -506,11 +509,7 @@ class Log:
 
     def aborted_transactions(self, offset: Offset, end: Offset) -> list[AbortedTransaction]:
         """Aborted transactions with records in [offset, end), for a read_committed fetch."""
-        found: list[AbortedTransaction] = []
-        for segment in self.segments[max(0, bisect_right(self.bases, offset) - 1) :]:
-            if segment.transactions.collect(offset, end, found):
-                break
-        return found
+        return searching.aborted_transactions(self, offset, end)
 
     # --- segments -----------------------------------------------------------------------------------------
 
@@ -637,6 +636,13 @@ class Log:
         self.durable_end_offset = min(self.durable_end_offset, end)
         self.log_start_offset = min(self.log_start_offset, end)
         self.high_watermark = self._high_watermark
+
+    def belongs_to(self, topic_id: TopicId) -> None:
+        """Write down whose log this is; durable, with the directory's own entry, before the first record is."""
+        self._unsynced_paths.append(write_partition_metadata(self.disk, self.path, topic_id))
+        self._unsynced_parents = [self.path.rpartition("/")[0] or "."]
+        self._directory_changed = True
+        self.topic_id = topic_id
 
     # --- ending -------------------------------------------------------------------------------------------
 

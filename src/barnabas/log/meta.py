@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from barnabas.doors import Disk
 from barnabas.errors import StorageError
+from barnabas.log.checkpoint import put_in_place
 from barnabas.model import NO_NODE, DirectoryId, NodeId, Now, TopicId, Uuid
 
 __all__ = [
@@ -28,6 +29,8 @@ META_PROPERTIES: Final = "meta.properties"
 PARTITION_METADATA: Final = "partition.metadata"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 LOCK: Final = ".lock"
+_METADATA: Final = b"version: 0\ntopic_id: "
+_UUID_TEXT: Final = 22
 
 
 class MetaProperties(NamedTuple):
@@ -74,7 +77,8 @@ def write_meta_properties(disk: Disk, directory: str, meta: MetaProperties, now:
 
 
 def read_partition_metadata(disk: Disk, directory: str) -> TopicId | None:
-    """The topic id of the log in `directory`; None when the file is missing.
+    """The topic id of the log in `directory`; None when the file is missing or half written (a crash
+    came before the sync that comes before the first acknowledged record).
 
     Raises StorageError if senseless.
     """
@@ -82,9 +86,12 @@ def read_partition_metadata(disk: Disk, directory: str) -> TopicId | None:
     if not disk.exists(path):
         return None
     try:
-        lines = dict(
-            line.split(":", 1) for line in disk.read(path).decode("utf-8").splitlines() if line.strip()
-        )
+        content = disk.read(path).rstrip(b"\0")
+        if _METADATA.startswith(content) or (
+            content.startswith(_METADATA) and len(content) < len(_METADATA) + _UUID_TEXT
+        ):
+            return None
+        lines = dict(line.split(":", 1) for line in content.decode("utf-8").splitlines() if line.strip())
         if int(lines["version"]) != 0:
             raise ValueError(f"version {lines['version'].strip()} is not known")
         return Uuid.parse(lines["topic_id"].strip())
@@ -92,9 +99,11 @@ def read_partition_metadata(disk: Disk, directory: str) -> TopicId | None:
         raise _senseless(path, str(error), directory) from error
 
 
-def write_partition_metadata(disk: Disk, directory: str, topic_id: TopicId) -> None:
-    """Say durably whose log this is; done before the first record."""
-    disk.replace(f"{directory}/{PARTITION_METADATA}", f"version: 0\ntopic_id: {topic_id}".encode())
+def write_partition_metadata(disk: Disk, directory: str, topic_id: TopicId) -> str:
+    """Say whose log this is.  Not synced: returns the path, for the sync of the first records."""
+    path = f"{directory}/{PARTITION_METADATA}"
+    put_in_place(disk, path, _METADATA + str(topic_id).encode())
+    return path
 
 
 def take_clean_shutdown(disk: Disk, directory: str) -> int | None:

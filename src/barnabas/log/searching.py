@@ -5,16 +5,18 @@ The time index leads to a batch; only that batch is decoded.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.log.segment import Segment
+from barnabas.log.transactions import AbortedTransaction
 from barnabas.model import Epoch, Offset
 from barnabas.wire.records import BatchHeader, Record, read_records
 
 if TYPE_CHECKING:
     from barnabas.log.log import Log
 
-__all__ = ["TimestampOffset", "max_timestamp_offset", "offset_for_timestamp"]
+__all__ = ["TimestampOffset", "aborted_transactions", "max_timestamp_offset", "offset_for_timestamp"]
 
 
 class TimestampOffset(NamedTuple):
@@ -74,6 +76,15 @@ def max_timestamp_offset(log: Log, end: Offset) -> TimestampOffset | None:
         if record.timestamp == timestamp:
             return TimestampOffset(timestamp, record.offset, header.leader_epoch)
     return TimestampOffset(timestamp, header.last_offset, header.leader_epoch)
+
+
+def aborted_transactions(log: Log, offset: Offset, end: Offset) -> list[AbortedTransaction]:
+    """Aborted transactions with records in [offset, end)."""
+    found: list[AbortedTransaction] = []
+    for segment in log.segments[max(0, bisect_right(log.bases, offset) - 1) :]:
+        if segment.transactions.collect(offset, end, found):
+            break
+    return found
 
 
 def _last_row(segment: Segment) -> int:

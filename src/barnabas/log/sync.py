@@ -7,6 +7,8 @@ tables and snapshots of segments that were rolled meanwhile, the leader epochs, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from barnabas.doors import Disk, DiskFile
 from barnabas.errors import StorageError
 from barnabas.model import Offset
@@ -19,7 +21,7 @@ class SyncJob:
 
     __slots__ = (
         "_cancelled",
-        "_directory",
+        "_directories",
         "_disk",
         "_epochs",
         "_files",
@@ -36,7 +38,7 @@ class SyncJob:
         *,
         files: list[DiskFile],
         paths: list[str],
-        directory: bool,
+        directories: Sequence[str],
         epochs: bytes | None,
         end_offset: Offset,
         generation: int,
@@ -48,7 +50,7 @@ class SyncJob:
         self._disk = disk
         self._files = files
         self._paths = paths
-        self._directory = directory
+        self._directories = directories
         self._epochs = epochs
         self._cancelled = False
 
@@ -75,8 +77,8 @@ class SyncJob:
             file.sync()
         for path in self._paths:
             self._sync_path(path)
-        if self._directory:
-            self._disk.sync_directory(self.path)
+        for directory in self._directories:
+            self._disk.sync_directory(directory)
         if self._epochs is not None:
             self._disk.replace(f"{self.path}/leader-epoch-checkpoint", self._epochs)
 

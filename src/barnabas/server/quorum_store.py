@@ -20,7 +20,6 @@ from barnabas.doors import Clock, Disk
 from barnabas.errors import CorruptRecordError, StorageError, WireError
 from barnabas.log import snapshot as snapshots
 from barnabas.log.log import Log
-from barnabas.log.meta import read_partition_metadata, write_partition_metadata
 from barnabas.log.sync import SyncJob
 from barnabas.model import METADATA_PARTITION, METADATA_TOPIC_ID, Offset
 from barnabas.raft.entries import Batch, ElectionState, Entry, SnapshotId
@@ -130,11 +129,11 @@ class MetadataStore:
         now = clock.now()
         disk.make_directories(path)
         disk.sync_directory(directory)
-        if read_partition_metadata(disk, path) is None:
-            write_partition_metadata(disk, path, METADATA_TOPIC_ID)
         stored = snapshots.list_snapshots(disk, path)
         start = stored[0].end_offset if stored else 0
         log = Log.open(disk, path, config, clean=clean, recovery_point=0, log_start=start, now=now)
+        if log.topic_id is None:
+            log.belongs_to(METADATA_TOPIC_ID)
         newest = snapshots.clean_snapshots_at_start(disk, path, log.log_start_offset)
         stored = snapshots.list_snapshots(disk, path)
         if newest is not None and newest.end_offset > 0 and _begins_elsewhere(log, newest):
