@@ -43,7 +43,7 @@ compat: $(VENV)/.dev
 	@$(HEAVY) $(BIN)/python -m pytest tests/compat -m compat --timeout 900 -rs -v $(ARGS)
 
 sim: $(VENV)/.dev
-	@$(HEAVY) $(BIN)/barnabas simulate --seeds $(or $(N),200) --first $(or $(SEED),1) $(ARGS)
+	@$(HEAVY) $(BIN)/barnabas simulate --seeds $(or $(N),200) --first $(or $(SEED),1) $(if $(RESUME),--resume) $(ARGS)
 
 chaos: $(VENV)/.dev
 	@$(HEAVY) $(BIN)/python -m pytest tests/chaos -m slow --timeout 3000 -v $(ARGS)
