@@ -225,3 +225,31 @@ def test_what_does_not_exist_cannot_be_described(cluster: Cluster) -> None:
     assert describe(cluster, TOPIC, "none").error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert describe(cluster, TOPIC, "a b").error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
     assert describe(cluster, LOGGER, "1").error_code == ErrorCode.INVALID_REQUEST
+
+
+LONG = "é" * 20_000
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "key", "value"),
+    [
+        (BROKER, "9" * 5000, "log.cleaner.threads", "1"),
+        (BROKER, "", LONG, "1"),
+        (BROKER, "", "of.a.plugin", LONG),
+        (TOPIC, "flights", "cleanup.policy", "delete," * 10_000),
+        (16, LONG, "metrics", "*"),
+    ],
+)
+def test_what_no_record_can_hold_is_refused(
+    cluster: Cluster, kind: int, name: str, key: str, value: str
+) -> None:
+    assert alter(cluster, kind, name, (key, SET, value)) in (
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.INVALID_CONFIG,
+    )
+
+
+def test_one_request_changes_a_bounded_number_of_settings(cluster: Cluster) -> None:
+    many = [(f"of.a.plugin.{number}", SET, "1") for number in range(10_001)]
+    assert alter(cluster, BROKER, "", *many) == ErrorCode.POLICY_VIOLATION
+    assert alter(cluster, BROKER, "", *many[:-1]) == 0

@@ -6,6 +6,7 @@ reads; settings of brokers must be changeable while the broker runs.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from enum import IntEnum
 from typing import NamedTuple
@@ -20,7 +21,7 @@ from barnabas.config import (
 from barnabas.controller.describe_configs import topic_origins
 from barnabas.controller.features import ELR_FEATURE
 from barnabas.controller.image import RESOURCE_BROKER, RESOURCE_TOPIC, Resource
-from barnabas.controller.view import Decision, View
+from barnabas.controller.view import BATCH_LIMIT, Decision, View
 from barnabas.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.wire.configs import (
     AlterConfigsRequest,
@@ -44,7 +45,8 @@ __all__ = [
 RESOURCE_BROKER_LOGGER = 8
 RESOURCE_CLIENT_METRICS = 16
 RESOURCE_GROUP = 32
-_LONGEST_VALUE = 32767
+_LONGEST = 32767
+"""Bytes of a string in a record."""
 _MIN_ISR = "min.insync.replicas"
 
 
@@ -114,14 +116,19 @@ _Wanted = Callable[[Resource, Mapping[str, str], list[Change]], dict[str, str]]
 def _decide(
     view: View, asked: list[tuple[Resource, list[Change]]], wanted: _Wanted
 ) -> tuple[list[Record], list[_Outcome]]:
-    resources = [resource for resource, _ in asked]
+    repeated = {resource for resource, count in Counter(r for r, _ in asked).items() if count > 1}
     records: list[Record] = []
     outcomes: list[_Outcome] = []
     for resource, changes in asked:
         try:
-            if resources.count(resource) > 1:
+            if resource in repeated:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "the resource is in the request more than once")
-            records += _one_resource(view, resource, changes, wanted)
+            changed = _one_resource(view, resource, changes, wanted)
+            if len(records) + len(changed) > BATCH_LIMIT:
+                raise KafkaError(
+                    ErrorCode.POLICY_VIOLATION, f"one request may change at most {BATCH_LIMIT} settings"
+                )
+            records += changed
         except KafkaError as error:
             outcomes.append((resource, error.code, error.message))
         else:
@@ -131,9 +138,8 @@ def _decide(
 
 def _one_resource(view: View, resource: Resource, changes: list[Change], wanted: _Wanted) -> list[Record]:
     """The records of one resource.  Raises KafkaError when any of its settings is refused."""
-    names = [change.name for change in changes]
-    for name in names:
-        if names.count(name) > 1:
+    for name, count in Counter(change.name for change in changes).items():
+        if count > 1:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"{name} is in the request more than once")
     for change in changes:
         if change.value is None and change.operation != Operation.DELETE:
@@ -142,8 +148,8 @@ def _one_resource(view: View, resource: Resource, changes: list[Change], wanted:
     before = view.image.configs.get(resource, {})
     after = wanted(resource, before, changes)
     for name, value in after.items():
-        if len(value) > _LONGEST_VALUE and before.get(name) != value:
-            raise KafkaError(ErrorCode.INVALID_CONFIG, f"the value of {name} is too long")
+        if before.get(name) != value:
+            _check_length(name, value)
     _check_values(view, resource, before, after)
     type_, resource_name = resource
     records: list[Record] = [
@@ -189,12 +195,19 @@ def _check_resource(view: View, resource: Resource) -> None:
         if view.image.topic(name) is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name} does not exist")
     elif type_ == RESOURCE_BROKER:
-        if name and not (name.isdecimal() and int(name) in view.image.brokers):
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"broker {name} is not registered")
+        if name and not any(name == str(broker) for broker in view.image.brokers):
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"broker {name[:20]} is not registered")
     elif type_ not in (RESOURCE_CLIENT_METRICS, RESOURCE_GROUP):
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"resource type {type_} cannot be changed here")
-    elif not name:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "the resource has no name")
+    elif not name or len(name.encode()) > _LONGEST:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "the resource has no name, or one that is too long")
+
+
+def _check_length(name: str, value: str) -> None:
+    if len(name.encode()) > _LONGEST:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"the name {name[:40]}... is too long")
+    if len(value.encode()) > _LONGEST:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"the value of {name} is too long")
 
 
 def _check_values(
@@ -237,6 +250,8 @@ def _keeps_elr(view: View) -> bool:
 
 def check_topic_settings(config: Config, settings: Mapping[str, str]) -> None:
     """Raise KafkaError(INVALID_CONFIG) unless a topic can have these settings."""
+    for name, value in settings.items():
+        _check_length(name, value)
     try:
         validate_topic_overrides(settings)
     except ConfigError as error:

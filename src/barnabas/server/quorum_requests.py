@@ -16,6 +16,7 @@ from barnabas.controller.view import Decision
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import Epoch, Now, Offset
 from barnabas.raft.messages import Accepted
+from barnabas.server import events
 from barnabas.wire.message import Message, Record
 from barnabas.wire.metadata import NoOpRecord
 
@@ -107,6 +108,10 @@ class Requests:
                 )
             except KafkaError as error:
                 submission.refuse(error)
+                return None
+            except Exception as error:  # it touched nothing: no request, however odd, may end the node
+                events.emit(events.REQUEST_FAILED, api=submission.request.NAME, error=error)
+                submission.refuse(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
                 return None
         if submission.records:
             return submission
