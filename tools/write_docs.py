@@ -1,4 +1,4 @@
-"""Write the pages of docs/ that are made from the code (`make docs`): settings, events, exit codes."""
+"""Write the pages of docs/ that are made from the code (`make docs`): settings, events, exit codes, roles."""
 
 from __future__ import annotations
 
@@ -49,7 +49,63 @@ def exit_codes() -> str:
     return head + "\n".join(rows) + "\n"
 
 
-PAGES = {"configuration.md": configuration, "events.md": events, "cli.md": exit_codes}
+def raft_roles() -> str:
+    """The roles of a controller, drawn from the table that the code asks before every change."""
+    from barnabas.raft import roles
+
+    kinds = (
+        roles.Unattached,
+        roles.Prospective,
+        roles.Candidate,
+        roles.Leader,
+        roles.Resigned,
+        roles.Follower,
+    )
+    anywhere = {roles.Cause.START, roles.Cause.HIGHER_EPOCH, roles.Cause.LEADER_FOUND}
+    order = [kind.name for kind in kinds]
+    rows = sorted(
+        (row for row in roles.TRANSITIONS if row.cause not in anywhere),
+        key=lambda row: (order.index(row.source), order.index(row.target), row.cause.value),
+    )
+    arrows = [f"    {row.source} --> {row.target}: {row.cause.name.lower()}" for row in rows]
+    meanings = [f"| {kind.name} | {(kind.__doc__ or '').partition(chr(10))[0]} |" for kind in kinds]
+    causes = [
+        f"| {row.source} | {row.target} | {row.cause.name.lower()} | {row.cause.value} |" for row in rows
+    ]
+    starts = sorted(row.target for row in roles.TRANSITIONS if row.cause is roles.Cause.START)
+    return f"""# The roles of a controller
+
+Drawn from the table `TRANSITIONS` in `src/barnabas/raft/roles.py`, which the code asks before every change:
+what is not in it cannot happen. This page is written by `make docs`; [quorum.md](quorum.md) tells what the roles
+are for.
+
+| role | means |
+|---|---|
+{chr(10).join(meanings)}
+
+```mermaid
+stateDiagram-v2
+{chr(10).join(f"    [*] --> {name}" for name in starts)}
+{chr(10).join(arrows)}
+```
+
+Left out of the drawing, for they lead away from every role:
+
+- to `unattached`: {roles.Cause.HIGHER_EPOCH.value};
+- to `follower`: {roles.Cause.LEADER_FOUND.value}.
+
+| from | to | event `raft.role` says | because |
+|---|---|---|---|
+{chr(10).join(causes)}
+"""
+
+
+PAGES = {
+    "configuration.md": configuration,
+    "events.md": events,
+    "cli.md": exit_codes,
+    "raft-roles.md": raft_roles,
+}
 
 
 def main() -> int:
