@@ -317,6 +317,7 @@ class Run:
         self.answers: dict[str, bytes] = {}
         self.logs: dict[str, bytes] = {}
         self.recognized = 0
+        self.counted: tuple[int, ...] = ()
 
 
 async def converse(node: Node, frames: list[bytes]) -> bytes:
@@ -377,6 +378,15 @@ def run(
             node = Node(settings, disk=disk, clock=FixedClock(), random=Seeded(), format_new=True)
             async with node:
                 await work(node, result)
+                traffic = node.services.traffic
+                routes = [listener.requests.routes.get(0) for listener in node.listeners]
+                result.counted = (
+                    traffic.messages_in.value,
+                    traffic.bytes_in.value,
+                    sum(route.requests.value for route in routes if route is not None),
+                    sum(route.total_s.count for route in routes if route is not None),
+                    sum(route.handled_s.count for route in routes if route is not None),
+                )
 
     ProduceMemos.take = counted  # type: ignore[method-assign]
     try:

@@ -43,6 +43,7 @@ def both(factory: Loop, page_cache: bool, work: Callable[[Node, Run], Any]) -> t
     fast = run(factory, work, memo=True, page_cache=page_cache)
     assert slow.recognized == 0
     assert fast.recognized > 0
+    assert fast.counted == slow.counted
     for name, answer in slow.answers.items():
         assert fast.answers[name] == answer, name
     assert fast.answers.keys() == slow.answers.keys()

@@ -180,11 +180,13 @@ class ProduceMemos:
     """What the producer on one connection was seen to send.  `take` is the fast path."""
 
     __slots__ = (
+        "_bytes",
         "_generation",
         "_known",
         "_last",
         "_now",
         "_received",
+        "_records",
         "_run",
         "_shapes",
         "_taken",
@@ -200,7 +202,7 @@ class ProduceMemos:
         self._now = Now(0.0, 0)
         self._received = -1.0
         self._run: ProduceRun | None = None
-        self._taken = 0
+        self._taken = self._records = self._bytes = 0
         self._forget(-1)
 
     def _forget(self, generation: int) -> None:
@@ -277,6 +279,8 @@ class ProduceMemos:
             return False
         self._line_up(memo, correlation, first, stop, time)
         self._taken += 1
+        self._records += stop - first
+        self._bytes += size
         return True
 
     def _line_up(self, memo: ProduceMemo, correlation: int, first: Offset, end: Offset, time: int) -> None:
@@ -309,15 +313,20 @@ class ProduceMemos:
     def end_of_read(self) -> None:
         """Count what `take` served of one read, as the slow path counts each request."""
         if taken := self._taken:
-            self._taken = 0
-            self._run = None
+            traffic = self.node.traffic
+            traffic.messages_in.value += self._records
+            traffic.bytes_in.value += self._bytes
+            self._taken = self._records = self._bytes = 0
             self.node.request_ids += taken
             self.route.requests.value += taken
-            self.route.handled_s.observe((monotonic() - self._received) / taken, taken)
+            if self._run is not None:
+                self._run.handled = (monotonic() - self._received) / taken
+                self._run = None
 
-    def answered(self, count: int, spent: float) -> None:
-        """Requests of one read were answered, after this many seconds."""
+    def answered(self, count: int, handled: float, spent: float) -> None:
+        """Requests of one read were answered: seconds in the handler for each, and from arrival to answer."""
         route = self.route
+        route.handled_s.observe(handled, count)
         route.total_s.observe(spent, count)
         if spent > route.slow_s:
             client = f"{self.connection.client_host}:{self.connection.client_port}"
@@ -352,11 +361,12 @@ class ProduceRun:
     `requests` are (batches, correlation id, base offset, append time); answers leave in their order.
     """
 
-    __slots__ = ("_next", "batches", "memos", "received", "requests")
+    __slots__ = ("_next", "batches", "handled", "memos", "received", "requests")
 
     def __init__(self, memos: ProduceMemos, received: float) -> None:
         self.memos = memos
         self.received = received
+        self.handled = 0.0
         self.batches: list[_Batches] = []
         self.requests: list[tuple[_Batches, int, Offset, int]] = []
         self._next = 0
@@ -386,7 +396,7 @@ class ProduceRun:
             return False
         self._next = at
         connection.look_again()
-        memos.answered(at - begun, now - self.received)
+        memos.answered(at - begun, self.handled, now - self.received)
         if at < len(requests):
             connection.more -= at - begun
             return False

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
 from barnabas.errors import StorageError
@@ -28,6 +29,8 @@ __all__ = ["Flushable", "Turn"]
 
 LATE = 0.1
 """A step of the loop that took longer (seconds) gets a line."""
+LONG = 0.01
+"""Turns that take longer (seconds) are counted: nobody else is served meanwhile."""
 MAINTENANCE = 1.0
 """Seconds between two looks at retention, checkpoints and the like."""
 
@@ -46,6 +49,7 @@ class Turn:
     """The clockwork of one node.  `soon()` whenever a core may have something for the end of the turn."""
 
     __slots__ = (
+        "_begun",
         "_dirty",
         "_maintenance",
         "_node",
@@ -53,15 +57,18 @@ class Turn:
         "_timer",
         "_timer_at",
         "lag",
+        "long_turns",
         "on_fatal",
         "steps",
         "stopped",
         "syncer",
+        "turns",
     )
 
     def __init__(self, node: Services) -> None:
         self._node = node
         self._scheduled = False
+        self._begun = 0.0
         self._dirty: list[Flushable] = []
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
@@ -71,6 +78,12 @@ class Turn:
         metrics = node.metrics
         self.steps = metrics.histogram(
             "barnabas:type=Loop,name=TurnEndTime", "Seconds that the end of a turn took"
+        )
+        self.turns = metrics.histogram(
+            "barnabas:type=Loop,name=TurnTime", "Seconds from the first work of a turn to its end"
+        )
+        self.long_turns = metrics.counter(
+            "barnabas:type=Loop,name=LongTurns", f"Turns that took longer than {LONG * 1000:.0f} ms"
         )
         self.lag = metrics.histogram("barnabas:type=Loop,name=Lag", "Seconds that a timer fired late")
         sync_time = metrics.histogram(
@@ -82,6 +95,7 @@ class Turn:
         """Have the end of this turn run."""
         if not self._scheduled:
             self._scheduled = True
+            self._begun = monotonic()
             self._node.loop.call_soon(self._end)
 
     def flush_later(self, connection: Flushable) -> None:
@@ -89,6 +103,7 @@ class Turn:
         self._dirty.append(connection)
         if not self._scheduled:
             self._scheduled = True
+            self._begun = monotonic()
             self._node.loop.call_soon(self._end)
 
     def sync(self, sync: SyncJob) -> None:
@@ -107,6 +122,7 @@ class Turn:
     def _end(self) -> None:
         node = self._node
         now = node.clock.now()
+        begun, began = self._begun, monotonic()
         broker = node.broker
         if broker is not None and not self.stopped:
             try:
@@ -122,10 +138,14 @@ class Turn:
         dirty, self._dirty = self._dirty, []
         for connection in dirty:
             connection.flush()
-        took = node.clock.now().mono - now.mono
-        self.steps.observe(took)
-        if took > LATE:
-            events.emit(events.LOOP_LATE, what="end of a turn", seconds=f"{took:.3f}")
+        ended = monotonic()
+        self.steps.observe(ended - began)
+        took = ended - begun
+        self.turns.observe(took)
+        if took > LONG:
+            self.long_turns.value += 1
+            if took > LATE:
+                events.emit(events.LOOP_LATE, what="a turn", seconds=f"{took:.3f}")
 
     def _synced(self, sync: SyncJob, error: StorageError | None) -> None:
         if self.stopped:
