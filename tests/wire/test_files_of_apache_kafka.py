@@ -11,8 +11,8 @@ import pytest
 from tests.wire.samples import MESSAGES, filled
 
 from barnabas.errors import CorruptRecordError
+from barnabas.log.producer_snapshot import decode_producers, encode_producers
 from barnabas.wire.control import ControlType, EndTxnMarker, read_control, write_control
-from barnabas.wire.coordinator import read_producer_snapshot, write_producer_snapshot
 from barnabas.wire.message import Struct, decode, encode
 from barnabas.wire.metadata import read_record_version, write_record
 from barnabas.wire.records import BatchHeader, Record, batches, check_crc, read_records, write_batch
@@ -107,11 +107,11 @@ def test_transaction_markers_read_and_are_written_to_the_same_bytes() -> None:
 @pytest.mark.parametrize("path", **named(SNAPSHOTS))
 def test_producer_snapshots_are_written_to_the_same_bytes(path: Path) -> None:
     data = path.read_bytes()
-    assert write_producer_snapshot(read_producer_snapshot(data)) == data
+    assert encode_producers(decode_producers(data)) == data
     broken = bytearray(data)
     broken[-1] ^= 1
     with pytest.raises(CorruptRecordError):
-        read_producer_snapshot(bytes(broken))
+        decode_producers(bytes(broken))
 
 
 def snake(name: str) -> str:

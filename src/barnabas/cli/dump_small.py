@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import TextIO
 
 from barnabas.cli.dump import FileBatch, file_batches
-from barnabas.wire.coordinator import read_producer_snapshot
+from barnabas.log.producer_snapshot import decode_producers
 
 __all__ = ["offset_index", "producer_snapshot", "time_index", "transaction_index"]
 
@@ -91,8 +91,8 @@ def producer_snapshot(path: str, out: TextIO) -> None:
     """The idempotent producers that a log knew at some offset."""
     with open(path, "rb") as file:
         content = file.read()
-    for entry in read_producer_snapshot(content):
-        began = entry.current_txn_first_offset
+    for entry in decode_producers(content):
+        began = entry.first_offset_of_transaction
         out.write(
             f"producerId: {entry.producer_id} producerEpoch: {entry.epoch} "
             f"coordinatorEpoch: {entry.coordinator_epoch} "

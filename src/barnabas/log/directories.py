@@ -10,6 +10,7 @@ from barnabas.errors import StorageError
 from barnabas.log.directory import LogDirectory
 from barnabas.log.log import Log
 from barnabas.log.producers import DEFAULT_EXPIRATION_MS
+from barnabas.log.results import finished
 from barnabas.model import NO_NODE, DirectoryId, NodeId, Now, TopicId, TopicPartition
 
 if TYPE_CHECKING:
@@ -55,12 +56,7 @@ class LogDirectories:
             now=now,
             expiration_ms=expiration_ms,
         )
-        while True:
-            try:
-                next(steps)
-            except StopIteration as end:
-                opened: LogDirectories = end.value
-                return opened
+        return finished(steps)
 
     @classmethod
     def open_in_steps(

@@ -26,7 +26,7 @@ from barnabas.log.producer_files import ProducerSnapshots
 from barnabas.log.producers import DEFAULT_EXPIRATION_MS, ProducerStates
 from barnabas.log.recovery import Recovery
 from barnabas.log.replicating import take_batches
-from barnabas.log.results import Appended, LogStatistics
+from barnabas.log.results import Appended, LogStatistics, finished
 from barnabas.log.scan import FileSlice
 from barnabas.log.searching import TimestampOffset
 from barnabas.log.segment import NEVER, Segment
@@ -172,12 +172,7 @@ class Log:
             cleaned=cleaned,
             expiration_ms=expiration_ms,
         )
-        while True:
-            try:
-                next(steps)
-            except StopIteration as end:
-                log: Log = end.value
-                return log
+        return finished(steps)
 
     @classmethod
     def open_in_steps(

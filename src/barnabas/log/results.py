@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Generator
+from typing import Any, NamedTuple, TypeVar
 
 from barnabas.model import Offset
 
-__all__ = ["Appended", "LogStatistics"]
+__all__ = ["Appended", "LogStatistics", "finished"]
+
+_Result = TypeVar("_Result")
 
 
 class Appended(NamedTuple):
@@ -28,3 +31,13 @@ class LogStatistics(NamedTuple):
     segments: int
     size: int
     producers: int
+
+
+def finished(steps: Generator[Any, None, _Result]) -> _Result:
+    """What work that is done in steps comes to, all steps at once."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: _Result = end.value
+            return result

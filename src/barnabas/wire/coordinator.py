@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from crc32c import crc32c
-
 from barnabas.doors import Buffer
-from barnabas.errors import CorruptRecordError, WireError
+from barnabas.errors import WireError
 from barnabas.model import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
 from barnabas.wire.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from barnabas.wire.group_records import (
@@ -44,10 +42,8 @@ __all__ = [
     "TransactionLogKey",
     "TransactionLogValue",
     "read_key",
-    "read_producer_snapshot",
     "read_value",
     "write_key",
-    "write_producer_snapshot",
     "write_value",
 ]
 
@@ -101,21 +97,3 @@ def _prefix(data: Buffer) -> int:
     if len(data) < 2:
         raise WireError("a coordinator's record is cut off")
     return int.from_bytes(data[:2], "big", signed=True)
-
-
-def write_producer_snapshot(entries: list[ProducerEntry]) -> bytes:
-    """The file of a log's producers: version, CRC-32C of what follows, entries."""
-    data = bytearray(write_value(ProducerSnapshot(producer_entries=entries)))
-    data[2:6] = crc32c(memoryview(data)[6:]).to_bytes(4, "big")
-    return bytes(data)
-
-
-def read_producer_snapshot(data: bytes) -> list[ProducerEntry]:
-    """The producers in such a file.  Raises CorruptRecordError when it is not whole."""
-    try:
-        snapshot = read_value(ProducerSnapshot, data)
-    except WireError as error:
-        raise CorruptRecordError(f"broken producer snapshot: {error}") from error
-    if snapshot.crc != crc32c(data[6:]):
-        raise CorruptRecordError("broken producer snapshot: its CRC is wrong")
-    return snapshot.producer_entries
