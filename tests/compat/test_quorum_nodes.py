@@ -255,6 +255,100 @@ def test_one_that_comes_late_begins_with_the_leaders_snapshot(tmp_path: Path) ->
         nodes.settled([1, 2])
 
 
+def test_one_wish_takes_three_voters_to_three_others_while_clients_go_on(tmp_path: Path) -> None:
+    """KIP-642: (1,2,3) -> (4,5,6), then half way back and cancelled."""
+    with Members.formed(tmp_path, 3) as nodes:
+        nodes.start()
+        nodes.settled([1, 2, 3])
+        for id_ in (4, 5, 6):
+            nodes.join(id_, "broker,controller")
+        for id_ in (4, 5, 6):
+            nodes.observed(nodes[id_])
+            nodes[id_].serving()
+        at = ("--bootstrap-server", f"127.0.0.1:{nodes[4].port}")
+        begun = time.monotonic()
+        with Load([nodes[4], nodes[5], nodes[6]]) as load:
+            said = barnabas("quorum", *at, "reassign", "--target", "4,5,6")
+            assert "to go" in said or "No change" in said
+            nodes.settled([4, 5, 6], within=60)
+            print(
+                f"1,2,3 -> 4,5,6 in {time.monotonic() - begun:.1f} s, {len(load.acknowledged)} topics meanwhile"
+            )
+        eventually(lambda: barnabas("quorum", *at, "reassign") == "No change of controllers is under way.\n")
+        assert load.acknowledged and set(load.acknowledged) <= topics_of(nodes[5])
+        for id_ in (1, 2):
+            nodes[id_].kill()
+        time.sleep(3)  # longer than the fetch timeout: now they count as dead
+        with pytest.raises(AssertionError, match="must be one living replica"):
+            barnabas("quorum", *at, "reassign", "--target", "1,4,5")
+        with pytest.raises(AssertionError, match="there is no target"):
+            barnabas("quorum", *at, "reassign", "--cancel")
+        one_leader_per_epoch(nodes)
+
+
+def test_a_controller_that_may_joins_by_itself_and_one_that_was_removed_stays_out(tmp_path: Path) -> None:
+    with Members.formed(tmp_path, 1, "controller", how="standalone") as nodes:
+        nodes.start()
+        nodes.settled([1])
+        joined = nodes.join(2, **{"controller.quorum.auto.join.enable": "true"})
+        nodes.settled([1, 2])
+        nodes.remove(joined)
+        nodes.settled([1])
+        time.sleep(5)  # two of its attempts: an operator removed it, so it does not come back by itself
+        assert [voter.replica_id for voter in nodes.leader().describe().current_voters] == [1]
+        nodes.add(joined)
+        nodes.settled([1, 2])
+
+
+def test_roles_change_in_the_file_and_by_rolling_restarts(tmp_path: Path) -> None:
+    """Combined nodes become controllers alone, beside new brokers; their voters stay."""
+    with Members.formed(tmp_path, 3) as nodes:
+        nodes.start()
+        nodes.settled([1, 2, 3])
+        for member in list(nodes.all.values()):
+            member.serving()
+            member.kill(signal.SIGTERM)
+            member.roles = "controller"
+            member.settings["process.roles"] = "controller"
+            member.settings["listeners"] = f"CONTROLLER://127.0.0.1:{member.controller}"
+            member.write_properties()
+            member.start()
+            nodes.settled([1, 2, 3])
+        broker = nodes.join(7, "broker")
+        assert eventually(lambda: create_topic(broker, "flights") == ErrorCode.NONE)
+        for id_ in (1, 2, 3):
+            barnabas("cluster", "-b", f"127.0.0.1:{broker.port}", "unregister", "--id", str(id_))
+        rows = barnabas("cluster", "-b", f"127.0.0.1:{broker.port}", "brokers", "--json")
+        assert '"id":7' in rows and '"id":1' not in rows
+
+
+def test_a_node_of_another_cluster_is_not_heard_and_says_so_once(tmp_path: Path) -> None:
+    with Members.formed(tmp_path, 1, "controller", how="standalone") as nodes:
+        nodes.start()
+        nodes.settled([1])
+        pair = free_ports(2)
+        stranger = Member(tmp_path / "s", 2, (pair[0], pair[1]), [nodes[1].controller], "controller")
+        stranger.format("--no-initial-controllers", cluster=barnabas("storage", "random-uuid").strip())
+        nodes.all[2] = stranger.start()
+        eventually(lambda: "quorum.stranger" in stranger.text())
+        time.sleep(2)
+        assert stranger.text().count("quorum.stranger") == 1 and stranger.alive
+        assert [row.replica_id for row in nodes[1].describe().observers] == []
+
+
+def test_a_second_process_under_the_same_id_is_named(tmp_path: Path) -> None:
+    with Members.formed(tmp_path, 1, "controller", how="standalone") as nodes:
+        nodes.start()
+        nodes.settled([1])
+        first = nodes.join(2)
+        nodes.observed(first)
+        pair = free_ports(2)
+        twin = Member(tmp_path / "twin", 2, (pair[0], pair[1]), [nodes[1].controller], "controller")
+        twin.format("--no-initial-controllers")
+        nodes.all[22] = twin.start()
+        eventually(lambda: "quorum.twin" in first.text() or "quorum.twin" in twin.text())
+
+
 def test_every_command_works_at_any_node(tmp_path: Path) -> None:
     with Members.formed(tmp_path, 3, "controller") as nodes:
         nodes.start()

@@ -5,6 +5,7 @@ barnabas quorum describe --replication --human-readable
 barnabas quorum --bootstrap-controller 127.0.0.1:9093 describe --status
 barnabas quorum --command-config new-controller.properties add-controller
 barnabas quorum remove-controller --controller-id 4 --controller-directory-id xtQ...
+barnabas quorum reassign --target 4,5,6          (Barnabas only: all the way, one safe change at a time)
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `barnabas quorum`."""
     add_flags(parser, before_the_verb=True)
     verbs = parser.add_subparsers(
-        dest="verb", required=True, metavar="describe|add-controller|remove-controller"
+        dest="verb", required=True, metavar="describe|add-controller|remove-controller|reassign"
     )
     describe = verbs.add_parser("describe", help="barnabas quorum describe --status")
     describe.add_argument("--status", action="store_true", help="leader, epoch, high watermark, voters")
@@ -59,7 +60,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     for verb in (add, remove):
         verb.add_argument("--dry-run", action="store_true", help="only say what would be done")
-    for verb in (describe, add, remove):
+    reassign = verbs.add_parser("reassign", help="name the voters there shall be; without flags: progress")
+    reassign.add_argument("--target", metavar="IDS", help="node ids with commas, of controllers that run")
+    reassign.add_argument("--cancel", action="store_true", help="stay with the voters of this moment")
+    for verb in (describe, add, remove, reassign):
         add_flags(verb)
 
 
@@ -67,7 +71,8 @@ def run(args: argparse.Namespace) -> int:
     """`barnabas quorum describe|add-controller|remove-controller`."""
     if args.verb == "describe":
         return _describe(args)
-    return _add(args) if args.verb == "add-controller" else _remove(args)
+    verbs = {"add-controller": _add, "remove-controller": _remove, "reassign": _reassign}
+    return verbs[args.verb](args)
 
 
 def _describe(args: argparse.Namespace) -> int:
@@ -161,6 +166,37 @@ def _remove(args: argparse.Namespace) -> int:
     done = "DRY RUN of removing" if args.dry_run else "Removed"
     print(f"{done}  KRaft controller {controller} with directory id {directory_id}")  # Kafka's two blanks
     return 0
+
+
+def _reassign(args: argparse.Namespace) -> int:
+    from barnabas.client.cluster import Cluster
+    from barnabas.client.quorum_admin import controllers_under_way, reassign_controllers
+
+    if args.target and args.cancel:
+        raise ConfigError("say --target or --cancel, one of the two")
+    target: list[int] | None = None
+    if args.target:
+        try:
+            target = [int(word) for word in args.target.split(",")]
+        except ValueError as error:
+            raise ConfigError(f"--target {args.target}: say node ids with commas") from error
+    with Cluster(bootstrap_of(args), timeout=args.timeout) as cluster:
+        if target is not None or args.cancel:
+            reassign_controllers(cluster, target)
+        under_way = controllers_under_way(cluster)
+    adding, removing = under_way or ([], [])
+    if args.json:
+        done = {"target": target, "cancelled": args.cancel, "to_come": adding, "to_go": removing}
+        print_document("quorum.reassignment", {"reassignment": {**done, "under_way": under_way is not None}})
+    elif under_way is None:
+        print("No change of controllers is under way.")
+    else:
+        print(f"Controllers to come: {_ids(adding)}; to go: {_ids(removing)}.")
+    return 0
+
+
+def _ids(controllers: list[int]) -> str:
+    return ", ".join(map(str, controllers)) or "none"
 
 
 def status_lines(quorum: QuorumDescription) -> list[str]:

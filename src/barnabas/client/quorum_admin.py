@@ -16,7 +16,7 @@ from barnabas.client.blocking import BlockingConnection
 from barnabas.client.cluster import Cluster
 from barnabas.client.connection import ConnectionFailed
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.model import DirectoryId, NodeId
+from barnabas.model import METADATA_TOPIC, DirectoryId, NodeId
 from barnabas.wire.brokers import UnregisterBrokerRequest
 from barnabas.wire.cluster import DescribeClusterRequest
 from barnabas.wire.configs import FeatureUpdateKey, UpdateFeaturesRequest
@@ -26,8 +26,23 @@ from barnabas.wire.quorum import (
     AddRaftVoterRequestListener,
     RemoveRaftVoterRequest,
 )
+from barnabas.wire.reassignment import (
+    AlterPartitionReassignmentsRequest,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsTopics,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 
-__all__ = ["add_controller", "ask_active", "remove_controller", "unregister_broker", "update_features"]
+__all__ = [
+    "add_controller",
+    "ask_active",
+    "controllers_under_way",
+    "reassign_controllers",
+    "remove_controller",
+    "unregister_broker",
+    "update_features",
+]
 
 CONTROLLERS = 2
 """Endpoint type of DescribeCluster on a controllers' listener."""
@@ -148,6 +163,34 @@ def remove_controller(
         RemoveRaftVoterRequest(cluster_id=cluster_id, voter_id=controller, voter_directory_id=directory_id),
     )
     _check(response, f"removing controller {controller}")
+
+
+def reassign_controllers(cluster: Cluster, controllers: Iterable[NodeId] | None) -> None:
+    """Name the voters there shall be in the end, by id; None withdraws that (KIP-642, Barnabas only).
+
+    Returns when the wish is committed; the leader then goes there by single changes.  Raises KafkaError.
+    """
+    replicas = None if controllers is None else list(controllers)
+    partition = ReassignablePartition(partition_index=0, replicas=replicas)
+    topic = ReassignableTopic(name=METADATA_TOPIC, partitions=[partition])
+    response = ask_active(
+        cluster,
+        AlterPartitionReassignmentsRequest(timeout_ms=int(cluster.timeout * 1000), topics=[topic]),
+    )
+    _check(response, "changing the controllers")
+    _check(response.responses[0].partitions[0], "changing the controllers")
+
+
+def controllers_under_way(cluster: Cluster) -> tuple[list[NodeId], list[NodeId]] | None:
+    """Controllers to come and controllers to go, while a wish of `reassign_controllers` is under way."""
+    asked = ListPartitionReassignmentsTopics(name=METADATA_TOPIC, partition_indexes=[0])
+    response = cluster.ask(ListPartitionReassignmentsRequest(topics=[asked]))
+    _check(response, "looking for changes of the controllers")
+    for topic in response.topics:
+        if topic.name == METADATA_TOPIC:
+            row = topic.partitions[0]
+            return list(row.adding_replicas), list(row.removing_replicas)
+    return None
 
 
 def update_features(

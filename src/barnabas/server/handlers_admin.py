@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from barnabas.broker.context import Operation, ResourceType, allowed
 from barnabas.controller.image import PartitionState, Topic
 from barnabas.errors import ErrorCode, KafkaError, StorageError
-from barnabas.model import INTERNAL_TOPICS, NO_NODE, TopicPartition
+from barnabas.model import INTERNAL_TOPICS, METADATA_TOPIC, NO_NODE, TopicPartition
 from barnabas.server.context import RequestContext
 from barnabas.server.handlers_metadata import TOPIC_OPERATIONS
 from barnabas.wire.acls import (
@@ -229,10 +229,13 @@ def list_reassignments(
                     removing_replicas=list(state.removing),
                 )
             )
-    return ListPartitionReassignmentsResponse(
-        error_message=None,
-        topics=[OngoingTopicReassignment(name=name, partitions=rows) for name, rows in moving.items()],
-    )
+    topics = [OngoingTopicReassignment(name=name, partitions=rows) for name, rows in moving.items()]
+    if request.topics is None or any(one.name == METADATA_TOPIC for one in request.topics):
+        from barnabas.server.quorum_target import ongoing  # rarely needed
+
+        if (voters := ongoing(node.quorum)) is not None:
+            topics.append(voters)
+    return ListPartitionReassignmentsResponse(error_message=None, topics=topics)
 
 
 def describe_acls(

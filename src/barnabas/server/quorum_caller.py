@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Caller", "ask"]
 
-UPDATE_FEATURES = 57
+UPDATE_FEATURES, ALTER_REASSIGNMENTS = 57, 45
 
 
 class Caller:
@@ -74,4 +74,8 @@ def ask(quorum: Quorum, request: Message, context: RequestContext) -> asyncio.Fu
         from barnabas.server.quorum_features import update_features  # rarely needed
 
         return update_features(quorum, request, context)
+    if request.KEY == ALTER_REASSIGNMENTS:
+        from barnabas.server.quorum_target import alter_reassignments  # rarely needed
+
+        return alter_reassignments(quorum, request, context)
     return quorum.submit(request, context, context.version)

@@ -30,7 +30,7 @@ __all__ = ["ControllerChannel"]
 
 _PAUSE = 0.02
 """Seconds between two looks for the active controller."""
-_SLOW = frozenset({80, 81, 57})
+_SLOW = frozenset({80, 81, 57, 45})
 """Requests that may wait for seconds: they get a connection that nothing else waits behind."""
 
 
