@@ -11,7 +11,16 @@ from tests.broker.test_groups import OffsetsPartition, World
 from barnabas.broker.groups import LOAD_BYTES
 from barnabas.broker.waiting import Waiting
 from barnabas.errors import CorruptRecordError, ErrorCode, StorageError
-from barnabas.wire.groups import DeleteGroupsRequest, LeaveGroupRequest, MemberIdentity
+from barnabas.wire.consumer_protocol import ConsumerProtocolSubscription
+from barnabas.wire.groups import (
+    DeleteGroupsRequest,
+    LeaveGroupRequest,
+    MemberIdentity,
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from barnabas.wire.message import encode
 from barnabas.wire.records import Record, write_batch
 
 
@@ -203,3 +212,50 @@ def test_names_that_no_record_can_hold_are_refused_and_harm_nobody(world: World,
 
 def test_loading_is_done_in_steps_that_the_loop_can_bear() -> None:
     assert LOAD_BYTES <= 64 * 1024
+
+
+def subscription(*topics: str) -> bytes:
+    return b"\0\1" + encode(ConsumerProtocolSubscription(topics=list(topics)), 1)
+
+
+def member_of(world: World, metadata: bytes) -> str:
+    """The only member of a stable group; reads what `metadata` says."""
+    member = world.new_id(metadata=metadata)
+    world.join(member, metadata=metadata)
+    world.sync(member, 1, {member: b"all"})
+    assert world.state() == "Stable"
+    return member
+
+
+def forget(world: World, topic: str) -> int:
+    partitions = [OffsetDeleteRequestPartition(partition_index=0)]
+    request = OffsetDeleteRequest(
+        group_id="g", topics=[OffsetDeleteRequestTopic(name=topic, partitions=partitions)]
+    )
+    answer = world.groups.delete_offsets(world.context(0), request, world.now)
+    return answer.topics[0].partitions[0].error_code
+
+
+def test_positions_in_topics_that_no_member_reads_may_go(world: World) -> None:
+    world.commit(5)
+    member_of(world, subscription("trains"))
+    assert forget(world, "trains") == ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+    assert forget(world, "flights") == ErrorCode.NONE
+    assert world.position() == -1
+
+
+def test_positions_of_members_whose_metadata_is_a_riddle_stay(world: World) -> None:
+    world.commit(5)
+    member_of(world, b"\0")
+    assert forget(world, "flights") == ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+
+
+@pytest.mark.parametrize(("topic", "kept"), [("flights", 5), ("trains", -1)])
+def test_positions_expire_under_members_that_read_other_topics(topic: str, kept: int) -> None:
+    world = World(offsets_retention_minutes="1")
+    world.commit(5)
+    member = member_of(world, subscription(topic))
+    for _ in range(130):
+        world.run(5.0)
+        assert world.beat(member, 1) == ErrorCode.NONE
+    assert world.position() == kept

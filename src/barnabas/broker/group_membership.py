@@ -135,6 +135,8 @@ class Membership:
                 return self._replace_static(group, context, request, protocols, new_id, now)
             return self._add(group, context, request, protocols, new_id, now)
         if context.version >= MEMBER_ID_FROM:
+            if len(group.pending) >= self.limits.max_waiting:
+                return _refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
             group.pending[new_id] = now.mono + request.session_timeout_ms / 1000
             self.journal.at(group.pending[new_id], lambda later: self._pending_expired(group, new_id, later))
             return _refused(ErrorCode.MEMBER_ID_REQUIRED, new_id)

@@ -10,7 +10,12 @@ from collections.abc import Callable, Iterable
 from barnabas.broker.context import RequestContext
 from barnabas.broker.group import ClassicGroup, GroupState
 from barnabas.broker.group_membership import Membership
-from barnabas.broker.group_records import CommittedOffset, offset_record, offset_tombstone
+from barnabas.broker.group_records import (
+    CommittedOffset,
+    offset_record,
+    offset_tombstone,
+    subscribed_topics,
+)
 from barnabas.broker.waiting import Waiting
 from barnabas.controller.image import MetadataImage, Topic
 from barnabas.errors import ErrorCode
@@ -281,13 +286,13 @@ class GroupOffsets:
     # -- forgetting ------------------------------------------------------------------------------------
 
     def delete(self, request: OffsetDeleteRequest, now: Now) -> OffsetDeleteResponse | CommitWaiting:
-        """Forget positions of a group that nobody is in (of the classic protocol with members: 68)."""
+        """Forget positions of a group in topics that none of its members reads."""
         group = self.membership.groups.get(request.group_id)
         if group is None:
             return OffsetDeleteResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND)
         if group.members and group.protocol_type != "consumer":
             return OffsetDeleteResponse(error_code=ErrorCode.NON_EMPTY_GROUP)
-        subscribed = bool(group.members)
+        subscribed = subscribed_topics(group) if group.members else set()
         known = self.committed.get(request.group_id, {})
         gone = []
         answer = OffsetDeleteResponse(topics=[])
@@ -295,7 +300,8 @@ class GroupOffsets:
             partitions = []
             for one in topic.partitions:
                 position = (topic.name, one.partition_index)
-                error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if subscribed else ErrorCode.NONE
+                read = subscribed is None or topic.name in subscribed
+                error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if read else ErrorCode.NONE
                 if not error and position in known:
                     gone.append(position)
                 partitions.append(
@@ -343,8 +349,11 @@ class GroupOffsets:
         found = []
         group = self.membership.groups.get(group_id)
         flying = self._in_flight.get(group_id, {})
+        stable = group is not None and group.state is GroupState.STABLE
+        read = subscribed_topics(group) if stable and group is not None else None
         for position, committed in self.committed.get(group_id, {}).items():
-            since = self._kept_since(group, committed)
+            unread = read is not None and position[0] not in read
+            since = committed.commit_ms if unread else self._kept_since(group, committed)
             if committed.expire_ms != NO_TIMESTAMP:
                 over = now.wall_ms >= committed.expire_ms
             else:

@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from barnabas.broker.group import ClassicGroup, Member
+from barnabas.errors import WireError
 from barnabas.model import NO_EPOCH, NO_TIMESTAMP, ZERO_UUID, Epoch, Offset, TopicId
+from barnabas.wire.consumer_protocol import ConsumerProtocolSubscription
 from barnabas.wire.coordinator import write_key, write_value
 from barnabas.wire.group_records import (
     GroupMetadataKey,
@@ -18,6 +20,7 @@ from barnabas.wire.group_records import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
+from barnabas.wire.message import decode
 from barnabas.wire.records import Record
 
 __all__ = [
@@ -27,6 +30,7 @@ __all__ = [
     "offset_record",
     "offset_tombstone",
     "read_member",
+    "subscribed_topics",
     "too_long",
 ]
 
@@ -125,3 +129,17 @@ def read_member(value: MemberMetadata, protocol: str | None) -> Member:
         protocols=((protocol or "", bytes(value.subscription)),),
         assignment=bytes(value.assignment),
     )
+
+
+def subscribed_topics(group: ClassicGroup) -> set[str] | None:
+    """The topics that members of the `consumer` protocol want; None when nobody can tell."""
+    if group.protocol_type != "consumer" or not group.protocol:
+        return None
+    topics: set[str] = set()
+    for member in group.members.values():
+        raw = member.metadata(group.protocol)
+        try:  # (later versions begin as version 0 does)
+            topics.update(decode(ConsumerProtocolSubscription, raw, 0, 2)[0].topics)
+        except WireError:
+            return None
+    return topics
