@@ -45,7 +45,6 @@ def test_the_end_of_an_epoch_is_the_start_of_the_next_that_is_known() -> None:
     }
     assert EpochCache().end_offset_for(0, 0) == (-1, -1)
     assert [cache.epoch_at(offset) for offset in (9, 10, 29, 30, 99)] == [-1, 2, 2, 5, 7]
-    assert (cache.start_of(5), cache.start_of(6)) == (30, None)
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 8)), max_size=12))

@@ -89,11 +89,6 @@ class EpochCache:
         row = bisect_right(self.starts, offset) - 1
         return self.epochs[row] if row >= 0 else NO_EPOCH
 
-    def start_of(self, epoch: Epoch) -> Offset | None:
-        """Where this very epoch began."""
-        row = bisect_left(self.epochs, epoch)
-        return self.starts[row] if row < len(self.epochs) and self.epochs[row] == epoch else None
-
     def end_offset_for(self, epoch: Epoch, log_end: Offset) -> tuple[Epoch, Offset]:
         """Largest known epoch up to `epoch`, and where it ends (OffsetForLeaderEpoch, KIP-101 and KIP-279).
 

@@ -583,10 +583,6 @@ class Log:
         while self._in_flight is None and self._doomed and self._doomed[0][0] <= now.mono:
             self._remove_doomed()
 
-    def next_tick(self) -> float | None:
-        """When `tick` has something to do (monotonic seconds), None if nothing is planned."""
-        return self._doomed[0][0] if self._doomed else None
-
     def _remove_doomed(self) -> None:
         _, paths, segment = self._doomed.pop(0)
         if segment is not None:
