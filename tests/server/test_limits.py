@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import struct
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -64,6 +66,33 @@ def test_a_thousand_half_open_connections_cost_no_buffers(play: Play) -> None:
         assert world.node.memory.used == 0
 
     play(scenario, {"connections.max.idle.ms": "60000"})
+
+
+def test_connections_leave_descriptors_to_the_logs(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    with open(os.devnull) as probe:
+        lowest_free = probe.fileno()
+    monkeypatch.setattr("barnabas.server.listener.most_descriptors", lambda: lowest_free + 300)
+
+    async def scenario(world: World) -> None:
+        clients = [await world.client() for _ in range(200)]  # two descriptors each: we are on both ends
+        await settled(50)
+        assert 50 <= len(world.connections.opened) < 150
+        assert world.connections.refused.value >= 50
+        clients[0].send(HeartbeatRequest(), 4, 78)
+        assert (await clients[0].answer())[0] == 78
+        for client in clients:
+            client.close()
+
+    play(scenario)
+
+
+def test_the_limit_of_descriptors_is_raised_as_far_as_it_goes() -> None:
+    code = (
+        "import resource as r; r.setrlimit(r.RLIMIT_NOFILE, (200, 900));"
+        "from barnabas.server.system import *; assert most_descriptors() == 200;"
+        "raise_descriptor_limit(); assert most_descriptors() == 900"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=30)
 
 
 def test_clients_that_stop_reading_hold_little_and_stop_nobody(play: Play, tmp_path: Path) -> None:

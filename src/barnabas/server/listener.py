@@ -13,6 +13,7 @@ from barnabas.errors import ConfigError
 from barnabas.model import Endpoint
 from barnabas.server import events
 from barnabas.server.connection import Connection
+from barnabas.server.system import most_descriptors
 
 if TYPE_CHECKING:
     from barnabas.config import Config
@@ -24,6 +25,9 @@ __all__ = ["Connections", "Listener", "bind"]
 STUCK_S = 10.0
 """While memory is short, a connection that holds some and did not move for so long is closed."""
 SWEEP_S = 2.0
+KEPT_FOR_FILES = 512
+"""Descriptors that connections leave to the logs (the system gives out the lowest that is free): a log that
+cannot open its next segment takes its whole directory offline."""
 
 
 def bind(endpoint: Endpoint, backlog: int) -> socket.socket:
@@ -76,7 +80,16 @@ def _cannot_bind(endpoint: Endpoint, error: OSError) -> ConfigError:
 class Connections:
     """All connections of one node, over all its listeners, and the limits on them."""
 
-    __slots__ = ("_by_host", "_most", "_most_per_host", "_next_id", "idle_s", "opened", "refused")
+    __slots__ = (
+        "_by_host",
+        "_most",
+        "_most_descriptors",
+        "_most_per_host",
+        "_next_id",
+        "idle_s",
+        "opened",
+        "refused",
+    )
 
     def __init__(self, node: Services) -> None:
         config = node.config
@@ -86,6 +99,8 @@ class Connections:
         self.opened: dict[int, Connection] = {}
         self._by_host: Tally[str] = Tally()
         self._next_id = 0
+        allowed = most_descriptors()
+        self._most_descriptors = allowed - min(KEPT_FOR_FILES, allowed // 4)
         self.refused = node.metrics.counter(
             "kafka.network:type=Acceptor,name=RefusedConnections", "Connections closed at once: too many"
         )
@@ -109,6 +124,8 @@ class Connections:
         host = connection.client_host
         if len(self.opened) >= self._most:
             limit = self._most
+        elif connection.outlet.descriptor >= self._most_descriptors:
+            limit = len(self.opened)
         elif self._by_host[host] >= self._most_per_host:
             limit = self._most_per_host
         else:

@@ -94,6 +94,11 @@ class Outlet:
         self.pending = 0
         self.sent = 0
 
+    @property
+    def descriptor(self) -> int:
+        """The socket's, -1 once it is closed."""
+        return self._descriptor
+
     def add(self, parts: list[Buffer | FilePart], size: int) -> None:
         """Queue parts of `size` bytes together."""
         if self._small:

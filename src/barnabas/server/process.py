@@ -40,7 +40,7 @@ from barnabas.server.home import Home, open_home
 from barnabas.server.listener import SWEEP_S, Connections, Listener, bind
 from barnabas.server.requests import Requests
 from barnabas.server.services import Services
-from barnabas.server.system import SystemClock, SystemRandomness
+from barnabas.server.system import SystemClock, SystemRandomness, raise_descriptor_limit
 from barnabas.server.tasks import Tasks
 from barnabas.server.turn import Turn
 
@@ -435,6 +435,7 @@ def run(
     served.  A second signal ends the process at once with 128 plus its number.
     """
     events.configure(config.str("barnabas.events.format"), config.str("barnabas.events.level"))
+    raise_descriptor_limit()
     with asyncio.Runner(loop_factory=loop_factory(config)) as runner:
         return runner.run(_run(config, format_new, on_ready))
 

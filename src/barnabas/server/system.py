@@ -1,14 +1,19 @@
-"""The real clock and the real randomness (two of the four doors; the simulator has its own)."""
+"""The real clock and the real randomness (two of the four doors; the simulator has its own), and how many
+files the system lets this process have open."""
 
 from __future__ import annotations
 
 import os
 import random
+import resource
 import time
+from contextlib import suppress
 
 from barnabas.model import Now, Uuid
 
-__all__ = ["SystemClock", "SystemRandomness"]
+__all__ = ["SystemClock", "SystemRandomness", "most_descriptors", "raise_descriptor_limit"]
+
+_ENOUGH = 1 << 20
 
 
 class SystemClock:
@@ -46,3 +51,18 @@ class SystemRandomness:
             found = Uuid(raw)
             if not str(found).startswith("-"):
                 return found
+
+
+def most_descriptors() -> int:
+    """How many files and sockets this process may have open."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return _ENOUGH if soft == resource.RLIM_INFINITY else soft
+
+
+def raise_descriptor_limit() -> None:
+    """Take as many descriptors as this user may have: a log that cannot open its next segment is lost."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _ENOUGH if hard == resource.RLIM_INFINITY else hard
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(ValueError, OSError):  # (some systems have a lower limit than they say)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
