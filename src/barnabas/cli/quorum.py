@@ -180,14 +180,21 @@ def _reassign(args: argparse.Namespace) -> int:
             target = [int(word) for word in args.target.split(",")]
         except ValueError as error:
             raise ConfigError(f"--target {args.target}: say node ids with commas") from error
+    wished = target is not None or args.cancel
+    under_way = None
     with Cluster(bootstrap_of(args), timeout=args.timeout) as cluster:
-        if target is not None or args.cancel:
+        if wished:
             reassign_controllers(cluster, target)
-        under_way = controllers_under_way(cluster)
+        else:
+            under_way = controllers_under_way(cluster)
     adding, removing = under_way or ([], [])
     if args.json:
         done = {"target": target, "cancelled": args.cancel, "to_come": adding, "to_go": removing}
         print_document("quorum.reassignment", {"reassignment": {**done, "under_way": under_way is not None}})
+    elif args.cancel:
+        print("The voters stay as they are.")
+    elif target is not None:
+        print(f"The voters shall be {_ids(sorted(target))}.")
     elif under_way is None:
         print("No change of controllers is under way.")
     else:

@@ -1,0 +1,27 @@
+"""Gauges of the quorum: what an operator's graphs read, on a controller that leads."""
+
+from __future__ import annotations
+
+from tests.server.quorum_node import formatted, run, running
+
+from barnabas.server.metrics import Gauge, Metrics
+from barnabas.server.quorum_gauges import STATES, register_quorum_gauges
+
+
+def test_a_leader_alone_tells_its_role_its_voters_and_that_it_is_active() -> None:
+    async def story() -> None:
+        async with running(formatted()) as node:
+            metrics = Metrics()
+            register_quorum_gauges(metrics, node.quorum)
+            read = {
+                metric.name.rsplit("name=", 1)[1]: metric.read()
+                for metric in metrics
+                if isinstance(metric, Gauge)
+            }
+            assert read["current-state"] == STATES.index("leader")
+            assert (read["current-leader"], read["current-epoch"]) == (1, node.quorum.epoch)
+            assert read["number-of-voters"] == 1 and read["number-of-observers"] == 0
+            assert read["uncommitted-voter-change"] == 0 and read["ActiveControllerCount"] == 1
+            assert read["high-watermark"] == read["log-end-offset"] == read["LastAppliedRecordOffset"] + 1
+
+    run(story)
