@@ -1,0 +1,201 @@
+"""What a node of this release weighs: modules loaded by a start, memory under many clients."""
+
+from __future__ import annotations
+
+import os
+import resource
+import socket
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.server.harness import frame
+
+from barnabas.client.blocking import BlockingConnection
+from barnabas.wire.fetch import FetchPartition, FetchRequest, FetchTopic
+from barnabas.wire.message import Message
+from barnabas.wire.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from barnabas.wire.records import Record, write_batch
+from barnabas.wire.topics import CreatableTopic, CreateTopicsRequest
+
+BARE = {
+    *("acls", "apis", "brokers", "cluster", "compression", "configs", "control", "control_records"),
+    *("fetch", "frame", "groups", "message", "metadata", "metadata_records", "offsets", "primitives"),
+    *("produce", "quorum", "reader", "reassignment", "records", "registry", "schema", "topics"),
+    *("transactions", "writer"),
+    *("consumer_protocol", "coordinator", "group_records", "transaction_records"),  # groups read their log
+}
+"""Modules of barnabas.wire that a start may load: the words of the protocol, and what this node serves."""
+CLIENTS, DEAF = 2000, 200
+LOADED_MB = 150.0
+
+
+def wire_modules(code: str, folder: Path) -> set[str]:
+    """Names of the barnabas.wire modules that a fresh process has loaded after `code`."""
+    shown = "import sys; print(*(n for n in sys.modules if n.startswith('barnabas.wire.')))"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}\n{shown}"], capture_output=True, text=True, cwd=folder, check=True
+    )
+    return {name.removeprefix("barnabas.wire.") for name in done.stdout.split()}
+
+
+def test_importing_the_server_loads_no_messages(tmp_path: Path) -> None:
+    assert wire_modules("import barnabas.server", tmp_path) == set()
+
+
+def test_a_bare_start_loads_only_the_messages_it_serves(tmp_path: Path) -> None:
+    code = """
+import asyncio
+from barnabas.config import Config
+from barnabas.server.process import Node
+async def whole():
+    local = "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0"
+    async with Node(Config.load({"log.dirs": "data", "listeners": local}), format_new=True):
+        pass
+asyncio.run(whole())
+"""
+    loaded = wire_modules(code, tmp_path)
+    assert "produce" in loaded
+    assert loaded <= BARE, sorted(loaded - BARE)
+
+
+class RunningNode:
+    """`barnabas start` in a process of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        properties = folder / "server.properties"
+        properties.write_text(
+            f"log.dirs={folder}/data\nlisteners=PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0\n"
+            f"log.flush.interval.messages={2**63 - 1}\n"
+        )
+        command = [sys.executable, "-m", "barnabas"]
+        subprocess.run(
+            [
+                *command,
+                "storage",
+                "format",
+                "--standalone",
+                "-t",
+                "5L6g3nShT-eMCtK--X86sw",
+                "-c",
+                str(properties),
+            ],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+        self.process = subprocess.Popen(
+            [*command, "start", str(properties)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if "PLAINTEXT://127.0.0.1:" in line:
+                self.port = int(line.partition("PLAINTEXT://127.0.0.1:")[2].split(",")[0].split()[0])
+            if "durability" in line:
+                return
+        raise AssertionError("the node did not start")
+
+    def connect(self) -> BlockingConnection:
+        return BlockingConnection("127.0.0.1", self.port)
+
+    @property
+    def peak_mb(self) -> float:
+        """The most memory it ever had, in MB."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(status.partition("VmHWM:")[2].split()[0]) * 1024 / 1e6
+
+    def stop(self) -> None:
+        self.process.terminate()
+        try:
+            self.process.wait(timeout=30)
+        finally:
+            self.process.kill()
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[RunningNode]:
+    running = RunningNode(tmp_path)
+    try:
+        yield running
+    finally:
+        running.stop()
+
+
+def produce(topic: str, size: int) -> Message:
+    data = [
+        PartitionProduceData(
+            index=0, records=write_batch([Record(0, 1_700_000_000_000, None, os.urandom(size))])
+        )
+    ]
+    topics = [TopicProduceData(name=topic, partition_data=data)]
+    return ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=topics)
+
+
+def fetch(topic: str) -> Message:
+    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+    topics = [FetchTopic(topic=topic, partitions=[partition])]
+    return FetchRequest(max_wait_ms=100, min_bytes=1, max_bytes=1 << 20, topics=topics)
+
+
+def answer(client: socket.socket) -> bytes:
+    """One whole answer."""
+    with client.makefile("rb") as stream:
+        (size,) = struct.unpack(">i", stream.read(4))
+        body = stream.read(size)
+        assert len(body) == size
+        return body
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads memory from /proc")
+def test_two_thousand_clients_of_which_two_hundred_stop_reading_fit_into_the_budget(
+    node: RunningNode,
+) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < CLIENTS + 200:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, CLIENTS + 500), hard))
+    with node.connect() as admin:
+        topics = [
+            CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in ("large", "small")
+        ]
+        admin.request(CreateTopicsRequest(topics=topics, timeout_ms=5000))
+        for _ in range(8):
+            admin.request(produce("large", 500_000), 9)
+        admin.request(produce("small", 100), 9)
+        assert node.peak_mb < 80
+        clients: list[socket.socket] = []
+        try:
+            serve(node, clients)
+            begun = time.monotonic()
+            made: Any = admin.request(produce("small", 100), 9)
+            assert made.responses[0].partition_responses[0].error_code == 0
+            assert time.monotonic() - begun < 5
+        finally:
+            for client in clients:
+                client.close()
+    assert node.peak_mb < LOADED_MB
+
+
+def serve(node: RunningNode, clients: list[socket.socket]) -> None:
+    """The deaf ask for 20 MB each and read nothing; everybody else reads, and some write."""
+    for number in range(CLIENTS):
+        client = socket.socket()
+        if number < DEAF:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.settimeout(30)
+        client.connect(("127.0.0.1", node.port))
+        clients.append(client)
+    for client in clients[:DEAF]:
+        client.sendall(frame(fetch("large"), 11) * 20)
+    listening = clients[DEAF:]
+    for client in listening:
+        client.sendall(frame(fetch("small"), 11))
+    for client in listening:
+        assert len(answer(client)) > 100
+    for client in listening[:300]:
+        client.sendall(frame(produce("small", 100_000), 9))
+    for client in listening[:300]:
+        assert b"small" in answer(client)
