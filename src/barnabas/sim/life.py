@@ -233,7 +233,8 @@ class Liveness:
     def run(self) -> None:
         life, world = self.life, self.world
         life.heal()
-        self._choose()
+        quiet = world.run(12.0, lambda: not life.change_pending())
+        self._choose(quiet)
         world.run(1.0)
         self._upgrade_wish()
         patience = 12 * (world.setup.election_timeout + world.setup.fetch_timeout)
@@ -250,16 +251,22 @@ class Liveness:
         self._stable()
         world.promises.finished()
 
-    def _choose(self) -> None:
-        """Who is healed: enough for every voter set in force; the others stay as broken as they can be."""
+    def _choose(self, quiet: bool) -> None:
+        """Who is healed: enough for every voter set in force; the others stay as broken as they can be.
+
+        While a change is under way that is everybody: a leader may be about to take a step towards a set
+        that needs whom we would break now, and cannot know it yet.
+        """
         world, life = self.world, self.life
         nodes = list(world.nodes.values())
         life.chance.shuffle(nodes)
         core = list(nodes)
         for node in nodes:
             rest = [other for other in core if other is not node]
-            if life.chance.random() < 0.6 and all(
-                found(world, voters, rest) >= voters.majority for voters in sets_in_force(world)
+            if (
+                quiet
+                and life.chance.random() < 0.6
+                and all(found(world, voters, rest) >= voters.majority for voters in sets_in_force(world))
             ):
                 core.remove(node)
         self.core = sorted(core, key=lambda node: node.id)

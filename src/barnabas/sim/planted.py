@@ -1,0 +1,378 @@
+"""Planted bugs: what the simulator must find, or it is worth nothing.
+
+Each is one function with a few characters of its source changed, by name; with `planted(bug)` the program
+runs with it.  `seed` is the first seed, counted from 1, on which the alarm is raised; `make test` runs each
+on it.  When the source of a function changes so that the change no longer fits, `plant` says so.
+"""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from types import CodeType, FunctionType
+from typing import Any, NamedTuple
+
+from barnabas.sim.life import Report, run_seed
+
+__all__ = ["BUGS", "SEARCHED", "Bug", "find", "planted"]
+
+SEARCHED = 300
+"""Seeds that a search looks at before it gives up."""
+
+
+class Bug(NamedTuple):
+    """`function` in `module`: `old` becomes `new`.  `seed` 0: not found."""
+
+    name: str
+    says: str
+    module: str
+    function: str
+    old: str
+    new: str
+    seed: int
+
+
+BUGS: tuple[Bug, ...] = (
+    Bug(
+        "second vote",
+        "a node votes again in an epoch in which it has voted",
+        "raft.election",
+        "_grants",
+        "return _same(role.voted, request.candidate)",
+        "return up_to_date",
+        0,
+    ),
+    Bug(
+        "vote for a shorter log",
+        "a vote is given without comparing the logs",
+        "raft.election",
+        "_grants",
+        ">= mine",
+        ">= (0, 0)",
+        0,
+    ),
+    Bug(
+        "vote before it is saved",
+        "requests and answers leave before the election state is durable",
+        "raft.core",
+        "Core._leave",
+        "if self.unsaved:",
+        "if False:",
+        0,
+    ),
+    Bug(
+        "vote of a new disk",
+        "a vote meant for the old disk of a node is given by the new one",
+        "raft.election",
+        "_addressed",
+        "_same(voter, core.key)",
+        "voter.id == core.key.id",
+        0,
+    ),
+    Bug(
+        "same epoch again",
+        "a candidate stands in the epoch that it is in",
+        "raft.election",
+        "_stand",
+        "core.epoch + 1",
+        "max(1, core.epoch)",
+        0,
+    ),
+    Bug(
+        "former leader goes on",
+        "a leader that restarts stands in its old epoch, as if it had lost nothing",
+        "raft.leadership",
+        "drive_resigned",
+        "core.epoch + 1",
+        "core.epoch",
+        0,
+    ),
+    Bug(
+        "minority elects",
+        "half of the voters elect a leader",
+        "raft.voters",
+        "VoterSet.majority",
+        "len(self.voters) // 2 + 1",
+        "(len(self.voters) + 1) // 2",
+        0,
+    ),
+    Bug(
+        "leader counts what it has not synced",
+        "the leader's own end counts before its sync has ended",
+        "raft.leadership",
+        "_advance",
+        "core.journal.persisted if",
+        "core.journal.end_offset if",
+        0,
+    ),
+    Bug(
+        "removed leader counts itself",
+        "a leader that is no voter any more takes part in the majority",
+        "raft.leadership",
+        "_advance",
+        "held = ends[len(ends) // 2]",
+        "ends = sorted(ends + ([] if core.voters.has(core.key) else [core.journal.persisted]))[::-1]; "
+        "held = ends[len(ends) // 2]",
+        0,
+    ),
+    Bug(
+        "older epochs count",
+        "an entry of an older epoch is committed by counting it",
+        "raft.leadership",
+        "_advance",
+        "held > role.epoch_start and",
+        "held > (core.high_watermark or 0) and",
+        0,
+    ),
+    Bug(
+        "fetch before sync",
+        "a follower asks for more before what it has is on disk",
+        "raft.following",
+        "drive",
+        "core.journal.persisted < core.journal.end_offset",
+        "False",
+        0,
+    ),
+    Bug(
+        "divergence is overlooked",
+        "a leader takes the log of every follower for a prefix of its own",
+        "raft.journal",
+        "Journal.check_fetch",
+        "known.epoch != last_epoch or known.end_offset < offset",
+        "False",
+        0,
+    ),
+    Bug(
+        "cut too far",
+        "a follower whose log differs is cut to nothing but its snapshot",
+        "raft.journal",
+        "Journal.divergence",
+        "return min(mine.end_offset, leader.end_offset)",
+        "return self.log_start",
+        0,
+    ),
+    Bug(
+        "voters are not taken back",
+        "a truncation leaves the voter set of the entry that it cut in force",
+        "raft.journal",
+        "Journal.truncate",
+        "self.voter_sets.truncate(end_offset)",
+        "pass",
+        0,
+    ),
+    Bug(
+        "two changes at once",
+        "a change begins while another one is not committed",
+        "raft.reconfigure",
+        "open_change",
+        "offset is not None and",
+        "offset is None and",
+        0,
+    ),
+    Bug(
+        "change before the own epoch",
+        "the voters change before anything of the leader's epoch is committed",
+        "raft.leadership",
+        "committed_in_this_epoch",
+        "(core.high_watermark or 0) > role.epoch_start",
+        "True",
+        0,
+    ),
+    Bug(
+        "nobody asks who it is",
+        "a voter is added at whatever address it was offered",
+        "raft.reconfigure",
+        "_probe",
+        "if probe.is_who_it_says:",
+        "if probe.versions is not None or core.links.failing(request.voter.id):",
+        0,
+    ),
+    Bug(
+        "answer before commit",
+        "AddRaftVoter and RemoveRaftVoter are answered when the record is appended",
+        "raft.changes",
+        "_step",
+        "if isinstance(request, AddVoterRequest) and not request.ack_when_committed:",
+        "if True:",
+        0,
+    ),
+    Bug(
+        "patience without end",
+        "a change that cannot begin waits for ever",
+        "raft.changes",
+        "drive",
+        "intent.deadline <= now.mono",
+        "intent.deadline <= 0.0",
+        0,
+    ),
+    Bug(
+        "pre-votes for everybody",
+        "a follower with a healthy leader gives its pre-vote",
+        "raft.election",
+        "_grants",
+        "return up_to_date and not follows",
+        "return up_to_date",
+        0,
+    ),
+    Bug(
+        "voters of the snapshot's end",
+        "a snapshot holds the newest voters, not those at its end",
+        "server.quorum_snapshots",
+        "SnapshotKeeper.begin",
+        "journal.voters_at(end)",
+        "journal.voters",
+        0,
+    ),
+    Bug(
+        "voters forgotten by the snapshot",
+        "a snapshot holds no voters",
+        "server.quorum_records",
+        "snapshot_batches",
+        "kraft_version > 0 and voters is not None",
+        "epoch == 0 and voters is not None",
+        0,
+    ),
+    Bug(
+        "log survives a download",
+        "the log goes on where it was when a snapshot was downloaded",
+        "server.quorum_store",
+        "MetadataStore._begin_behind",
+        "self.log.truncate_fully_and_start_at(at.end_offset, self.clock.now())",
+        "pass",
+        0,
+    ),
+    Bug(
+        "the cut behind a download comes back",
+        "a log that a crash brought back is taken for the one that the snapshot ends in",
+        "server.quorum_store",
+        "_begins_elsewhere",
+        "return before != newest.epoch",
+        "return False",
+        0,
+    ),
+    Bug(
+        "sync that is none",
+        "the log's sync returns without syncing",
+        "log.sync",
+        "SyncJob._run",
+        "file.sync()",
+        "pass",
+        0,
+    ),
+    Bug(
+        "sync told too early",
+        "the log says that it is durable before the sync has run",
+        "server.quorum_store",
+        "MetadataStore.start_sync",
+        "self._thread.run(job.run,",
+        "self._receive(Persisted(ticket.end_offset, ticket.cut)) or self._thread.run(job.run,",
+        0,
+    ),
+    Bug(
+        "election state is not replaced",
+        "quorum-state is said to be saved and was not written",
+        "server.quorum_store",
+        "MetadataStore.save_election",
+        'self.disk.replace(f"{self.path}/{QUORUM_STATE}", content)',
+        "content",
+        0,
+    ),
+    Bug(
+        "no CRC at recovery",
+        "opening a log takes torn batches for good ones",
+        "log.scan",
+        "batches_of",
+        "if not check_crc(chunk, at, header):",
+        "if False:",
+        0,
+    ),
+    Bug(
+        "send before persist",
+        "what a step sends leaves before what it writes is written",
+        "raft.order",
+        "Order._carry_out",
+        "self._persist(effects)\n    self._send(effects)",
+        "self._send(effects)\n    self._persist(effects)",
+        0,
+    ),
+    Bug(
+        "silent place asked for ever",
+        "a voter that does not answer where it was last looked for is never looked for elsewhere (our own)",
+        "raft.links",
+        "Links.elsewhere",
+        "self.place(node_id) + 1",
+        "max(1, self.place(node_id))",
+        0,
+    ),
+    Bug(
+        "old name of a segment",
+        "a segment that is going is opened by the name it had (our own)",
+        "log.log",
+        "Log.doom",
+        "if file.path != path",
+        "if file is not segment.file",
+        0,
+    ),
+    Bug(
+        "late answers count",
+        "the answer to a request of an earlier epoch is taken for one of this",
+        "raft.election",
+        "on_vote_response",
+        "if request.epoch != core.epoch:",
+        "if False:",
+        0,
+    ),
+)
+
+
+def _function(bug: Bug) -> FunctionType:
+    target: Any = import_module(f"barnabas.{bug.module}")
+    for name in bug.function.split("."):
+        target = inspect.getattr_static(target, name)
+    if isinstance(target, property):
+        target = target.fget
+    if isinstance(target, classmethod | staticmethod):
+        target = target.__func__
+    assert isinstance(target, FunctionType), f"{bug.function} of {bug.module} is no function"
+    return target
+
+
+def _changed(bug: Bug, function: FunctionType) -> CodeType:
+    """The code of the function with the change.  Raises LookupError where it does not fit any more."""
+    source = textwrap.dedent(inspect.getsource(function))
+    if bug.old not in source:
+        raise LookupError(f"{bug.name}: {bug.module}.{bug.function} does not say {bug.old!r} any more")
+    source = source.replace(bug.old, bug.new)
+    lines = source.splitlines()
+    while lines[0].startswith("@"):
+        del lines[0]
+    header = "from __future__ import annotations\n"
+    space: dict[str, Any] = {}
+    exec(compile(header + "\n".join(lines), f"<{bug.name}>", "exec"), dict(function.__globals__), space)
+    made: FunctionType = space[function.__name__]
+    return made.__code__
+
+
+@contextmanager
+def planted(bug: Bug) -> Iterator[None]:
+    """Run with this bug."""
+    function = _function(bug)
+    good = function.__code__
+    function.__code__ = _changed(bug, function)
+    try:
+        yield
+    finally:
+        function.__code__ = good
+
+
+def find(bug: Bug, seeds: range = range(1, SEARCHED + 1)) -> Report | None:
+    """The report of the first of these seeds that raises an alarm with this bug."""
+    with planted(bug):
+        for seed in seeds:
+            report = run_seed(seed)
+            if not report.ok:
+                return report
+    return None
