@@ -9,6 +9,7 @@ from typing import Any
 from barnabas.client.aio import AsyncConnection
 from barnabas.config import Config
 from barnabas.errors import ErrorCode
+from barnabas.model import Uuid
 from barnabas.server.process import Node
 from barnabas.wire.acls import (
     AclCreation,
@@ -20,6 +21,8 @@ from barnabas.wire.acls import (
 from barnabas.wire.cluster import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsRequestCursor,
+    MetadataRequest,
+    MetadataRequestTopic,
     TopicRequest,
 )
 from barnabas.wire.configs import ListConfigResourcesRequest
@@ -56,7 +59,10 @@ def ask_in_turn(folder: Path, *requests: Any) -> list[Any]:
                 )
             )
             assert [topic.error_code for topic in created.topics] == [0, 0, 0]
-            return [await connection.request(request) for request in requests]
+            return [
+                await connection.request(*(request if isinstance(request, tuple) else (request,)))
+                for request in requests
+            ]
 
     return asyncio.run(main())
 
@@ -149,3 +155,12 @@ def test_nothing_moves_and_nobody_is_told_that_rules_protect(tmp_path: Path) -> 
     assert described.error_code == refused
     assert [result.error_code for result in created.results] == [refused, refused]
     assert [result.error_code for result in deleted.filter_results] == [refused]
+
+
+def test_a_topic_by_id_is_refused_where_the_version_cannot_answer_it(tmp_path: Path) -> None:
+    by_id = MetadataRequestTopic(topic_id=Uuid.of(1, 2), name="")
+    requests = [(MetadataRequest(topics=[by_id]), version) for version in (10, 11)]
+    by_id = MetadataRequestTopic(topic_id=Uuid.of(1, 2), name=None)
+    *old, new = ask_in_turn(tmp_path, *requests, (MetadataRequest(topics=[by_id]), 12))
+    assert [answer.topics[0].error_code for answer in old] == [ErrorCode.INVALID_REQUEST] * 2
+    assert (new.topics[0].error_code, new.topics[0].name) == (ErrorCode.UNKNOWN_TOPIC_ID, None)

@@ -39,6 +39,8 @@ TOPIC_OPERATIONS = (3, 4, 5, 6, 7, 8, 10, 11)
 """Codes of the operations that exist on a topic (KIP-430)."""
 LISTENER_NOT_FOUND_FROM = 6
 ALL_TOPICS_IS_NONE_FROM = 1
+TOPIC_IDS_FROM = 12
+"""Versions 10 and 11 have a place for ids, and do not serve them (KIP-516)."""
 
 
 class TopicAnswers:
@@ -203,6 +205,10 @@ def _asked(
 ) -> MetadataResponseTopic:
     """The answer about a topic that was asked for by name or by id."""
     image = node.quorum.image
+    if context.version < TOPIC_IDS_FROM and (topic_id != ZERO_UUID or name is None):
+        return MetadataResponseTopic(
+            error_code=int(ErrorCode.INVALID_REQUEST), name=name or "", topic_id=topic_id
+        )
     if topic_id != ZERO_UUID:
         topic = image.topics.get(topic_id)
         if topic is None or not _may_describe(node, context, topic.name):
