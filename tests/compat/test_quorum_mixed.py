@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -196,3 +198,92 @@ def without_numbers(text: str) -> list[str]:
         shown = re.sub(r"^(HighWatermark|MaxFollowerLag|MaxFollowerLagTimeMs):.*", r"\1", line)
         lines.append(" ".join(re.sub(r"\t\d[\d ]*", "\t#", shown).split()))
     return lines
+
+
+def created(member: Member, name: str) -> bool:
+    return create_topic(member, name) == ErrorCode.NONE
+
+
+@contextmanager
+def kafka_instead_of(apache: Path, member: Member) -> Iterator[None]:
+    """Apache Kafka on a stopped member's directory, with its properties and under its id."""
+    with (member.folder / "kafka.log").open("ab") as log:
+        process = subprocess.Popen(
+            [apache / "broker-class.sh", str(member.properties)],
+            stdout=log,
+            stderr=log,
+            env={**os.environ, **HEAP},
+            start_new_session=True,
+        )
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def test_one_directory_is_run_by_our_program_then_kafkas_then_ours_within_a_living_quorum(
+    apache: Path, tmp_path: Path
+) -> None:
+    with Members.formed(
+        tmp_path, 3, "controller", **{"metadata.log.max.snapshot.interval.ms": "2000"}
+    ) as nodes:
+        nodes.start()
+        nodes.settled([1, 2, 3])
+        broker = nodes.join(7, "broker")
+        assert eventually(lambda: create_topic(broker, "before") == ErrorCode.NONE)
+        member = next(m for id_, m in nodes.all.items() if id_ != 7 and m is not nodes.leader())
+        ports = [m.controller for id_, m in nodes.all.items() if id_ != 7]
+        eventually(lambda: len(list((member.data / "__cluster_metadata-0").glob("*.checkpoint"))) > 1)
+        for name, number in (("with-kafka-0", 9), ("with-kafka-1", 15)):
+            member.kill(number)
+            before = eventually(lambda: leading(ports)).high_watermark
+            with kafka_instead_of(apache, member):
+                end = before
+
+                def follows(end: int = end) -> bool:
+                    row = leading(ports)
+                    return row is not None and level(row, member.id) and row.high_watermark > end + 4
+
+                eventually(follows, 60, "Apache Kafka follows on our directory")
+                assert eventually(partial(created, broker, name))
+                time.sleep(3)
+            log = (member.folder / "kafka.log").read_text()
+            assert "FATAL" not in log and "Encountered fatal fault" not in log, log[-3000:]
+            member.start()
+            nodes.settled([1, 2, 3])
+        state = (member.data / "__cluster_metadata-0" / "quorum-state").read_text()
+        assert '"data_version":1' in state and "votedDirectoryId" in state
+        member.kill(15)
+        directory = tmp_path / "copy"
+        shutil.copytree(member.data, directory)
+        info = kafka_class("kafka.tools.StorageTool", "info", "-c", str(member.properties))
+        assert f"node.id={member.id}" in info and "Found problem" not in info
+        newest = max((directory / "__cluster_metadata-0").glob("*.checkpoint"))
+        shell = "org.apache.kafka.shell.MetadataShell"
+        listed = kafka_class(shell, "--snapshot", str(newest), "ls", "/image/topics/byName")
+        assert {"before", "with-kafka-0"} <= set(listed.split())
+        files = sorted(map(str, (directory / "__cluster_metadata-0").glob("*.log")))
+        tool = "org.apache.kafka.tools.DumpLogSegments"
+        dumped = kafka_class(tool, "--cluster-metadata-decoder", "--files", ",".join(files))
+        ours = "".join(barnabas("log", "dump", file, "--cluster-metadata-decoder") for file in files)
+        assert dumped == ours
+
+
+def test_kafka_pythons_admin_describes_our_quorum_and_its_features(tmp_path: Path) -> None:
+    from kafka.admin import KafkaAdminClient  # type: ignore[import-untyped]
+
+    with Members.formed(tmp_path, 3) as nodes:
+        nodes.start()
+        nodes.settled([1, 2, 3])
+        nodes[1].serving()
+        admin = KafkaAdminClient(bootstrap_servers=f"127.0.0.1:{nodes[1].port}")
+        try:
+            described = admin.describe_metadata_quorum()
+            quorum = described["topics"][0]["partitions"][0]
+            assert quorum["error"] is None and [node["node_id"] for node in described["nodes"]] == [1, 2, 3]
+            assert nodes.leader().id == quorum["leader_id"]
+            assert sorted(voter["replica_id"] for voter in quorum["current_voters"]) == [1, 2, 3]
+            assert "kraft.version" in str(admin.describe_features())
+        finally:
+            admin.close()
