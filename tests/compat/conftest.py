@@ -75,7 +75,7 @@ class NodeProcess:
         cluster = self.barnabas("storage", "random-uuid").strip()
         self.barnabas("storage", "format", "--standalone", "-t", cluster, "-c", str(self.properties))
 
-    def start(self, within: float = 20.0) -> NodeProcess:
+    def start(self, within: float = 60.0) -> NodeProcess:
         if not (self.data / "meta.properties").exists():
             self.format()
         with self.log.open("ab") as log:

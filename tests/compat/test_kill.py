@@ -256,6 +256,7 @@ class TopicMaker(threading.Thread):
         admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
         number = 0
         while self.running:
+            time.sleep(0.05)  # hundreds of topics, not thousands: each start opens them all
             number += 1
             name = f"made-{self.index}-{number}"
             futures = admin.create_topics([NewTopic(name, 2, 1)], request_timeout=5)
@@ -295,8 +296,8 @@ def test_topics_made_and_deleted_stay_so_after_a_kill(
             maker.join()
     there = set().union(*(maker.there for maker in makers))
     gone = set().union(*(maker.gone for maker in makers))
-    assert len(there) > KILLS
-    assert len(gone) > KILLS
+    assert len(there) > 5
+    assert len(gone) > 5
     node.kill()
     node.start()
     with Admin(node.bootstrap) as admin:
