@@ -18,9 +18,10 @@ from bench import cells
 from bench.cells import Cell, Load
 from bench.peers import ApacheKafka, Barnabas, Peer, apache_is_here
 from bench.processes import load as machine_load
-from bench.report import Row, write
+from bench.report import Row, add_earlier, write
 
 BUSY = 1.5
+MODES = ("page cache", "fsync")
 WARM_JVM_SECONDS = 25.0
 
 
@@ -29,9 +30,12 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=5, help="rounds of each side (5)")
     parser.add_argument("--seconds", type=float, default=3.0, help="length of one produce run (3)")
     parser.add_argument("--only", default="", help="only cells whose name contains this")
-    parser.add_argument("--modes", default="page cache,fsync", help="durability modes, separated by commas")
+    parser.add_argument("--modes", default=",".join(MODES), help="durability modes, separated by commas")
     parser.add_argument("--alone", action="store_true", help="do not run Apache Kafka")
     parser.add_argument("--force", action="store_true", help="measure on a busy machine all the same")
+    parser.add_argument(
+        "--add", action="store_true", help="add these rounds to those in docs/performance.json"
+    )
     parser.add_argument("--no-write", action="store_true", help="print the table, leave docs/ as it is")
     return parser.parse_args()
 
@@ -138,6 +142,9 @@ def main() -> int:
         rows = [
             row for mode in options.modes.split(",") for row in run_mode(mode, options, load, folder, ports)
         ]
+        if options.add:
+            every = [Row(cell, mode) for mode in MODES for cell in plan(load, mode, options.seconds)]
+            rows = add_earlier(every, rows)
     print(f"{len(rows)} rows in {time.monotonic() - began:.0f} s")
     if not options.no_write:
         print(f"written: {write(rows, rounds=options.rounds, load=load_before, why_alone=why_alone)}")

@@ -35,6 +35,22 @@ class Row:
         return ours[self.cell.key] / theirs[self.cell.key]
 
 
+def add_earlier(every: list[Row], rows: list[Row]) -> list[Row]:
+    """The rows of this run with the rounds of docs/performance.json before them; `every` names all cells."""
+    raw = json.loads((DOCS / "performance.json").read_text())["rows"]
+    earlier = {(row["cell"], row["mode"]): row["rounds"] for row in raw}
+    fresh = {(row.cell.name, row.mode): row.rounds for row in rows}
+    merged = []
+    for row in every:
+        place = (row.cell.name, row.mode)
+        for found in (earlier.get(place, {}), fresh.get(place, {})):
+            for peer, rounds in found.items():
+                row.rounds.setdefault(peer, []).extend(rounds)
+        if row.rounds:
+            merged.append(row)
+    return merged
+
+
 def number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
@@ -67,7 +83,7 @@ def write(rows: list[Row], *, rounds: int, load: float, why_alone: str | None) -
     head = [
         f"Measured {datetime.date.today().isoformat()} at {commit or 'an unknown commit'}, "
         + ("next to Apache Kafka 4.3.1" if why_alone is None else f"alone ({why_alone})")
-        + f"; {machine()}; {rounds} interleaved rounds, the least of each side; load before {load:.1f}.",
+        + f"; {machine()}; at least {rounds} interleaved rounds, the least of each side; load before {load:.1f}.",
         "",
         "Lower is better. *page cache*: an answer when the record is in the page cache (Kafka's default); "
         "*fsync*: an answer when it is synced (our default; Kafka with `log.flush.interval.messages=1`).",
