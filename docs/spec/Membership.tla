@@ -34,10 +34,11 @@ VARIABLES
     log,        \* node -> its log, a sequence of entries
     high,       \* node -> the high watermark, while it leads; 0 = not known yet
     acked,      \* node -> (node -> up to where it has fetched, as this leader knows)
+    told,       \* node -> up to where it has been told that its log is committed
     committed,  \* history: every <<place, entry>> that any leader ever called committed
     winners     \* history: epoch -> who has won it
 
-vars == <<epoch, leads, log, high, acked, committed, winners>>
+vars == <<epoch, leads, log, high, acked, told, committed, winners>>
 
 -------------------------------------------------------------------------------
 (* Entries.  "first" is what a new leader writes, "voters" carries a set, "target" the
@@ -76,6 +77,7 @@ Init ==
     /\ log = [n \in Nodes |-> <<>>]
     /\ high = [n \in Nodes |-> 0]
     /\ acked = [n \in Nodes |-> [m \in Nodes |-> 0]]
+    /\ told = [n \in Nodes |-> 0]
     /\ committed = {}
     /\ winners = [e \in 1..MaxEpoch |-> {}]
 
@@ -102,7 +104,7 @@ Elect(n, e, Q) ==
     /\ high' = [m \in Nodes |-> IF m \in Q \cup {n} THEN 0 ELSE high[m]]
     /\ acked' = [m \in Nodes |-> IF m \in Q \cup {n} THEN Unknown ELSE acked[m]]
     /\ winners' = [winners EXCEPT ![e] = @ \cup {n}]
-    /\ UNCHANGED committed
+    /\ UNCHANGED <<told, committed>>
 
 (* raft/following.py: f follows l.  Any node may, voter or not.                          *)
 Joins(f, l) ==
@@ -118,14 +120,16 @@ Truncate(f, l) ==
     /\ ~Prefix(log[f], log[l])
     /\ log' = [log EXCEPT ![f] = SubSeq(@, 1, Common(log[f], log[l]))]
     /\ acked' = [acked EXCEPT ![f] = Unknown]
-    /\ UNCHANGED <<committed, winners>>
+    /\ UNCHANGED <<told, committed, winners>>
 
-(* ... and then takes the next entry; the leader learns of it.                           *)
+(* ... and then takes the next entry.  The leader learns of it, and it learns what the
+   leader knows to be committed.                                                         *)
 Fetch(f, l) ==
     /\ Joins(f, l)
     /\ Prefix(log[f], log[l]) /\ Len(log[f]) < Len(log[l])
     /\ log' = [log EXCEPT ![f] = Append(@, log[l][Len(@) + 1])]
     /\ acked' = [acked EXCEPT ![f] = Unknown, ![l][f] = Len(log[f]) + 1]
+    /\ told' = [told EXCEPT ![f] = Max({@, IF high[l] > Len(log[f]) THEN Len(log[f]) + 1 ELSE high[l]})]
     /\ UNCHANGED <<committed, winners>>
 
 (* raft/leadership.py, the high watermark: held by a majority of the set in force, and
@@ -139,6 +143,7 @@ Commit(l) ==
                    /\ Cardinality(Holds(l, i)) >= Needed(SetOf(log[l]))}
     IN  /\ leads[l] /\ can # {}
         /\ high' = [high EXCEPT ![l] = Max(can)]
+        /\ told' = [told EXCEPT ![l] = Max({@, Max(can)})]
         /\ committed' = committed \cup {<<i, log[l][i]>> : i \in 1 .. Max(can)}
         /\ UNCHANGED <<epoch, leads, log, acked, winners>>
 
@@ -149,7 +154,7 @@ NothingOpen(l) == SetAt(log[l]) <= high[l]
 Write(l, entry) ==
     /\ leads[l] /\ l \in Alive /\ Len(log[l]) < MaxLog
     /\ log' = [log EXCEPT ![l] = Append(@, entry)]
-    /\ UNCHANGED <<epoch, leads, high, acked, committed, winners>>
+    /\ UNCHANGED <<epoch, leads, high, acked, told, committed, winners>>
 
 Change(l, S) ==
     /\ S # {}
@@ -206,7 +211,7 @@ Step(l) ==
                 [] OTHER -> /\ leads' = [leads EXCEPT ![l] = FALSE]
                             /\ high' = [high EXCEPT ![l] = 0]
                             /\ acked' = [acked EXCEPT ![l] = Unknown]
-                            /\ UNCHANGED <<epoch, log, committed, winners>>
+                            /\ UNCHANGED <<epoch, log, told, committed, winners>>
 
 -------------------------------------------------------------------------------
 Next ==
@@ -248,7 +253,12 @@ MajoritiesOverlap ==
             after  == log[n][i].value
         IN  Needed(before) + Needed(after) > Cardinality(before \cup after)
 
-(* Nobody cuts off what is committed (checked on every step, not on every state).        *)
+(* Nobody cuts off what it was told is committed (checked on every step).                *)
+ToldIsNeverCut ==
+    [][\A n \in Nodes : told[n] <= Len(log'[n]) /\ \A i \in 1..told[n] : log'[n][i] = log[n][i]]_vars
+
+(* Not a promise, though it sounds like one: README.md tells how it breaks, and why that
+   does no harm.                                                                         *)
 CommittedIsNeverCut ==
     [][\A n \in Nodes : \A p \in committed :
            (p[1] <= Len(log[n]) /\ log[n][p[1]] = p[2]) =>
