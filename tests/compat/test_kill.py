@@ -256,7 +256,7 @@ class TopicMaker(threading.Thread):
         admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
         number = 0
         while self.running:
-            time.sleep(0.05)  # hundreds of topics, not thousands: each start opens them all
+            time.sleep(0.2)  # tens of topics, not thousands: each start opens them all
             number += 1
             name = f"made-{self.index}-{number}"
             futures = admin.create_topics([NewTopic(name, 2, 1)], request_timeout=5)
