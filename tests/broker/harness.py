@@ -26,6 +26,7 @@ from barnabas.controller.image import (
 from barnabas.errors import ConfigError, ErrorCode, StorageError
 from barnabas.log.directories import LogDirectories
 from barnabas.log.meta import MetaProperties, read_meta_properties, write_meta_properties
+from barnabas.log.removal import Removal
 from barnabas.model import DIRECTORY_UNASSIGNED, ZERO_UUID, Now, Uuid
 from barnabas.wire.fetch import (
     FetchPartition,
@@ -151,7 +152,7 @@ class Node:
             check_records=check_records,
         )
         self.broker.start(self.now)
-        self.held: list[SyncRequest] = []
+        self.held: list[SyncRequest | Removal] = []
 
     @property
     def now(self) -> Now:

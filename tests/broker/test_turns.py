@@ -309,3 +309,44 @@ def test_finished_requests_leave_no_work_for_the_garbage_collector(node: Node) -
         gc.garbage.clear()
         gc.enable()
     assert circles == []
+
+
+def test_deleted_files_are_removed_in_a_thread_one_thing_at_a_time(node: Node) -> None:
+    """To unlink a segment of a gigabyte takes a third of a second."""
+    for name in ("a", "b"):
+        node.create(name, file_delete_delay_ms="0")
+        node.delete(name)
+    for _ in range(3):
+        node.mono += 1.0
+        node.broker.maintain(node.now)
+    names = node.disk.list("/data")
+    assert sum(name.endswith("-delete") for name in names) == 2, "not on the loop"
+    node.write()
+    assert len(node.held) == 1
+    assert node.broker.end_turn(node.now) == []
+    node.sync()
+    assert not [name for name in node.disk.list("/data") if name.endswith("-delete")]
+    assert node.broker.upkeep.removing is None
+
+
+def test_a_removal_that_fails_takes_its_directory_offline(node: Node, disk: MemoryDisk) -> None:
+    node.create("a", file_delete_delay_ms="0")
+    node.delete("a")
+    for _ in range(3):
+        node.mono += 1.0
+        node.broker.maintain(node.now)
+    disk.fail("remove", "-delete")
+    node.turn()
+    assert [path for path, _ in node.outside.failed] == ["/data"]
+
+
+def test_a_removal_leaves_the_rest_when_the_node_stops(node: Node) -> None:
+    node.create("a", file_delete_delay_ms="0")
+    node.delete("a")
+    for _ in range(3):
+        node.mono += 1.0
+        node.broker.maintain(node.now)
+    node.write()
+    node.held += node.broker.stop(node.now)
+    node.sync()
+    assert [name for name in node.disk.list("/data") if name.endswith("-delete")]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from barnabas.config import NO_FLUSH, LogConfig
+from barnabas.log.directories import LogDirectories
 from barnabas.log.log import Log
+from barnabas.log.removal import Removal
 from barnabas.log.results import Appended
 from barnabas.model import Now, Uuid
 from barnabas.sim.disk import MemoryDisk
@@ -135,3 +137,12 @@ def contents(log: Log, start: int | None = None) -> list[tuple[int, bytes | None
 
 def values_of(log: Log) -> list[bytes | None]:
     return [value for _, value in contents(log)]
+
+
+def tick(what: Log | LogDirectories, now: Now) -> None:
+    """`tick`, and what it gives out is removed."""
+    if isinstance(what, Log):
+        Removal(what.disk, what.path, what.tick(now)).run()
+    else:
+        for removal in what.tick(now):
+            removal.run()

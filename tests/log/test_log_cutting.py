@@ -14,6 +14,7 @@ from tests.log.log_building import (
     new_disk,
     open_log,
     small,
+    tick,
     values_of,
 )
 
@@ -182,9 +183,9 @@ def test_deleted_files_stay_readable_for_a_while_and_then_vanish() -> None:
     slice_ = log.read(0, 300, 99)
     log.retain(NOW)
     assert len(slice_.read()) == len(slice_)
-    log.tick(later(4999))
+    tick(log, later(4999))
     assert [name for name in disk.list(PATH) if name.endswith(".deleted")]
-    log.tick(later(5000))
+    tick(log, later(5000))
     assert not [name for name in disk.list(PATH) if name.endswith(".deleted")]
 
 
@@ -195,9 +196,9 @@ def test_a_segment_deleted_while_it_is_being_synced_is_no_error() -> None:
     assert job is not None
     log.high_watermark = 20
     log.retain(NOW)
-    log.tick(later(1))
+    tick(log, later(1))
     job.run()
     log.finish_sync(job)
-    log.tick(later(2))
+    tick(log, later(2))
     log.sync()
     assert log.durable_end_offset == 20

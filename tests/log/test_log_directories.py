@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.log.log_building import NOW, Chance, append, batch, fill, later, small, values_of
+from tests.log.log_building import NOW, Chance, append, batch, fill, later, small, tick, values_of
 
 from barnabas.config import LogConfig
 from barnabas.errors import StorageError
@@ -106,9 +106,9 @@ def test_a_deleted_partition_is_renamed_at_once_and_removed_later() -> None:
     assert f"a-0.{TOPIC.hex()}-delete" in disk.list("/d0")
     again = logs.create(A, Uuid.of(9, 9), NOW)
     assert again.log_end_offset == 0
-    logs.tick(later(59_999))
+    tick(logs, later(59_999))
     assert f"a-0.{TOPIC.hex()}-delete" in disk.list("/d0")
-    logs.tick(later(60_000))
+    tick(logs, later(60_000))
     assert [name for name in disk.list("/d0") if name.startswith("a-0")] == ["a-0"]
 
 
@@ -120,7 +120,7 @@ def test_a_deletion_that_a_crash_interrupted_is_finished() -> None:
     logs.settle()
     disk.crash()
     again = opened(disk)
-    again.tick(NOW)
+    tick(again, NOW)
     assert not [name for name in disk.list("/d0") if name.startswith("a-0")]
 
 
@@ -197,7 +197,7 @@ def test_no_checkpoint_is_written_in_a_directory_that_is_offline() -> None:
     before = disk.steps
     logs.checkpoint_high_watermarks()
     logs.checkpoint_recovery_points()
-    logs.tick(later(10**9))
+    tick(logs, later(10**9))
     logs.close(NOW)
     assert disk.steps == before
 
@@ -307,7 +307,7 @@ def test_whatever_step_the_power_fails_at_a_partition_is_there_or_not_but_never_
         logs.delete(A, NOW)
         logs.settle()
         done.append("deleted")
-        logs.tick(later(60_000))
+        tick(logs, later(60_000))
         logs.close(NOW)
 
     disk = formatted("/d0")

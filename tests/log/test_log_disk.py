@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from tests.log.log_building import NOW, fill, small, values_of
+from tests.log.log_building import NOW, fill, small, tick, values_of
 
 from barnabas.doors import Disk
 from barnabas.errors import StorageError
@@ -258,7 +258,7 @@ def test_a_log_on_real_files_syncs_in_a_thread_while_it_grows(tmp_path: Path) ->
     log.high_watermark = log.log_end_offset
     log.reconfigure(small(retention_bytes=1000, file_delete_delay_ms=0))
     assert log.retain(NOW)
-    log.tick(NOW)
+    tick(log, NOW)
     log.close(NOW)
     again = Log.open(OsDisk(), str(tmp_path / "events-0"), small(), clean=True, now=NOW)
     assert values_of(again) == values[again.log_start_offset :] != []

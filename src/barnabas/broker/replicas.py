@@ -36,6 +36,7 @@ from barnabas.controller.image import BrokerEndpoint, MetadataImage
 from barnabas.doors import Randomness
 from barnabas.errors import ErrorCode, StorageError
 from barnabas.log.directories import LogDirectories
+from barnabas.log.removal import Removal
 from barnabas.log.sync import SyncJob
 from barnabas.model import NO_EPOCH, NO_NODE, Epoch, NodeId, Now, Offset, ProducerId, TopicPartition
 from barnabas.wire.fetch import FetchRequest, FetchResponse
@@ -176,9 +177,12 @@ class Broker(Hosting):
 
     # ---- turns -------------------------------------------------------------------------------------------
 
-    def end_turn(self, now: Now) -> list[SyncRequest]:
-        """Write, advance, answer, wake (in this order); returns the syncs that the server must run."""
-        syncs: list[SyncRequest] = []
+    def end_turn(self, now: Now) -> list[SyncRequest | Removal]:
+        """Write, advance, answer, wake (in this order).
+
+        Returns the syncs (and now and then a removal of deleted files) that the server must run in threads.
+        """
+        syncs: list[SyncRequest | Removal] = []
         turn = self.turn
         while turn:
             partitions = turn[:]
@@ -197,10 +201,18 @@ class Broker(Hosting):
                     syncs.append(SyncRequest(partition, job))
             for waiting in woken:
                 waiting.wake(now)
+        if (removal := self.upkeep.next_removal()) is not None:
+            syncs.append(removal)
         return syncs
 
-    def synced(self, sync: SyncRequest, error: StorageError | None, now: Now) -> None:
+    def synced(self, sync: SyncRequest | Removal, error: StorageError | None, now: Now) -> None:
         """A sync came back.  Call `end_turn` afterwards: it answers, and begins the next one."""
+        if isinstance(sync, Removal):
+            self.upkeep.removed(sync)
+            if error is not None and (where := self.logs.at(sync.directory)) is not None:
+                self.logs.fail(where, error)
+                self.notice_failures(now)
+            return
         partition = sync.partition
         if partition.syncing is sync.job:
             partition.syncing = None
@@ -230,8 +242,9 @@ class Broker(Hosting):
         for partition in self.partitions():
             partition.flush_if_old(now)
 
-    def stop(self, now: Now) -> list[SyncRequest]:
+    def stop(self, now: Now) -> list[SyncRequest | Removal]:
         """Write what is pending, then answer everybody who waits.  Returns the syncs still to run."""
+        self.upkeep.stop()
         syncs = self.end_turn(now)
         for partition in self.partitions():
             partition.dismiss(ErrorCode.NOT_LEADER_OR_FOLLOWER)

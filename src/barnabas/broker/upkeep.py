@@ -6,11 +6,13 @@ logs a few at a time, so that a node with many of them never holds its loop.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Generator
 
 from barnabas.config import Config
 from barnabas.log.directories import LogDirectories
 from barnabas.log.log import Log
+from barnabas.log.removal import Removal
 from barnabas.model import Now
 
 __all__ = ["Upkeep"]
@@ -21,16 +23,20 @@ _LOGS_PER_STEP = 25
 class Upkeep:
     """The duties and when each is due next (monotonic seconds)."""
 
-    __slots__ = ("_due", "_logs", "_retaining")
+    __slots__ = ("_due", "_logs", "_retaining", "_stopped", "_waiting", "removing")
 
     def __init__(self, config: Config, logs: LogDirectories) -> None:
         self._logs = logs
+        self._waiting: deque[Removal] = deque()
+        self._stopped = False
+        self.removing: Removal | None = None
+        """What a thread removes now: one thing at a time, syncs need the threads too."""
         self._retaining: Generator[tuple[Log, list[str]], None, None] | None = None
         self._due: dict[str, tuple[float, float, Callable[[Now], object]]] = {}
         self._add("high watermarks", config.int("replica.high.watermark.checkpoint.interval.ms"), self._marks)
         self._add("recovery points", config.int("log.flush.offset.checkpoint.interval.ms"), self._points)
         self._add("retention", config.int("log.retention.check.interval.ms"), self._retain)
-        self._add("deleted files", 1000, logs.tick)
+        self._add("deleted files", 1000, self._deleted)
 
     def _add(self, name: str, interval_ms: int, duty: Callable[[Now], object]) -> None:
         self._due[name] = (-1.0, interval_ms / 1000.0, duty)
@@ -40,6 +46,27 @@ class Upkeep:
 
     def _points(self, now: Now) -> None:
         self._logs.checkpoint_recovery_points()
+
+    def _deleted(self, now: Now) -> None:
+        self._waiting.extend(self._logs.tick(now))
+
+    def next_removal(self) -> Removal | None:
+        """What a thread should remove now; `removed` when it is done."""
+        if self.removing is not None or not self._waiting or self._stopped:
+            return None
+        self.removing = self._waiting.popleft()
+        return self.removing
+
+    def removed(self, removal: Removal) -> None:
+        """It is gone, or could not be removed."""
+        if self.removing is removal:
+            self.removing = None
+
+    def stop(self) -> None:
+        """The node stops: what is left to remove waits for its next start."""
+        self._stopped = True
+        if self.removing is not None:
+            self.removing.cancelled = True
 
     def _retain(self, now: Now) -> None:
         if self._retaining is None:

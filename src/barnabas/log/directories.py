@@ -10,6 +10,7 @@ from barnabas.errors import StorageError
 from barnabas.log.directory import LogDirectory
 from barnabas.log.log import Log
 from barnabas.log.producers import DEFAULT_EXPIRATION_MS
+from barnabas.log.removal import Removal
 from barnabas.log.results import finished
 from barnabas.model import NO_NODE, DirectoryId, NodeId, Now, TopicId, TopicPartition
 
@@ -129,6 +130,10 @@ class LogDirectories:
                 return directory
         return None
 
+    def at(self, path: str) -> LogDirectory | None:
+        """The directory at this path."""
+        return next((directory for directory in self.directories if directory.path == path), None)
+
     def online(self) -> list[LogDirectory]:
         return [directory for directory in self.directories if directory.offline is None]
 
@@ -203,9 +208,18 @@ class LogDirectories:
         """
         self._each(LogDirectory.checkpoint_recovery_points)
 
-    def tick(self, now: Now) -> None:
-        """Remove what was doomed and is due; forget silent producers."""
-        self._each(lambda directory: directory.tick(now))
+    def tick(self, now: Now) -> list[Removal]:
+        """Forget silent producers; what was doomed and is due, for a thread to remove."""
+        due: list[Removal] = []
+        for directory in self.online():
+            try:
+                removal = directory.tick(now)
+            except StorageError as error:
+                directory.fail(error)
+                continue
+            if removal is not None:
+                due.append(removal)
+        return due
 
     def retain_in_steps(self, now: Now) -> Generator[tuple[Log, list[str]], None, None]:
         """Apply retention to one log after the other; yields each log and the segments it lost."""

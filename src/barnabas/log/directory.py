@@ -23,6 +23,7 @@ from barnabas.log.checkpoint import (
 )
 from barnabas.log.log import Log
 from barnabas.log.producers import DEFAULT_EXPIRATION_MS
+from barnabas.log.removal import Removal
 from barnabas.model import METADATA_TOPIC, NO_NODE, DirectoryId, NodeId, Now, Offset, TopicId, TopicPartition
 
 if TYPE_CHECKING:
@@ -224,7 +225,7 @@ class LogDirectory:
         return log
 
     def delete(self, topic_partition: TopicPartition, now: Now, *, delay_ms: int | None = None) -> None:
-        """Take a log out of service: renamed `-delete` now, removed by `tick` after file.delete.delay.ms.
+        """Take a log out of service: renamed `-delete` now, due for removal after file.delete.delay.ms.
 
         The rename is durable with `settle`, once for many of them.
         """
@@ -339,21 +340,18 @@ class LogDirectory:
             for log in self.logs.values():
                 log.fail(error)
 
-    def tick(self, now: Now) -> None:
-        """Remove doomed files and directories whose time has come.  Raises StorageError (offline then)."""
+    def tick(self, now: Now) -> Removal | None:
+        """Forget silent producers; what was doomed and is due, for a thread to remove.
+
+        Raises StorageError (offline then).
+        """
         if self.offline is not None:
-            return
-        try:
-            for log in self.logs.values():
-                log.tick(now)
-            due = [path for deadline, path in self._doomed if deadline <= now.mono]
-            self._doomed = [doomed for doomed in self._doomed if doomed[0] > now.mono]
-            self.settle()
-            for path in due:
-                self.disk.remove_tree(path)
-        except StorageError as error:
-            self.fail(error)
-            raise
+            return None
+        files = [path for log in self.logs.values() for path in log.tick(now)]
+        trees = [path for deadline, path in self._doomed if deadline <= now.mono]
+        self._doomed = [doomed for doomed in self._doomed if doomed[0] > now.mono]
+        self.settle()
+        return Removal(self.disk, self.path, files, trees) if files or trees else None
 
     def close(self, now: Now, broker_epoch: int = NO_NODE) -> None:
         """Close every log, write the checkpoints, then the marker that says so; give the lock back.

@@ -568,28 +568,28 @@ class Log:
         return retention.retain(self, now)
 
     def doom(self, segment: Segment, now: Now) -> None:
-        """Rename the segment's files to `.deleted`; `tick` removes them after file.delete.delay.ms."""
+        """Rename the segment's files to `.deleted`; `tick` gives them out after file.delete.delay.ms."""
         path = segment.path(".log")
         doomed = segment.rename_deleted()
         self._directory_changed = True
         self._unsynced_files = [file for file in self._unsynced_files if file.path != path]
         self._doomed.append((now.mono + self.config.file_delete_delay_ms / 1000, doomed, segment))
 
-    def tick(self, now: Now) -> None:
-        """Remove doomed files whose time has come, forget silent producers."""
+    def tick(self, now: Now) -> list[str]:
+        """Forget silent producers, and close doomed files whose time has come.
+
+        Returns their paths: they are to be removed (in a thread; that takes long).
+        """
         if now.mono >= self._next_expiry:
             self._next_expiry = now.mono + _EXPIRY_EVERY
             self.producers.expire(now)
+        due: list[str] = []
         while self._in_flight is None and self._doomed and self._doomed[0][0] <= now.mono:
-            self._remove_doomed()
-
-    def _remove_doomed(self) -> None:
-        _, paths, segment = self._doomed.pop(0)
-        if segment is not None:
-            segment.close()
-        for path in paths:
-            if self.disk.exists(path):
-                self.disk.remove(path)
+            _, paths, segment = self._doomed.pop(0)
+            if segment is not None:
+                segment.close()
+            due += paths
+        return due
 
     # --- cutting ------------------------------------------------------------------------------------------
 

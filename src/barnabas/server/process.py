@@ -369,6 +369,7 @@ class Node:
             with suppress(KafkaError):
                 await self._lifecycle.leave()
         if node.broker is not None:
+            node.broker.upkeep.stop()
             await self._settle(node)
             now = self._clock.now()
             node.groups.stop(now)

@@ -31,6 +31,7 @@ from barnabas.controller.replay import Replay
 from barnabas.controller.versions import LATEST
 from barnabas.doors import Clock, Disk, Randomness
 from barnabas.errors import BarnabasError, ConfigError, ErrorCode, KafkaError, StorageError
+from barnabas.log.removal import Removal
 from barnabas.model import NO_NODE, Endpoint, Epoch, NodeId, Offset
 from barnabas.raft.entries import Opaque, SnapshotId
 from barnabas.raft.messages import (
@@ -659,7 +660,8 @@ class Quorum:
         if mono - self._last_clean >= _CLEAN_EVERY:
             self._last_clean = mono
             self._cut_log()
-            self._store.log.tick(self._clock.now())
+            if due := self._store.log.tick(self._clock.now()):
+                self.run(Removal(self._disk, self.directory, due).run, self._removed)
 
     def _snapshot_written(self, snapshot: SnapshotId, size: int, error: BaseException | None) -> None:
         if error is not None:
@@ -668,6 +670,10 @@ class Quorum:
         self._snapshots.finished()
         events.emit(SNAPSHOT, end=snapshot.end_offset, epoch=snapshot.epoch, bytes=size)
         self._receive(SnapshotTaken(snapshot, size))
+
+    def _removed(self, error: BaseException | None) -> None:
+        if error is not None:
+            self._fail(error)
 
     def _cut_log(self) -> None:
         start = self._snapshots.clean()
