@@ -147,7 +147,8 @@ def main() -> int:
             rows = add_earlier(every, rows)
     print(f"{len(rows)} rows in {time.monotonic() - began:.0f} s")
     if not options.no_write:
-        print(f"written: {write(rows, rounds=options.rounds, load=load_before, why_alone=why_alone)}")
+        rounds = min(len(found) for row in rows for found in row.rounds.values())
+        print(f"written: {write(rows, rounds=rounds, load=load_before, why_alone=why_alone)}")
     return 0
 
 
