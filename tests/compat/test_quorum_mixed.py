@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from tests.compat.conftest import kafka_class
 from tests.server.quorum_processes import (
+    CLUSTER,
     Member,
     Members,
     barnabas,
@@ -268,6 +269,38 @@ def test_one_directory_is_run_by_our_program_then_kafkas_then_ours_within_a_livi
         dumped = kafka_class(tool, "--cluster-metadata-decoder", "--files", ",".join(files))
         ours = "".join(barnabas("log", "dump", file, "--cluster-metadata-decoder") for file in files)
         assert dumped == ours
+
+
+def test_an_apache_broker_lives_with_our_controllers(apache: Path, tmp_path: Path) -> None:
+    """It registers, follows the metadata, forwards its clients' requests, and serves them; a note is no harm."""
+    with Members.formed(tmp_path, 3, "controller") as nodes:
+        nodes.start()
+        nodes.settled([1, 2, 3])
+        pair = free_ports(2)
+        ours = [member.controller for member in nodes.all.values()]
+        broker = Member(tmp_path / "k", 8, (pair[0], pair[1]), ours, "broker")
+        kafka_class("kafka.tools.StorageTool", "format", "-t", CLUSTER, "-c", str(broker.properties))
+        with kafka_instead_of(apache, broker):
+            fourth = nodes.join(4)
+            nodes.observed(fourth)
+            nodes.add(fourth)
+            nodes.remove(fourth)  # leaves a note in the log, as a setting of all brokers
+            eventually(partial(created, broker, "flights"), 90, "it forwards CreateTopics")
+            at = ("--bootstrap-server", f"127.0.0.1:{broker.port}")
+            status = kafka_class(QUORUM, *at, "describe", "--status")
+            assert f"LeaderId:               {nodes.leader().id}\n" in status
+            produce, consume = "org.apache.kafka.tools.ConsoleProducer", "org.apache.kafka.tools.consumer"
+            kafka_class(produce, *at, "--topic", "flights", stdin="LH454\nUA900\n")
+            read = kafka_class(f"{consume}.ConsoleConsumer", *at, "--topic", "flights", "--group", "g",
+                               "--from-beginning", "--max-messages", "2")  # fmt: skip
+            assert read.split() == ["LH454", "UA900"]
+            killed = nodes.leader()
+            killed.kill()
+            eventually(partial(created, broker, "after"), 60)
+            described = kafka_class("org.apache.kafka.tools.TopicCommand", *at, "--describe")
+            assert "Topic: flights" in described and "Topic: after" in described
+        log = (broker.folder / "kafka.log").read_text()
+        assert "FATAL" not in log and "fatal fault" not in log, log[-3000:]
 
 
 def test_kafka_pythons_admin_describes_our_quorum_and_its_features(tmp_path: Path) -> None:

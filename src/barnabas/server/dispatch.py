@@ -93,10 +93,10 @@ TABLE: tuple[Row, ...] = (
     Row(75, 0, 0, "B", admin.describe_topic_partitions, _DESCRIBE, _TOPIC),
     Row(74, 0, 1, "B", admin.list_config_resources, _SEE_CONFIGS, _CLUSTER),
     Row(35, 1, 5, "B", admin.describe_log_dirs, _DESCRIBE,  _CLUSTER),
-    Row(46, 0, 0, "BC", admin.list_reassignments, _DESCRIBE, _CLUSTER),
+    Row(46, 0, 0, "BC", admin.list_reassignments, _DESCRIBE, _CLUSTER, forward=True),
     Row(29, 1, 3, "B", admin.describe_acls,   _DESCRIBE,    _CLUSTER),
-    Row(30, 1, 3, "B", admin.create_acls,     _ALTER,       _CLUSTER),
-    Row(31, 1, 3, "B", admin.delete_acls,     _ALTER,       _CLUSTER),
+    Row(30, 1, 3, "BC", admin.create_acls,    _ALTER,       _CLUSTER, forward=True),
+    Row(31, 1, 3, "BC", admin.delete_acls,    _ALTER,       _CLUSTER, forward=True),
     # the quorum
     Row(52, 0, 2, "C", quorum.peer,           _ACTION,      _CLUSTER, throttle=""),
     Row(53, 0, 1, "C", quorum.peer,           _ACTION,      _CLUSTER, throttle=""),
