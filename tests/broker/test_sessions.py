@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.broker.harness import Chance, Node, batch
 
 from barnabas.broker.sessions import FetchPosition, SessionCache, next_epoch
@@ -243,3 +244,14 @@ def test_the_cache_is_bounded(disk: MemoryDisk) -> None:
     given = [node.fetch(session=(0, 0)).message.session_id for _ in range(5)]
     assert [session > 0 for session in given] == [True, True, True, False, False]
     assert len(node.broker.sessions) == 3
+
+
+def test_a_session_does_not_grow_for_ever(disk: MemoryDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("barnabas.broker.sessions.MOST_POSITIONS", 3)
+    node, session = opened(disk)
+    assert node.fetch({("no", 1): 0}, session=(session, 1)).message.session_id == session
+    answer = node.fetch({("no", 2): 0}, session=(session, 2))
+    assert answer.message.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert len(node.broker.sessions) == 0
+    many = {("no", index): 0 for index in range(4)}
+    assert node.fetch(many, session=(0, 0)).message.session_id == 0

@@ -29,6 +29,8 @@ __all__ = ["FetchPlan", "FetchPosition", "FetchSession", "SessionCache", "Sessio
 
 EVICTABLE_AFTER = 120.0
 """Seconds of idleness after which any session may be evicted, of life after which it may be for its worth."""
+MOST_POSITIONS = 100_000
+"""Partitions of one session: a client that names ever more of them, existing or not, gets no further."""
 TOPIC_IDS_SINCE = 13
 _LAST_EPOCH = (1 << 31) - 1
 
@@ -182,6 +184,9 @@ class SessionCache:
         if not session.positions:
             del self._sessions[session.id]
             return FetchPlan(ErrorCode.NONE, {}, None, 0, False)
+        if len(session.positions) > MOST_POSITIONS:
+            del self._sessions[session.id]
+            return FetchPlan(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, {}, None, 0, False)
         session.epoch = next_epoch(session.epoch)
         session.used = now.mono
         self._sessions[session.id] = self._sessions.pop(session.id)
@@ -189,6 +194,8 @@ class SessionCache:
 
     def create(self, positions: Positions, by_id: bool, follower: bool, now: Now) -> int:
         """Keep these positions as a new session; returns its id, or 0 when there is no slot for it."""
+        if len(positions) > MOST_POSITIONS:
+            return 0
         if len(self._sessions) >= self.slots and not self._evict((follower, len(positions)), now):
             return 0
         session_id = self._random.integer(1, _LAST_EPOCH)
