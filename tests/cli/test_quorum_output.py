@@ -68,6 +68,14 @@ def test_an_unknown_time_of_the_laggard_is_minus_one() -> None:
     assert status_lines(quorum(observers=(late,)))[5] == "MaxFollowerLagTimeMs:   -1"
 
 
-def test_a_leader_that_removes_itself_is_an_error() -> None:
-    with pytest.raises(BarnabasError, match="node 9, is not among the voters"):
+def test_a_leader_that_removes_itself_leads_as_an_observer() -> None:
+    """Apache Kafka's tool ends in a stack trace here."""
+    leader = QuorumReplica(9, Uuid(bytes(16)), 38, 5, 5)
+    lines = status_lines(quorum(leader=9, observers=(leader,)))
+    assert lines[1] == "LeaderId:               9" and lines[4] == "MaxFollowerLag:         2"
+    assert lines[7] == 'CurrentObservers:       [{"id": 9}]'
+
+
+def test_a_leader_that_is_nowhere_is_an_error() -> None:
+    with pytest.raises(BarnabasError, match="node 9, is not among"):
         status_lines(quorum(leader=9))

@@ -8,6 +8,7 @@ import pytest
 from tests.controller.cluster import Cluster, registration
 
 from barnabas.controller.features import bootstrap_levels, release_level, supported
+from barnabas.controller.image import ControllerState
 from barnabas.controller.versions import record_version
 from barnabas.errors import ConfigError, ErrorCode
 from barnabas.model import Uuid
@@ -102,6 +103,18 @@ def test_a_level_that_a_broker_does_not_support_is_refused() -> None:
     kept = [f for f in registration(2).features if f.name != "share.version"]
     cluster.register(2, features=kept)
     assert update(cluster, key("share.version", 1)) == ErrorCode.INVALID_UPDATE_VERSION
+
+
+def test_a_controller_that_was_removed_does_not_hold_a_level_up_but_a_voter_does() -> None:
+    cluster = Cluster(1)
+    assert update(cluster, key("share.version", 0, 2)) == 0
+    cluster.image.controllers[4] = ControllerState(4, Uuid(bytes(16)), (), {})  # registered by an old release
+    cluster.controller.image.controllers[4] = cluster.image.controllers[4]
+    voters: tuple[int, ...] = (1, 4)
+    cluster.controller._voters = lambda: voters
+    assert update(cluster, key("share.version", 1)) == ErrorCode.INVALID_UPDATE_VERSION
+    voters = (1,)
+    assert update(cluster, key("share.version", 1)) == 0
 
 
 def test_only_trying_changes_nothing() -> None:

@@ -208,10 +208,10 @@ def _ids(controllers: list[int]) -> str:
 
 def status_lines(quorum: QuorumDescription) -> list[str]:
     """`status_lines(admin.quorum())` -> the eight lines of --status."""
-    leader = quorum.leader_replica
+    leader = _leader(quorum)
     if leader is None:
         raise BarnabasError(
-            f"the leader, node {quorum.leader}, is not among the voters: it is removing itself",
+            f"the leader, node {quorum.leader}, is not among voters and observers: it is removing itself",
             next_step="ask again in a moment",
         )
     slowest = min([*quorum.voters, *quorum.observers], key=lambda r: r.log_end_offset)
@@ -235,16 +235,22 @@ def status_lines(quorum: QuorumDescription) -> list[str]:
     return [f"{name + ':':<24}{value}" for name, value in values.items()]
 
 
+def _leader(quorum: QuorumDescription) -> QuorumReplica | None:
+    """The leader's row; one that removes itself is an observer that leads, until the others have that."""
+    found = (r for r in quorum.observers if r.id == quorum.leader)
+    return quorum.leader_replica or next(found, None)
+
+
 def replication_lines(quorum: QuorumDescription, now: int | None) -> list[str]:
     """`replication_lines(admin.quorum(), None)` -> the table of --replication; `now` in ms: times as ages."""
-    leader = quorum.leader_replica
+    leader = _leader(quorum)
     end = leader.log_end_offset if leader else quorum.high_watermark
     followers = [(r, "Follower") for r in quorum.voters if r is not leader]
     rows = [list(_COLUMNS)]
     for replica, status in [
         *([(leader, "Leader")] if leader else []),
         *followers,
-        *((r, "Observer") for r in quorum.observers),
+        *((r, "Observer") for r in quorum.observers if r is not leader),
     ]:
         rows.append(
             [

@@ -74,13 +74,23 @@ class Controller:
         "_refused",
         "_replay",
         "_silenced",
+        "_voters",
         "config",
         "randomness",
     )
 
-    def __init__(self, config: Config, randomness: Randomness, committed: Replay, now: Now) -> None:
+    def __init__(
+        self,
+        config: Config,
+        randomness: Randomness,
+        committed: Replay,
+        now: Now,
+        voters: Callable[[], tuple[NodeId, ...]] | None = None,
+    ) -> None:
+        """`voters` tells who votes in the quorum now."""
         self.config = config
         self.randomness = randomness
+        self._voters = voters
         self._replay = committed.copy()
         self._contacts: dict[NodeId, BrokerContact] = brokers.presumed_contacts(committed.image, now)
         self._deciders: dict[int, Callable[[View, Any], Decision]] = {}
@@ -190,4 +200,5 @@ class Controller:
             now=now,
             next_offset=next_offset,
             version=version,
+            voters=None if self._voters is None else self._voters(),
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 from barnabas.controller.features import FEATURES, KRAFT_VERSION, METADATA_VERSION
-from barnabas.controller.image import BrokerState, ControllerState, MetadataImage
+from barnabas.controller.image import BrokerState, ControllerState
 from barnabas.controller.view import Decision, View
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.wire.configs import (
@@ -71,13 +71,16 @@ def _update(view: View, update: FeatureUpdateKey) -> list[Record]:
         raise _refused(f"{name} is at {current}; {level} is no downgrade")
     if level == current:
         return []
-    if why := _unsupported(view.image, name, level):
+    if why := _unsupported(view, name, level):
         raise _refused(why)
     return [FeatureLevelRecord(name=name, feature_level=level)]
 
 
-def _unsupported(image: MetadataImage, name: str, level: int) -> str | None:
-    nodes: list[BrokerState | ControllerState] = [*image.brokers.values(), *image.controllers.values()]
+def _unsupported(view: View, name: str, level: int) -> str | None:
+    """Which registered node does not know that level.  A controller that votes no more holds nobody up."""
+    image, voters = view.image, view.voters
+    controllers = [c for c in image.controllers.values() if voters is None or c.id in voters]
+    nodes: list[BrokerState | ControllerState] = [*image.brokers.values(), *controllers]
     for node in nodes:
         low, high = node.features.get(name, (0, 0))
         if level and not low <= level <= high:

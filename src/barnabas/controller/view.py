@@ -53,6 +53,7 @@ class View(NamedTuple):
     """The leading image and what surrounds it, at one moment.
 
     `next_offset` is the offset that the first record decided now will get; `version` that of the request.
+    `voters` are the quorum's, None where nobody said.
     """
 
     image: MetadataImage
@@ -62,6 +63,7 @@ class View(NamedTuple):
     now: Now
     next_offset: Offset
     version: int
+    voters: tuple[NodeId, ...] | None = None
 
     def topic_setting(self, topic: str, name: str) -> str:
         """The value of a topic setting in force: the topic's own, the cluster's default, the file's."""

@@ -600,7 +600,7 @@ class Quorum:
             self._progress()
             return
         now = self._clock.now()
-        controller = Controller(self.config, self._random, self._replay, now)
+        controller = Controller(self.config, self._random, self._replay, now, lambda: self.voters.ids)
         self._requests.controller = controller
         events.emit(ACTIVE, epoch=effect.epoch, offset=self.image.offset)
         first = controller.first_records(self._bootstrap_records())
