@@ -395,6 +395,8 @@ def test_metrics_and_health_of_a_node_over_http(tmp_path: Path) -> None:
             "kafka_server_ReplicaManager_LeaderCount 1.0",
             "kafka_server_BrokerTopicMetrics_MessagesInPerSec_total 2.0",
             "kafka_controller_KafkaController_ActiveControllerCount 1.0",
+            "kafka_coordinator_group_GroupMetadataManager_NumGroups 0.0",
+            "barnabas_Groups_Unreadable 0.0",
         ):
             assert line in text, line
         assert "kafka_log_LogFlushStats_LogFlushRateAndTime_seconds_count" in text

@@ -21,7 +21,7 @@ MOST_PARTITIONS = 2000
 
 def register_gauges(node: Services, logs: LogDirectories) -> None:
     """Give `node.metrics` the gauges of a broker."""
-    broker, quorum, memory = node.broker, node.quorum, node.memory
+    broker, groups, quorum, memory = node.broker, node.groups, node.quorum, node.memory
     read: tuple[tuple[str, str, Callable[[], float]], ...] = (
         ("kafka.server:type=ReplicaManager,name=PartitionCount", "Partitions hosted",
          lambda: broker.statistics().partitions),
@@ -39,6 +39,12 @@ def register_gauges(node: Services, logs: LogDirectories) -> None:
          lambda: quorum.image.offset),
         ("kafka.log:type=LogManager,name=OfflineLogDirectoryCount", "Log directories offline",
          lambda: len(logs.offline())),
+        ("kafka.coordinator.group:type=GroupMetadataManager,name=NumGroups", "Consumer groups coordinated",
+         lambda: groups.statistics().groups),
+        ("kafka.coordinator.group:type=GroupMetadataManager,name=NumOffsets", "Positions of these groups",
+         lambda: groups.statistics().offsets),
+        ("barnabas:type=Groups,name=Unreadable", "Records of groups that could not be read and were left out",
+         lambda: groups.statistics().unreadable),
         ("barnabas:type=Memory,name=Used", "Bytes held for clients", lambda: memory.used),
         ("barnabas:type=Memory,name=Peak", "Most bytes ever held for clients", lambda: memory.peak),
         ("barnabas:type=Memory,name=Limit", "Bytes that may be held for clients", lambda: memory.limit),
