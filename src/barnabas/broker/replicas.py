@@ -34,7 +34,7 @@ from barnabas.broker.waiting import Waiting, WaitingRoom
 from barnabas.config import Config
 from barnabas.controller.image import BrokerEndpoint, MetadataImage
 from barnabas.doors import Randomness
-from barnabas.errors import ErrorCode, StorageError
+from barnabas.errors import ErrorCode, KafkaError, StorageError
 from barnabas.log.directories import LogDirectories
 from barnabas.log.removal import Removal
 from barnabas.log.sync import SyncJob
@@ -204,6 +204,14 @@ class Broker(Hosting):
         if (removal := self.upkeep.next_removal()) is not None:
             syncs.append(removal)
         return syncs
+
+    def write_now(self, partition: Partition, now: Now) -> None:
+        """Write what a partition appended before the turn ends.  Raises KafkaError when its disk fails."""
+        try:
+            partition.log.write()
+        except StorageError as error:
+            self.storage_failed(partition, error, now)
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, error.message) from error
 
     def synced(self, sync: SyncRequest | Removal, error: StorageError | None, now: Now) -> None:
         """A sync came back.  Call `end_turn` afterwards: it answers, and begins the next one."""

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from barnabas.errors import StorageError, WireError
 from barnabas.server import events
+from barnabas.server.arena import LARGEST_KEPT
 from barnabas.server.outlet import Outlet
 from barnabas.wire.frame import write_response
 
@@ -37,7 +38,7 @@ _LENGTH = Struct(">i")
 SMALL_FRAME = 64 * 1024
 """A partly received frame up to this size goes back in front of the next read."""
 LITTLE = 4096
-"""What is read at most, before the reading pauses, while memory is short."""
+"""What is read at most while memory is short (then reading pauses), and of a frame that will be large."""
 FIRST_BUFFER = 64 * 1024
 """Least first size of a large frame's own buffer; it grows to four times what has come."""
 
@@ -93,6 +94,7 @@ class Connection(asyncio.BufferedProtocol):
         "_closing",
         "_dirty",
         "_frame_size",
+        "_large",
         "_paused",
         "_rest",
         "_stopping",
@@ -134,6 +136,8 @@ class Connection(asyncio.BufferedProtocol):
         self._buffer: memoryview | None = None
         self._buffer_have = 0
         self._frame_size = 0
+        self._large = 0
+        """Size of the last frame, if it was a large one: the next one is expected to be like it."""
         self._closing = False
         self._dirty = False
         self._paused = False
@@ -186,7 +190,7 @@ class Connection(asyncio.BufferedProtocol):
             size = len(rest)
             room[:size] = rest
             room = room[size:]
-        return room[:LITTLE] if node.memory.exhausted else room
+        return room[:LITTLE] if self._large or node.memory.exhausted else room
 
     def buffer_updated(self, nbytes: int) -> None:
         node = self.listener.node
@@ -199,6 +203,8 @@ class Connection(asyncio.BufferedProtocol):
             lent, total = arena.lent, len(self._rest) + nbytes
             self._set_rest(b"")
             used, keep = self._take_frames(lent, total)
+            if used:
+                self._large = 0
             if used < total and not self._closing:
                 self._keep_beginning(lent[used:total])
             if keep:
@@ -242,7 +248,11 @@ class Connection(asyncio.BufferedProtocol):
             (size,) = _LENGTH.unpack_from(data, 0)
             if size + 4 > SMALL_FRAME and size + 4 > have:
                 self._frame_size = size
-                self._buffer = self._room_for(max(have - 4, min(size, max(4 * have, FIRST_BUFFER))))
+                memory = self.listener.node.memory
+                if size > self._large or memory.used + size > memory.limit:
+                    self._buffer = self._room_for(max(have - 4, min(size, max(4 * have, FIRST_BUFFER))))
+                else:
+                    self._buffer = self._room_for(size)
                 self._buffer[: have - 4] = data[4:]
                 self._buffer_have = have - 4
                 return
@@ -282,9 +292,12 @@ class Connection(asyncio.BufferedProtocol):
         node = self.listener.node
         node.memory.give(len(buffer))
         size, memos = self._frame_size, self.memos
-        if (
-            memos is not None and memos.take(buffer, 0, size, self.last_active)
-        ) or self.listener.requests.take(self, buffer[:size], self.last_active):
+        self._large = size if 4 * SMALL_FRAME <= size <= LARGEST_KEPT else 0
+        if memos is not None and memos.take(buffer, 0, size, self.last_active):
+            keep = memos.unwritten
+        else:
+            keep = self.listener.requests.take(self, buffer[:size], self.last_active)
+        if keep:
             node.arena.frames.retire(buffer)
         else:
             node.arena.frames.release(buffer)

@@ -43,6 +43,8 @@ __all__ = ["MOST_REMEMBERED", "ProduceMemo", "ProduceMemos", "ProduceRun"]
 
 MOST_REMEMBERED = 64
 """Kinds of requests remembered for one connection; further ones take the slow path."""
+WRITTEN_AT_ONCE = 256 * 1024
+"""A batch of this size is written while the processor's cache still holds it, not at the end of the turn."""
 _LEAST_BATCH = 61
 _FLEXIBLE_SINCE = 9
 _LOG_START_SINCE = 5
@@ -193,12 +195,15 @@ class ProduceMemos:
         "connection",
         "node",
         "route",
+        "unwritten",
     )
 
     def __init__(self, connection: Connection, route: Route) -> None:
         self.connection = connection
         self.node = connection.listener.node
         self.route = route
+        self.unwritten = False
+        """Whether the bytes that `take` took last are needed until the end of the turn."""
         self._now = Now(0.0, 0)
         self._received = -1.0
         self._run: ProduceRun | None = None
@@ -275,6 +280,9 @@ class ProduceMemos:
                 if header.attributes & _TRANSACTIONAL:
                     return False
                 first, stop, time = append_checked(broker, partition, records, header, memo.acks, self._now)
+            self.unwritten = size < WRITTEN_AT_ONCE
+            if not self.unwritten:
+                broker.write_now(partition, self._now)
         except KafkaError:
             return False
         self._line_up(memo, correlation, first, stop, time)
