@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import struct
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tests.server.harness import Client, World, frame, settled, until
@@ -16,6 +18,7 @@ from tests.server.test_connection import Slice, fetch_response, produce
 
 from barnabas.server import events
 from barnabas.server.memory import MemoryBudget
+from barnabas.server.outlet import Outlet
 from barnabas.wire.fetch import FetchRequest
 from barnabas.wire.groups import HeartbeatRequest
 
@@ -66,6 +69,42 @@ def test_a_thousand_half_open_connections_cost_no_buffers(play: Play) -> None:
         assert world.node.memory.used == 0
 
     play(scenario, {"connections.max.idle.ms": "60000"})
+
+
+def test_a_reader_as_fast_as_we_are_does_not_keep_the_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "segment"
+    path.write_bytes(b"")
+    sizes: list[int] = []
+
+    def takes_all(to: int, of: int, at: int, size: int) -> int:
+        sizes.append(min(size, 3 * MB))
+        return sizes[-1]
+
+    monkeypatch.setattr("barnabas.server.outlet.os.sendfile", takes_all)
+    writers: list[Callable[[], None]] = []
+    loop = SimpleNamespace(add_writer=lambda fd, call: writers.append(call), remove_writer=lambda fd: None)
+    near, far = socket.socketpair()
+    outlet = Outlet(
+        loop,  # type: ignore[arg-type]
+        near.fileno(),
+        MemoryBudget(MB),
+        sendfile_from=1,
+        on_progress=lambda: None,
+        on_error=lambda error: pytest.fail(str(error)),
+    )
+    outlet.add([Slice(path, 0, 20 * MB)], 20 * MB)
+    outlet.flush()
+    assert sum(sizes) == 8 * MB and outlet.blocked
+    while outlet.pending:
+        before = sum(sizes)
+        writers[0]()
+        assert sum(sizes) - before <= 8 * MB
+    assert sum(sizes) == 20 * MB and not outlet.blocked
+    outlet.close()
+    near.close()
+    far.close()
 
 
 def test_connections_leave_descriptors_to_the_logs(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:

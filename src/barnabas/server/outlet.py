@@ -25,6 +25,9 @@ MOST_PARTS = 512
 """Parts of one gathered send (the kernel takes 1,024)."""
 _MORE = getattr(socket, "MSG_MORE", 0)
 """More follows at once: the kernel sends what stands before a file together with it."""
+MOST_AT_ONCE = 8 * 1024 * 1024
+"""Bytes of a large part sent in one go, even to a reader that takes them as fast as they come: the others
+have their turn in between."""
 PIECE = 256 * 1024
 """Bytes read from a file at a time where sendfile cannot be used."""
 
@@ -183,13 +186,16 @@ class Outlet:
         return True
 
     def _send_file(self, part: FilePart) -> bool:
-        """Send a large part from its file; False: the socket is full."""
+        """Send a large part from its file; False: the socket is full, or it is the turn of others."""
         size = len(part)
+        enough = self._sent_of_first + MOST_AT_ONCE
         descriptor = part.file.fileno()
         while (done := self._sent_of_first) < size:
+            if done >= enough:
+                return False
             at = part.position + done
             if descriptor >= 0:
-                sent = os.sendfile(self._descriptor, descriptor, at, size - done)
+                sent = os.sendfile(self._descriptor, descriptor, at, min(size, enough) - done)
                 if not sent:
                     raise OSError(f"{part.file.path} ends before {at + size - done}")
             else:
