@@ -1,0 +1,146 @@
+"""Requests for the active controller: they look for it again, and say so when there is none."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from tests.server.test_quorum_peers import Other
+
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.model import Endpoint
+from barnabas.server.quorum import Quorum
+from barnabas.server.quorum_channel import ControllerChannel
+from barnabas.server.quorum_envelope import principal_of
+from barnabas.wire.brokers import (
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+    EnvelopeRequest,
+    EnvelopeResponse,
+)
+from barnabas.wire.frame import read_request_header, write_response
+from barnabas.wire.message import Message
+from barnabas.wire.topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
+
+HEARTBEAT = BrokerHeartbeatRequest(broker_id=7)
+CREATE = CreateTopicsRequest()
+CONTEXT = cast(
+    "Any",
+    SimpleNamespace(
+        api_key=19,
+        version=7,
+        correlation_id=33,
+        client_id="c",
+        client_host="10.1.2.3",
+        principal="User:alice",
+    ),
+)
+
+
+class Knows:
+    """As much of a quorum as the channel asks for: who leads, and where."""
+
+    def __init__(self) -> None:
+        self.is_active_controller = False
+        self.leader_id = 2
+        self.leader_endpoint: Endpoint | None = None
+        self.settings = SimpleNamespace(
+            key=SimpleNamespace(id=7), raft=SimpleNamespace(request_timeout=1.0, listener="CONTROLLER")
+        )
+
+
+def run(story: Callable[[ControllerChannel, Knows, Other], Awaitable[None]], timeout: float = 5.0) -> None:
+    async def whole() -> None:
+        other, knows = Other(), Knows()
+        server = await asyncio.start_server(other.serve, "127.0.0.1", 0)
+        other.endpoint = Endpoint("CONTROLLER", "127.0.0.1", server.sockets[0].getsockname()[1])
+        channel = ControllerChannel(cast("Quorum", knows), timeout)
+        async with asyncio.timeout(10):
+            await story(channel, knows, other)
+            await channel.close()
+        server.close()
+
+    asyncio.run(whole())
+
+
+def wrapped(answer: Message) -> EnvelopeResponse:
+    parts: list[Any] = []
+    write_response(parts, 33, 19, 7, answer)
+    return EnvelopeResponse(response_data=b"".join(map(bytes, parts))[4:])
+
+
+def test_without_a_controller_an_own_request_fails_at_once_and_a_clients_when_its_time_is_up() -> None:
+    async def story(channel: ControllerChannel, knows: Knows, other: Other) -> None:
+        with pytest.raises(KafkaError) as own:
+            await channel.submit(HEARTBEAT)
+        assert own.value.code is ErrorCode.NOT_CONTROLLER
+        with pytest.raises(KafkaError) as forwarded:
+            await channel.forward(CONTEXT, CREATE)
+        assert forwarded.value.code is ErrorCode.REQUEST_TIMED_OUT
+
+    run(story, timeout=0.05)
+
+
+def test_an_own_request_goes_to_the_active_controller_as_it_is() -> None:
+    async def story(channel: ControllerChannel, knows: Knows, other: Other) -> None:
+        async def heartbeat(version: int) -> Message:
+            return BrokerHeartbeatResponse(is_caught_up=True)
+
+        other.answers[63] = heartbeat
+        knows.leader_endpoint = other.endpoint
+        answer = await channel.submit(HEARTBEAT)
+        assert isinstance(answer, BrokerHeartbeatResponse) and answer.is_caught_up
+        await channel.submit(HEARTBEAT)
+        assert other.connections == 1
+
+    run(story)
+
+
+def test_a_clients_request_looks_for_the_controller_until_one_takes_it() -> None:
+    async def story(channel: ControllerChannel, knows: Knows, other: Other) -> None:
+        tries = 0
+
+        async def envelope(version: int) -> Message:
+            nonlocal tries
+            tries += 1
+            if tries < 3:
+                return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
+            return wrapped(CreateTopicsResponse(topics=[CreatableTopicResult(name="flights")]))
+
+        other.answers[58] = envelope
+        waiting = channel.forward(CONTEXT, CREATE)
+        await asyncio.sleep(0)
+        knows.leader_endpoint = other.endpoint
+        answer = await waiting
+        assert isinstance(answer, CreateTopicsResponse) and answer.topics[0].name == "flights"
+        assert tries == 3
+
+    run(story)
+
+
+def test_the_envelope_says_who_asks_and_holds_the_request_with_its_header() -> None:
+    from barnabas.server.quorum_envelope import wrap
+
+    envelope = wrap(CONTEXT, CREATE)
+    assert isinstance(envelope, EnvelopeRequest)
+    assert principal_of(envelope.request_principal) == "User:alice"
+    assert envelope.client_host_address == bytes([10, 1, 2, 3])
+    header, _ = read_request_header(envelope.request_data)
+    assert header == (19, 7, 33, "c")
+
+
+def test_another_error_of_the_envelope_reaches_the_client_as_kafka_says_it() -> None:
+    async def story(channel: ControllerChannel, knows: Knows, other: Other) -> None:
+        async def envelope(version: int) -> Message:
+            return EnvelopeResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
+        other.answers[58] = envelope
+        knows.leader_endpoint = other.endpoint
+        with pytest.raises(KafkaError) as caught:
+            await channel.forward(CONTEXT, CREATE)
+        assert caught.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+
+    run(story)

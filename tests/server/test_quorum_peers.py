@@ -1,0 +1,219 @@
+"""Connections to other controllers: what breaks is told at once, what is silent is not, nothing waits in line."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import pytest
+from tests.controller.cluster import Chance
+from tests.server.quorum_node import until
+
+from barnabas.errors import ErrorCode
+from barnabas.model import Endpoint, ReplicaKey, Uuid
+from barnabas.raft import messages as raft
+from barnabas.server.dispatch import served_on
+from barnabas.server.quorum_peers import Peers
+from barnabas.wire.cluster import ApiVersion, ApiVersionsResponse, SupportedFeatureKey
+from barnabas.wire.frame import read_request_header, write_response
+from barnabas.wire.message import Message
+from barnabas.wire.quorum import (
+    VoteResponse,
+    VoteResponseNodeEndpoint,
+    VoteResponsePartitionData,
+    VoteResponseTopicData,
+)
+
+ME = ReplicaKey(1, Uuid(b"d" * 16))
+VOTE = raft.VoteRequest(5, ME, 4, 77, True, ReplicaKey(2, Uuid(b"e" * 16)), "cluster")
+FETCH = raft.FetchRequest(5, ME, 77, 4)
+Answer = Callable[[int], Awaitable[Message | None]]
+
+
+class Other:
+    """Another controller, as its socket shows it.  `answers[key]` gives the answer, None hangs up."""
+
+    def __init__(self) -> None:
+        self.answers: dict[int, Answer] = {18: self._versions}
+        self.served = {row.key: (row.low, row.high) for row in served_on("C")}
+        self.asked: list[int] = []
+        self.connections = 0
+        self.endpoint = Endpoint("CONTROLLER", "127.0.0.1", 0)
+
+    async def _versions(self, version: int) -> Message:
+        keys = [ApiVersion(api_key=k, min_version=a, max_version=b) for k, (a, b) in self.served.items()]
+        feature = SupportedFeatureKey(name="kraft.version", min_version=0, max_version=1)
+        return ApiVersionsResponse(api_keys=keys, supported_features=[feature])
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                (size,) = struct.unpack(">i", await reader.readexactly(4))
+                header, _ = read_request_header(await reader.readexactly(size))
+                self.asked.append(header.api_key)
+                answer = await self.answers[header.api_key](header.version)
+                if answer is None:
+                    break
+                parts: list[Any] = []
+                write_response(parts, header.correlation_id, header.api_key, header.version, answer)
+                writer.write(b"".join(map(bytes, parts)))
+        writer.close()
+
+
+@asynccontextmanager
+async def talking() -> Any:
+    """Our side, what it hears, and the other one."""
+    other = Other()
+    server = await asyncio.start_server(other.serve, "127.0.0.1", 0)
+    other.endpoint = Endpoint("CONTROLLER", "127.0.0.1", server.sockets[0].getsockname()[1])
+    heard: asyncio.Queue[raft.Message] = asyncio.Queue()
+    peers = Peers(1, "CONTROLLER", 2.0, Chance(), heard.put_nowait)
+    try:
+        yield peers, heard, other
+    finally:
+        await peers.close()
+        server.close()
+
+
+def run(story: Callable[[Peers, asyncio.Queue[raft.Message], Other], Awaitable[None]]) -> None:
+    async def whole() -> None:
+        async with asyncio.timeout(10), talking() as (peers, heard, other):
+            await story(peers, heard, other)
+
+    asyncio.run(whole())
+
+
+def granted(error: int = 0) -> VoteResponse:
+    row = VoteResponsePartitionData(error_code=error, leader_id=2, leader_epoch=5, vote_granted=True)
+    return VoteResponse(
+        topics=[VoteResponseTopicData(topic_name="__cluster_metadata", partitions=[row])],
+        node_endpoints=[VoteResponseNodeEndpoint(node_id=2, host="10.0.0.2", port=9093)],
+    )
+
+
+def giving(message: Message | None) -> Answer:
+    async def answer(version: int) -> Message | None:
+        return message
+
+    return answer
+
+
+async def never(version: int) -> Message | None:
+    await asyncio.sleep(60)
+    return None
+
+
+def test_a_request_is_answered_over_a_connection_that_stays() -> None:
+    async def story(peers: Peers, heard: asyncio.Queue[raft.Message], other: Other) -> None:
+        other.answers[52] = giving(granted())
+        for correlation in (1, 2):
+            peers.send(raft.Send(correlation, 2, other.endpoint, VOTE))
+            where = (Endpoint("CONTROLLER", "10.0.0.2", 9093),)
+            response = raft.VoteResponse(ErrorCode.NONE, 5, 2, True, where)
+            assert await heard.get() == raft.Answered(correlation, response)
+        assert other.connections == 1 and peers.statistics().dials == 1
+
+    run(story)
+
+
+def test_a_connection_that_breaks_under_a_request_is_told_at_once() -> None:
+    async def story(peers: Peers, heard: asyncio.Queue[raft.Message], other: Other) -> None:
+        other.answers[1] = giving(None)
+        peers.send(raft.Send(1, 2, other.endpoint, FETCH))
+        assert await heard.get() == raft.Disconnected(2)
+        assert isinstance(await heard.get(), raft.Failed)
+
+    run(story)
+
+
+@pytest.mark.parametrize("to", [2, -2])
+def test_a_refused_dial_is_told_too_but_a_bootstrap_server_has_no_id(to: int) -> None:
+    async def story(peers: Peers, heard: asyncio.Queue[raft.Message], other: Other) -> None:
+        with_nobody = await asyncio.start_server(other.serve, "127.0.0.1", 0)
+        port = with_nobody.sockets[0].getsockname()[1]
+        with_nobody.close()
+        await with_nobody.wait_closed()
+        peers.send(raft.Send(1, to, Endpoint("CONTROLLER", "127.0.0.1", port), FETCH))
+        first = await heard.get()
+        assert isinstance(first, raft.Failed) if to < 0 else first == raft.Disconnected(2)
+
+    run(story)
+
+
+def test_a_request_that_was_given_up_holds_up_nothing() -> None:
+    async def story(peers: Peers, heard: asyncio.Queue[raft.Message], other: Other) -> None:
+        other.answers[52] = never
+        peers.send(raft.Send(1, 2, other.endpoint, VOTE))
+        await until(lambda: 52 in other.asked)
+        other.answers[52] = giving(granted())
+        peers.send(raft.Send(2, 2, other.endpoint, VOTE))
+        answered = await heard.get()
+        assert isinstance(answered, raft.Answered) and answered.correlation == 2
+        assert heard.empty(), "the first one's connection was ours to drop: nobody is missed"
+
+    run(story)
+
+
+def test_a_long_poll_and_an_election_do_not_share_a_connection() -> None:
+    async def story(peers: Peers, heard: asyncio.Queue[raft.Message], other: Other) -> None:
+        other.answers[1], other.answers[52] = never, giving(granted())
+        peers.send(raft.Send(1, 2, other.endpoint, FETCH))
+        peers.send(raft.Send(2, 2, other.endpoint, VOTE))
+        answered = await heard.get()
+        assert isinstance(answered, raft.Answered) and answered.correlation == 2
+
+    run(story)
+
+
+def test_a_peer_without_pre_votes_is_unsupported_not_broken() -> None:
+    async def story(peers: Peers, heard: asyncio.Queue[raft.Message], other: Other) -> None:
+        other.served[52] = (0, 1)
+        peers.send(raft.Send(1, 2, other.endpoint, VOTE))
+        failed = await heard.get()
+        assert isinstance(failed, raft.Failed) and failed.unsupported
+
+    run(story)
+
+
+def test_a_node_of_another_cluster_only_fails_and_one_that_forbids_us_is_heard() -> None:
+    async def story(peers: Peers, heard: asyncio.Queue[raft.Message], other: Other) -> None:
+        other.answers[52] = giving(VoteResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID))
+        peers.send(raft.Send(1, 2, other.endpoint, VOTE))
+        assert isinstance(await heard.get(), raft.Failed)
+        assert peers.strangers == {other.endpoint}
+        other.answers[52] = giving(VoteResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+        peers.send(raft.Send(2, 2, other.endpoint, VOTE))
+        answered = await heard.get()
+        assert isinstance(answered, raft.Answered)
+        assert answered.response.error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+    run(story)
+
+
+def test_a_node_that_moved_is_dialled_where_it_is_now_and_a_probe_hears_what_it_supports() -> None:
+    async def story(peers: Peers, heard: asyncio.Queue[raft.Message], other: Other) -> None:
+        moved = Other()
+        server = await asyncio.start_server(moved.serve, "127.0.0.1", 0)
+        there = Endpoint("CONTROLLER", "127.0.0.1", server.sockets[0].getsockname()[1])
+        for correlation, endpoint in ((1, other.endpoint), (2, there)):
+            peers.send(raft.Send(correlation, 2, endpoint, raft.ProbeRequest()))
+            answered = await heard.get()
+            assert isinstance(answered, raft.Answered)
+            assert isinstance(answered.response, raft.ProbeResponse)
+            assert answered.response.versions == (0, 1)
+        assert other.connections == moved.connections == 1
+        server.close()
+
+    run(story)
+
+
+def test_nobody_can_be_asked_without_an_address() -> None:
+    async def story(peers: Peers, heard: asyncio.Queue[raft.Message], other: Other) -> None:
+        peers.send(raft.Send(1, 2, None, VOTE))
+        assert isinstance(await heard.get(), raft.Failed)
+
+    run(story)
