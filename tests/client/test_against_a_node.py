@@ -203,3 +203,15 @@ def test_a_producer_survives_kill_9_of_the_node_with_every_record_once(kafka_nod
 def test_a_node_that_cannot_start_says_why(tmp_path: object) -> None:
     with pytest.raises(BarnabasError, match="the node did not start"):
         Cluster({"log.segment.bytes": "not a number"}, directory=str(tmp_path)).start()
+
+
+def test_a_record_is_given_up_when_its_time_is_over_though_nobody_answers(kafka_node: Cluster) -> None:
+    producer = Producer(kafka_node.bootstrap, delivery_timeout=1.0)
+    producer.send("given-up", "arrives").result(timeout=10)
+    kafka_node.kill()
+    begun = time.monotonic()
+    with pytest.raises(BarnabasError):
+        producer.send("given-up", "does not").result(timeout=25)
+    assert time.monotonic() - begun < 20, "it waited for the 30 s that a look-up may take by itself"
+    with pytest.raises(BarnabasError):
+        producer.close()

@@ -106,11 +106,13 @@ class Producer:
         self._changed = threading.Condition()
         self._accumulator = Accumulator(batch_size=batch_size, linger=linger)
         self._sticky = StickyPartition(random.randrange)
-        self._lookup = Cluster(bootstrap, client_id=client_id, timeout=request_timeout)
+        # Nothing that is asked on a record's behalf may take longer than the record has.
+        patience = min(request_timeout, delivery_timeout)
+        self._lookup = Cluster(bootstrap, client_id=client_id, timeout=patience)
         self._lookup_lock = threading.Lock()
         self._partitions: dict[str, tuple[float, int, list[int]]] = {}
         self._sender = Sender(
-            Cluster(bootstrap, client_id=client_id, timeout=request_timeout),
+            Cluster(bootstrap, client_id=client_id, timeout=patience),
             self._accumulator,
             acks=level,
             idempotent=level == -1 if idempotent is None else idempotent,
