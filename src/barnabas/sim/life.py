@@ -342,7 +342,10 @@ class Liveness:
             return
         target = leader.process.node.describe(leader.clock.now()).target
         epoch, sent, since = leader.process.node.epoch, world.network.sent, world.time
+        cut = self._deaf_to(leader) if target is None else []
+        world.network.cut(cut)
         world.run(5.0)
+        world.network.mend(cut)
         if target is None:
             now = self._leader()
             if now is not leader or leader.process is None or leader.process.node.epoch != epoch:
@@ -352,6 +355,18 @@ class Liveness:
             rate = (world.network.sent - sent) / (world.time - since) / len(world.nodes)
             if rate > 60:
                 self._fail("L4", f"{rate:.0f} messages per node and second, though nothing happens")
+
+    def _deaf_to(self, leader: Node) -> list[tuple[int, int]]:
+        """A voter that does not hear the leader, though everybody else: it must not make the others leave it."""
+        world = self.world
+        assert leader.process is not None
+        for node in self.core:
+            rest = [other for other in self.core if other is not node]
+            voters = leader.process.node.voters
+            if node is not leader and voters.has(node.key) and found(world, voters, rest) >= voters.majority:
+                world.tell(node.id, f"does not hear the leader {leader.id} any more")
+                return [(leader.id, node.id), (node.id, leader.id)]
+        return []
 
     def _fail(self, promise: str, text: str) -> None:
         nodes = ", ".join(

@@ -43,7 +43,7 @@ BUGS: tuple[Bug, ...] = (
         "_grants",
         "return _same(role.voted, request.candidate)",
         "return up_to_date",
-        0,
+        13,
     ),
     Bug(
         "vote for a shorter log",
@@ -52,7 +52,7 @@ BUGS: tuple[Bug, ...] = (
         "_grants",
         ">= mine",
         ">= (0, 0)",
-        0,
+        1,
     ),
     Bug(
         "vote before it is saved",
@@ -61,7 +61,7 @@ BUGS: tuple[Bug, ...] = (
         "Core._leave",
         "if self.unsaved:",
         "if False:",
-        0,
+        1,
     ),
     Bug(
         "vote of a new disk",
@@ -70,7 +70,7 @@ BUGS: tuple[Bug, ...] = (
         "_addressed",
         "_same(voter, core.key)",
         "voter.id == core.key.id",
-        0,
+        1,
     ),
     Bug(
         "same epoch again",
@@ -79,16 +79,16 @@ BUGS: tuple[Bug, ...] = (
         "_stand",
         "core.epoch + 1",
         "max(1, core.epoch)",
-        0,
+        1,
     ),
     Bug(
-        "former leader goes on",
-        "a leader that restarts stands in its old epoch, as if it had lost nothing",
-        "raft.leadership",
-        "drive_resigned",
-        "core.epoch + 1",
-        "core.epoch",
-        0,
+        "election state is not read",
+        "a node that restarts has forgotten its epoch and its vote",
+        "raft.election",
+        "start",
+        "state = saved or ElectionState()",
+        "state = ElectionState(core.journal.last_epoch)",
+        1,
     ),
     Bug(
         "minority elects",
@@ -97,7 +97,7 @@ BUGS: tuple[Bug, ...] = (
         "VoterSet.majority",
         "len(self.voters) // 2 + 1",
         "(len(self.voters) + 1) // 2",
-        0,
+        1,
     ),
     Bug(
         "leader counts what it has not synced",
@@ -106,7 +106,7 @@ BUGS: tuple[Bug, ...] = (
         "_advance",
         "core.journal.persisted if",
         "core.journal.end_offset if",
-        0,
+        1,
     ),
     Bug(
         "removed leader counts itself",
@@ -116,7 +116,7 @@ BUGS: tuple[Bug, ...] = (
         "held = ends[len(ends) // 2]",
         "ends = sorted(ends + ([] if core.voters.has(core.key) else [core.journal.persisted]))[::-1]; "
         "held = ends[len(ends) // 2]",
-        0,
+        14,
     ),
     Bug(
         "older epochs count",
@@ -134,7 +134,7 @@ BUGS: tuple[Bug, ...] = (
         "drive",
         "core.journal.persisted < core.journal.end_offset",
         "False",
-        0,
+        1,
     ),
     Bug(
         "divergence is overlooked",
@@ -143,7 +143,7 @@ BUGS: tuple[Bug, ...] = (
         "Journal.check_fetch",
         "known.epoch != last_epoch or known.end_offset < offset",
         "False",
-        0,
+        2,
     ),
     Bug(
         "cut too far",
@@ -152,7 +152,7 @@ BUGS: tuple[Bug, ...] = (
         "Journal.divergence",
         "return min(mine.end_offset, leader.end_offset)",
         "return self.log_start",
-        0,
+        2,
     ),
     Bug(
         "voters are not taken back",
@@ -161,7 +161,7 @@ BUGS: tuple[Bug, ...] = (
         "Journal.truncate",
         "self.voter_sets.truncate(end_offset)",
         "pass",
-        0,
+        4,
     ),
     Bug(
         "two changes at once",
@@ -170,7 +170,7 @@ BUGS: tuple[Bug, ...] = (
         "open_change",
         "offset is not None and",
         "offset is None and",
-        0,
+        1,
     ),
     Bug(
         "change before the own epoch",
@@ -179,7 +179,7 @@ BUGS: tuple[Bug, ...] = (
         "committed_in_this_epoch",
         "(core.high_watermark or 0) > role.epoch_start",
         "True",
-        0,
+        1,
     ),
     Bug(
         "nobody asks who it is",
@@ -187,8 +187,8 @@ BUGS: tuple[Bug, ...] = (
         "raft.reconfigure",
         "_probe",
         "if probe.is_who_it_says:",
-        "if probe.versions is not None or core.links.failing(request.voter.id):",
-        0,
+        "if probe.versions is not None:",
+        2,
     ),
     Bug(
         "answer before commit",
@@ -197,7 +197,7 @@ BUGS: tuple[Bug, ...] = (
         "_step",
         "if isinstance(request, AddVoterRequest) and not request.ack_when_committed:",
         "if True:",
-        0,
+        1,
     ),
     Bug(
         "patience without end",
@@ -215,7 +215,7 @@ BUGS: tuple[Bug, ...] = (
         "_grants",
         "return up_to_date and not follows",
         "return up_to_date",
-        0,
+        3,
     ),
     Bug(
         "voters of the snapshot's end",
@@ -224,7 +224,7 @@ BUGS: tuple[Bug, ...] = (
         "SnapshotKeeper.begin",
         "journal.voters_at(end)",
         "journal.voters",
-        0,
+        7,
     ),
     Bug(
         "voters forgotten by the snapshot",
@@ -233,7 +233,7 @@ BUGS: tuple[Bug, ...] = (
         "snapshot_batches",
         "kraft_version > 0 and voters is not None",
         "epoch == 0 and voters is not None",
-        0,
+        1,
     ),
     Bug(
         "log survives a download",
@@ -242,7 +242,7 @@ BUGS: tuple[Bug, ...] = (
         "MetadataStore._begin_behind",
         "self.log.truncate_fully_and_start_at(at.end_offset, self.clock.now())",
         "pass",
-        0,
+        3,
     ),
     Bug(
         "the cut behind a download comes back",
@@ -260,7 +260,7 @@ BUGS: tuple[Bug, ...] = (
         "SyncJob._run",
         "file.sync()",
         "pass",
-        0,
+        1,
     ),
     Bug(
         "sync told too early",
@@ -269,7 +269,7 @@ BUGS: tuple[Bug, ...] = (
         "MetadataStore.start_sync",
         "self._thread.run(job.run,",
         "self._receive(Persisted(ticket.end_offset, ticket.cut)) or self._thread.run(job.run,",
-        0,
+        1,
     ),
     Bug(
         "election state is not replaced",
@@ -278,7 +278,7 @@ BUGS: tuple[Bug, ...] = (
         "MetadataStore.save_election",
         'self.disk.replace(f"{self.path}/{QUORUM_STATE}", content)',
         "content",
-        0,
+        1,
     ),
     Bug(
         "no CRC at recovery",
@@ -287,7 +287,7 @@ BUGS: tuple[Bug, ...] = (
         "batches_of",
         "if not check_crc(chunk, at, header):",
         "if False:",
-        0,
+        31,
     ),
     Bug(
         "send before persist",

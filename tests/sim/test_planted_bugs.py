@@ -1,0 +1,34 @@
+"""A simulator that finds nothing proves nothing: each planted bug raises its alarm on its seed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from barnabas.sim.planted import BUGS, SEARCHED, Bug, find, planted
+
+FOUND = [bug for bug in BUGS if bug.seed]
+
+
+@pytest.mark.parametrize("bug", FOUND, ids=lambda bug: bug.name)
+def test_a_planted_bug_is_found(bug: Bug) -> None:
+    report = find(bug, range(bug.seed, bug.seed + 1))
+    assert report is not None, f"seed {bug.seed} does not see {bug.says}"
+
+
+def test_every_planted_bug_still_fits_the_code() -> None:
+    for bug in BUGS:
+        with planted(bug):
+            pass
+
+
+def test_at_least_twenty_are_planted_and_each_is_found_within_the_search() -> None:
+    assert len(FOUND) >= 20
+    assert all(bug.seed <= SEARCHED for bug in FOUND)
+
+
+def test_every_planted_bug_stands_in_the_documentation() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "simulation.md").read_text()
+    for bug in BUGS:
+        assert f"| {bug.name} |" in text
