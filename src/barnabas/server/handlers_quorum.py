@@ -22,9 +22,13 @@ __all__ = ["describe", "envelope", "peer", "submit"]
 
 def submit(node: Services, context: RequestContext, request: Message) -> asyncio.Future[Message]:
     """A request for the active controller; answered when what it changes is committed."""
-    if context.connection.listener.kind == "B":
-        return node.quorum.forward(request, context)
-    return node.quorum.ask(request, context)
+    if context.__class__ is not RequestContext:  # from an envelope: whoever wrapped it looks further
+        return node.quorum.ask(request, context)
+    from barnabas.server.quorum_refusals import spelled_out
+
+    broker = context.connection.listener.kind == "B"
+    quorum = node.quorum
+    return spelled_out(request, quorum.forward(request, context) if broker else quorum.ask(request, context))
 
 
 def describe(node: Services, context: RequestContext, request: Message) -> Message | asyncio.Future[Message]:

@@ -375,7 +375,7 @@ class Quorum:
 
     def forward(self, request: Message, context: RequestContext) -> asyncio.Future[Message]:
         """A client's request for the active controller, here or elsewhere."""
-        if self.is_active_controller:
+        if self.is_active_controller and len(self.voters) == 1:
             return self.ask(request, context)
         return self.channel.forward(context, request)
 

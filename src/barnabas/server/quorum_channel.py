@@ -61,8 +61,6 @@ class ControllerChannel:
 
     def forward(self, context: RequestContext, request: Message) -> asyncio.Future[Message]:
         """A client's request.  NOT_CONTROLLER is not for the client: the controller is looked for again."""
-        if self._quorum.is_active_controller:
-            return self._quorum.ask(request, context)
         return self._start(self._forward(context, request))
 
     async def close(self) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from barnabas.broker.context import ResourceType
 from barnabas.errors import ErrorCode, KafkaError, WireError
 from barnabas.server.context import RequestContext
+from barnabas.server.quorum_refusals import refusal
 from barnabas.wire.brokers import EnvelopeRequest, EnvelopeResponse
 from barnabas.wire.frame import (
     RequestHeader,
@@ -110,11 +111,11 @@ def serve_envelope(
     try:
         answer = _serve(node, route, forwarded, inner)
     except KafkaError as error:
-        return _wrapped(route, header, _error(route, error))
+        return _wrapped(route, header, _error(route, inner, error))
     if isinstance(answer, Message):
         return _wrapped(route, header, answer)
     later: asyncio.Future[Message] = node.loop.create_future()
-    answer.add_done_callback(lambda future: _finish(route, header, future, later))
+    answer.add_done_callback(lambda future: _finish(route, header, inner, future, later))
     return later
 
 
@@ -129,7 +130,11 @@ def _serve(node: Services, route: Route, context: ForwardedContext, request: Mes
 
 
 def _finish(
-    route: Route, header: RequestHeader, future: asyncio.Future[Message], later: asyncio.Future[Message]
+    route: Route,
+    header: RequestHeader,
+    request: Message,
+    future: asyncio.Future[Message],
+    later: asyncio.Future[Message],
 ) -> None:
     if later.done() or future.cancelled():
         return
@@ -138,17 +143,17 @@ def _finish(
         if error is None:
             later.set_result(_wrapped(route, header, future.result()))
         elif isinstance(error, KafkaError):
-            later.set_result(_wrapped(route, header, _error(route, error)))
+            later.set_result(_wrapped(route, header, _error(route, request, error)))
         else:
             later.set_exception(error)
     except KafkaError as failure:
         later.set_exception(failure)
 
 
-def _error(route: Route, error: KafkaError) -> Message:
+def _error(route: Route, request: Message, error: KafkaError) -> Message:
     if error.code is ErrorCode.NOT_CONTROLLER:
         raise error  # the broker looks for the controller again; its client never sees this
-    answer = route.error_answer(error)
+    answer = route.error_answer(error) or refusal(request, error)
     if answer is None:
         raise error
     return answer

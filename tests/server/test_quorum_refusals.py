@@ -1,0 +1,77 @@
+"""A request refused as a whole, where its answer speaks of single items only."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.model import Uuid
+from barnabas.server.quorum_refusals import refusal, spelled_out
+from barnabas.wire.configs import (
+    AlterConfigsRequest,
+    AlterConfigsRequestAlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsRequestAlterConfigsResource,
+    UpdateFeaturesRequest,
+)
+from barnabas.wire.message import Message, encode
+from barnabas.wire.topics import (
+    CreatableTopic,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    DeleteTopicState,
+)
+
+ERROR = KafkaError(ErrorCode.NOT_CONTROLLER, "there is no active controller")
+REQUESTS: list[Message] = [
+    CreateTopicsRequest(topics=[CreatableTopic(name="a"), CreatableTopic(name="b")]),
+    DeleteTopicsRequest(topic_names=["a", "b"]),
+    DeleteTopicsRequest(topics=[DeleteTopicState(name="a"), DeleteTopicState(topic_id=Uuid(b"i" * 16))]),
+    CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="a"), CreatePartitionsTopic(name="b")]),
+    AlterConfigsRequest(
+        resources=[
+            AlterConfigsRequestAlterConfigsResource(resource_type=2, resource_name=name) for name in "ab"
+        ]
+    ),
+    IncrementalAlterConfigsRequest(
+        resources=[
+            IncrementalAlterConfigsRequestAlterConfigsResource(resource_type=2, resource_name=name)
+            for name in "ab"
+        ]
+    ),
+]
+
+
+@pytest.mark.parametrize("request_", REQUESTS, ids=lambda request: request.NAME)
+def test_every_item_is_refused_and_the_answer_can_be_sent(request_: Message) -> None:
+    answer = refusal(request_, ERROR)
+    assert answer is not None and answer.KEY == request_.KEY
+    items = next(
+        getattr(answer, name) for name in ("topics", "responses", "results") if hasattr(answer, name)
+    )
+    assert [item.error_code for item in items] == [ErrorCode.NOT_CONTROLLER] * 2
+    assert encode(answer, answer.VERSIONS[1])
+
+
+def test_an_answer_with_an_error_of_its_own_is_left_to_it() -> None:
+    assert refusal(UpdateFeaturesRequest(), ERROR) is None
+
+
+def test_a_future_that_fails_becomes_the_answer_and_any_other_error_stays_one() -> None:
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        refused: asyncio.Future[Message] = loop.create_future()
+        answered = spelled_out(REQUESTS[0], refused)
+        refused.set_exception(ERROR)
+        assert (await answered) == refusal(REQUESTS[0], ERROR)
+        broken: asyncio.Future[Message] = loop.create_future()
+        failing = spelled_out(REQUESTS[0], broken)
+        broken.set_exception(ZeroDivisionError())
+        with pytest.raises(ZeroDivisionError):
+            await failing
+
+    asyncio.run(story())
