@@ -9,8 +9,10 @@ from raft_solo import Solo, journal_of, records
 from barnabas.errors import ErrorCode
 from barnabas.model import NO_NODE, ReplicaKey
 from barnabas.raft import IllegalTransition, RaftConfig
+from barnabas.raft.core import LONGEST_JUMP
 from barnabas.raft.entries import ElectionState, SnapshotId
 from barnabas.raft.messages import (
+    Answered,
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
     Disconnected,
@@ -18,6 +20,7 @@ from barnabas.raft.messages import (
     EndQuorumEpochResponse,
     Failed,
     FetchRequest,
+    FetchResponse,
     FetchSnapshotRequest,
     Persisted,
     ReadSnapshot,
@@ -100,6 +103,50 @@ def test_votes_that_cannot_be_are_invalid() -> None:
         VoteRequest(1, ReplicaKey(-1, key_of(2).directory_id), 0, 0),
     ):
         assert solo.vote(request).error is ErrorCode.INVALID_REQUEST
+
+
+ABSURD = (1 << 31) - 1
+
+
+@pytest.mark.parametrize("epoch", [ABSURD, ABSURD - 1, 1 + LONGEST_JUMP + 1])
+def test_nobody_is_believed_who_speaks_of_an_absurd_epoch(epoch: int) -> None:
+    """Behind the last epoch nobody could ever be elected, and an epoch never goes back."""
+    solo = Solo().follow()
+    said = [
+        solo.ask(ask_for(3, epoch)),
+        solo.ask(ask_for(3, epoch, pre_vote=True)),
+        solo.ask(BeginQuorumEpochRequest(epoch, 3, (endpoint_of(3),))),
+        solo.ask(EndQuorumEpochRequest(epoch, 3, (), (endpoint_of(3),))),
+    ]
+    for answer in said:
+        assert isinstance(answer, (VoteResponse, BeginQuorumEpochResponse, EndQuorumEpochResponse))
+        assert (answer.error, answer.epoch) == (ErrorCode.INVALID_REQUEST, 1)
+    assert (solo.node.epoch, solo.node.leader_id) == (1, 2)
+    assert solo.ask(BeginQuorumEpochRequest(1 + LONGEST_JUMP, 3, (endpoint_of(3),)))
+    assert (solo.node.epoch, solo.node.leader_id) == (1 + LONGEST_JUMP, 3)
+
+
+@pytest.mark.parametrize("kind", ["fetch", "vote"])
+def test_an_answer_of_an_absurd_epoch_is_no_answer(kind: str) -> None:
+    solo = Solo()
+    if kind == "fetch":
+        solo.follow()
+    else:
+        solo.stand()
+    before = solo.node.epoch
+    sent = [s for s in solo.sent if isinstance(s.request, FetchRequest if kind == "fetch" else VoteRequest)]
+    answers = {"fetch": FetchResponse, "vote": VoteResponse}
+    solo.step(Answered(sent[-1].correlation, answers[kind](ErrorCode.FENCED_LEADER_EPOCH, ABSURD, 3)))
+    assert solo.node.epoch == before
+    assert not any(isinstance(e, SaveElection) and e.state.epoch > before for e in solo.effects)
+
+
+def test_behind_the_last_epoch_a_node_stops_before_it_writes_another() -> None:
+    solo = Solo((1,), saved=ElectionState(ABSURD - 1, NO_NODE, None))
+    assert solo.role == "leader"
+    assert solo.node.epoch == ABSURD
+    with pytest.raises(IllegalTransition, match="no other"):
+        Solo((1,), saved=ElectionState(ABSURD, NO_NODE, None))
 
 
 def test_a_vote_meant_for_another_disk_is_refused() -> None:

@@ -54,7 +54,13 @@ from barnabas.raft.settings import RaftConfig
 from barnabas.raft.value import altered
 from barnabas.raft.voters import Voter, VoterSet
 
-__all__ = ["Core", "IllegalTransition"]
+__all__ = ["LAST_EPOCH", "LONGEST_JUMP", "Core", "IllegalTransition"]
+
+LAST_EPOCH = (1 << 31) - 1
+"""Epochs are 32 bits wide, on disk and on the wire; behind this one there is none."""
+LONGEST_JUMP = 1 << 24
+"""Epochs that a node can have missed: an election a second for half a year.  Who speaks of a later one is
+not believed, because an epoch never goes back, and behind the last one nobody can be elected."""
 
 
 class IllegalTransition(Exception):  # noqa: N818 - it is the name of what happened
@@ -171,6 +177,13 @@ class Core:
         """Something that must not be forgotten is not durable yet."""
         return self.asked_serial > self.saved_serial
 
+    def believes(self, epoch: Epoch) -> bool:
+        """Whether the quorum can be in such an epoch, for all that this node knows; if not, it is said."""
+        if epoch < LAST_EPOCH and epoch - self.epoch <= LONGEST_JUMP:
+            return True
+        self.say("raft.epoch.refused", epoch=epoch, own=self.epoch)
+        return False
+
     def address_of(self, node_id: NodeId) -> Endpoint | None:
         """Where a voter can be reached, by the set in force."""
         voter = self.voters.get(node_id)
@@ -238,6 +251,8 @@ class Core:
             raise IllegalTransition(f"{old or 'start'} -> {role.name} because {cause.value}")
         if epoch < self.epoch:
             raise IllegalTransition(f"the epoch went back from {self.epoch} to {epoch}")
+        if epoch > LAST_EPOCH:
+            raise IllegalTransition(f"behind epoch {self.epoch} there is no other")
         before = self.leader_id, self.epoch
         self._check(role, epoch)
         former = self.role

@@ -148,6 +148,8 @@ def on_vote(core: Core, token: object, request: VoteRequest, now: Now) -> None:
 
     if request.cluster_id is not None and request.cluster_id != core.config.cluster_id:
         return answer(ErrorCode.INCONSISTENT_CLUSTER_ID)
+    if not core.believes(request.epoch):
+        return answer(ErrorCode.INVALID_REQUEST)
     illegal_epoch = (
         request.last_epoch > request.epoch if request.pre_vote else request.last_epoch >= request.epoch
     )
@@ -381,7 +383,7 @@ def on_begin(core: Core, token: object, request: BeginQuorumEpochRequest, now: N
         return answer(ErrorCode.INCONSISTENT_CLUSTER_ID)
     if request.epoch < core.epoch:
         return answer(ErrorCode.FENCED_LEADER_EPOCH)
-    if request.leader_id < 0 or request.leader_id == core.key.id:
+    if request.leader_id < 0 or request.leader_id == core.key.id or not core.believes(request.epoch):
         return answer(ErrorCode.INVALID_REQUEST)
     _hear_leader(core, request.epoch, request.leader_id, request.endpoints, now)
     if not _addressed(core, request.voter):
@@ -427,7 +429,7 @@ def on_end(core: Core, token: object, request: EndQuorumEpochRequest, now: Now) 
         return answer(ErrorCode.INCONSISTENT_CLUSTER_ID)
     if request.epoch < core.epoch:
         return answer(ErrorCode.FENCED_LEADER_EPOCH)
-    if request.leader_id < 0 or request.leader_id == core.key.id:
+    if request.leader_id < 0 or request.leader_id == core.key.id or not core.believes(request.epoch):
         return answer(ErrorCode.INVALID_REQUEST)
     learn(core, request.epoch, request.leader_id, request.endpoints, now)
     role = core.role

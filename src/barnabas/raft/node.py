@@ -355,6 +355,11 @@ class RaftNode:
         if taken is None:
             return
         node_id, request = taken
+        epoch = getattr(message.response, "epoch", core.epoch)
+        if not core.believes(epoch):
+            core.links.rest(node_id, now.mono)
+            changes.on_failure(core, node_id, request, f"it speaks of epoch {epoch}")
+            return
         if message.response.error is ErrorCode.NONE:
             core.links.fine(node_id)
         elif message.response.error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
