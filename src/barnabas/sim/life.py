@@ -106,9 +106,11 @@ class Life:
             world.at(self.chance.uniform(0.1, 1.0), lambda one=operator: self._operate(one))  # type: ignore[misc]
         world.at(0.5, self._break)
         world.run(30.0)
-        for _ in range(30):
+        for number in range(75):
             if self.reached:
                 break
+            if number == 15:
+                self.pace *= 4  # so hard a life gets nothing done
             world.run(4.0)
         Liveness(self).run()
 
@@ -214,12 +216,12 @@ class Life:
         self.world.at(delay, start)
 
     def _start(self, node: Node) -> None:
+        started = node.start()
         if node.rotten:
-            if not node.start():
-                node.new_disk()
-                self.world.format(node, first=False)
-            return
-        node.start()
+            if started and node.process is not None:
+                node.off("all", "its disk is exchanged, though it was read without an error")
+            node.new_disk()
+            self.world.format(node, first=False)
 
 
 class Liveness:
