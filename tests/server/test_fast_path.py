@@ -10,7 +10,7 @@ from unittest import mock
 import pytest
 from tests.server import fast_path
 from tests.server.fast_path import Run, batch, converse, create_topics, kinds, plain, request, run
-from tests.server.harness import LOOPS, frame, until
+from tests.server.harness import LOOPS, Client, frame, until
 
 from barnabas.client.aio import AsyncConnection
 from barnabas.errors import ErrorCode
@@ -21,6 +21,7 @@ from barnabas.wire.configs import (
     IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestAlterConfigsResource,
 )
+from barnabas.wire.produce import TopicProduceData
 from barnabas.wire.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest
 
 Loop = Callable[[], asyncio.AbstractEventLoop]
@@ -180,3 +181,76 @@ def test_a_connection_that_dies_leaves_nothing_behind(loop_factory: Loop) -> Non
             assert partition.waiting == 0
 
     both(loop_factory, False, work)
+
+
+def test_requests_that_waited_behind_a_full_line_are_served_alike_and_so_is_who_comes_after(
+    loop_factory: Loop,
+) -> None:
+    async def work(node: Node, result: Run) -> None:
+        ids = await create_topics(node)
+        frames = [frame(plain(9, ids, ("plain", "other")[n % 2]), 9, n) for n in range(400)]
+        client = Client(*await asyncio.open_connection(*node.address))
+        said = b""
+        for burst in (frames[:2], frames[2:390], frames[390:392], frames[392:]):
+            client.writer.write(b"".join(burst))
+            for _ in burst:
+                correlation, body = await client.answer()
+                said += correlation.to_bytes(4, "big") + body
+        client.close()
+        result.answers["all"] = said
+
+    _, fast = both(loop_factory, False, work)
+    assert fast.recognized > 380
+
+
+def test_nothing_is_acknowledged_before_its_own_sync_when_it_comes_behind_a_full_line(
+    loop_factory: Loop,
+) -> None:
+    """One partition's part of a line is safe, another's is not: who comes next waits for a sync of his own."""
+
+    async def work(node: Node, result: Run) -> None:
+        ids = await create_topics(node)
+        first, second = (plain(9, ids, topic) for topic in ("plain", "other"))
+        await converse(node, [frame(first, 9, 0), frame(second, 9, 1)])
+        client = Client(*await asyncio.open_connection(*node.address))
+        client.writer.write(frame(first, 9, 0) + frame(second, 9, 1))
+        for _ in range(2):
+            await client.answer()
+        held: list[Any] = []
+        submit, log = Syncer.submit, node.services.broker.partition("other", 0)
+
+        def only_plain(self: Syncer, job: Any, done: Any) -> None:
+            if getattr(job, "partition", None) is log:
+                held.append((job, done))
+            else:
+                submit(self, job, done)
+
+        with mock.patch.object(Syncer, "submit", only_plain):
+            limit = node.services.limits.max_pipelined
+            client.writer.write(b"".join(frame(first, 9, 10 + n) for n in range(limit + 4)))
+            client.writer.write(frame(second, 9, 7) + frame(first, 9, 8))
+            for n in range(limit + 4):
+                assert (await client.answer())[0] == 10 + n
+            await until(lambda: len(held) == 1)
+            durable = node.services.broker.partition("plain", 0)
+            assert durable is not None
+            await until(lambda: durable.waiting == 0)
+            with stuck_syncs():
+                client.writer.write(frame(first, 9, 9))
+                await until(lambda: durable.waiting == 1)
+        result.answers["held"] = b""
+        client.close()
+
+    both(loop_factory, False, work)
+
+
+def test_a_request_that_names_a_topic_without_partitions_is_answered_alike(loop_factory: Loop) -> None:
+    async def work(node: Node, result: Run) -> None:
+        ids = await create_topics(node)
+        odd = request(batch())
+        odd.topic_data.insert(0, TopicProduceData(name="other", partition_data=[]))
+        frames = [frame(plain(9, ids), 9, 0), frame(plain(9, ids), 9, 1)]
+        result.answers["odd"] = await converse(node, [*frames, *[frame(odd, 9, n) for n in (2, 3)], *frames])
+        assert b"closed" not in result.answers["odd"]
+
+    both(loop_factory, True, work)

@@ -440,6 +440,8 @@ class Connection(asyncio.BufferedProtocol):
             waiting = memoryview(bytearray(self._rest))
             self._set_rest(b"")
             used, _ = self._take_frames(waiting, len(waiting))
+            if self.memos is not None:
+                self.memos.end_of_read()
             if self._closing:
                 return
             if used < len(waiting):

@@ -230,7 +230,7 @@ class ProduceMemos:
             return
         try:
             memo = ProduceMemo(partition, request, context.version, frame)
-        except ValueError:
+        except (ValueError, IndexError):  # (a topic without partitions may stand before the one that has one)
             return
         self._known[memo.head + memo.key] = self._last = memo
         self._shapes[len(memo.key)] = memo
@@ -294,14 +294,14 @@ class ProduceMemos:
     def _line_up(self, memo: ProduceMemo, correlation: int, first: Offset, end: Offset, time: int) -> None:
         """Give the request its place in the line: in the run at its end, if that is of the same read."""
         line, run = self.connection.line, self._run
-        if run is None or line[-1] is not run:
+        if run is None or not line or line[-1] is not run:
             run = self._run = ProduceRun(self, self._received)
             line.append(run)
             self.node.turn.soon()
         else:
             self.connection.more += 1
         batches = memo.open
-        if batches is None or batches.run is not run:
+        if batches is None or batches.run is not run or batches.done:
             batches = memo.open = _Batches(run, memo, end)
             run.batches.append(batches)
             memo.partition.await_acknowledgement(batches)
