@@ -23,11 +23,12 @@ from barnabas.controller.image import (
     PartitionState,
     Topic,
 )
-from barnabas.errors import ConfigError, ErrorCode, StorageError
+from barnabas.errors import BarnabasError, ConfigError, ErrorCode, StorageError
 from barnabas.log.directories import LogDirectories
 from barnabas.log.meta import MetaProperties, read_meta_properties, write_meta_properties
 from barnabas.log.removal import Removal
 from barnabas.model import DIRECTORY_UNASSIGNED, ZERO_UUID, Now, Uuid
+from barnabas.wire.brokers import AlterPartitionRequest
 from barnabas.wire.fetch import (
     FetchPartition,
     FetchRequest,
@@ -76,6 +77,9 @@ class World:
         self.failed: list[tuple[str, StorageError]] = []
         self.assigned: list[tuple[Uuid, int, Uuid]] = []
         self.refused: list[tuple[str, str]] = []
+        self.altering: list[AlterPartitionRequest] = []
+        self.cut: list[tuple[str, int, int, int]] = []
+        self.corrupt: list[tuple[str, int, str]] = []
 
     def allocate_producer_ids(self) -> None:
         self.blocks_asked += 1
@@ -91,6 +95,18 @@ class World:
 
     def assign_directories(self, assignments: Any) -> None:
         self.assigned.extend(assignments)
+
+    def fetch_from(self, leader: int) -> None:
+        pass
+
+    def alter_partitions(self, request: AlterPartitionRequest) -> None:
+        self.altering.append(request)
+
+    def not_replicated(self, topic: str, index: int, error: BarnabasError) -> None:
+        self.corrupt.append((topic, index, error.message))
+
+    def truncated(self, topic: str, index: int, before: int, end: int) -> None:
+        self.cut.append((topic, index, before, end))
 
 
 class Node:

@@ -47,6 +47,7 @@ from barnabas.server.turn import Turn
 if TYPE_CHECKING:
     from barnabas.controller.image import ImageDelta
     from barnabas.doors import Clock, Disk, Randomness
+    from barnabas.server.fetcher import Fetchers
     from barnabas.server.http import HttpServer
     from barnabas.server.quorum_lifecycle import BrokerLifecycle
 
@@ -85,6 +86,7 @@ class Node:
         self.failed = asyncio.Event()
         self.ready = False
         self._lifecycle: BrokerLifecycle | None = None
+        self._fetchers: Fetchers | None = None
         self._http: HttpServer | None = None
         self._stopped = False
 
@@ -229,6 +231,7 @@ class Node:
     async def _start_broker(self, node: Services) -> None:
         from barnabas.broker.groups import Groups
         from barnabas.broker.replicas import Broker
+        from barnabas.server.fetcher import Fetchers
         from barnabas.server.gauges import register_gauges
         from barnabas.server.outside import NodeOutside
         from barnabas.server.quorum_lifecycle import BrokerLifecycle, LifecycleSettings
@@ -260,6 +263,8 @@ class Node:
         outside.lifecycle = lifecycle
         await quorum.replayed(await lifecycle.register())
         node.broker, node.groups = broker, groups
+        outside.fetchers = self._fetchers = Fetchers(node, self._inter_broker_listener())
+        self._undo.append(("the fetchers", self._fetchers.stop))
         self._reconfigure(node)
         broker.start(self._clock.now())
         node.quorum.on_change(self._metadata_changed)
@@ -269,6 +274,11 @@ class Node:
             if listener.kind == "B":
                 await listener.start()
         node.turn.soon()
+
+    def _inter_broker_listener(self) -> str:
+        """The name of the listener by which brokers reach each other."""
+        named = self.config.optional_str("inter.broker.listener.name")
+        return named or next(listener.name for listener in self.listeners if listener.kind == "B")
 
     def _metadata_changed(self, delta: ImageDelta) -> None:
         """A commit was replayed: everything that depends on the metadata follows."""
@@ -368,6 +378,8 @@ class Node:
         if self._lifecycle is not None and self.failure is None:
             with suppress(KafkaError):
                 await self._lifecycle.leave()
+        if self._fetchers is not None:
+            self._fetchers.stop()
         if node.broker is not None:
             node.broker.upkeep.stop()
             await self._settle(node)
