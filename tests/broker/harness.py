@@ -109,6 +109,12 @@ class World:
         self.cut.append((topic, index, before, end))
 
 
+def registered(node: int, epoch: int) -> BrokerState:
+    """A broker as the metadata knows it, unfenced."""
+    endpoints = (BrokerEndpoint("PLAINTEXT", f"host{node}", 9090 + node, 0),)
+    return BrokerState(node, epoch, ZERO_UUID, endpoints, {}, f"rack{node}", False, False, (), ())
+
+
 class Node:
     """A broker with id 1 (a registered broker 2 exists in the metadata), and a clock that tests move."""
 
@@ -120,9 +126,11 @@ class Node:
         authorizer: Authorizer | None = None,
         check_records: bool = False,
         image: MetadataImage | None = None,
+        node_id: int = 1,
         **properties: str,
     ) -> None:
         self.disk = disk
+        self.id = node_id
         self.mono = 1000.0
         self.wall = WALL
         settings = {name.replace("_", "."): value for name, value in properties.items()}
@@ -130,28 +138,19 @@ class Node:
         self.chance = Chance()
         self.image = MetadataImage("cluster") if image is None else image
         for node in (1, 2):
-            self.image.brokers[node] = BrokerState(
-                node,
-                10 + node,
-                ZERO_UUID,
-                (BrokerEndpoint("PLAINTEXT", f"host{node}", 9090 + node, 0),),
-                {},
-                "rack" + str(node),
-                False,
-                False,
-                (),
-                (),
-            )
+            self.image.brokers.setdefault(node, registered(node, 10 + node))
         for path in paths:
             disk.make_directories(path)
             disk.sync_directory(path.rpartition("/")[0] or "/")
             if read_meta_properties(disk, path) is None:
-                write_meta_properties(disk, path, MetaProperties("cluster", 1, self.chance.uuid()), self.now)
+                write_meta_properties(
+                    disk, path, MetaProperties("cluster", node_id, self.chance.uuid()), self.now
+                )
         self.logs = LogDirectories.open(
             disk,
             paths,
             cluster_id="cluster",
-            node_id=1,
+            node_id=node_id,
             config_for=lambda topic: self.config.log_config(),
             randomness=self.chance,
             now=self.now,
@@ -159,7 +158,7 @@ class Node:
         self.outside = World()
         self.broker = Broker(
             self.config,
-            1,
+            node_id,
             self.logs,
             self.image,
             outside=self.outside,

@@ -149,6 +149,9 @@ class Follower:
         followed = Followed(self, partition)
         self._drop(followed.key)
         self.partitions[followed.key] = self._news[followed.key] = followed
+        if partition.log.acknowledged_end_offset < partition.log.log_end_offset:
+            self._unsafe[followed] = None  # what an earlier leader sent is on its way to the disk
+            partition.touch()
         self._broker.outside.fetch_from(self.leader)
         return followed
 
