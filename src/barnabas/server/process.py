@@ -11,8 +11,9 @@ Start, top to bottom; whatever fails undoes what was done before it, and is one 
   6. The HTTP port answers.
 
 Stop, bottom to top:
-  1. Not ready any more; no new connections; no more reading from those that are open.
-  2. The controllers are told, so that leaders move elsewhere first.
+  1. Not ready any more.  The controllers are told, so that leaders move elsewhere first; where there are
+     other brokers this node goes on serving until they have moved.
+  2. No new connections; no more reading from those that are open.
   3. Syncs in flight come back, and what they make durable is acknowledged; then everybody who still waits
      is answered.
   4. Answers drain to their clients; connections end.
@@ -148,6 +149,8 @@ class Node:
             await self._start_broker(node)
         await self._start_http(node)
         node.tasks.start(self._sweep(), "sweep")
+        if node.deaths is not None:
+            node.tasks.start(node.deaths.watch(), "deaths")
         node.turn.start()
         self.ready = True
         events.emit(
@@ -225,6 +228,10 @@ class Node:
         for listener in self.listeners:
             if listener.kind == "C":
                 await listener.start()
+        if "controller" in self.config.roles and self.config.bool("barnabas.fast.fencing"):
+            from barnabas.server.deaths import Deaths
+
+            node.deaths = Deaths(node)
         await quorum.start()
         node.metadata = TopicAnswers(quorum.image)
 
@@ -369,6 +376,10 @@ class Node:
 
     async def _stop_serving(self) -> None:
         node = self.services
+        image = node.quorum.image
+        if self._lifecycle is not None and self.failure is None and len(image.alive_brokers()) > 1:
+            with suppress(KafkaError):  # others take over while this node still serves
+                await self._lifecycle.leave()
         for listener in self.listeners:
             if listener.kind == "B":
                 listener.stop_accepting()
