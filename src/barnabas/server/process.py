@@ -90,6 +90,8 @@ class Node:
         self._fetchers: Fetchers | None = None
         self._http: HttpServer | None = None
         self._stopped = False
+        self._hosting = True
+        """Whether the broker follows the metadata: until it serves nobody any more."""
 
     @property
     def address(self) -> tuple[str, int]:
@@ -291,7 +293,7 @@ class Node:
         """A commit was replayed: everything that depends on the metadata follows."""
         node, now = self.services, self._clock.now()
         node.metadata.changed(delta)
-        if node.broker is not None and not self._stopped:
+        if node.broker is not None and self._hosting:
             if any(kind == RESOURCE_BROKER for kind, _ in delta.configs):
                 self._reconfigure(node)
             node.broker.apply(delta, now)
@@ -380,6 +382,7 @@ class Node:
         if self._lifecycle is not None and self.failure is None and len(image.alive_brokers()) > 1:
             with suppress(KafkaError):  # others take over while this node still serves
                 await self._lifecycle.leave()
+        self._hosting = False
         for listener in self.listeners:
             if listener.kind == "B":
                 listener.stop_accepting()
