@@ -23,11 +23,12 @@ from barnabas.controller.image import (
     PartitionState,
     Topic,
 )
-from barnabas.errors import ConfigError, ErrorCode, StorageError
+from barnabas.errors import BarnabasError, ConfigError, ErrorCode, StorageError
 from barnabas.log.directories import LogDirectories
 from barnabas.log.meta import MetaProperties, read_meta_properties, write_meta_properties
 from barnabas.log.removal import Removal
 from barnabas.model import DIRECTORY_UNASSIGNED, ZERO_UUID, Now, Uuid
+from barnabas.wire.brokers import AlterPartitionRequest
 from barnabas.wire.fetch import (
     FetchPartition,
     FetchRequest,
@@ -76,6 +77,9 @@ class World:
         self.failed: list[tuple[str, StorageError]] = []
         self.assigned: list[tuple[Uuid, int, Uuid]] = []
         self.refused: list[tuple[str, str]] = []
+        self.altering: list[AlterPartitionRequest] = []
+        self.cut: list[tuple[str, int, int, int]] = []
+        self.corrupt: list[tuple[str, int, str]] = []
 
     def allocate_producer_ids(self) -> None:
         self.blocks_asked += 1
@@ -92,6 +96,24 @@ class World:
     def assign_directories(self, assignments: Any) -> None:
         self.assigned.extend(assignments)
 
+    def fetch_from(self, leader: int) -> None:
+        pass
+
+    def alter_partitions(self, request: AlterPartitionRequest) -> None:
+        self.altering.append(request)
+
+    def not_replicated(self, topic: str, index: int, error: BarnabasError) -> None:
+        self.corrupt.append((topic, index, error.message))
+
+    def truncated(self, topic: str, index: int, before: int, end: int) -> None:
+        self.cut.append((topic, index, before, end))
+
+
+def registered(node: int, epoch: int) -> BrokerState:
+    """A broker as the metadata knows it, unfenced."""
+    endpoints = (BrokerEndpoint("PLAINTEXT", f"host{node}", 9090 + node, 0),)
+    return BrokerState(node, epoch, ZERO_UUID, endpoints, {}, f"rack{node}", False, False, (), ())
+
 
 class Node:
     """A broker with id 1 (a registered broker 2 exists in the metadata), and a clock that tests move."""
@@ -104,9 +126,11 @@ class Node:
         authorizer: Authorizer | None = None,
         check_records: bool = False,
         image: MetadataImage | None = None,
+        node_id: int = 1,
         **properties: str,
     ) -> None:
         self.disk = disk
+        self.id = node_id
         self.mono = 1000.0
         self.wall = WALL
         settings = {name.replace("_", "."): value for name, value in properties.items()}
@@ -114,28 +138,19 @@ class Node:
         self.chance = Chance()
         self.image = MetadataImage("cluster") if image is None else image
         for node in (1, 2):
-            self.image.brokers[node] = BrokerState(
-                node,
-                10 + node,
-                ZERO_UUID,
-                (BrokerEndpoint("PLAINTEXT", f"host{node}", 9090 + node, 0),),
-                {},
-                "rack" + str(node),
-                False,
-                False,
-                (),
-                (),
-            )
+            self.image.brokers.setdefault(node, registered(node, 10 + node))
         for path in paths:
             disk.make_directories(path)
             disk.sync_directory(path.rpartition("/")[0] or "/")
             if read_meta_properties(disk, path) is None:
-                write_meta_properties(disk, path, MetaProperties("cluster", 1, self.chance.uuid()), self.now)
+                write_meta_properties(
+                    disk, path, MetaProperties("cluster", node_id, self.chance.uuid()), self.now
+                )
         self.logs = LogDirectories.open(
             disk,
             paths,
             cluster_id="cluster",
-            node_id=1,
+            node_id=node_id,
             config_for=lambda topic: self.config.log_config(),
             randomness=self.chance,
             now=self.now,
@@ -143,7 +158,7 @@ class Node:
         self.outside = World()
         self.broker = Broker(
             self.config,
-            1,
+            node_id,
             self.logs,
             self.image,
             outside=self.outside,

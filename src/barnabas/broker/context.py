@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from barnabas.errors import ConfigError, StorageError
+from barnabas.errors import BarnabasError, ConfigError, StorageError
 from barnabas.log.directory import LogDirectory
-from barnabas.model import DirectoryId, TopicId
+from barnabas.model import DirectoryId, NodeId, Offset, TopicId
+
+if TYPE_CHECKING:
+    from barnabas.wire.brokers import AlterPartitionRequest
 
 __all__ = ["ADMIN_CLIENT", "Authorizer", "Operation", "Outside", "RequestContext", "ResourceType", "allowed"]
 
@@ -112,4 +115,20 @@ class Outside(Protocol):
 
     def assign_directories(self, assignments: Sequence[tuple[TopicId, int, DirectoryId]]) -> None:
         """Tell the controller in which directory new replicas lie (AssignReplicasToDirs)."""
+        ...
+
+    def fetch_from(self, leader: NodeId) -> None:
+        """There is something new about what is fetched from that node: look at `Follower.next_request`, soon."""
+        ...
+
+    def alter_partitions(self, request: AlterPartitionRequest) -> None:
+        """Ask the active controller; the answer comes in through `Broker.partitions_altered`."""
+        ...
+
+    def not_replicated(self, topic: str, index: int, error: BarnabasError) -> None:
+        """What a leader sent could not be taken; it is fetched again after a pause.  Log it."""
+        ...
+
+    def truncated(self, topic: str, index: int, before: Offset, end: Offset) -> None:
+        """A log had records that its leader's does not have: it was cut back to `end`.  Log it."""
         ...

@@ -128,6 +128,8 @@ class _Reader:
                     if position.current_leader_epoch == NO_EPOCH
                     else ErrorCode.UNKNOWN_LEADER_EPOCH
                 )
+            elif self.replica not in partition.isr:
+                self.broker.in_sync.consider(partition, self.replica, now)
 
     def read(self, now: Now) -> tuple[list[_Found], int, bool]:
         """Read every position: what was found, how many bytes, and whether the answer must not wait."""

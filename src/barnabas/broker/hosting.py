@@ -12,6 +12,7 @@ from functools import partial
 from typing import TypeVar
 
 from barnabas.broker.context import Outside
+from barnabas.broker.follower import Followers
 from barnabas.broker.partition import Partition
 from barnabas.config import Config, LogConfig
 from barnabas.controller.image import RESOURCE_TOPIC, ImageDelta, MetadataImage, PartitionState, Topic
@@ -24,6 +25,8 @@ from barnabas.model import (
     DIRECTORY_UNASSIGNED,
     INTERNAL_TOPICS,
     METADATA_TOPIC,
+    NO_NODE,
+    BrokerEpoch,
     DirectoryId,
     Epoch,
     NodeId,
@@ -78,9 +81,21 @@ class Hosting:
         self.topics: dict[str, HostedTopic] = {}
         self.topics_by_id: dict[Uuid, HostedTopic] = {}
         self.turn: list[Partition] = []
+        self.followers = Followers(self)
         self._check_records = check_records
         self._failed: set[str] = set()
         self._leadership: list[LeadershipCallback] = []
+
+    @property
+    def epoch(self) -> BrokerEpoch:
+        """The epoch under which this node is registered, as far as the metadata says; -1 before."""
+        known = self.image.brokers.get(self.node_id)
+        return -1 if known is None else known.epoch
+
+    def eligible(self, node: NodeId, epoch: BrokerEpoch) -> bool:
+        """Whether a node may be in sync: alive, not leaving, and in the life in which it fetched."""
+        known = self.image.brokers.get(node)
+        return known is not None and known.active and epoch in (-1, known.epoch)
 
     # ---- finding -----------------------------------------------------------------------------------------
 
@@ -153,6 +168,10 @@ class Hosting:
                 self._delete(topic.name, state.index, now)
         self.logs.settle()
         self._take(changed, now)
+        if delta.brokers:
+            for partition in self.partitions():
+                if partition.is_leader and not delta.brokers.isdisjoint(partition.remote):
+                    partition.touch()  # who is gone holds the high watermark no longer
         for resource, name in delta.configs:
             if resource == RESOURCE_TOPIC and name in self.topics:
                 self._configure(self.topics[name])
@@ -200,12 +219,19 @@ class Hosting:
         news: list[tuple[Partition, bool]] = []
         for partition, state in hosted:
             if state.leader == self.node_id and not partition.offline and partition.lead(state, now):
+                self.followers.release(partition)
                 news.append((partition, True))
         for partition, state in hosted:
             if state.leader != self.node_id:
                 led = partition.is_leader
-                if partition.follow(state) and led:
+                if not partition.follow(state):
+                    continue
+                if led:
                     news.append((partition, False))
+                if partition.leader != NO_NODE and not partition.offline:
+                    self.followers.follow(partition)
+                else:
+                    self.followers.release(partition)
         if hosted:
             self.generation += 1
         if assigned:
@@ -251,6 +277,7 @@ class Hosting:
             config=self._log_config(topic.name),
             check_records=self._check_records,
             max_lag=self.config.int("replica.lag.time.max.ms") / 1000.0,
+            eligible=self.eligible,
         )
         if directory is not None and directory.directory_id != registered:
             assigned.append((topic.id, state.index, directory.directory_id))
@@ -262,6 +289,7 @@ class Hosting:
         if hosted is None or partition is None:
             return
         led, epoch = partition.is_leader, partition.leader_epoch
+        self.followers.release(partition)
         partition.leave()
         if not partition.offline:
             self._guarded(lambda: self.logs.delete(TopicPartition(name, index), now), now)
@@ -305,4 +333,5 @@ class Hosting:
         for partition in self.partitions():
             if partition.directory is directory:
                 partition.fail()
+                self.followers.release(partition)
         self.outside.directory_failed(directory, error)

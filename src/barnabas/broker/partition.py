@@ -16,6 +16,7 @@ end of the turn.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.broker.remote import NEVER, RemoteReplica
@@ -25,6 +26,7 @@ from barnabas.model import NO_EPOCH, NO_NODE, Epoch, NodeId, Now, Offset, TopicI
 
 if TYPE_CHECKING:
     from barnabas.broker.fetch import FetchWaiting
+    from barnabas.broker.follower import Followed
     from barnabas.config import LogConfig
     from barnabas.log.directory import LogDirectory
     from barnabas.log.log import Log
@@ -94,9 +96,11 @@ class Partition:
         "always_check_records",
         "config",
         "directory",
+        "eligible",
         "enough_in_sync",
         "epoch_start",
         "fetchers",
+        "followed",
         "gone",
         "high_watermark",
         "index",
@@ -111,6 +115,7 @@ class Partition:
         "offline",
         "partition_epoch",
         "plain_size",
+        "proposed",
         "remote",
         "replicas",
         "syncing",
@@ -132,7 +137,9 @@ class Partition:
         config: LogConfig,
         check_records: bool = False,
         max_lag: float = 30.0,
+        eligible: Callable[[NodeId, int], bool] = lambda node, epoch: True,
     ) -> None:
+        """`max_lag` in seconds; `eligible(node, broker epoch)`: whether a replica may be in sync at all."""
         self.topic = topic
         self.index = index
         self.topic_id = topic_id
@@ -140,12 +147,15 @@ class Partition:
         self.log = log
         self.directory = directory
         self.max_lag = max_lag
+        self.eligible = eligible
+        self.followed: Followed | None = None
         self.leader: NodeId = NO_NODE
         self.leader_epoch: Epoch = NO_EPOCH
         self.partition_epoch = -1
         self.epoch_start: Offset = 0
         self.replicas: tuple[NodeId, ...] = ()
         self.isr: tuple[NodeId, ...] = ()
+        self.proposed: tuple[NodeId, ...] | None = None
         self.remote: dict[NodeId, RemoteReplica] = {}
         self.is_leader = False
         self.enough_in_sync = False
@@ -193,6 +203,8 @@ class Partition:
         if state.partition_epoch < self.partition_epoch:
             return False
         fresh = state.leader_epoch != self.leader_epoch or not self.is_leader
+        if fresh or state.partition_epoch > self.partition_epoch:
+            self.proposed = None
         self.partition_epoch = state.partition_epoch
         self.replicas = state.replicas
         self.isr = state.isr
@@ -224,6 +236,7 @@ class Partition:
         self.leader = state.leader
         self.leader_epoch = state.leader_epoch
         self.isr = ()
+        self.proposed = None
         self.remote = {}
         self.is_leader = False
         self._count_in_sync()
@@ -324,6 +337,8 @@ class Partition:
         Returns whether somebody may read further than before (or must learn that he may not read here).
         """
         if not self.is_leader or self.offline:
+            if self.followed is not None and not self.offline:
+                self.followed.advanced(now)
             return True
         log = self.log
         here = log.acknowledged_end_offset
@@ -393,8 +408,13 @@ class Partition:
     def _least_end(self, here: Offset, now: Now) -> Offset:
         """The least end among the in-sync replicas and those that keep up and will soon be in sync."""
         end = here
+        proposed = self.proposed or ()
         for node, replica in self.remote.items():
-            if node in self.isr or replica.caught_up(here, now, self.max_lag):
+            if (
+                node in self.isr
+                or node in proposed
+                or (replica.caught_up(here, now, self.max_lag) and self.eligible(node, replica.broker_epoch))
+            ):
                 end = min(end, replica.log_end)
         return end
 
@@ -427,13 +447,48 @@ class Partition:
         return self.high_watermark >= self.epoch_start
 
     def fetched_by(self, node: NodeId, offset: Offset, log_start: Offset, now: Now, epoch: int) -> bool:
-        """A follower fetched from `offset`, so it holds everything below.  False when it is no replica."""
+        """A follower fetched from `offset`, so it holds everything below.
+
+        False when it is no replica, or speaks from an earlier life than the last we heard of it.
+        """
         replica = self.remote.get(node)
-        if replica is None:
+        if replica is None or -1 < epoch < replica.broker_epoch:
             return False
         replica.fetched(offset, log_start, self.log.acknowledged_end_offset, now, epoch)
         self.touch()
         return True
+
+    # ---- the in-sync set -------------------------------------------------------------------------------
+
+    def may_join(self, node: NodeId) -> bool:
+        """Whether a follower holds everything that is committed, and has reached this leader's epoch."""
+        replica = self.remote.get(node)
+        return (
+            replica is not None
+            and self.is_leader
+            and not self.offline
+            and replica.log_end >= self.high_watermark
+            and replica.log_end >= self.epoch_start
+            and self.eligible(node, replica.broker_epoch)
+        )
+
+    def laggards(self, now: Now) -> tuple[NodeId, ...]:
+        """The in-sync replicas that have not caught up for `max_lag`."""
+        end = self.log.acknowledged_end_offset
+        remote = self.remote
+        return tuple(
+            node for node in self.isr if node in remote and not remote[node].caught_up(end, now, self.max_lag)
+        )
+
+    def agreed(self, isr: tuple[NodeId, ...], leader_epoch: Epoch, partition_epoch: int) -> None:
+        """The controller agreed to this in-sync set."""
+        if leader_epoch != self.leader_epoch or partition_epoch < self.partition_epoch:
+            return
+        self.isr = isr
+        self.proposed = None
+        self.partition_epoch = partition_epoch
+        self._count_in_sync()
+        self.touch()
 
     def delete_records(self, offset: Offset) -> Offset:
         """Move the log start to `offset` (-1: the high watermark); returns it.  OFFSET_OUT_OF_RANGE above."""

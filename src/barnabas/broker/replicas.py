@@ -24,6 +24,7 @@ from barnabas.broker.delete_records import delete_records
 from barnabas.broker.epochs import offsets_for_leader_epoch
 from barnabas.broker.fetch import FetchWaiting, fetch
 from barnabas.broker.hosting import Hosting
+from barnabas.broker.in_sync import InSyncSets
 from barnabas.broker.list_offsets import list_offsets
 from barnabas.broker.partition import Acknowledgement, Partition
 from barnabas.broker.produce import append_checked, produce
@@ -39,6 +40,7 @@ from barnabas.log.directories import LogDirectories
 from barnabas.log.removal import Removal
 from barnabas.log.sync import SyncJob
 from barnabas.model import NO_EPOCH, NO_NODE, Epoch, NodeId, Now, Offset, ProducerId, TopicPartition
+from barnabas.wire.brokers import AlterPartitionResponse
 from barnabas.wire.fetch import FetchRequest, FetchResponse
 from barnabas.wire.offsets import (
     DeleteRecordsRequest,
@@ -109,6 +111,7 @@ class Broker(Hosting):
         self.room = WaitingRoom(config.int("barnabas.max.waiters"))
         self.sessions = SessionCache(config.int("max.incremental.fetch.session.cache.slots"), random)
         self.producer_ids = ProducerIdBlocks()
+        self.in_sync = InSyncSets(self)
         self.upkeep = Upkeep(config, logs)
 
     # ---- requests ----------------------------------------------------------------------------------------
@@ -146,6 +149,10 @@ class Broker(Hosting):
     def producer_ids_allocated(self, first: ProducerId, count: int, error: ErrorCode, now: Now) -> None:
         """The controller's answer to `Outside.allocate_producer_ids`."""
         self.producer_ids.allocated(first, count, error)
+
+    def partitions_altered(self, answer: AlterPartitionResponse | None, now: Now) -> None:
+        """The controller's answer to `Outside.alter_partitions`; None when there was none."""
+        self.in_sync.answered(answer, now)
 
     def delete_records(
         self, context: RequestContext, request: DeleteRecordsRequest, version: int, now: Now
@@ -235,16 +242,19 @@ class Broker(Hosting):
     def tick(self, now: Now) -> None:
         """Let overdue waiters have their answers.  Call it at `next_deadline`."""
         self.room.expire(now)
+        self.in_sync.tick(now)
 
     def next_deadline(self) -> float | None:
         """When `tick` has something to do, in monotonic seconds."""
-        return self.room.next_deadline()
+        waiting, asking = self.room.next_deadline(), self.in_sync.next_deadline()
+        return waiting if asking is None else asking if waiting is None else min(waiting, asking)
 
     def maintain(self, now: Now) -> None:
         """Retention, checkpoints, expiry, each at its own interval, in small steps.  Call about every
         second; raises nothing."""
         self.upkeep.step(now)
         self.notice_failures(now)
+        self.in_sync.look(now)
         if self.producer_ids.waiting and self.producer_ids.should_ask(now):
             self.outside.allocate_producer_ids()
         for partition in self.partitions():

@@ -11,7 +11,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from barnabas.server.context import RequestContext
-from barnabas.wire.brokers import EnvelopeRequest
+from barnabas.wire.brokers import BrokerHeartbeatRequest, EnvelopeRequest
 from barnabas.wire.message import Message
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ def submit(node: Services, context: RequestContext, request: Message) -> asyncio
     """A request for the active controller; answered when what it changes is committed."""
     if context.__class__ is not RequestContext:  # from an envelope: whoever wrapped it looks further
         return node.quorum.ask(request, context)
+    if node.deaths is not None and isinstance(request, BrokerHeartbeatRequest):
+        node.deaths.heard(context.connection, request.broker_id)
     from barnabas.server.quorum_refusals import spelled_out
 
     broker = context.connection.listener.kind == "B"

@@ -250,6 +250,8 @@ class Listener:
         """Called by a connection that has ended."""
         self._bytes_out += connection.outlet.sent
         self.connections.leave(connection)
+        if self.kind == "C" and (deaths := self.node.deaths) is not None:
+            deaths.lost(connection.id)
 
     def bytes_out(self) -> int:
         """Bytes sent through this listener."""

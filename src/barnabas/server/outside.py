@@ -3,28 +3,38 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from barnabas.errors import ConfigError, ErrorCode, KafkaError, StorageError
-from barnabas.model import DirectoryId, TopicId
+from barnabas.errors import BarnabasError, ConfigError, ErrorCode, KafkaError, StorageError
+from barnabas.model import DirectoryId, NodeId, Offset, TopicId
 from barnabas.server import events
+from barnabas.wire.brokers import AlterPartitionRequest, AlterPartitionResponse
 from barnabas.wire.message import Message
 from barnabas.wire.transactions import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 
 if TYPE_CHECKING:
     from barnabas.log.directories import LogDirectories
     from barnabas.log.directory import LogDirectory
+    from barnabas.server.fetcher import Fetchers
     from barnabas.server.quorum_lifecycle import BrokerLifecycle
     from barnabas.server.services import Services
 
 __all__ = ["NodeOutside"]
 
+NOT_REPLICATED = events.register(
+    "replica.refused", logging.ERROR, "a leader sent what cannot be appended; it is fetched again"
+)
+TRUNCATED = events.register(
+    "replica.truncated", logging.INFO, "a log was cut back to where it agrees with its leader's"
+)
+
 
 class NodeOutside:
     """Implements `broker.context.Outside` over the quorum's driver."""
 
-    __slots__ = ("_logs", "_metadata_directory", "_node", "_on_fatal", "lifecycle")
+    __slots__ = ("_logs", "_metadata_directory", "_node", "_on_fatal", "fetchers", "lifecycle")
 
     def __init__(
         self,
@@ -39,6 +49,8 @@ class NodeOutside:
         self._on_fatal = on_fatal
         self.lifecycle: BrokerLifecycle | None = None
         """Once the broker is about to register."""
+        self.fetchers: Fetchers | None = None
+        """Once the broker may follow others."""
 
     @property
     def _epoch(self) -> int:
@@ -89,6 +101,33 @@ class NodeOutside:
 
     def assign_directories(self, assignments: Sequence[tuple[TopicId, int, DirectoryId]]) -> None:
         """Nothing to tell: the controllers of this release do not keep where replicas lie."""
+
+    def fetch_from(self, leader: NodeId) -> None:
+        """Something is new about what is fetched from that node."""
+        if self.fetchers is not None:
+            self.fetchers.soon(leader)
+
+    def alter_partitions(self, request: AlterPartitionRequest) -> None:
+        """AlterPartition (key 56; KIP-497); the answer goes to `Broker.partitions_altered`."""
+        self._node.quorum.request(request).add_done_callback(self._altered)
+
+    def _altered(self, future: asyncio.Future[Message]) -> None:
+        if future.cancelled():
+            return
+        node = self._node
+        answer = None if future.exception() is not None else future.result()
+        node.broker.partitions_altered(
+            answer if isinstance(answer, AlterPartitionResponse) else None, node.clock.now()
+        )
+        node.turn.soon()
+
+    def not_replicated(self, topic: str, index: int, error: BarnabasError) -> None:
+        """What a leader sent could not be taken."""
+        events.emit(NOT_REPLICATED, topic=topic, partition=index, error=error)
+
+    def truncated(self, topic: str, index: int, before: Offset, end: Offset) -> None:
+        """A log was cut back to where it agrees with its leader's."""
+        events.emit(TRUNCATED, topic=topic, partition=index, was=before, end=end)
 
     def __repr__(self) -> str:
         return f"<NodeOutside epoch={self._epoch}>"

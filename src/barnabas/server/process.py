@@ -11,8 +11,9 @@ Start, top to bottom; whatever fails undoes what was done before it, and is one 
   6. The HTTP port answers.
 
 Stop, bottom to top:
-  1. Not ready any more; no new connections; no more reading from those that are open.
-  2. The controllers are told, so that leaders move elsewhere first.
+  1. Not ready any more.  The controllers are told, so that leaders move elsewhere first; where there are
+     other brokers this node goes on serving until they have moved.
+  2. No new connections; no more reading from those that are open.
   3. Syncs in flight come back, and what they make durable is acknowledged; then everybody who still waits
      is answered.
   4. Answers drain to their clients; connections end.
@@ -47,6 +48,7 @@ from barnabas.server.turn import Turn
 if TYPE_CHECKING:
     from barnabas.controller.image import ImageDelta
     from barnabas.doors import Clock, Disk, Randomness
+    from barnabas.server.fetcher import Fetchers
     from barnabas.server.http import HttpServer
     from barnabas.server.quorum_lifecycle import BrokerLifecycle
 
@@ -85,8 +87,11 @@ class Node:
         self.failed = asyncio.Event()
         self.ready = False
         self._lifecycle: BrokerLifecycle | None = None
+        self._fetchers: Fetchers | None = None
         self._http: HttpServer | None = None
         self._stopped = False
+        self._hosting = True
+        """Whether the broker follows the metadata: until it serves nobody any more."""
 
     @property
     def address(self) -> tuple[str, int]:
@@ -146,6 +151,8 @@ class Node:
             await self._start_broker(node)
         await self._start_http(node)
         node.tasks.start(self._sweep(), "sweep")
+        if node.deaths is not None:
+            node.tasks.start(node.deaths.watch(), "deaths")
         node.turn.start()
         self.ready = True
         events.emit(
@@ -223,12 +230,17 @@ class Node:
         for listener in self.listeners:
             if listener.kind == "C":
                 await listener.start()
+        if "controller" in self.config.roles and self.config.bool("barnabas.fast.fencing"):
+            from barnabas.server.deaths import Deaths
+
+            node.deaths = Deaths(node)
         await quorum.start()
         node.metadata = TopicAnswers(quorum.image)
 
     async def _start_broker(self, node: Services) -> None:
         from barnabas.broker.groups import Groups
         from barnabas.broker.replicas import Broker
+        from barnabas.server.fetcher import Fetchers
         from barnabas.server.gauges import register_gauges
         from barnabas.server.outside import NodeOutside
         from barnabas.server.quorum_lifecycle import BrokerLifecycle, LifecycleSettings
@@ -260,6 +272,8 @@ class Node:
         outside.lifecycle = lifecycle
         await quorum.replayed(await lifecycle.register())
         node.broker, node.groups = broker, groups
+        outside.fetchers = self._fetchers = Fetchers(node, self._inter_broker_listener())
+        self._undo.append(("the fetchers", self._fetchers.stop))
         self._reconfigure(node)
         broker.start(self._clock.now())
         node.quorum.on_change(self._metadata_changed)
@@ -270,11 +284,16 @@ class Node:
                 await listener.start()
         node.turn.soon()
 
+    def _inter_broker_listener(self) -> str:
+        """The name of the listener by which brokers reach each other."""
+        named = self.config.optional_str("inter.broker.listener.name")
+        return named or next(listener.name for listener in self.listeners if listener.kind == "B")
+
     def _metadata_changed(self, delta: ImageDelta) -> None:
         """A commit was replayed: everything that depends on the metadata follows."""
         node, now = self.services, self._clock.now()
         node.metadata.changed(delta)
-        if node.broker is not None and not self._stopped:
+        if node.broker is not None and self._hosting:
             if any(kind == RESOURCE_BROKER for kind, _ in delta.configs):
                 self._reconfigure(node)
             node.broker.apply(delta, now)
@@ -359,6 +378,11 @@ class Node:
 
     async def _stop_serving(self) -> None:
         node = self.services
+        image = node.quorum.image
+        if self._lifecycle is not None and self.failure is None and len(image.alive_brokers()) > 1:
+            with suppress(KafkaError):  # others take over while this node still serves
+                await self._lifecycle.leave()
+        self._hosting = False
         for listener in self.listeners:
             if listener.kind == "B":
                 listener.stop_accepting()
@@ -368,6 +392,8 @@ class Node:
         if self._lifecycle is not None and self.failure is None:
             with suppress(KafkaError):
                 await self._lifecycle.leave()
+        if self._fetchers is not None:
+            self._fetchers.stop()
         if node.broker is not None:
             node.broker.upkeep.stop()
             await self._settle(node)

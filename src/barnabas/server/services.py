@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from barnabas.broker.context import Authorizer
     from barnabas.broker.groups import Groups
     from barnabas.broker.replicas import Broker
+    from barnabas.server.deaths import Deaths
     from barnabas.server.handlers_metadata import TopicAnswers
     from barnabas.server.quorum import Quorum
     from barnabas.server.tasks import Tasks
@@ -54,6 +55,7 @@ class Services:
         "broker",
         "clock",
         "config",
+        "deaths",
         "groups",
         "limits",
         "loop",
@@ -92,6 +94,8 @@ class Services:
         self.groups: Groups = cast("Groups", None)
         self.quorum: Quorum = cast("Quorum", None)
         self.metadata: TopicAnswers = cast("TopicAnswers", None)
+        self.deaths: Deaths | None = None
+        """On controllers, unless it is turned off."""
 
     def now(self) -> Now:
         """One reading of the clock, to be handed inwards."""

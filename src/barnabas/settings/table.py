@@ -284,6 +284,19 @@ _s("producer.id.expiration.ms", "int", 86400000,
 _s("replica.lag.time.max.ms", "long", 30000,
    "A follower that has not caught up for so long leaves the in-sync set.", low=1, high=MAX_LONG)
 
+_s("replica.fetch.wait.max.ms", "int", 500,
+   "How long a leader may keep a follower's fetch that finds nothing new.", low=0, high=MAX_INT)
+_s("replica.fetch.min.bytes", "int", 1,
+   "How many bytes a follower's fetch waits for.", low=0, high=MAX_INT)
+_s("replica.fetch.max.bytes", "int", 1048576,
+   "Most bytes of one partition in an answer to a follower; one whole batch always comes.",
+   low=0, high=MAX_INT)
+_s("replica.fetch.response.max.bytes", "int", 10485760,
+   "Most bytes in an answer to a follower.", low=0, high=MAX_INT)
+_s("replica.fetch.backoff.ms", "int", 1000,
+   "Longest pause of a partition that could not be fetched; the first pauses are shorter.",
+   low=0, high=MAX_INT)
+
 _group = "Consumer groups and offsets"
 _s("group.min.session.timeout.ms", "int", 6000,
    "Shortest session timeout a member may ask for.", low=1, high=MAX_INT)
@@ -354,6 +367,10 @@ _s("broker.heartbeat.interval.ms", "int", 2000,
    "How often a broker reports to the controller.", low=1, high=MAX_INT)
 _s("broker.session.timeout.ms", "int", 9000,
    "How long a broker may stay silent before it is fenced.", low=1, high=MAX_INT)
+_s("barnabas.fast.fencing", "boolean", None,
+   "A broker whose connection to the active controller ended, or that missed a heartbeat, is fenced at once "
+   "if every address it registered refuses connections. A live broker, however slow, refuses none.",
+   ours=True, why="a killed broker is replaced in a fraction of a second, not after its session")
 _s("initial.broker.registration.timeout.ms", "int", 60000,
    "How long a starting broker tries to register before it gives up.", low=1, high=MAX_INT)
 
