@@ -17,7 +17,9 @@ def rows() -> list[tuple[str, str, str, str, str]]:
 
 
 def test_every_clause_of_every_document_has_its_row() -> None:
-    expected = [f"{document}-{number}" for document, count in CLAUSES.items() for number in range(1, count + 1)]
+    expected = [
+        f"{document}-{number}" for document, count in CLAUSES.items() for number in range(1, count + 1)
+    ]
     assert [row[0] for row in rows()] == expected
 
 
