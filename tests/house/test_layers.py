@@ -28,7 +28,8 @@ BELOW = {
     "pipeline": OPEN | {"wire", "client"},
     "console": OPEN | {"wire", "client"},
     "cli": OPEN
-    | {"wire", "log", "client", "pipeline", "sim", "testing", "raft.recovery", "controller.snapshot", "controller.features"}
+    | {"wire", "log", "client", "pipeline", "sim", "testing", "raft.recovery"}
+    | {"controller.snapshot", "controller.features"}
     | {"server.process", "server.format", "server.system"},
     "sim": OPEN | {"wire", "log", "raft", "controller", "broker", "server", "client"},
     "testing": OPEN | {"wire", "log", "raft", "controller", "broker", "server", "client", "sim", "cli"},
