@@ -227,6 +227,8 @@ def test_a_replaced_disk_is_another_member_and_the_old_one_has_to_go_first(tmp_p
         broken.start()
         assert broken.directory_id != old
         nodes.observed(broken)
+        eventually(lambda: f"voter={broken.id}-{old}" in broken.text(), what="a word about the other disk")
+        assert broken.text().count("quorum.other-disk") == 1
         with pytest.raises(AssertionError, match="DUPLICATE_VOTER"):
             nodes.add(broken)
         address = f"127.0.0.1:{nodes.leader().controller}"

@@ -62,7 +62,7 @@ from barnabas.raft.order import Order
 from barnabas.raft.voters import VoterSet
 from barnabas.server import events
 from barnabas.server.quorum_records import BOOTSTRAP, metadata_of, read_snapshot
-from barnabas.server.quorum_registration import Registration
+from barnabas.server.quorum_registration import Registration, warn_of_other_disk
 from barnabas.server.quorum_requests import Requests, Submission
 from barnabas.server.quorum_settings import QuorumSettings
 from barnabas.server.quorum_snapshots import SnapshotKeeper
@@ -533,6 +533,8 @@ class Quorum:
             self._leader_changed(effect)
         elif isinstance(effect, VotersChanged):
             events.emit(VOTERS, voters=_names(effect.voters), offset=effect.offset)
+            if self.registration is not None:
+                warn_of_other_disk(self.settings.key, effect.voters)
         elif isinstance(effect, KraftVersionChanged):
             events.emit(STEP, what="kraft.version", version=effect.version)
         elif isinstance(effect, Event):

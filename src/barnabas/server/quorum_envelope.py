@@ -146,7 +146,7 @@ def _finish(
             later.set_result(_wrapped(route, header, _error(route, request, error)))
         else:
             later.set_exception(error)
-    except KafkaError as failure:
+    except Exception as failure:  # whoever waits must hear of it
         later.set_exception(failure)
 
 

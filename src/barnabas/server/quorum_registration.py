@@ -14,7 +14,8 @@ from barnabas.controller.features import METADATA_VERSION, supported
 from barnabas.controller.image import MetadataImage
 from barnabas.doors import Randomness
 from barnabas.errors import KafkaError
-from barnabas.model import Endpoint, NodeId, Uuid
+from barnabas.model import Endpoint, NodeId, ReplicaKey, Uuid
+from barnabas.raft.voters import VoterSet
 from barnabas.server import events
 from barnabas.wire.brokers import (
     ControllerRegistrationRequest,
@@ -23,12 +24,17 @@ from barnabas.wire.brokers import (
 )
 from barnabas.wire.message import Message
 
-__all__ = ["Registration"]
+__all__ = ["Registration", "warn_of_other_disk"]
 
 TWIN = events.register(
     "quorum.twin",
     logging.ERROR,
     "another process registered as this controller: two nodes have this node.id",
+)
+OTHER_DISK = events.register(
+    "quorum.other-disk",
+    logging.WARNING,
+    "the voters name this node with another disk: it follows and does not vote until it is added",
 )
 WAITS = events.register("quorum.registration-waits", logging.DEBUG, "this controller is not registered yet")
 
@@ -113,3 +119,10 @@ class Registration:
                 events.emit(WAITS, error=error)
             await asyncio.sleep(pause * self._random.uniform(0.8, 1.2))
             pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+def warn_of_other_disk(key: ReplicaKey, voters: VoterSet) -> None:
+    """A voter with our id and another directory id is this node before its disk was replaced: say so."""
+    entry = voters.get(key.id)
+    if entry is not None and not voters.has(key):
+        events.emit(OTHER_DISK, voter=str(entry.key), ours=str(key))
