@@ -118,3 +118,21 @@ def test_a_brokers_file_is_no_controllers_file(tmp_path: Path) -> None:
     properties = {"process.roles": "broker", "node.id": "4", "log.dirs": str(tmp_path)}
     with pytest.raises(ConfigError):
         quorum.new_controller({**properties, "controller.quorum.bootstrap.servers": "127.0.0.1:1"})
+
+
+@pytest.mark.parametrize(
+    ("verb", "level", "refusal", "dry_run", "line"),
+    [
+        ("upgrade", 30, None, False, "metadata.version was upgraded to 30."),
+        ("upgrade", 30, None, True, "metadata.version can be upgraded to 30."),
+        ("downgrade", 29, None, False, "metadata.version was downgraded to 29."),
+        ("disable", 0, None, False, "metadata.version was disabled."),
+        ("upgrade", 30, "why", False, "Could not upgrade metadata.version to 30. why"),
+        ("disable", 0, "why", True, "Can not disable metadata.version. why"),
+    ],
+)
+def test_results_of_feature_changes_have_kafkas_words(
+    verb: str, level: int, refusal: str | None, dry_run: bool, line: str
+) -> None:
+    """Printed by kafka-features 4.3.1: levels as numbers here, metadata.version's too."""
+    assert features._result(verb, "metadata.version", level, refusal, dry_run) == line

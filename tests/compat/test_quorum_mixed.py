@@ -188,6 +188,12 @@ def test_kafkas_command_line_cannot_tell_our_nodes_from_its_own(apache: Path, tm
             barnabas("features", *at_broker, "describe"),
         )
         assert re.sub(r"Epoch: \d+", "", theirs) == re.sub(r"Epoch: \d+", "", ours)
+        configs = ("--entity-type", "brokers", "--entity-default")
+        alter = ("--alter", "--add-config", "log.retention.ms=86400000")
+        done = kafka_class("kafka.admin.ConfigCommand", *at_controller, *configs, *alter)
+        assert done == "Completed updating default config for brokers in the cluster.\n"
+        shown = kafka_class("kafka.admin.ConfigCommand", *at_controller, *configs, "--describe")
+        assert "log.retention.ms=86400000 sensitive=false" in shown
         flags = ("upgrade", "--feature", "kraft.version=1", "--dry-run")
         assert kafka_class(FEATURES, *at_broker, *flags) == barnabas("features", *at_broker, *flags)
 

@@ -121,14 +121,14 @@ def _update(args: argparse.Namespace, cluster: object) -> int:
     if args.json:
         print_document("features.updated", {"levels": levels, "dry_run": args.dry_run, "refused": refusal})
         return 0 if refusal is None else 1
-    for name, level in levels.items():
-        print(_result(args.verb, name, _level(name, level), refusal, args.dry_run))
+    for name, level in sorted(levels.items()):
+        print(_result(args.verb, name, level, refusal, args.dry_run))
     if refusal is not None:
         print(f"{len(levels)} out of {len(levels)} operation(s) failed.")
     return 0 if refusal is None else 1
 
 
-def _result(verb: str, name: str, level: str, refusal: str | None, dry_run: bool) -> str:
+def _result(verb: str, name: str, level: int, refusal: str | None, dry_run: bool) -> str:
     to = "" if verb == "disable" else f" to {level}"
     if refusal is not None:
         return f"{'Can' if dry_run else 'Could'} not {verb} {name}{to}. {refusal}"
