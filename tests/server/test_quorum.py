@@ -20,6 +20,7 @@ from tests.server.quorum_node import (
     until,
 )
 
+from barnabas.controller.controller import Controller
 from barnabas.controller.image import ImageDelta
 from barnabas.errors import BarnabasError, ConfigError, ErrorCode, KafkaError, StorageError
 from barnabas.log.snapshot import list_snapshots
@@ -378,6 +379,38 @@ def test_a_failed_sync_stops_the_node_and_answers_nobody_with_success() -> None:
         node.lifecycle.abandon()
         await node.quorum.stop()
         assert len(node.errors) == 1
+
+    run(story)
+
+
+def test_an_error_of_the_regular_upkeep_stops_the_node_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A controller that silently stopped to fence anybody would look alive for ever."""
+
+    def broken(*_: object) -> None:
+        raise StorageError("cannot remove it")
+
+    async def story() -> None:
+        node = make(formatted(), metadata_max_idle_interval_ms="10")
+        await node.quorum.start()
+        monkeypatch.setattr(Controller, "fence_silent", broken)
+        await until(lambda: bool(node.errors))
+        assert node.errors[0].fatal
+        assert not node.quorum.is_active_controller
+        await node.quorum.stop()
+
+    run(story)
+
+
+def test_an_error_after_a_job_in_the_disk_thread_stops_the_node_too() -> None:
+    def broken(error: BaseException | None) -> None:
+        raise StorageError("cannot go on with it")
+
+    async def story() -> None:
+        node = make(formatted())
+        await node.quorum.start()
+        node.quorum.run(lambda: None, broken)
+        await until(lambda: bool(node.errors))
+        await node.quorum.stop()
 
     run(story)
 

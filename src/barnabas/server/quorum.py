@@ -471,7 +471,14 @@ class Quorum:
     def run(self, job: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
         """Run a job in the disk thread, then `done(error)` on the loop (`quorum_store.DiskThread`)."""
         future = self._loop.run_in_executor(self._pool, job)
-        future.add_done_callback(lambda ended: done(ended.exception()))
+        future.add_done_callback(lambda ended: self._guarded(done, ended.exception()))
+
+    def _guarded(self, step: Callable[..., None], *arguments: object) -> None:
+        """A step that the loop calls: what goes wrong in it is the node's end, else nobody hears of it."""
+        try:
+            step(*arguments)
+        except Exception as error:
+            self._fail(error)
 
     def _fail(self, error: BaseException) -> None:
         """The end: nothing is tried again, everybody who waits is told, the node stops."""
@@ -640,7 +647,7 @@ class Quorum:
             if settings.idle_interval > 0 and not self._alone:
                 delay = min(delay, settings.idle_interval)
         self._keep_snapshots(now.mono)
-        self._upkeep_timer = self._loop.call_later(delay, self._upkeep)
+        self._upkeep_timer = self._loop.call_later(delay, self._guarded, self._upkeep)
 
     @property
     def _alone(self) -> bool:
@@ -659,7 +666,7 @@ class Quorum:
             if self._order.node.check_snapshot(snapshot) is None:
                 job = keeper.begin(image)
                 self.run(job.run, lambda error: self._snapshot_written(job.snapshot, job.size, error))
-        if mono - self._last_clean >= _CLEAN_EVERY:
+        if mono - self._last_clean >= _CLEAN_EVERY and not self._turning:  # (no fetch is half answered)
             self._last_clean = mono
             self._cut_log()
             if due := self._store.log.tick(self._clock.now()):
