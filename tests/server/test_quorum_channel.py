@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from tests.server.quorum_node import until
 from tests.server.test_quorum_peers import Other
 
 from barnabas.errors import ErrorCode, KafkaError
@@ -144,3 +145,29 @@ def test_another_error_of_the_envelope_reaches_the_client_as_kafka_says_it() -> 
         assert caught.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
 
     run(story)
+
+
+def test_who_waits_for_a_leader_that_is_none_any_more_is_told_at_once() -> None:
+    """It may have died without a word: a broker that waited for it would be fenced by its successor."""
+
+    async def story(channel: ControllerChannel, knows: Knows, other: Other) -> None:
+        async def silent(version: int) -> Message:
+            await asyncio.get_running_loop().create_future()
+            raise AssertionError
+
+        other.answers[63] = silent
+        knows.leader_endpoint = other.endpoint
+        waiting = channel.submit(HEARTBEAT)
+        await until(lambda: 63 in other.asked)
+        for still in (other.endpoint, None):  # the same one, or nobody yet: it may still answer
+            knows.leader_endpoint = still
+            channel.leader_moved()
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        knows.leader_endpoint = Endpoint("CONTROLLER", "127.0.0.1", 1)
+        channel.leader_moved()
+        with pytest.raises(KafkaError) as caught:
+            await waiting
+        assert caught.value.code is ErrorCode.NOT_CONTROLLER
+
+    run(story, timeout=60.0)

@@ -599,6 +599,8 @@ class Quorum:
         self._tell(delta)
 
     def _leader_changed(self, effect: LeaderChanged) -> None:
+        if self._channel is not None:
+            self._channel.leader_moved()
         if effect.leader_id != self.settings.key.id:
             error = KafkaError(ErrorCode.NOT_CONTROLLER, "this node is no longer the active controller")
             self._requests.refuse_all(error)

@@ -63,6 +63,15 @@ class ControllerChannel:
         """A client's request.  NOT_CONTROLLER is not for the client: the controller is looked for again."""
         return self._start(self._forward(context, request))
 
+    def leader_moved(self) -> None:
+        """The quorum has another leader: who asked the one before asks again, instead of waiting for one
+        that may be dead without a word until the time of a heartbeat, and then its session, is over."""
+        endpoint = self._quorum.leader_endpoint
+        for lane, (at, connection) in list(self._lines.items()):
+            if endpoint is not None and at != endpoint:
+                del self._lines[lane]
+                connection.abort()
+
     async def close(self) -> None:
         """Whoever still waits gets NOT_CONTROLLER."""
         self._closed = True
