@@ -141,6 +141,24 @@ def test_an_answer_of_an_absurd_epoch_is_no_answer(kind: str) -> None:
     assert not any(isinstance(e, SaveElection) and e.state.epoch > before for e in solo.effects)
 
 
+@pytest.mark.parametrize("state", ["follower", "no address", "leader", "resigned"])
+@pytest.mark.parametrize("kind", [BeginQuorumEpochRequest, EndQuorumEpochRequest])
+def test_nobody_can_claim_an_epoch_that_has_another_leader(state: str, kind: type) -> None:
+    """What a request says must not end this node: two leaders in an epoch are the sender's defect."""
+    if state == "no address":
+        solo = Solo(saved=ElectionState(1, 7, None))
+    else:
+        solo = Solo().follow() if state == "follower" else Solo().lead()
+    if state == "resigned":
+        solo.step(Resign(solo.node.epoch))
+        assert solo.role == "resigned"
+    before = (solo.role, solo.node.epoch, solo.node.leader_id)
+    more = (endpoint_of(3), endpoint_of(2))
+    fields = {"epoch": solo.node.epoch, "leader_id": 3, "endpoints": more}
+    assert solo.error(kind(**fields)) is ErrorCode.INVALID_REQUEST
+    assert (solo.role, solo.node.epoch, solo.node.leader_id) == before
+
+
 def test_behind_the_last_epoch_a_node_stops_before_it_writes_another() -> None:
     solo = Solo((1,), saved=ElectionState(ABSURD - 1, NO_NODE, None))
     assert solo.role == "leader"

@@ -383,12 +383,21 @@ def on_begin(core: Core, token: object, request: BeginQuorumEpochRequest, now: N
         return answer(ErrorCode.INCONSISTENT_CLUSTER_ID)
     if request.epoch < core.epoch:
         return answer(ErrorCode.FENCED_LEADER_EPOCH)
-    if request.leader_id < 0 or request.leader_id == core.key.id or not core.believes(request.epoch):
+    if not _can_lead(core, request.leader_id, request.epoch):
         return answer(ErrorCode.INVALID_REQUEST)
     _hear_leader(core, request.epoch, request.leader_id, request.endpoints, now)
     if not _addressed(core, request.voter):
         return answer(ErrorCode.INVALID_VOTER_KEY)
     return answer(ErrorCode.NONE)
+
+
+def _can_lead(core: Core, leader_id: NodeId, epoch: Epoch) -> bool:
+    """Whether a request may claim that this node leads or led this epoch (not below ours)."""
+    known = core.key.id if isinstance(core.role, Resigned) else core.leader_id
+    if epoch == core.epoch and known not in (None, leader_id):
+        core.say("raft.leader.refused", epoch=epoch, leader=leader_id, known=known)
+        return False
+    return leader_id >= 0 and leader_id != core.key.id and core.believes(epoch)
 
 
 def _hear_leader(
@@ -429,7 +438,7 @@ def on_end(core: Core, token: object, request: EndQuorumEpochRequest, now: Now) 
         return answer(ErrorCode.INCONSISTENT_CLUSTER_ID)
     if request.epoch < core.epoch:
         return answer(ErrorCode.FENCED_LEADER_EPOCH)
-    if request.leader_id < 0 or request.leader_id == core.key.id or not core.believes(request.epoch):
+    if not _can_lead(core, request.leader_id, request.epoch):
         return answer(ErrorCode.INVALID_REQUEST)
     learn(core, request.epoch, request.leader_id, request.endpoints, now)
     role = core.role
