@@ -14,6 +14,7 @@ import pytest
 from tests.server.harness import Client, World, decoded, frame, settled, until
 
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.server.connection import Connection
 from barnabas.wire.cluster import ApiVersionsRequest, MetadataRequest
 from barnabas.wire.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from barnabas.wire.groups import HeartbeatRequest
@@ -314,3 +315,29 @@ def test_connections_beyond_the_limit_are_closed_at_once(play: Play) -> None:
 
     play(scenario, {"max.connections": "3"})
     play(scenario, {"max.connections.per.ip": "3"})
+
+
+def test_a_connection_whose_answers_cannot_be_sent_takes_no_other_along(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(world: World) -> None:
+        clients = [await world.client() for _ in range(3)]
+        for client in clients:
+            client.send(HeartbeatRequest(), 4, 1)
+            await client.answer()
+        broken = min(world.connections.opened)
+        flush = Connection.flush
+
+        def flush_most(self: Connection) -> None:
+            if self.id == broken:
+                raise AssertionError("a defect")
+            flush(self)
+
+        monkeypatch.setattr(Connection, "flush", flush_most)
+        for n, client in enumerate(clients):
+            client.send(HeartbeatRequest(), 4, n)
+        for n, client in enumerate(clients[1:], 1):
+            assert (await client.answer())[0] == n
+        assert await clients[0].closed() == b""
+
+    play(scenario)

@@ -43,6 +43,7 @@ class Flushable(Protocol):
     """A connection."""
 
     def flush(self) -> None: ...
+    def abort(self) -> None: ...
 
 
 class Turn:
@@ -137,7 +138,11 @@ class Turn:
         self._scheduled = False  # whoever comes from here on, comes for the next end
         dirty, self._dirty = self._dirty, []
         for connection in dirty:
-            connection.flush()
+            try:
+                connection.flush()
+            except Exception as error:  # the others have their answers all the same
+                events.emit(events.REQUEST_FAILED, error=error)
+                connection.abort()
         ended = monotonic()
         self.steps.observe(ended - began)
         took = ended - begun
