@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import socket
@@ -304,3 +305,36 @@ def test_events_that_a_client_can_cause_at_will_are_limited(
         play(scenario)
     lines = [r for r in caplog.records if getattr(r, "event", "") == "connection.frame-negative"]
     assert 1 <= len(lines) <= 60
+
+
+def test_what_is_added_behind_a_full_socket_is_counted_at_once() -> None:
+    async def whole() -> None:
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        budget = MemoryBudget(-1)
+        outlet = Outlet(
+            asyncio.get_running_loop(),
+            ours.fileno(),
+            budget,
+            sendfile_from=1,
+            on_progress=lambda: None,
+            on_error=pytest.fail,
+        )
+        outlet.add([bytes(4 * MB)], 4 * MB)
+        outlet.flush()
+        assert outlet.blocked
+        assert budget.used == outlet.held > 0
+        before = budget.used
+        outlet.add([bytes(MB), b""], MB)
+        outlet.add_small(bytes(100))
+        outlet.add([bytes(50)], 50)
+        outlet.flush()
+        assert budget.used == outlet.held == before + MB + 150
+        outlet._writable()  # the socket has no more room, but all is counted anew
+        assert budget.used == outlet.held == before + MB + 150
+        outlet.close()
+        assert budget.used == 0
+        ours.close()
+        theirs.close()
+
+    asyncio.run(whole())

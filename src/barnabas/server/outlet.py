@@ -108,11 +108,20 @@ class Outlet:
             self._gather_small()
         self._parts.extend(part for part in parts if len(part))
         self.pending += size
+        if self.blocked:
+            self._hold(sum(len(part) for part in parts if isinstance(part, (bytes, bytearray, memoryview))))
 
     def add_small(self, answer: bytes) -> None:
         """Queue a whole answer of a few bytes; neighbours leave as one part."""
         self._small.append(answer)
         self.pending += len(answer)
+        if self.blocked:
+            self._hold(len(answer))
+
+    def _hold(self, size: int) -> None:
+        """Bytes more wait in memory for the socket."""
+        self.held += size
+        self._budget.take(size)
 
     def _gather_small(self) -> None:
         small = self._small
