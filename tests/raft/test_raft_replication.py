@@ -362,3 +362,15 @@ def test_all_logs_are_the_same_below_the_high_watermark() -> None:
     assert cluster.run(3.0, lambda: len({s.node.high_watermark for s in cluster.servers.values()}) == 1)
     logs = [[str(b.entries) for b in s.log] for s in cluster.servers.values()]
     assert logs[0] == logs[1] == logs[2]
+
+
+def test_a_fetch_is_not_kept_longer_than_the_fetch_timeout_whatever_it_wishes() -> None:
+    solo = Solo().lead()
+    solo.fetch(2)
+    solo.fetch(3)
+    assert solo.fetch(9, max_wait=2_000_000.0) is None
+    token = solo.tokens
+    solo.advance(solo.node.core.config.fetch_timeout)
+    answer = solo.reply(token)
+    assert isinstance(answer, FetchResponse)
+    assert (answer.error, answer.read) == (ErrorCode.NONE, None)

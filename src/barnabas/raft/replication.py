@@ -69,7 +69,8 @@ def on_fetch(core: Core, token: object, request: FetchRequest, now: Now) -> None
         if votes:
             leadership.heard(core, role, request.replica, now)
     seen = leadership.published_high_watermark(core)
-    role.parked.append(ParkedFetch(token, request, now.mono + request.max_wait, seen))
+    wait = min(request.max_wait, core.config.fetch_timeout)  # who asked may be gone: nobody tells us
+    role.parked.append(ParkedFetch(token, request, now.mono + wait, seen))
 
 
 def _check(core: Core, request: FetchRequest) -> ErrorCode | None:
