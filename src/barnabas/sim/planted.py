@@ -43,7 +43,7 @@ BUGS: tuple[Bug, ...] = (
         "_grants",
         "return _same(role.voted, request.candidate)",
         "return up_to_date",
-        13,
+        21,
     ),
     Bug(
         "vote for a shorter log",
@@ -305,7 +305,7 @@ BUGS: tuple[Bug, ...] = (
         "Links.elsewhere",
         "self.place(node_id) + 1",
         "max(1, self.place(node_id))",
-        0,
+        6,
     ),
     Bug(
         "old name of a segment",
@@ -314,7 +314,7 @@ BUGS: tuple[Bug, ...] = (
         "Log.doom",
         "if file.path != path",
         "if file is not segment.file",
-        0,
+        10,
     ),
     Bug(
         "late answers count",
