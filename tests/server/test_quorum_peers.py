@@ -15,6 +15,7 @@ from tests.server.quorum_node import until
 from barnabas.errors import ErrorCode
 from barnabas.model import Endpoint, ReplicaKey, Uuid
 from barnabas.raft import messages as raft
+from barnabas.server import quorum_peers
 from barnabas.server.dispatch import served_on
 from barnabas.server.quorum_peers import Peers
 from barnabas.wire.cluster import ApiVersion, ApiVersionsResponse, SupportedFeatureKey
@@ -215,5 +216,63 @@ def test_nobody_can_be_asked_without_an_address() -> None:
     async def story(peers: Peers, heard: asyncio.Queue[raft.Message], other: Other) -> None:
         peers.send(raft.Send(1, 2, None, VOTE))
         assert isinstance(await heard.get(), raft.Failed)
+
+    run(story)
+
+
+def test_what_is_asked_while_an_answer_is_heard_goes_over_the_same_connection() -> None:
+    """The core asks its next question in the moment it hears the answer to the last one."""
+
+    async def story(peers: Peers, heard: asyncio.Queue[raft.Message], other: Other) -> None:
+        other.answers[52] = giving(granted())
+        correlation = 1
+
+        def receive(message: raft.Message) -> None:
+            nonlocal correlation
+            heard.put_nowait(message)
+            if correlation < 5:
+                correlation += 1
+                peers.send(raft.Send(correlation, 2, other.endpoint, VOTE))
+
+        peers.receive = receive
+        peers.send(raft.Send(1, 2, other.endpoint, VOTE))
+        for expected in range(1, 6):
+            message = await heard.get()
+            assert isinstance(message, raft.Answered) and message.correlation == expected
+        assert other.connections == 1 and peers.statistics().dials == 1
+
+    run(story)
+
+
+def test_what_is_asked_while_a_failure_is_heard_is_asked() -> None:
+    async def story(peers: Peers, heard: asyncio.Queue[raft.Message], other: Other) -> None:
+        other.answers[1] = giving(None)
+        other.answers[52] = giving(granted())
+
+        def receive(message: raft.Message) -> None:
+            heard.put_nowait(message)
+            if isinstance(message, raft.Disconnected):
+                peers.send(raft.Send(2, 2, other.endpoint, FETCH))
+                other.answers[1] = never
+
+        peers.receive = receive
+        peers.send(raft.Send(1, 2, other.endpoint, FETCH))
+        assert await heard.get() == raft.Disconnected(2)
+        assert isinstance(await heard.get(), raft.Failed)
+        await until(lambda: other.asked.count(1) == 2)
+
+    run(story)
+
+
+def test_an_answer_that_trips_us_up_is_a_failure_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def defect(*_: object) -> raft.Response:
+        raise ValueError("nobody foresaw it")
+
+    async def story(peers: Peers, heard: asyncio.Queue[raft.Message], other: Other) -> None:
+        other.answers[52] = giving(granted())
+        monkeypatch.setattr(quorum_peers, "response_in", defect)
+        peers.send(raft.Send(1, 2, other.endpoint, VOTE))
+        message = await heard.get()
+        assert isinstance(message, raft.Failed) and "nobody foresaw it" in message.reason
 
     run(story)

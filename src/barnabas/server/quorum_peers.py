@@ -160,8 +160,14 @@ class Line:
             response = response_in(answer, peers.listener)
             self._failures = 0
         except BarnabasError as error:
+            self._task = None
             self._failed(effect, endpoint, error)
+        except Exception as error:  # a defect: it must not vanish with this task
+            self._task = None
+            events.emit(events.TASK_FAILED, task=f"ask controller {effect.to}", error=error)
+            peers.receive(Failed(effect.correlation, repr(error)))
         else:
+            self._task = None  # over: whoever hears the answer asks the next thing at once, on this line
             peers.receive(Answered(effect.correlation, response))
 
     async def _connected(self, endpoint: Endpoint) -> AsyncConnection:
