@@ -241,3 +241,11 @@ def test_a_group_goes_on_where_it_stopped(one_node: NodeProcess) -> None:
     assert_each_once(client.consume(one_node.bootstrap, topic, "resume"))
     client.produce(one_node.bootstrap, topic)
     assert_each_once(KafkaPython().consume(one_node.bootstrap, topic, "resume"))
+
+
+def test_librdkafka_lists_the_topics_of_a_cluster_that_has_none(node: NodeProcess) -> None:
+    """Its request has three bytes more than it should; Apache Kafka does not mind."""
+    from confluent_kafka.admin import AdminClient
+
+    admin = AdminClient({"bootstrap.servers": node.bootstrap})
+    assert list(admin.list_topics(timeout=10).brokers) == [1]

@@ -27,6 +27,14 @@ def test_leaders_and_replicas_are_spread_evenly() -> None:
     assert max(everywhere.values()) - min(everywhere.values()) <= 6
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_all_others_inherit_from_a_broker_that_dies(seed: int) -> None:
+    placed = place([broker(n) for n in range(5)], partitions=100, replicas=3, randomness=Chance(seed))
+    heirs = Counter(replicas[:2] for replicas in placed)
+    assert len(heirs) == 5 * 4
+    assert max(heirs.values()) <= 8  # of 20
+
+
 def test_every_rack_gets_one_replica_before_a_rack_gets_two() -> None:
     brokers = [broker(n, "abc"[n % 3]) for n in range(9)]
     for replicas in place(brokers, partitions=40, replicas=3, randomness=Chance()):

@@ -8,6 +8,7 @@ so that the same broker does not always follow the same other one.  A cluster wi
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from barnabas.controller.image import BrokerState
@@ -17,14 +18,20 @@ from barnabas.model import NodeId
 
 __all__ = ["place"]
 
+_DRAWS = 8
+"""Orders drawn for a deal; the one is taken in which the fewest brokers inherit from the same one again."""
+
 
 class _Stripe:
-    """A sorted list of brokers, dealt from a start that moves with each round (one round per partition)."""
+    """Brokers in an order drawn by chance, dealt from a start that moves with each round (one per partition)."""
 
     __slots__ = ("_brokers", "_dealt", "_round", "_start")
 
     def __init__(self, brokers: Iterable[NodeId], randomness: Randomness) -> None:
         self._brokers = sorted(brokers)
+        for last in range(len(self._brokers) - 1, 0, -1):
+            other = randomness.integer(0, last)
+            self._brokers[last], self._brokers[other] = self._brokers[other], self._brokers[last]
         self._start = randomness.integer(0, len(self._brokers) - 1) if self._brokers else 0
         self._round = 0
         self._dealt = 0
@@ -74,9 +81,14 @@ def place(
             f"replication factor {replicas} is more than the {len(usable)} registered brokers",
         )
     placed: list[tuple[NodeId, ...]] = []
+    heirs: Counter[tuple[NodeId, ...]] = Counter()
     while len(placed) < partitions:
         rounds = min(unfenced, partitions - len(placed))
-        placed.extend(_deal(usable, rounds, replicas, randomness))
+        draws = _DRAWS if replicas > 1 else 1
+        deals = [_deal(usable, rounds, replicas, randomness) for _ in range(draws)]
+        deal = min(deals, key=lambda one: sum(heirs[chosen[:2]] for chosen in one))
+        heirs.update(chosen[:2] for chosen in deal)
+        placed.extend(deal)
     return placed
 
 

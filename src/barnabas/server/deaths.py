@@ -40,7 +40,7 @@ DEAD = events.register(
 
 _LOOK_EVERY = 0.2
 _SELDOM = 1.0
-_APART = 0.05
+_APART = 0.02
 _CONNECT_WITHIN = 1.0
 
 

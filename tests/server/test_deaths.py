@@ -1,0 +1,141 @@
+"""Who is fenced early: silent and refusing connections.  Silent alone, slow, or unreachable is not enough."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from barnabas.config import Config
+from barnabas.controller.image import BrokerEndpoint, BrokerState, MetadataImage
+from barnabas.model import ZERO_UUID
+from barnabas.server.deaths import Deaths
+from barnabas.server.system import SystemClock
+from barnabas.server.tasks import Tasks
+from barnabas.wire.brokers import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+
+
+class World:
+    """An active controller, node 1, and broker 2 at `ports`."""
+
+    def __init__(self, *ports: int, active: bool = True) -> None:
+        loop = asyncio.get_running_loop()
+        self.fenced: list[BrokerHeartbeatRequest] = []
+        image = MetadataImage("cluster")
+        endpoints = tuple(BrokerEndpoint(f"L{port}", "127.0.0.1", port, 0) for port in ports)
+        image.brokers[2] = BrokerState(2, 7, ZERO_UUID, endpoints, {}, None, False, False, (), ())
+        self.errors: list[Exception] = []
+        self.node: Any = SimpleNamespace(
+            node_id=1,
+            clock=SystemClock(),
+            config=Config.load({}),
+            tasks=Tasks(loop, self.errors.append),
+            quorum=SimpleNamespace(image=image, is_active_controller=active, epoch=1, submit=self.submit),
+        )
+        self.deaths = Deaths(self.node)
+        self.line: Any = SimpleNamespace(id=5)
+
+    async def submit(self, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
+        self.fenced.append(request)
+        return BrokerHeartbeatResponse()
+
+    async def examined(self) -> bool:
+        """Let the examination end; whether the broker was fenced."""
+        while self.deaths._examined:  # noqa: ASYNC110 - bounded by `run`
+            await asyncio.sleep(0.001)
+        assert not self.errors
+        return bool(self.fenced)
+
+
+def closed_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def run(story: Callable[[], Awaitable[None]]) -> None:
+    asyncio.run(asyncio.wait_for(story(), 20))  # type: ignore[arg-type]
+
+
+def test_a_broker_whose_connection_ended_and_whose_port_is_closed_is_fenced() -> None:
+    async def story() -> None:
+        world = World(closed_port())
+        world.deaths.heard(world.line, 2)
+        world.deaths.lost(5)
+        assert await world.examined()
+        request = world.fenced[0]
+        assert (request.broker_id, request.broker_epoch) == (2, 7)
+        assert request.want_fence and request.want_shut_down
+
+    run(story)
+
+
+def test_a_process_that_only_does_not_run_takes_connections_and_is_left_alone() -> None:
+    async def story() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listening:  # nobody ever accepts
+            world = World(listening.getsockname()[1])
+            world.deaths.heard(world.line, 2)
+            world.deaths.lost(5)
+            assert not await world.examined()
+
+    run(story)
+
+
+def test_one_open_listener_is_a_sign_of_life() -> None:
+    async def story() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            world = World(closed_port(), listening.getsockname()[1])
+            world.deaths.heard(world.line, 2)
+            world.deaths.lost(5)
+            assert not await world.examined()
+
+    run(story)
+
+
+def test_a_heartbeat_in_between_is_a_sign_of_life() -> None:
+    async def story() -> None:
+        world = World(closed_port())
+        world.deaths.heard(world.line, 2)
+        world.deaths.lost(5)
+        await asyncio.sleep(0)
+        world.deaths.heard(SimpleNamespace(id=6), 2)  # type: ignore[arg-type]
+        assert not await world.examined()
+
+    run(story)
+
+
+def test_a_connection_that_brought_no_heartbeat_says_nothing() -> None:
+    async def story() -> None:
+        world = World(closed_port())
+        world.deaths.lost(5)
+        assert not await world.examined()
+
+    run(story)
+
+
+def test_only_the_active_controller_judges() -> None:
+    async def story() -> None:
+        world = World(closed_port(), active=False)
+        world.deaths.heard(world.line, 2)
+        world.deaths.lost(5)
+        assert not await world.examined()
+
+    run(story)
+
+
+@pytest.mark.parametrize("fenced", [True, False])
+def test_a_new_controller_looks_at_everybody_who_is_not_fenced(fenced: bool) -> None:
+    async def story() -> None:
+        world = World(closed_port())
+        brokers = world.node.quorum.image.brokers
+        brokers[2] = brokers[2]._replace(fenced=fenced)
+        watching = asyncio.ensure_future(world.deaths.watch())
+        await asyncio.sleep(0.01)
+        assert await world.examined() is not fenced
+        watching.cancel()
+
+    run(story)
