@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from types import CodeType, FunctionType
@@ -368,7 +368,7 @@ def planted(bug: Bug) -> Iterator[None]:
         function.__code__ = good
 
 
-def find(bug: Bug, seeds: range = range(1, SEARCHED + 1)) -> Report | None:
+def find(bug: Bug, seeds: Iterable[int] = range(1, SEARCHED + 1)) -> Report | None:
     """The report of the first of these seeds that raises an alarm with this bug."""
     with planted(bug):
         for seed in seeds:
