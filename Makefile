@@ -13,7 +13,7 @@ HEAVY  := $(BIN)/python tools/heavy.py
 JOBS   ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test check sim spec compat chaos bench docs clean
+.PHONY: help venv demo test check sim spec compat bench docs clean
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | head -7
@@ -48,9 +48,6 @@ sim: $(VENV)/.dev
 # Needs Java, nothing of ours. Where Maven cannot fetch TLC: TLA2TOOLS=path/to/tla2tools.jar. MODEL=BadOwnEpoch: only that.
 spec:
 	@$(PYTHON) tools/heavy.py $(PYTHON) tools/spec.py $(MODEL)
-
-chaos: $(VENV)/.dev
-	@$(HEAVY) $(BIN)/python -m pytest tests/chaos -m slow --timeout 3000 -v $(ARGS)
 
 bench: $(VENV)/.dev
 	@$(HEAVY) $(BIN)/python -m bench $(ARGS)
