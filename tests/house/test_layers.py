@@ -29,7 +29,7 @@ BELOW = {
     "console": OPEN | {"wire", "client"},
     "cli": OPEN
     | {"wire", "log", "client", "pipeline", "sim", "testing", "raft.recovery"}
-    | {"controller.snapshot", "controller.features"}
+    | {"controller.snapshot", "controller.features", "controller.image"}
     | {"server.process", "server.format", "server.system"},
     "sim": OPEN | {"wire", "log", "raft", "controller", "broker", "server", "client"},
     "testing": OPEN | {"wire", "log", "raft", "controller", "broker", "server", "client", "sim", "cli"},

@@ -41,6 +41,11 @@ NOUNS: dict[str, tuple[str, str, str]] = {
         "barnabas storage random-uuid",
     ),
     "log": ("barnabas.cli.log", "dump and verify log files", "barnabas log dump 00000000000000000000.log"),
+    "metadata": (
+        "barnabas.cli.metadata",
+        "what a metadata snapshot or log says",
+        "barnabas metadata shell -s 0-0.checkpoint",
+    ),
     "simulate": ("barnabas.cli.simulate", "whole quorums by seed", "barnabas simulate --seed 1"),
     "pipeline": ("barnabas.cli.pipeline", "Spark pipelines and their lag", "barnabas pipeline --help"),
 }
