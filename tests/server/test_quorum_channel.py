@@ -147,6 +147,27 @@ def test_another_error_of_the_envelope_reaches_the_client_as_kafka_says_it() -> 
     run(story)
 
 
+def test_a_client_whose_request_the_controller_cannot_read_is_hung_up_on_to_ask_for_versions_again() -> None:
+    async def story(channel: ControllerChannel, knows: Knows, other: Other) -> None:
+        says = [ErrorCode.INVALID_REQUEST]
+
+        async def envelope(version: int) -> Message:
+            return EnvelopeResponse(error_code=says[-1])
+
+        other.answers[58] = envelope
+        knows.leader_endpoint = other.endpoint
+        closed: list[ErrorCode] = []
+        connection = SimpleNamespace(close=lambda: closed.append(says[-1]))
+        context = cast("Any", SimpleNamespace(**vars(CONTEXT), connection=connection))
+        for _ in range(2):
+            with pytest.raises(KafkaError):
+                await channel.forward(context, CREATE)
+            says.append(ErrorCode.UNSUPPORTED_VERSION)
+        assert closed == [ErrorCode.UNSUPPORTED_VERSION]
+
+    run(story)
+
+
 def test_who_waits_for_a_leader_that_is_none_any_more_is_told_at_once() -> None:
     """It may have died without a word: a broker that waited for it would be fenced by its successor."""
 
