@@ -13,6 +13,8 @@ from tests.server.test_quorum_peers import Other
 
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import Endpoint
+from barnabas.server.dispatch import served_on
+from barnabas.server.handlers_cluster import api_versions
 from barnabas.server.quorum import Quorum
 from barnabas.server.quorum_channel import ControllerChannel
 from barnabas.server.quorum_envelope import principal_of
@@ -22,6 +24,7 @@ from barnabas.wire.brokers import (
     EnvelopeRequest,
     EnvelopeResponse,
 )
+from barnabas.wire.cluster import ApiVersionsRequest
 from barnabas.wire.frame import read_request_header, write_response
 from barnabas.wire.message import Message
 from barnabas.wire.topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
@@ -164,6 +167,37 @@ def test_a_client_whose_request_the_controller_cannot_read_is_hung_up_on_to_ask_
                 await channel.forward(context, CREATE)
             says.append(ErrorCode.UNSUPPORTED_VERSION)
         assert closed == [ErrorCode.UNSUPPORTED_VERSION]
+
+    run(story)
+
+
+def test_a_broker_offers_of_what_it_forwards_only_what_the_active_controller_can_read() -> None:
+    async def story(channel: ControllerChannel, knows: Knows, other: Other) -> None:
+        async def heartbeat(version: int) -> Message:
+            return BrokerHeartbeatResponse()
+
+        other.answers[63] = heartbeat
+        other.served = {18: (0, 4), 63: (0, 1), 19: (2, 5), 20: (90, 99), 3: (0, 1)}
+        rows = SimpleNamespace(rows=served_on("B"))
+        listener = SimpleNamespace(kind="B", requests=rows)
+        image = SimpleNamespace(features={}, offset=0)
+        vars(knows).update(channel=channel, image=image, kraft_version=1)
+        node = cast("Any", SimpleNamespace(quorum=knows))
+        context = cast("Any", SimpleNamespace(version=0, connection=SimpleNamespace(listener=listener)))
+
+        def offered() -> dict[int, tuple[int, int]]:
+            keys = api_versions(node, context, ApiVersionsRequest()).api_keys
+            return {key.api_key: (key.min_version, key.max_version) for key in keys}
+
+        alone = offered()
+        assert alone[19] == (2, 7) and 20 in alone and 37 in alone
+        knows.leader_endpoint = other.endpoint
+        await channel.submit(HEARTBEAT)
+        with_it = offered()
+        assert with_it[19] == (2, 5) and 20 not in with_it and 37 not in with_it
+        assert with_it[3] == alone[3], "Metadata is answered here"
+        knows.is_active_controller = True
+        assert offered() == alone
 
     run(story)
 

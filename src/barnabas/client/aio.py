@@ -102,6 +102,11 @@ class AsyncConnection(asyncio.Protocol):
         """Whether the connection is of no more use."""
         return self._transport is None or self._transport.is_closing()
 
+    @property
+    def versions(self) -> dict[int, tuple[int, int]]:
+        """What the other side says it serves: lowest and highest version by API key."""
+        return self._core.versions or {}
+
     def version_of(self, request: type[Message] | Message) -> int:
         """`connection.version_of(FetchRequest)` -> the version that `request` will be sent in."""
         return self._core.version_of(request)

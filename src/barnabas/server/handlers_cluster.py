@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from barnabas.errors import ErrorCode
@@ -57,8 +57,8 @@ def api_versions(node: Services, context: RequestContext, request: ApiVersionsRe
             return ApiVersionsResponse(error_code=int(ErrorCode.INVALID_REQUEST))
         context.connection.software = f"{name} {version}"
     keys = [
-        ApiVersion(api_key=row.key, min_version=0 if row.key == PRODUCE else row.low, max_version=row.high)
-        for row in context.connection.listener.requests.rows
+        ApiVersion(api_key=row.key, min_version=0 if row.key == PRODUCE else low, max_version=high)
+        for row, low, high in _served(node, context)
     ]
     keys.sort(key=lambda key: key.api_key)
     supported, epoch, finalized = _features(node, context.version)
@@ -68,6 +68,20 @@ def api_versions(node: Services, context: RequestContext, request: ApiVersionsRe
         finalized_features_epoch=epoch,
         finalized_features=finalized,
     )
+
+
+def _served(node: Services, context: RequestContext) -> Iterator[tuple[Row, int, int]]:
+    """Rows of the table and their versions; a broker forwards only what the active controller can read."""
+    listener, quorum = context.connection.listener, node.quorum
+    forwards = listener.kind == "B" and quorum is not None and not quorum.is_active_controller
+    theirs = quorum.channel.serves() if forwards else None
+    for row in listener.requests.rows:
+        low, high = row.low, row.high
+        if row.forward and theirs is not None:
+            first, last = theirs.get(row.key, (0, -1))
+            low, high = max(low, first), min(high, last)
+        if low <= high:
+            yield row, low, high
 
 
 def _features(

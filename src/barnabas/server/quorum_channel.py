@@ -63,6 +63,16 @@ class ControllerChannel:
         """A client's request.  NOT_CONTROLLER is not for the client: the controller is looked for again."""
         return self._start(self._forward(context, request))
 
+    def serves(self) -> dict[int, tuple[int, int]] | None:
+        """What the active controller serves, lowest and highest version by API key; None where that is not
+        known, or is this node."""
+        endpoint = self._quorum.leader_endpoint
+        if not self._quorum.is_active_controller:
+            for at, connection in self._lines.values():
+                if at == endpoint and not connection.closed:
+                    return connection.versions
+        return None
+
     def leader_moved(self) -> None:
         """The quorum has another leader: who asked the one before asks again, instead of waiting for one
         that may be dead without a word until the time of a heartbeat, and then its session, is over."""
