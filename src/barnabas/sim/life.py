@@ -13,6 +13,7 @@ from math import inf
 
 from barnabas.raft.messages import UpgradeRequest
 from barnabas.raft.reassign import TARGET
+from barnabas.raft.roles import Leader
 from barnabas.sim.budget import found, sets_in_force
 from barnabas.sim.faults import FAULTS, Fault
 from barnabas.sim.invariants import Broken
@@ -310,7 +311,11 @@ class Liveness:
     # What is demanded.
 
     def _leader(self) -> Node | None:
-        leaders = [n for n in self.core if n.process is not None and n.process.active_epoch >= 0]
+        leaders = [
+            node
+            for node in self.core
+            if node.process is not None and node.process.node.is_leader and node.process.active_epoch >= 0
+        ]
         return max(leaders, key=lambda n: n.process.node.epoch if n.process else 0, default=None)
 
     def _leads(self) -> bool:
@@ -329,8 +334,10 @@ class Liveness:
         leader = self._leader()
         if leader is None or leader.process is None:
             return ["no leader"]
-        waiting = leader.process.node.describe(leader.clock.now()).waiting
-        return [one for one in waiting if not one.startswith("target ")]
+        role = leader.process.node.role
+        assert isinstance(role, Leader)
+        # A step towards a target set may wait for ever, for a node that is gone: the operator sees it.
+        return [intent.describe() for intent in role.intents if not intent.planned]
 
     def _nothing_waits(self) -> bool:
         return not self._waiting() and not any(operator.pending for operator in self.life.operators)
