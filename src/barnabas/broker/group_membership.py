@@ -522,8 +522,8 @@ class Membership:
         group = self.groups.get(request.group_id)
         if context.version < 3:
             error = self._leave_one(group, request.member_id, None, now)
-            if group is not None:
-                self._rebalance_after_loss_if(group, error, now)
+            if group is not None and error == ErrorCode.NONE:
+                self._rebalance_after_loss(group, now)
             return LeaveGroupResponse(error_code=error)
         results = []
         for identity in request.members:
@@ -538,10 +538,6 @@ class Membership:
         if group is not None and any(result.error_code == 0 for result in results):
             self._rebalance_after_loss(group, now)
         return LeaveGroupResponse(members=results)
-
-    def _rebalance_after_loss_if(self, group: ClassicGroup, error: ErrorCode, now: Now) -> None:
-        if error == ErrorCode.NONE:
-            self._rebalance_after_loss(group, now)
 
     def _leave_one(
         self, group: ClassicGroup | None, member_id: str, instance: str | None, now: Now

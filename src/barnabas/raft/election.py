@@ -367,6 +367,17 @@ def on_vote_unsupported(core: Core, request: VoteRequest, now: Now) -> None:
 # ------------------------------------------------------------------ leaders begin and end
 
 
+def _refused(core: Core, request: BeginQuorumEpochRequest | EndQuorumEpochRequest) -> ErrorCode | None:
+    """Why what somebody says of the leader of an epoch is not listened to; None when it is."""
+    if request.cluster_id is not None and request.cluster_id != core.config.cluster_id:
+        return ErrorCode.INCONSISTENT_CLUSTER_ID
+    if request.epoch < core.epoch:
+        return ErrorCode.FENCED_LEADER_EPOCH
+    if not _can_lead(core, request.leader_id, request.epoch):
+        return ErrorCode.INVALID_REQUEST
+    return None
+
+
 def on_begin(core: Core, token: object, request: BeginQuorumEpochRequest, now: Now) -> None:
     """BeginQuorumEpoch: somebody leads.  An observer accepts it as well."""
 
@@ -379,12 +390,8 @@ def on_begin(core: Core, token: object, request: BeginQuorumEpochRequest, now: N
             ),
         )
 
-    if request.cluster_id is not None and request.cluster_id != core.config.cluster_id:
-        return answer(ErrorCode.INCONSISTENT_CLUSTER_ID)
-    if request.epoch < core.epoch:
-        return answer(ErrorCode.FENCED_LEADER_EPOCH)
-    if not _can_lead(core, request.leader_id, request.epoch):
-        return answer(ErrorCode.INVALID_REQUEST)
+    if error := _refused(core, request):
+        return answer(error)
     _hear_leader(core, request.epoch, request.leader_id, request.endpoints, now)
     if not _addressed(core, request.voter):
         return answer(ErrorCode.INVALID_VOTER_KEY)
@@ -434,12 +441,8 @@ def on_end(core: Core, token: object, request: EndQuorumEpochRequest, now: Now) 
             ),
         )
 
-    if request.cluster_id is not None and request.cluster_id != core.config.cluster_id:
-        return answer(ErrorCode.INCONSISTENT_CLUSTER_ID)
-    if request.epoch < core.epoch:
-        return answer(ErrorCode.FENCED_LEADER_EPOCH)
-    if not _can_lead(core, request.leader_id, request.epoch):
-        return answer(ErrorCode.INVALID_REQUEST)
+    if error := _refused(core, request):
+        return answer(error)
     learn(core, request.epoch, request.leader_id, request.endpoints, now)
     role = core.role
     if isinstance(role, Follower) and role.leader_id == request.leader_id and core.may_stand:
