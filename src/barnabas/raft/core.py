@@ -120,12 +120,12 @@ class Core:
 
     @property
     def voters(self) -> VoterSet:
-        return self.journal.voters
+        return self.journal.voter_sets.latest
 
     @property
     def is_voter(self) -> bool:
         """Whether this replica is in the set in force in its own log."""
-        return self.config.can_vote and self.voters.has(self.key)
+        return self.config.can_vote and self.journal.voter_sets.latest.has(self.key)
 
     @property
     def may_stand(self) -> bool:
@@ -135,8 +135,10 @@ class Core:
         than the others', it refuses them its vote, and they may need it: nobody could lead, unless it
         stands itself, wins without its own vote, and finishes the removal (Ongaro's thesis, 4.2.2).
         """
-        if self.is_voter or not self.config.can_vote:
-            return self.is_voter
+        if self.is_voter:
+            return True
+        if not self.config.can_vote:
+            return False
         high_watermark = self.high_watermark or 0
         open_sets = [(o, voters) for o, voters in self.journal.voter_sets.items() if o >= high_watermark]
         if not open_sets:

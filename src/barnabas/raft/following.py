@@ -85,7 +85,7 @@ def discover(core: Core, role: Unattached, now: Now) -> None:
 
 
 def _fetching(core: Core) -> bool:
-    return core.links.pending(FetchRequest) or core.links.pending(FetchSnapshotRequest)
+    return core.links.pending(FetchRequest, FetchSnapshotRequest)
 
 
 def _send(core: Core, node_id: NodeId, endpoint: Endpoint | None, request: Request, now: Now) -> None:

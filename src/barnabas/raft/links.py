@@ -118,9 +118,9 @@ class Links:
         """Correlations of requests that waited too long, in the order they were sent."""
         return sorted(link.correlation for link in self._links.values() if link.deadline <= now)
 
-    def pending(self, kind: type[Request]) -> bool:
-        """Whether a request of this kind is under way, anywhere."""
-        return any(isinstance(link.request, kind) for link in self._links.values())
+    def pending(self, *kinds: type[Request]) -> bool:
+        """Whether a request of one of these kinds is under way, anywhere."""
+        return any(isinstance(link.request, kinds) for link in self._links.values())
 
     def waiting_on(self, node_id: NodeId) -> list[int]:
         """The correlations under way to that node."""
@@ -138,9 +138,13 @@ class Links:
 
     def next_deadline(self) -> float:
         """When a request times out or a rest ends."""
-        deadlines = [link.deadline for link in self._links.values()]
-        deadlines += [link.rest_until for link in self._links.values() if link.rest_until > 0.0]
-        return min(deadlines, default=inf)
+        earliest = inf
+        for link in self._links.values():
+            if link.deadline < earliest:
+                earliest = link.deadline
+            if 0.0 < link.rest_until < earliest:
+                earliest = link.rest_until
+        return earliest
 
     def reset(self) -> None:
         """Forget everything: the leader or the epoch is another."""

@@ -198,20 +198,18 @@ class RaftNode:
         role = core.role
         if core.stopped:
             return inf
-        times = [
-            core.links.next_deadline(),
-            inf if core.shutdown_deadline is None else core.shutdown_deadline,
-        ]
+        due = core.links.next_deadline()
+        if core.shutdown_deadline is not None:
+            due = min(due, core.shutdown_deadline)
         if isinstance(role, Leader):
-            times.append(leadership.deadline(core, role))
-            times.append(changes.deadline(role))
-        elif isinstance(role, Follower):
-            times.append(following.deadline(core, role))
-        elif not (isinstance(role, Unattached) and core.installing) and not (
+            return min(due, leadership.deadline(core, role), changes.deadline(role))
+        if isinstance(role, Follower):
+            return min(due, following.deadline(core, role))
+        if (isinstance(role, Unattached) and core.installing) or (
             isinstance(role, Resigned) and core.shutdown_deadline is not None
         ):
-            times.append(role.deadline)
-        return min(times)
+            return due
+        return min(due, role.deadline)
 
     # ------------------------------------------------------------ the one way in
 
@@ -234,9 +232,10 @@ class RaftNode:
         core = self.core
         if core.stopped:
             return
-        for correlation in core.links.expired(now.mono):
-            self._failed(Failed(correlation, "no answer in time"), now)
-        core.links.wake(now.mono)
+        if core.links.next_deadline() <= now.mono:
+            for correlation in core.links.expired(now.mono):
+                self._failed(Failed(correlation, "no answer in time"), now)
+            core.links.wake(now.mono)
         while True:
             role = core.role
             if isinstance(role, Leader):

@@ -110,7 +110,7 @@ class Order:
                 if isinstance(message, Persisted):
                     self._syncing = False
                 step = self.node.step(message, now)
-                if any(isinstance(effect, (Truncate, InstallSnapshot)) for effect in step):
+                if step and any(isinstance(effect, (Truncate, InstallSnapshot)) for effect in step):
                     # Answers of before must read the log as it was before it is cut.
                     self._carry_out(effects)
                     effects = []

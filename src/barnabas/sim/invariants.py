@@ -58,7 +58,7 @@ class Invariant:
         """The node opened its directory; nothing was stepped yet."""
 
     def stepped(self, node: Node) -> None:
-        """The node took a turn."""
+        """The node took a turn, and its log (its end, what is synced, its snapshots) is not as it was."""
 
     def appended(self, node: Node, batch: Batch) -> None:
         """A batch stands in the node's log (not synced)."""

@@ -307,6 +307,7 @@ class Process:
         self.stopping = False
         self._turning = False
         self._was_leader = False
+        self._mark: tuple[object, ...] = ()
         self._armed = inf
         self._disk_free = 0.0
 
@@ -346,7 +347,17 @@ class Process:
         if leads and not self._was_leader:
             world.promises.led(owner)
         self._was_leader = leads
-        world.promises.stepped(owner)
+        journal = self.journal
+        mark = (
+            journal.end_offset,
+            journal.persisted,
+            journal.cut,
+            journal.log_start,
+            *journal.snapshots[-1:],
+        )
+        if mark != self._mark:  # whoever listens looks at the log
+            self._mark = mark
+            world.promises.stepped(owner)
         self._arm()
 
     def fail(self, error: BaseException) -> None:

@@ -11,6 +11,7 @@ import hashlib
 import random
 from collections.abc import Callable
 from heapq import heappop, heappush
+from struct import Struct
 from typing import NamedTuple
 
 from barnabas.controller.features import bootstrap_levels
@@ -37,6 +38,7 @@ from barnabas.sim.truth import Truth
 __all__ = ["Line", "StepLimit", "World"]
 
 STEP_LIMIT = 600_000
+_TURN = Struct(">diiqq").pack
 
 
 class StepLimit(Exception):  # noqa: N818 - the name of what happened
@@ -126,17 +128,15 @@ class World:
     def trace(self, process: Process, message: Message) -> None:
         """A turn was taken: part of the fingerprint."""
         node, journal = process.node, process.journal
-        self._hash.update(
-            b"%a %d %a %d %d %a;"
-            % (
-                self.time,
-                process.owner.id,
-                type(message).__name__,
-                node.epoch,
-                journal.end_offset,
-                node.high_watermark,
-            )
+        high_watermark = node.core.high_watermark
+        turn = _TURN(
+            self.time,
+            process.owner.id,
+            node.core.epoch,
+            journal.end_offset,
+            -1 if high_watermark is None else high_watermark,
         )
+        self._hash.update(type(message).__name__.encode() + turn)
 
     @property
     def digest(self) -> str:
