@@ -1,7 +1,7 @@
 # Barnabas. `make demo` runs the main job on real data, `make test` passes the tests; both make .venv first.
 #
 #   make venv      the environment for developing (.venv)        make sim      simulated quorums: N=seeds SEED=first
-#   make demo      flights through a real node into Spark        make compat   real clients and a real Apache Kafka
+#   make demo      flights through three nodes into Spark        make compat   real clients and a real Apache Kafka
 #   make test      all tests that belong to every change         make bench    side by side with Apache Kafka
 #   make check     ruff, format, mypy --strict                   make docs     write the generated pages of docs/
 #   make spec      the TLA+ model of how voters change           make clean     remove what was built, .venv included

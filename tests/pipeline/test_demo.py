@@ -114,9 +114,11 @@ def test_the_table_and_the_picture_show_every_carrier(tmp_path: Path) -> None:
 def test_a_screen_that_is_no_terminal_gets_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
     with Screen(plain=True) as screen:
         screen.say("hello")
-        screen.show(Numbers(100, 50, 20, "running", "batch 3"))
+        nodes = [("node 1", "up", 2), ("node 2", "KILLED (-9)", 0), ("node 3", "up", 2)]
+        screen.show(Numbers(100, 50, 20, nodes, "8 of 12", "batch 3"))
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].endswith("hello") and "lag 30" in lines[1]
+    assert "node 1 up, leads 2; node 2 KILLED (-9); node 3 up, leads 2  in sync 8 of 12" in lines[1]
 
 
 # -- the directory of results ------------------------------------------------------------------------

@@ -52,7 +52,8 @@ def test_a_short_demo_is_proven_also_where_another_was_interrupted(tmp_path: Pat
     interrupt_at("sending", first, signal.SIGINT)
     said = demo(tmp_path / "out", "--rows", "3000", "--seconds", "2").communicate()[0]
     assert "PROVEN: nothing lost, nothing twice. 3,000 flights" in said, said
-    assert "the node is gone" in said and "the node is back" in said
+    assert "is gone at row" in said and "the other nodes lead all partitions" in said
+    assert "is back, recovered" in said and "all replicas are in sync again" in said
     assert sorted(os.listdir(tmp_path / "out")) == [
         ".barnabas-demo",
         "delays.parquet",
@@ -65,10 +66,10 @@ def test_a_short_demo_is_proven_also_where_another_was_interrupted(tmp_path: Pat
     ("moment", "number"),
     [
         ("barnabas demo", signal.SIGINT),
-        ("node running", signal.SIGTERM),
+        ("three nodes running", signal.SIGTERM),
         ("sending", signal.SIGINT),
         ("Spark 4", signal.SIGINT),
-        ("the node is gone", signal.SIGHUP),
+        ("is gone at row", signal.SIGHUP),
     ],
 )
 def test_interrupted_at_any_moment_it_leaves_nothing_running(

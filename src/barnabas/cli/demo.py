@@ -1,9 +1,9 @@
-"""Flights through a real node into Spark, with a kill -9 in the middle, and the proof.
+"""Flights through a cluster of three real nodes into Spark, with a kill -9 in the middle, and the proof.
 
-Starts a node of its own (free port, own data directory), sends the 336,776 flights that left New York in
-2013 with a Kafka client that is not ours, runs a PySpark structured-streaming query over the topic while
-they arrive, kills the node with SIGKILL and starts it again, and holds the answer against the one computed
-straight from the data set.  Exit code 0 means: nothing lost, nothing twice.
+Starts three nodes of its own (free ports, own data directories), sends the 336,776 flights that left New York
+in 2013 with a Kafka client that is not ours, runs a PySpark structured-streaming query over the topic while
+they arrive, kills a partition's leader with SIGKILL and brings it back, and holds the answer against the one
+computed straight from the data set.  Exit code 0 means: nothing lost, nothing twice.
 
   barnabas demo                              about a minute and a half, results in ./demo-output
   barnabas demo --rows 20000 --seconds 10    a short one
@@ -25,6 +25,7 @@ from barnabas.pipeline.demo.screen import Numbers, Screen
 
 if TYPE_CHECKING:
     from barnabas.pipeline.demo.directory import ResultDirectory
+    from barnabas.pipeline.demo.node import Node
     from barnabas.pipeline.jobs.flights import Answer
 
 __all__ = ["add_arguments", "run"]
@@ -33,9 +34,11 @@ TOPIC = "flights"
 TICK = 0.1
 KILL_AT = 0.5
 KILL_AT_THE_LATEST = 0.85
-"""Shares of the rows: the node is killed at the first when Spark reads already, at the second in any case."""
-DOWN_SECONDS = 1.5
+"""Shares of the rows: the leader is killed at the first when Spark reads already, at the second in any case."""
+DOWN_SECONDS = 5.0
 ANSWER_SECONDS = 120.0
+WHOLE_SECONDS = 60.0
+"""How long the cluster may take to be whole again when everything is sent."""
 _NEEDED = {
     "pyspark": "spark",
     "pyarrow": "spark",
@@ -52,14 +55,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--output", default="demo-output", metavar="DIR", help="where results go (./demo-output)"
     )
-    parser.add_argument("--keep", action="store_true", help="keep node data, checkpoint and logs in DIR/work")
+    parser.add_argument(
+        "--keep", action="store_true", help="keep the nodes' data, checkpoint and logs in DIR/work"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the demo; 0 when proven, 1 when not, 130 after Ctrl-C.  Nothing it started is left running."""
     with Screen() as screen:
         screen.say(
-            "barnabas demo: flights -> Kafka client -> Barnabas node -> PySpark, with a kill -9", "bold"
+            "barnabas demo: flights -> Kafka client -> three Barnabas nodes -> PySpark, with a kill -9",
+            "bold",
         )
         check_arguments(args)
         for number in (signal.SIGTERM, signal.SIGHUP):
@@ -99,11 +105,11 @@ def check_arguments(args: argparse.Namespace) -> None:
 
 
 class Demo:
-    """One run: the node, the feed and Spark, and what is shown of them."""
+    """One run: the nodes, the feed and Spark, and what is shown of them."""
 
     def __init__(self, args: argparse.Namespace, screen: Screen, directory: ResultDirectory) -> None:
         from barnabas.pipeline.demo.feed import Feed
-        from barnabas.pipeline.demo.node import Node
+        from barnabas.pipeline.demo.nodes import Leaders, Nodes
         from barnabas.pipeline.demo.stream import Stream
         from barnabas.pipeline.jobs.flights import find_data
 
@@ -111,70 +117,85 @@ class Demo:
         self.screen = screen
         self.directory = directory
         self.data = find_data()
-        self.node = Node(directory.work)
+        self.nodes = Nodes(directory.work)
+        self.leaders = Leaders(self.nodes.bootstrap, TOPIC)
         self.feed: Feed | None = None
         self.stream: Stream | None = None
         self.killed_at: int | None = None
         self.proven = False
-        self._down_since: float | None = None
-        self._restarted_at: float | None = None
+        self._victim: Node | None = None
+        self._struck_at = 0.0
+        self._steps: list[Callable[[], bool]] = [
+            self.kill,
+            self.taken_over,
+            self.bring_back,
+            self.is_back,
+            self.whole,
+        ]
         self._spark_was_ready = False
         self._pool = ThreadPoolExecutor(1, "straight-answer")
 
     def __repr__(self) -> str:
-        return f"<Demo node={self.node.state} feed={self.feed!r} stream={self.stream!r}>"
+        return f"<Demo nodes={self.nodes!r} feed={self.feed!r} stream={self.stream!r}>"
 
     def run(self) -> int:
         """All of it, in order."""
         self.begin()
         assert self.feed is not None and self.stream is not None
-        self.watch(until=lambda: bool(self.feed and self.feed.done) and self.node.state.startswith("running"))
+        self.watch(until=lambda: bool(self.feed and self.feed.done))
         self.say_fed()
+        self.watch(
+            until=lambda: not self._steps, seconds=WHOLE_SECONDS, what="the cluster is not whole again"
+        )
         expected = self._pool.submit(self.straight_answer)
         self.stream.finish_at(self.feed.end_positions())
-        self.watch(until=lambda: bool(self.stream and self.stream.answer), seconds=ANSWER_SECONDS)
+        self.watch(
+            until=lambda: bool(self.stream and self.stream.answer),
+            seconds=ANSWER_SECONDS,
+            what="Spark gave no answer",
+        )
         self.screen.stop()
         return self.conclude(expected)
 
     def begin(self) -> None:
-        """Start the node, make the topic, start Spark and the feed."""
-        from barnabas.pipeline.demo.feed import Feed, create_topic
+        """Start the nodes, make the topic, start Spark and the feed."""
+        from barnabas.pipeline.demo.feed import PARTITIONS, Feed, create_topic
         from barnabas.pipeline.demo.stream import Stream
         from barnabas.pipeline.jobs.flights import events
 
         began = time.monotonic()
-        self.node.start()
-        self.node.wait()
+        self.nodes.start()
         self.screen.say(
-            f"node {self.node.state} on {self.node.bootstrap} after {time.monotonic() - began:.1f} s, "
-            f"data in {self.directory.work}/data"
+            f"three nodes running on {self.nodes.bootstrap} after {time.monotonic() - began:.1f} s, "
+            f"data in {self.directory.work}"
         )
-        create_topic(self.node.bootstrap, TOPIC)
-        self.stream = Stream(self.node.bootstrap, TOPIC, self.directory.path, self.directory.work)
+        create_topic(self.nodes.bootstrap, TOPIC)
+        self.leaders.start()
+        self.stream = Stream(self.nodes.bootstrap, TOPIC, self.directory.path, self.directory.work)
         rows, data = self.args.rows, self.data
-        self.feed = Feed(self.node.bootstrap, TOPIC, lambda: events(data, rows), rows, self.args.seconds)
+        self.feed = Feed(self.nodes.bootstrap, TOPIC, lambda: events(data, rows), rows, self.args.seconds)
         self.feed.start()
         self.screen.say(
-            f"sending {rows:,} flights over {self.args.seconds:.0f} s (confluent-kafka, idempotent, acks=all); "
-            "Spark is starting meanwhile"
+            f"sending {rows:,} flights over {self.args.seconds:.0f} s (confluent-kafka, idempotent, acks=all; "
+            f"{PARTITIONS} partitions on three nodes each); Spark is starting meanwhile"
         )
 
-    def watch(self, until: Callable[[], bool], seconds: float = float("inf")) -> None:
-        """Show what happens, kill and restart the node when it is time, until the condition holds."""
+    def watch(self, until: Callable[[], bool], seconds: float = float("inf"), what: str = "") -> None:
+        """Show what happens, kill the leader and bring it back when it is time, until the condition holds."""
         deadline = time.monotonic() + max(seconds, 0)
         while not until():
             self.check()
             self.strike()
             self.screen.show(self.numbers())
             if time.monotonic() > deadline:
-                raise BarnabasError(f"Spark gave no answer within {seconds:.0f} s")
+                raise BarnabasError(f"{what} within {seconds:.0f} s")
             time.sleep(TICK)
         self.check()
 
     def check(self) -> None:
         """Raises BarnabasError when something died that nobody killed."""
         assert self.feed is not None and self.stream is not None
-        self.node.check()
+        self.nodes.check()
         self.stream.check()
         if self.feed.problem is not None:
             raise BarnabasError(f"the Kafka client failed: {self.feed.problem}") from self.feed.problem
@@ -186,29 +207,64 @@ class Demo:
             )
 
     def strike(self) -> None:
-        """The kill and the return, each at its time; nothing here waits."""
+        """The kill, the takeover and the return, each at its time; nothing here waits."""
+        while self._steps and self._steps[0]():
+            del self._steps[0]
+
+    def kill(self) -> bool:
+        """kill -9 for the leader of partition 0, when it is time."""
         assert self.feed is not None and self.stream is not None
-        now, share = time.monotonic(), self.feed.delivered / self.args.rows
-        if self.killed_at is None:
-            if (share >= KILL_AT and self.stream.through > 0) or share >= KILL_AT_THE_LATEST:
-                self.killed_at = self.feed.delivered
-                pid = self.node.kill()
-                self._down_since = now
-                self.screen.say(
-                    f"kill -9 {pid}: the node is gone at row {self.killed_at:,}, in the middle of the traffic",
-                    "bold red",
-                )
-        elif self._down_since is not None and now - self._down_since >= DOWN_SECONDS:
-            self._down_since = None
-            self._restarted_at = now
-            self.node.start()
-            self.screen.say("the node starts again on the same directory", "yellow")
-        elif self._restarted_at is not None and self.node.ready():
-            took = time.monotonic() - self._restarted_at
-            self._restarted_at = None
-            self.screen.say(
-                f"the node is back, recovered, after {took:.1f} s: {self.node.state}", "bold green"
-            )
+        share = self.feed.delivered / self.args.rows
+        early = share >= KILL_AT and self.stream.through > 0
+        victim = self.nodes.all.get(self.leaders.leader(0))
+        if victim is None or not (early or share >= KILL_AT_THE_LATEST):
+            return False
+        self.killed_at = self.feed.delivered
+        led, pid = self.leaders.led[victim.number], victim.kill()
+        self._victim, self._struck_at = victim, time.monotonic()
+        self.screen.say(
+            f"kill -9 {pid}: {victim.name}, leader of {led} of {self.leaders.led.total()} partitions, "
+            f"is gone at row {self.killed_at:,}, in the middle of the traffic",
+            "bold red",
+        )
+        return True
+
+    def taken_over(self) -> bool:
+        """Whether others lead what the dead node led; said once."""
+        assert self._victim is not None
+        if not self.leaders.without(self._victim.number):
+            return False
+        took = time.monotonic() - self._struck_at
+        self.screen.say(f"the other nodes lead all partitions after {took:.1f} s", "bold green")
+        return True
+
+    def bring_back(self) -> bool:
+        """Start the killed node again, after a while."""
+        assert self._victim is not None and self.feed is not None
+        over = self.feed.done
+        if time.monotonic() - self._struck_at < DOWN_SECONDS and not over:
+            return False
+        self._victim.start()
+        self._struck_at = time.monotonic()
+        self.screen.say(f"{self._victim.name} starts again on the same directory", "yellow")
+        return True
+
+    def is_back(self) -> bool:
+        """Whether the node answers again; said once."""
+        assert self._victim is not None
+        if not self._victim.ready():
+            return False
+        took = time.monotonic() - self._struck_at
+        self.screen.say(f"{self._victim.name} is back, recovered, after {took:.1f} s", "bold green")
+        return True
+
+    def whole(self) -> bool:
+        """Whether every replica is in sync again; said once."""
+        if not self.leaders.full:
+            return False
+        took = time.monotonic() - self._struck_at
+        self.screen.say(f"all replicas are in sync again after {took:.1f} s", "bold green")
+        return True
 
     def numbers(self) -> Numbers:
         """What the screen shows."""
@@ -217,7 +273,11 @@ class Demo:
         spark = "up" if stream.ready else "starting"
         if stream.batch >= 0:
             spark = f"batch {stream.batch}, {stream.batch_ms / 1000:.1f} s"
-        return Numbers(self.args.rows, self.feed.delivered, self.stream.through, self.node.state, spark)
+        led = self.leaders.led
+        nodes = [(node.name, node.state, led[node.number]) for node in self.nodes.all.values()]
+        return Numbers(
+            self.args.rows, self.feed.delivered, self.stream.through, nodes, self.leaders.in_sync, spark
+        )
 
     def say_fed(self) -> None:
         """What the client says when everything is sent.  Raises BarnabasError when something was refused."""
@@ -226,7 +286,10 @@ class Demo:
             first = self.feed.failures[0] if self.feed.failures else "no reason given"
             lost = self.args.rows - self.feed.delivered
             raise BarnabasError(f"{lost} rows were not acknowledged: {first}")
-        self.screen.say(f"all {self.feed.delivered:,} flights acknowledged; Spark reads what is left")
+        self.screen.say(
+            f"all {self.feed.delivered:,} flights acknowledged, no partition without one for more than "
+            f"{self.feed.longest_silence:.1f} s; Spark reads what is left"
+        )
 
     def straight_answer(self) -> Answer:
         """The answer from the file alone."""
@@ -241,7 +304,7 @@ class Demo:
         from barnabas.pipeline.demo.report import picture, plain_table, rich_table
 
         assert self.stream is not None
-        in_log = sum(log_ends(self.node.bootstrap, TOPIC).values())
+        in_log = sum(log_ends(self.nodes.bootstrap, TOPIC).values())
         straight = expected.result()
         self.screen.say("computed again straight from the data set; comparing row by row")
         wrong = differences(self.directory.path, self.stream.answer, straight)
@@ -270,7 +333,7 @@ class Demo:
             f"PROVEN: nothing lost, nothing twice. {rows} flights in the data set = {in_log:,} records in the "
             f"log = {rows} different rows out of Spark; {departed:,} departures, delays adding up to {minutes:,} "
             f"minutes, equal for each of {len(answer.keys)} keys and {len(answer.cells)} carrier-hours; the "
-            f"node was killed (-9) at row {self.killed_at or 0:,} and came back.",
+            f"leader was killed (-9) at row {self.killed_at or 0:,} and came back.",
             "bold green",
         )
         for name, what in (
@@ -283,6 +346,7 @@ class Demo:
     def cancel(self) -> None:
         """Stop sending and showing."""
         self.screen.stop()
+        self.leaders.end()
         if self.feed is not None:
             self.feed.cancel()
         self._pool.shutdown(wait=False, cancel_futures=True)
@@ -292,4 +356,4 @@ class Demo:
         if self.proven and not keep:
             self.directory.forget_work()
         else:
-            self.screen.say(f"node data, checkpoint and logs are in {self.directory.work}")
+            self.screen.say(f"the nodes' data, checkpoint and logs are in {self.directory.work}")

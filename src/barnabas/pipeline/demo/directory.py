@@ -55,7 +55,7 @@ class ResultDirectory:
         _remove(os.path.join(self.path, "delays"))
 
     def forget_work(self) -> None:
-        """Remove the node's data, the checkpoint and the logs."""
+        """Remove the nodes' data, the checkpoint and the logs."""
         _remove(self.work)
 
 

@@ -1,7 +1,7 @@
 """The data set, sent at its pace by a Kafka client that is not ours (confluent-kafka, librdkafka).
 
-Idempotent with acks=all: what it reports as delivered is in the log once, also when the node dies under it
-and it has to send again.  What it could not deliver is counted, and the demo fails.
+Idempotent with acks=all: what it reports as delivered is in the log once, also when a leader dies under it
+and it has to send again to another node.  What it could not deliver is counted, and the demo fails.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from barnabas.pipeline.offsets import Offsets, Positions
 __all__ = ["PARTITIONS", "Feed", "create_topic", "log_ends"]
 
 PARTITIONS = 4
+REPLICAS = 3
 TICK = 0.02
 _RECONNECT = {"reconnect.backoff.ms": 50, "reconnect.backoff.max.ms": 500}
 
@@ -29,7 +30,8 @@ def create_topic(bootstrap: str, topic: str, *, timeout: float = 30.0) -> None:
     from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0, **_RECONNECT})
-    made = admin.create_topics([NewTopic(topic, PARTITIONS, 1)], request_timeout=timeout)
+    wanted = NewTopic(topic, PARTITIONS, REPLICAS, config={"min.insync.replicas": str(REPLICAS - 1)})
+    made = admin.create_topics([wanted], request_timeout=timeout)
     try:
         made[topic].result(timeout)
     except KafkaException as error:
@@ -62,11 +64,14 @@ class Feed(threading.Thread):
         self.bootstrap, self.topic, self.rows, self.seconds = bootstrap, topic, rows, seconds
         self.sent = 0
         self.delivered = 0
+        self.longest_silence = 0.0
+        """Seconds that a partition was without an acknowledgement, at most."""
         self.failures: list[str] = []
         self.ends: Offsets = {}
         self.problem: BaseException | None = None
         self._events = events
         self._cancelled = threading.Event()
+        self._heard: dict[int, float] = {}
 
     def __repr__(self) -> str:
         return f"<Feed sent={self.sent} delivered={self.delivered} failed={len(self.failures)}>"
@@ -133,5 +138,8 @@ class Feed(threading.Thread):
             self.failures.append(str(error))
             return
         self.delivered += 1
-        where = TopicPartition(self.topic, message.partition())
+        now, number = time.monotonic(), message.partition()
+        self.longest_silence = max(self.longest_silence, now - self._heard.get(number, now))
+        self._heard[number] = now
+        where = TopicPartition(self.topic, number)
         self.ends[where] = max(self.ends.get(where, 0), message.offset() + 1)

@@ -1,6 +1,6 @@
-"""The node of the demo: `barnabas start` as a process, with a data directory and ports of its own.
+"""One node of the demo's cluster: `barnabas start` as a process, with a data directory and ports of its own.
 
-It is killed with SIGKILL and started again on the same directory and port.
+It may be killed with SIGKILL, and started again on the same directory and ports.
 """
 
 from __future__ import annotations
@@ -9,60 +9,87 @@ import os
 import socket
 import sys
 import time
+from collections.abc import Sequence
 
 from barnabas.client.blocking import BlockingConnection, ConnectionFailed
 from barnabas.errors import BarnabasError
 from barnabas.pipeline.demo.children import Child
 
-__all__ = ["Node"]
+__all__ = ["Node", "free_ports"]
 
 START_SECONDS = 30.0
 
 
 class Node:
-    """`node = Node(work); node.start(); node.kill(); node.start()`; `state` in words for the screen."""
+    """`node = Node(1, work, ports, controllers); node.format(...); node.start(); node.kill(); node.start()`.
 
-    def __init__(self, work: str) -> None:
-        self.port, controller_port = free_ports(2)
-        self.bootstrap = f"127.0.0.1:{self.port}"
+    `state` is in words for the screen.
+    """
+
+    def __init__(self, number: int, work: str, ports: tuple[int, int], controllers: Sequence[int]) -> None:
+        """`ports`: for clients and for controllers; `controllers`: the controller ports of all nodes."""
+        self.number = number
+        self.name = f"node {number}"
+        self.port, self.controller_port = ports
+        self.address = f"127.0.0.1:{self.port}"
         self.state = "not started"
-        self.log = os.path.join(work, "node.log")
+        self.log = os.path.join(work, f"node-{number}.log")
         self.child: Child | None = None
+        self._work = work
         self._began = 0.0
-        self._command = start_command(os.path.join(work, "data"), self.port, controller_port)
+        self._properties = os.path.join(work, f"node-{number}.properties")
+        settings = {
+            "process.roles": "broker,controller",
+            "node.id": str(number),
+            "listeners": f"PLAINTEXT://{self.address},CONTROLLER://127.0.0.1:{self.controller_port}",
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "controller.quorum.bootstrap.servers": ",".join(f"127.0.0.1:{port}" for port in controllers),
+            "log.dirs": os.path.join(work, f"node-{number}"),
+        }
+        with open(self._properties, "w", encoding="utf-8") as file:
+            file.writelines(f"{name}={value}\n" for name, value in settings.items())
 
     def __repr__(self) -> str:
-        return f"<Node {self.bootstrap} {self.state}>"
+        return f"<Node {self.number} {self.address} {self.state}>"
+
+    @property
+    def running(self) -> bool:
+        """Whether it answered since its last start and was not killed."""
+        return self.state == "up"
+
+    def format(self, cluster: str, initial_controllers: str) -> Child:
+        """`barnabas storage format` as a process that is under way."""
+        first = ("--cluster-id", cluster, "--initial-controllers", initial_controllers)
+        return self._barnabas("storage", "format", "--config", self._properties, *first)
 
     def start(self) -> None:
         """Start the process; `ready` says when it answers."""
         self._began = time.monotonic()
         self.state = "starting"
-        self.child = Child("node", self._command, self.log)
+        self.child = self._barnabas("start", self._properties)
+
+    def _barnabas(self, *words: str) -> Child:
+        return Child(self.name, [sys.executable, "-m", "barnabas", *words], self.log)
 
     def ready(self) -> bool:
         """Whether it answers; asked again and again.  Raises BarnabasError when it ended or takes too long."""
         assert self.child is not None
         if not self.child.running or time.monotonic() - self._began > START_SECONDS:
             why = "ended" if not self.child.running else f"does not answer after {START_SECONDS:.0f} s"
-            raise BarnabasError(f"the node {why}: {self.child.tail()}", next_step=f"read {self.log}")
+            raise BarnabasError(f"{self.name} {why}: {self.child.tail()}", next_step=f"read {self.log}")
         try:
             BlockingConnection("127.0.0.1", self.port, timeout=1.0, connect_timeout=1.0).close()
         except ConnectionFailed:
             return False
-        self.state = f"running (pid {self.child.pid})"
+        self.state = "up"
         return True
-
-    def wait(self) -> None:
-        """Wait until it answers."""
-        while not self.ready():
-            time.sleep(0.05)
 
     def check(self) -> None:
         """Raises BarnabasError when the process is gone although nobody killed it."""
-        if self.child is not None and self.state.startswith("running") and not self.child.running:
+        if self.child is not None and self.running and not self.child.running:
             raise BarnabasError(
-                f"the node ended by itself: {self.child.tail()}", next_step=f"read {self.log}"
+                f"{self.name} ended by itself: {self.child.tail()}", next_step=f"read {self.log}"
             )
 
     def kill(self) -> int:
@@ -71,13 +98,6 @@ class Node:
         self.child.kill()
         self.state = "KILLED (-9)"
         return self.child.pid
-
-
-def start_command(data: str, port: int, controller_port: int) -> list[str]:
-    """`barnabas start` without a file: a combined node, which formats its directory the first time."""
-    listeners = f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}"
-    settings = (f"log.dirs={data}", f"listeners={listeners}")
-    return [sys.executable, "-m", "barnabas", "start", *(w for s in settings for w in ("--override", s))]
 
 
 def free_ports(count: int) -> list[int]:

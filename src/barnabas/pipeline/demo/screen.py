@@ -1,6 +1,6 @@
 """What one sees of the demo: a line for each thing that happens, and the numbers as they move.
 
-On a terminal the numbers are two bars and a line below them, redrawn in place; elsewhere (a pipe, a log
+On a terminal the numbers are two bars and two lines below them, redrawn in place; elsewhere (a pipe, a log
 of a continuous build) a plain line every few seconds.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -17,13 +18,21 @@ PLAIN_EVERY = 5.0
 
 
 class Numbers(NamedTuple):
-    """What moves: rows acknowledged, rows through Spark (committed), the node's state, the last batch."""
+    """What moves: rows acknowledged, rows through Spark (committed), each node's state and how many
+    partitions it leads, replicas in sync, the last batch."""
 
     rows: int
     delivered: int
     through: int
-    node: str
+    nodes: Sequence[tuple[str, str, int]]
+    in_sync: str
     spark: str
+
+    def words(self) -> list[str]:
+        """The nodes, one after the other."""
+        return [
+            f"{name} {state}" + (f", leads {led}" if state == "up" else "") for name, state, led in self.nodes
+        ]
 
     @property
     def lag(self) -> int:
@@ -75,7 +84,8 @@ class Screen:
                 self._shown_at = time.monotonic()
                 self.say(
                     f"in {numbers.delivered:,} of {numbers.rows:,}  through Spark {numbers.through:,}  "
-                    f"lag {numbers.lag:,}  node {numbers.node}  spark {numbers.spark}"
+                    f"lag {numbers.lag:,}  {'; '.join(numbers.words())}  in sync {numbers.in_sync}  "
+                    f"spark {numbers.spark}"
                 )
             return
         if self._live is None:
@@ -106,12 +116,9 @@ class Screen:
                 total=numbers.rows, completed=value, width=40, complete_style=style, finished_style=style
             )
             grid.add_row(f"  {label}", bar, Text(f"{value:,}", justify="right"), f"of {numbers.rows:,}")
-        style = "green" if numbers.node.startswith("running") else "bold red"
-        below = Text.assemble(
-            "  lag ",
-            (f"{numbers.lag:,}", "bold"),
-            "   node ",
-            (numbers.node, style),
-            f"   spark {numbers.spark}",
-        )
-        return Group(grid, below)
+        below = Text.assemble("  lag ", (f"{numbers.lag:,}", "bold"), f"   spark {numbers.spark}")
+        nodes = Text("  ")
+        for (_, state, _), words in zip(numbers.nodes, numbers.words(), strict=True):
+            nodes.append(f"{words}   ", "green" if state == "up" else "bold red")
+        nodes.append(f"in sync {numbers.in_sync}")
+        return Group(grid, below, nodes)
