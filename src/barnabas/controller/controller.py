@@ -43,6 +43,7 @@ _DECIDERS: dict[int, tuple[str, str]] = {
     37: ("topics", "create_partitions"),
     43: ("elections", "elect_leaders"),
     44: ("configs", "incremental_alter_configs"),
+    45: ("reassignments", "alter_reassignments"),
     56: ("in_sync", "alter_partition"),
     57: ("update_features", "update_features"),
     62: ("brokers", "register_broker"),

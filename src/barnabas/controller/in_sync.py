@@ -21,10 +21,13 @@ from barnabas.wire.brokers import (
     AlterPartitionResponseTopicData,
 )
 from barnabas.wire.message import Record
+from barnabas.wire.metadata import PartitionChangeRecord
 
 __all__ = ["alter_partition"]
 
 _ANY_EPOCH = -1
+_SAME_LEADER = -2
+"""What a PartitionChangeRecord says that leaves the leader as it is."""
 
 
 def alter_partition(view: View, request: AlterPartitionRequest) -> Decision:
@@ -49,6 +52,14 @@ def alter_partition(view: View, request: AlterPartitionRequest) -> Decision:
                 continue
             if change is not None:
                 records.append(change)
+                if change.leader not in (_SAME_LEADER, request.broker_id):
+                    # the change finished a reassignment, and the sender was one of those that leave
+                    answers.append(
+                        AlterPartitionResponsePartitionData(
+                            partition_index=state.index, error_code=ErrorCode.NEW_LEADER_ELECTED
+                        )
+                    )
+                    continue
             answers.append(
                 AlterPartitionResponsePartitionData(
                     partition_index=state.index,
@@ -65,7 +76,7 @@ def alter_partition(view: View, request: AlterPartitionRequest) -> Decision:
 
 def _alter(
     view: View, topic: Topic, data: AlterPartitionRequestPartitionData, sender: NodeId
-) -> tuple[PartitionState, Record | None]:
+) -> tuple[PartitionState, PartitionChangeRecord | None]:
     """The state afterwards and the record that makes it (None: nothing changes).  Raises KafkaError."""
     state = topic.partitions.get(data.partition_index)
     if state is None:

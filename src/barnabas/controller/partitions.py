@@ -12,12 +12,15 @@ them the last member stays in the ISR though nobody leads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from barnabas.controller.assignment import Assignment
 from barnabas.controller.image import BrokerState, MetadataImage, PartitionState, Topic
-from barnabas.model import DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED, NO_NODE, NodeId
+from barnabas.controller.versions import LATEST
+from barnabas.model import DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED, NO_NODE, DirectoryId, NodeId
 from barnabas.wire.metadata import PartitionChangeRecord
 
 __all__ = [
@@ -32,6 +35,11 @@ __all__ = [
 ]
 
 _NOT_KNOWN_YET = (None, DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED)
+_NO_DIRECTORIES: Mapping[NodeId, DirectoryId] = MappingProxyType({})
+_SHRINKS_IN_AN_EPOCH = 12
+"""metadata.version (3.6-IV0) from which an ISR shrinks without a new leader epoch (KAFKA-15021)."""
+_DIRECTORIES = 17
+"""metadata.version (3.7-IV2) from which partitions know the directories of their replicas."""
 
 
 class Election(Enum):
@@ -42,17 +50,23 @@ class Election(Enum):
     UNCLEAN = "unclean"
 
 
+def _unassigned(broker: NodeId) -> DirectoryId:
+    return DIRECTORY_UNASSIGNED
+
+
 class ElectionRules(NamedTuple):
     """What an election has to know besides the partition.
 
     `acceptable(broker, partition)`: whether that broker could lead now.  `min_isr` is the topic's
-    min.insync.replicas.
+    min.insync.replicas.  `level` is that of metadata.version; `directory(broker)` where a new replica lies.
     """
 
     acceptable: Callable[[NodeId, PartitionState], bool]
     elr: bool
     min_isr: int
     election: Election = Election.ONLINE
+    level: int = LATEST
+    directory: Callable[[NodeId], DirectoryId] = _unassigned
 
 
 def acceptable_leader(image: MetadataImage) -> Callable[[NodeId, PartitionState], bool]:
@@ -77,49 +91,93 @@ def change_partition(
     rules: ElectionRules,
     *,
     isr: tuple[NodeId, ...] | None = None,
+    assignment: Assignment | None = None,
+    directories: Mapping[NodeId, DirectoryId] = _NO_DIRECTORIES,
     unclean_shutdown: NodeId | None = None,
     recovered: bool = False,
 ) -> PartitionChangeRecord | None:
     """The record that brings the partition to the wanted ISR and the best leader; None: nothing changes.
 
-    `unclean_shutdown` is a broker that lost what it had not synced: it leaves the ELR too.
+    `assignment` is another one than the present; whichever it is, it is finished here as soon as the ISR
+    allows it.  `directories` tells where replicas lie.  `unclean_shutdown` is a broker that lost what it
+    had not synced: it leaves the ELR too.
     """
     wanted = state.isr if isr is None else isr
-    elr = _wanted_elr(state, wanted, rules, unclean_shutdown)
-    leader, unclean = _elect(state, wanted, elr, rules)
+    assigned = Assignment.of(state) if assignment is None else assignment
+    assigned, wanted = assigned.finished(wanted)
+    elr = _wanted_elr(state, assigned.replicas, wanted, rules, unclean_shutdown)
+    leader, unclean = _elect(state, assigned.replicas, wanted, elr, rules)
     fields: dict[str, Any] = {}
     if leader != state.leader:
         fields["leader"] = leader
+    elif not set(state.replicas) <= set(assigned.replicas):
+        fields["leader"] = leader  # a new epoch all the same: who was taken out must not count any more
     if leader != NO_NODE and (unclean or (not wanted and leader in elr)):
         elr = () if unclean else tuple(replica for replica in elr if replica != leader)
         wanted = (leader,)
-        if unclean:
+        if unclean and not state.recovering:
             fields["leader_recovery_state"] = 1
     elif recovered and state.recovering:
         fields["leader_recovery_state"] = 0
     if wanted != state.isr and (wanted or rules.elr):
         fields["isr"] = list(wanted)
+        if rules.level < _SHRINKS_IN_AN_EPOCH and not set(state.isr) <= set(wanted):
+            fields.setdefault("leader", leader)
     if elr != state.elr:
         fields["eligible_leader_replicas"] = list(elr)
-    last_known = _last_known(state, wanted, leader, rules)
+    last_known = _last_known(state, leader, rules)
     if last_known != state.last_known_elr:
         fields["last_known_elr"] = list(last_known)
+    fields |= _assignment_fields(state, assigned, rules, directories)
     if not fields:
         return None
     return PartitionChangeRecord(partition_id=state.index, topic_id=topic.id, **fields)
 
 
+def _assignment_fields(
+    state: PartitionState,
+    assigned: Assignment,
+    rules: ElectionRules,
+    directories: Mapping[NodeId, DirectoryId],
+) -> dict[str, Any]:
+    """What the record has to say of replicas, of those that come and go, and of their directories."""
+    fields: dict[str, Any] = {}
+    if rules.level >= _DIRECTORIES:
+        known = {**dict(zip(state.replicas, state.directories, strict=False)), **directories}
+        where = tuple(known[r] if r in known else rules.directory(r) for r in assigned.replicas)
+        if where != state.directories:
+            fields["directories"] = list(where)
+    if assigned.replicas != state.replicas:
+        fields["replicas"] = list(assigned.replicas)
+    if assigned.removing != state.removing:
+        fields["removing_replicas"] = list(assigned.removing)
+    if assigned.adding != state.adding:
+        fields["adding_replicas"] = list(assigned.adding)
+    return fields
+
+
 def _wanted_elr(
-    state: PartitionState, isr: tuple[NodeId, ...], rules: ElectionRules, unclean_shutdown: NodeId | None
+    state: PartitionState,
+    replicas: tuple[NodeId, ...],
+    isr: tuple[NodeId, ...],
+    rules: ElectionRules,
+    unclean_shutdown: NodeId | None,
 ) -> tuple[NodeId, ...]:
-    if not rules.elr or len(isr) >= min(rules.min_isr, len(state.replicas)):
+    if not rules.elr or len(isr) >= min(rules.min_isr, len(replicas)):
         return ()
-    holders = dict.fromkeys((*state.elr, *state.isr))
-    return tuple(broker for broker in holders if broker not in isr and broker != unclean_shutdown)
+    return tuple(
+        broker
+        for broker in sorted({*state.elr, *state.isr})
+        if broker not in isr and broker != unclean_shutdown and broker in replicas
+    )
 
 
 def _elect(
-    state: PartitionState, isr: tuple[NodeId, ...], elr: tuple[NodeId, ...], rules: ElectionRules
+    state: PartitionState,
+    replicas: tuple[NodeId, ...],
+    isr: tuple[NodeId, ...],
+    elr: tuple[NodeId, ...],
+    rules: ElectionRules,
 ) -> tuple[NodeId, bool]:
     """(leader or NO_NODE, whether data may be lost by it)."""
 
@@ -127,30 +185,30 @@ def _elect(
         holds = broker in isr or (not isr and broker in elr)
         return holds and rules.acceptable(broker, state)
 
-    candidates: Iterable[NodeId] = (state.leader, *state.replicas)
+    candidates: Iterable[NodeId] = (state.leader, *replicas)
     if rules.election is Election.PREFERRED:
-        candidates = (state.replicas[0], state.leader, *state.replicas)
+        candidates = (replicas[0], state.leader, *replicas)
     for broker in candidates:
         if broker != NO_NODE and valid(broker):
             return broker, False
     if rules.elr and not isr and not elr and len(state.last_known_elr) == 1:
         last = state.last_known_elr[0]
-        if rules.acceptable(last, state):
+        if last in replicas and rules.acceptable(last, state):
             return last, True
     if rules.election is Election.UNCLEAN:
-        for broker in state.replicas:
+        for broker in replicas:
             if rules.acceptable(broker, state):
                 return broker, True
     return NO_NODE, False
 
 
-def _last_known(
-    state: PartitionState, isr: tuple[NodeId, ...], leader: NodeId, rules: ElectionRules
-) -> tuple[NodeId, ...]:
-    """Remembers who led when the ISR became empty, until somebody leads again."""
-    if not rules.elr or leader != NO_NODE:
+def _last_known(state: PartitionState, leader: NodeId, rules: ElectionRules) -> tuple[NodeId, ...]:
+    """Remembers who led when the last leader went, until somebody leads again."""
+    if not rules.elr:
+        return state.last_known_elr
+    if leader != NO_NODE:
         return ()
-    if not isr and state.isr and state.leader != NO_NODE:
+    if state.leader != NO_NODE and not state.last_known_elr:
         return (state.leader,)
     return state.last_known_elr
 

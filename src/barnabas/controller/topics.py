@@ -15,7 +15,7 @@ from barnabas.controller.placement import place
 from barnabas.controller.topic_names import check_topic_name, collision
 from barnabas.controller.view import BATCH_LIMIT, Decision, View
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.model import DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED, ZERO_UUID, DirectoryId, NodeId, TopicId
+from barnabas.model import ZERO_UUID, NodeId, TopicId
 from barnabas.wire.message import Record
 from barnabas.wire.metadata import ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
 from barnabas.wire.topics import (
@@ -199,16 +199,8 @@ def new_partition(view: View, topic_id: TopicId, index: int, replicas: tuple[Nod
         leader=isr[0],
         leader_epoch=0,
         partition_epoch=0,
-        directories=[_default_directory(view, broker) for broker in replicas],
+        directories=[view.default_directory(broker) for broker in replicas],
     )
-
-
-def _default_directory(view: View, broker: NodeId) -> DirectoryId:
-    """The only directory of a broker that has one; with several the broker chooses and tells us."""
-    directories = view.image.brokers[broker].directories
-    if not directories:
-        return DIRECTORY_MIGRATING
-    return directories[0] if len(directories) == 1 else DIRECTORY_UNASSIGNED
 
 
 def _create_refused(topic: CreatableTopic, error: KafkaError) -> CreatableTopicResult:

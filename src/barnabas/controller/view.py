@@ -9,11 +9,20 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from barnabas.config import TOPIC_SETTINGS, Config, format_value
-from barnabas.controller.features import ELR_FEATURE
+from barnabas.controller.features import ELR_FEATURE, METADATA_VERSION
 from barnabas.controller.image import MetadataImage, Topic
 from barnabas.controller.partitions import Election, ElectionRules, acceptable_leader
+from barnabas.controller.versions import LATEST
 from barnabas.doors import Randomness
-from barnabas.model import BrokerEpoch, NodeId, Now, Offset
+from barnabas.model import (
+    DIRECTORY_MIGRATING,
+    DIRECTORY_UNASSIGNED,
+    BrokerEpoch,
+    DirectoryId,
+    NodeId,
+    Now,
+    Offset,
+)
 from barnabas.wire.message import Message, Record
 
 __all__ = ["BATCH_LIMIT", "BrokerContact", "Decision", "View"]
@@ -66,10 +75,13 @@ class View(NamedTuple):
     voters: tuple[NodeId, ...] | None = None
 
     def topic_setting(self, topic: str, name: str) -> str:
-        """The value of a topic setting in force: the topic's own, the cluster's default, the file's."""
+        """The value of a topic setting in force: the topic's own, this node's, the cluster's, the file's."""
         own = self.image.topic_config(topic).get(name)
         if own is None:
-            own = self.image.cluster_config().get(TOPIC_SETTINGS[name].node_name)
+            node_name = TOPIC_SETTINGS[name].node_name
+            own = self.image.broker_config(self.config.node_id).get(node_name)
+            if own is None:
+                own = self.image.cluster_config().get(node_name)
         return format_value(self.config.topic_default(name)) or "" if own is None else own
 
     def rules(self, topic: Topic) -> ElectionRules:
@@ -80,4 +92,14 @@ class View(NamedTuple):
             elr=self.image.feature(ELR_FEATURE) >= 1,
             min_isr=int(self.topic_setting(topic.name, "min.insync.replicas")),
             election=Election.UNCLEAN if unclean else Election.ONLINE,
+            level=self.image.feature(METADATA_VERSION) or LATEST,
+            directory=self.default_directory,
         )
+
+    def default_directory(self, broker: NodeId) -> DirectoryId:
+        """The only directory of a broker that has one; with several the broker chooses and tells us."""
+        known = self.image.brokers.get(broker)
+        directories = () if known is None else known.directories
+        if not directories:
+            return DIRECTORY_MIGRATING
+        return directories[0] if len(directories) == 1 else DIRECTORY_UNASSIGNED

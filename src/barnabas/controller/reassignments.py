@@ -1,0 +1,119 @@
+"""AlterPartitionReassignments: partitions move to other brokers, and may turn back (KIP-455, KIP-860).
+
+A move is one record: the wanted replicas followed by those that will leave, and which is which.  From then on
+every change of the in-sync set looks whether the move is finished (`partitions.change_partition`).  A second
+wish for a partition that is moving replaces the first; null replicas turn it back.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from barnabas.controller.assignment import Assignment
+from barnabas.controller.image import PartitionState, Topic
+from barnabas.controller.partitions import Election, change_partition
+from barnabas.controller.view import BATCH_LIMIT, Decision, View
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.model import NodeId
+from barnabas.wire.message import Record
+from barnabas.wire.reassignment import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+
+__all__ = ["alter_reassignments"]
+
+
+def alter_reassignments(view: View, request: AlterPartitionReassignmentsRequest) -> Decision:
+    """AlterPartitionReassignments (key 45), each partition by itself."""
+    asked = Counter((topic.name, p.partition_index) for topic in request.topics for p in topic.partitions)
+    records: list[Record] = []
+    topics: list[ReassignableTopicResponse] = []
+    for topic in request.topics:
+        rows = []
+        for wish in topic.partitions:
+            code, message = ErrorCode.NONE, None
+            try:
+                if asked[topic.name, wish.partition_index] > 1:
+                    raise KafkaError(ErrorCode.INVALID_REQUEST, "the partition is in the request twice")
+                if len(records) == BATCH_LIMIT:
+                    raise KafkaError(
+                        ErrorCode.POLICY_VIOLATION, f"one request may move at most {BATCH_LIMIT} partitions"
+                    )
+                record = _decide(view, topic.name, wish, request.allow_replication_factor_change)
+                if record is not None:
+                    records.append(record)
+            except KafkaError as error:
+                code, message = error.code, error.message
+            rows.append(
+                ReassignablePartitionResponse(
+                    partition_index=wish.partition_index, error_code=code, error_message=message
+                )
+            )
+        topics.append(ReassignableTopicResponse(name=topic.name, partitions=rows))
+    answer = AlterPartitionReassignmentsResponse(
+        error_message=None,
+        allow_replication_factor_change=request.allow_replication_factor_change,
+        responses=topics,
+    )
+    return Decision(answer, records)
+
+
+def _decide(view: View, name: str, wish: ReassignablePartition, other_factor: bool) -> Record | None:
+    """The record that begins, replaces or turns back one move; None: nothing changes.  Raises KafkaError."""
+    topic = view.image.topic(name)
+    if topic is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name} does not exist")
+    state = topic.partitions.get(wish.partition_index)
+    if state is None:
+        raise KafkaError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {name}-{wish.partition_index}"
+        )
+    if wish.replicas is None:
+        return _turn_back(view, topic, state)
+    target = tuple(wish.replicas)
+    _check_target(view, target)
+    have = len(Assignment.of(state).target())
+    if not other_factor and len(target) != have:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"the partition has {have} replicas, the request names {len(target)} and forbids another number",
+        )
+    rules = view.rules(topic)._replace(election=Election.ONLINE)
+    return change_partition(topic, state, rules, assignment=Assignment.towards(state, target))
+
+
+def _check_target(view: View, target: tuple[NodeId, ...]) -> None:
+    """Different registered brokers.  One that is fenced may be among them: it is added when it is back."""
+    if not target:
+        why = "a partition needs a replica"
+    elif len(set(target)) != len(target):
+        why = f"a broker is named twice: {list(target)}"
+    elif unknown := sorted(broker for broker in target if broker not in view.image.brokers):
+        why = f"broker {unknown[0]} is not registered"
+    else:
+        return
+    raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, why)
+
+
+def _turn_back(view: View, topic: Topic, state: PartitionState) -> Record | None:
+    """Without the replicas that were being added; if only those are in sync, records may be lost by it."""
+    if not Assignment.of(state).moving:
+        raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, f"{topic.name}-{state.index} is not moving")
+    replicas = Assignment.of(state).original()
+    isr = tuple(broker for broker in state.isr if broker not in state.adding)
+    rules = view.rules(topic)
+    if not replicas:
+        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "all its replicas are being added")
+    if not isr:
+        if rules.election is not Election.UNCLEAN:
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                "only replicas that were added are in sync: turning back needs an unclean leader election, "
+                "which is switched off (unclean.leader.election.enable)",
+            )
+        isr = replicas[:1]
+    return change_partition(topic, state, rules, isr=isr, assignment=Assignment(replicas))
