@@ -25,6 +25,7 @@ NEVER: Final = 1 << 62
 _MAX_RELATIVE = 0x7FFFFFFF
 _INT32_MAX = 0x7FFFFFFF
 _HINTS_KEPT = 64
+_KINDS = (".log", ".index", ".timeindex", ".txnindex")
 
 
 def file_name(offset: Offset, suffix: str) -> str:
@@ -55,12 +56,17 @@ class Segment:
         "max_timestamp_offset",
         "roll_after_ms",
         "roll_at",
+        "suffix",
     )
 
-    def __init__(self, disk: Disk, directory: str, base: Offset, *, created_ms: int = 0) -> None:
+    def __init__(
+        self, disk: Disk, directory: str, base: Offset, *, created_ms: int = 0, suffix: str = ""
+    ) -> None:
         self.disk = disk
         self.directory = directory
         self.base = base
+        self.suffix = suffix
+        """What its files' names end in besides: "" once it is part of a log."""
         self.created_ms = created_ms
         self.end_position = 0
         """Bytes appended, including those not written yet."""
@@ -86,7 +92,7 @@ class Segment:
         return f"<Segment {self.base} size={self.end_position} max_timestamp={self.max_timestamp}>"
 
     def path(self, suffix: str) -> str:
-        return f"{self.directory}/{self.base:020d}{suffix}"
+        return f"{self.directory}/{self.base:020d}{suffix}{self.suffix}"
 
     # --- the files ----------------------------------------------------------------------------------------
 
@@ -331,12 +337,21 @@ class Segment:
 
     def names(self) -> list[str]:
         """Files of this segment that exist."""
-        suffixes = (".log", ".index", ".timeindex", ".txnindex")
-        return [
-            name
-            for s in suffixes
-            if self.disk.exists(f"{self.directory}/{(name := file_name(self.base, s))}")
-        ]
+        found = (file_name(self.base, kind + self.suffix) for kind in _KINDS)
+        return [name for name in found if self.disk.exists(f"{self.directory}/{name}")]
+
+    def rename(self, suffix: str) -> None:
+        """Let the names of its files end in `suffix` from now on, records first; an open file stays open."""
+        old, self.suffix = self.suffix, suffix
+        for kind in _KINDS:
+            was = f"{self.directory}/{self.base:020d}{kind}{old}"
+            if kind == ".log" or self.disk.exists(was):
+                self.disk.rename(was, self.path(kind))
+        if self._file is not None:
+            self._file.path = self.path(".log")
+        for table, kind in zip((self._index, self._time_index, self._transactions), _KINDS[1:], strict=True):
+            if table is not None:
+                table.path = self.path(kind)
 
     def rename_deleted(self) -> list[str]:
         """Rename every file to `.deleted`.  Returns the new paths; an open file stays readable."""
