@@ -23,13 +23,13 @@ from typing import TYPE_CHECKING, Any, cast
 from barnabas.errors import StorageError, WireError
 from barnabas.server import events
 from barnabas.server.arena import LARGEST_KEPT
-from barnabas.server.outlet import Outlet
 from barnabas.wire.frame import write_response
 
 if TYPE_CHECKING:
     from barnabas.server.context import RequestContext
     from barnabas.server.listener import Listener
     from barnabas.server.memo import ProduceMemos, ProduceRun
+    from barnabas.server.outlet import Outlet
     from barnabas.server.requests import Route
 
 __all__ = ["Connection", "Slot"]
@@ -154,7 +154,7 @@ class Connection(asyncio.BufferedProtocol):
         if local:
             self.local_host, self.local_port = local[0], local[1]
         node = self.listener.node
-        self.outlet = Outlet(
+        self.outlet = node.machine.outlet(
             node.loop,
             transport.get_extra_info("socket").fileno(),
             node.memory,

@@ -202,7 +202,7 @@ class Listener:
         self.name = endpoint.listener
         self.kind = kind
         self.advertised = advertised
-        self._socket = bind(endpoint, 0)
+        self._socket = node.machine.bind(endpoint)
         self._server: asyncio.Server | None = None
         port = self._socket.getsockname()[1]
         self.endpoint = Endpoint(endpoint.listener, endpoint.host, port)

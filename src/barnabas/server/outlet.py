@@ -177,10 +177,8 @@ class Outlet:
             gathered[0] = memoryview(gathered[0])[skip:]
         if flags:
             sent = self._duplicate().sendmsg(gathered, (), flags)
-        elif len(gathered) == 1:
-            sent = os.write(self._descriptor, gathered[0])
         else:
-            sent = os.writev(self._descriptor, gathered)
+            sent = self._write(gathered)
         self.pending -= sent
         self.sent += sent
         left = sent + skip
@@ -211,13 +209,19 @@ class Outlet:
                 piece = part.file.read_at(at, min(size - done, PIECE))
                 if not piece:
                     raise OSError(f"{part.file.path} ends before {at + size - done}")
-                sent = os.write(self._descriptor, piece)
+                sent = self._write([piece])
             self._sent_of_first += sent
             self.pending -= sent
             self.sent += sent
         self._sent_of_first = 0
         self._parts.popleft()
         return True
+
+    def _write(self, parts: list[Buffer]) -> int:
+        """Have the socket take what it can; raises BlockingIOError where that is nothing."""
+        if len(parts) == 1:
+            return os.write(self._descriptor, parts[0])
+        return os.writev(self._descriptor, parts)
 
     def _duplicate(self) -> socket.socket:
         if self._socket is None:
@@ -236,8 +240,15 @@ class Outlet:
         self.held = held
         if not self.blocked:
             self.blocked = True
-            self._duplicate()
-            self._loop.add_writer(self._fd, self._writable)
+            self._watch()
+
+    def _watch(self) -> None:
+        """Have `_writable` called when the socket takes more."""
+        self._duplicate()
+        self._loop.add_writer(self._fd, self._writable)
+
+    def _unwatch(self) -> None:
+        self._loop.remove_writer(self._fd)
 
     def _writable(self) -> None:
         before = self.pending
@@ -246,7 +257,7 @@ class Outlet:
             return
         if not self._parts:
             self.blocked = False
-            self._loop.remove_writer(self._fd)
+            self._unwatch()
         if self.pending != before:
             self._on_progress()
 

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from barnabas.doors import Clock, Disk, Randomness
     from barnabas.server.fetcher import Fetchers
     from barnabas.server.http import HttpServer
+    from barnabas.server.machine import Machine
     from barnabas.server.quorum_lifecycle import BrokerLifecycle
 
 __all__ = ["Node", "loop_factory", "run"]
@@ -71,12 +72,14 @@ class Node:
         disk: Disk | None = None,
         clock: Clock | None = None,
         random: Randomness | None = None,
+        machine: Machine | None = None,
         format_new: bool | None = None,
     ) -> None:
         self.config = config
         self._disk = disk
         self._clock = clock or SystemClock()
         self._random = random or SystemRandomness()
+        self._machine = machine
         self._format_new = config.zero_config if format_new is None else format_new
         self._undo: list[tuple[str, Callable[[], Any]]] = []
         self.services: Services
@@ -129,7 +132,7 @@ class Node:
     async def _start(self) -> None:
         config = self.config
         loop = asyncio.get_running_loop()
-        node = self.services = Services(config, loop, self._clock, self._random)
+        node = self.services = Services(config, loop, self._clock, self._random, self._machine)
         node.tasks = Tasks(loop, self.fail)
         events.emit(events.NODE_STARTING, node=config.node_id, roles=",".join(sorted(config.roles)))
         node.turn = Turn(node)

@@ -9,6 +9,7 @@ from barnabas.config import Config
 from barnabas.doors import Clock, Randomness
 from barnabas.model import Now
 from barnabas.server.arena import Arena
+from barnabas.server.machine import Machine
 from barnabas.server.memory import MemoryBudget
 from barnabas.server.metrics import Metrics
 from barnabas.server.traffic import Traffic
@@ -59,6 +60,7 @@ class Services:
         "groups",
         "limits",
         "loop",
+        "machine",
         "memory",
         "metadata",
         "metrics",
@@ -73,13 +75,19 @@ class Services:
     )
 
     def __init__(
-        self, config: Config, loop: asyncio.AbstractEventLoop, clock: Clock, random: Randomness
+        self,
+        config: Config,
+        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
+        random: Randomness,
+        machine: Machine | None = None,
     ) -> None:
         self.config = config
         self.node_id = config.node_id
         self.loop = loop
         self.clock = clock
         self.random = random
+        self.machine = machine or Machine()
         self.limits = Limits.of(config)
         self.memory = MemoryBudget(config.int("queued.max.request.bytes"))
         self.arena = Arena()

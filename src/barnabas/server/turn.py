@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from barnabas.errors import StorageError
 from barnabas.server import events
-from barnabas.server.syncing import Syncer, SyncJob
+from barnabas.server.syncing import SyncJob
 
 if TYPE_CHECKING:
     from barnabas.server.services import Services
@@ -90,7 +90,7 @@ class Turn:
         sync_time = metrics.histogram(
             "kafka.log:type=LogFlushStats,name=LogFlushRateAndTimeMs", "Seconds per sync"
         )
-        self.syncer = Syncer(node.loop, sync_time)
+        self.syncer = node.machine.syncer(node.loop, sync_time)
 
     def soon(self) -> None:
         """Have the end of this turn run."""

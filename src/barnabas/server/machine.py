@@ -1,0 +1,69 @@
+"""What a node takes from the machine under it besides the four doors: listening sockets, the way out of a
+connection, and threads that wait for disks.
+
+There is one of it for real machines, and one where several nodes live in one thread and time is virtual
+(`sim.cluster`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from barnabas.errors import StorageError
+from barnabas.model import Endpoint
+from barnabas.server.metrics import Histogram
+from barnabas.server.outlet import Outlet
+from barnabas.server.syncing import Syncer, SyncJob
+
+if TYPE_CHECKING:
+    from barnabas.server.memory import MemoryBudget
+
+__all__ = ["Machine", "Syncing"]
+
+
+class Syncing(Protocol):
+    """Whoever calls fsync for the loop (`server.syncing.Syncer`)."""
+
+    in_flight: int
+
+    def submit(self, job: SyncJob, done: Callable[[SyncJob, StorageError | None], None]) -> None: ...
+    def stop(self) -> None: ...
+
+
+class Machine:
+    """The real one."""
+
+    __slots__ = ()
+
+    def bind(self, endpoint: Endpoint) -> socket.socket:
+        """A socket bound to `endpoint` (not listening yet).  Raises ConfigError with the next step."""
+        from barnabas.server.listener import bind
+
+        return bind(endpoint, 0)
+
+    def outlet(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        descriptor: int,
+        budget: MemoryBudget,
+        *,
+        sendfile_from: int,
+        on_progress: Callable[[], None],
+        on_error: Callable[[Exception], None],
+    ) -> Outlet:
+        """What sends through this socket."""
+        return Outlet(
+            loop,
+            descriptor,
+            budget,
+            sendfile_from=sendfile_from,
+            on_progress=on_progress,
+            on_error=on_error,
+        )
+
+    def syncer(self, loop: asyncio.AbstractEventLoop, seconds: Histogram) -> Syncing:
+        """Threads for fsync."""
+        return Syncer(loop, seconds)
