@@ -7,6 +7,12 @@ from tests.controller.cluster import Cluster
 
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import NO_NODE
+from barnabas.wire.configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsRequestAlterableConfig,
+    IncrementalAlterConfigsRequestAlterConfigsResource,
+    IncrementalAlterConfigsResponse,
+)
 from barnabas.wire.metadata import PartitionChangeRecord
 from barnabas.wire.reassignment import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions
 
@@ -99,3 +105,114 @@ def test_what_does_not_exist_is_told_by_partition_and_an_unknown_election_is_ref
     with pytest.raises(KafkaError) as refused:
         elect(cluster, 5, None)
     assert refused.value.code is ErrorCode.INVALID_REQUEST
+
+
+# By itself.
+
+
+def due(cluster: Cluster) -> int:
+    """Let the controller do what is due; how many records that took."""
+    records = cluster.controller.due_records(cluster.now, cluster.offset)
+    cluster.append(records)
+    return len(records)
+
+
+def wait(cluster: Cluster, seconds: float) -> None:
+    cluster.time += seconds
+    for broker in cluster.epochs:
+        cluster.beat(broker)
+
+
+def test_leaderships_go_back_to_first_replicas_every_five_minutes(cluster: Cluster) -> None:
+    change(cluster, 0, leader=2)
+    change(cluster, 1, leader=3, isr=[3, 1])  # 2 is behind
+    wait(cluster, 299)
+    assert due(cluster) == 0
+    wait(cluster, 2)
+    assert due(cluster) == 1
+    assert (cluster.state(index=0).leader, cluster.state(index=1).leader) == (1, 3)
+    change(cluster, 1, isr=[3, 1, 2])
+    wait(cluster, 298)
+    assert due(cluster) == 0
+    wait(cluster, 3)
+    assert due(cluster) == 1
+    assert cluster.state(index=1).leader == 2
+
+
+def test_a_returning_broker_gets_its_share_of_leaderships_back_and_no_more() -> None:
+    cluster = Cluster(1, 2, 3, 4)
+    cluster.create(partitions=40, replicas=3)
+    before = [cluster.state(index=index).leader for index in range(40)]
+    cluster.beat(1, want_fence=True)
+    cluster.beat(1)
+    for index in range(40):
+        state = cluster.state(index=index)
+        if state.isr != state.replicas:
+            change(cluster, index, isr=list(state.replicas))
+    wait(cluster, 301)
+    assert due(cluster) == before.count(1)
+    assert [cluster.state(index=index).leader for index in range(40)] == before
+
+
+def test_balancing_is_switched_off_by_a_setting_and_has_its_interval(cluster: Cluster) -> None:
+    off = Cluster(1, 2, auto_leader_rebalance_enable="false")
+    often = Cluster(1, 2, leader_imbalance_check_interval_seconds="5")
+    for one in (off, often):
+        one.assign([1, 2])
+        change(one, 0, leader=2)
+        wait(one, 6)
+    assert (due(off), due(often)) == (0, 1)
+
+
+def test_a_thousand_leaderships_move_at_once_and_the_rest_right_after() -> None:
+    cluster = Cluster(1, 2)
+    cluster.assign(*([[1, 2]] * 1500))
+    cluster.beat(1, want_fence=True)
+    cluster.beat(1)
+    for index in range(1500):
+        change(cluster, index, isr=[2, 1])
+    wait(cluster, 301)
+    assert [due(cluster), due(cluster), due(cluster)] == [1000, 500, 0]
+
+
+def lose(cluster: Cluster) -> None:
+    """1 leads alone and is gone; 2 lives but lacks records."""
+    change(cluster, 0, leader=1, isr=[1])
+    cluster.beat(1, want_fence=True)
+    assert cluster.state().leader == NO_NODE
+
+
+@pytest.mark.parametrize("elr", [True, False])
+@pytest.mark.parametrize("resource", [(2, "flights"), (4, ""), (4, "1")])
+def test_switching_unclean_elections_on_elects_at_once(elr: bool, resource: tuple[int, str]) -> None:
+    """On the topic, on all brokers, and on the broker that is the active controller too (node 1)."""
+    cluster = Cluster(1, 2, 3, elr=elr)
+    cluster.assign([1, 2, 3])
+    due(cluster)
+    lose(cluster)
+    assert due(cluster) == 0
+    setting = IncrementalAlterConfigsRequestAlterableConfig(
+        name="unclean.leader.election.enable", config_operation=0, value="true"
+    )
+    asked = IncrementalAlterConfigsRequestAlterConfigsResource(
+        resource_type=resource[0], resource_name=resource[1], configs=[setting]
+    )
+    answer = cluster.answer(
+        IncrementalAlterConfigsResponse, IncrementalAlterConfigsRequest(resources=[asked])
+    )
+    assert answer.responses[0].error_code == 0
+    assert due(cluster) == 1
+    state = cluster.state()
+    assert (state.leader, state.isr, state.recovering, state.elr) == (2, (2,), True, ())
+    assert due(cluster) == 0
+
+
+@pytest.mark.parametrize("elr", [True, False])
+def test_where_unclean_elections_are_allowed_a_lost_leader_is_replaced_in_the_same_record(elr: bool) -> None:
+    cluster = Cluster(1, 2, elr=elr)
+    cluster.assign([1, 2], unclean_leader_election_enable="true")
+    change(cluster, 0, isr=[1])
+    offset = cluster.offset
+    cluster.beat(1, want_fence=True)
+    assert (cluster.state().leader, cluster.state().isr, cluster.state().recovering) == (2, (2,), True)
+    assert cluster.offset == offset + 2

@@ -21,6 +21,7 @@ from barnabas.controller import brokers
 from barnabas.controller.features import ELR_FEATURE, bootstrap_levels, bootstrap_records
 from barnabas.controller.image import RESOURCE_BROKER, MetadataImage
 from barnabas.controller.replay import Replay
+from barnabas.controller.upkeep import Upkeep
 from barnabas.controller.view import BrokerContact, Decision, View
 from barnabas.doors import Randomness
 from barnabas.errors import ErrorCode, KafkaError
@@ -75,6 +76,7 @@ class Controller:
         "_refused",
         "_replay",
         "_silenced",
+        "_upkeep",
         "_voters",
         "config",
         "randomness",
@@ -96,6 +98,7 @@ class Controller:
         self._contacts: dict[NodeId, BrokerContact] = brokers.presumed_contacts(committed.image, now)
         self._deciders: dict[int, Callable[[View, Any], Decision]] = {}
         self._decided = self._refused = self._silenced = 0
+        self._upkeep = Upkeep(config, now)
 
     def __repr__(self) -> str:
         return f"<Controller leading={self.image.offset} brokers={len(self.image.brokers)}>"
@@ -139,6 +142,14 @@ class Controller:
         if records:
             self._replay.apply(records, offset=offset, epoch=epoch, timestamp_ms=now.wall_ms)
             self._replay.take_delta()
+            self._upkeep.appended(records, now)
+
+    def due_records(self, now: Now, next_offset: Offset) -> list[Record]:
+        """What is to be written without anybody asking: who is silent is fenced, leaders go where they belong.
+
+        [] when nothing is due.  Call it about every second.
+        """
+        return self.fence_silent(now, next_offset) or self._upkeep.records(self._view(0, now, next_offset))
 
     def fence_silent(self, now: Now, next_offset: Offset) -> list[Record]:
         """Records that fence one broker whose session has run out; [] while none has."""

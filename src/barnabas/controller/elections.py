@@ -1,4 +1,4 @@
-"""ElectLeaders: somebody asks that partitions be led by their first replica, or by anybody at all."""
+"""Elections that somebody asks for (ElectLeaders), and those the controller holds by itself now and then."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from barnabas.wire.reassignment import (
     ReplicaElectionResult,
 )
 
-__all__ = ["elect_leaders"]
+__all__ = ["MOST", "elect_leaders", "preferred_leaders", "unclean_leaders"]
 
+MOST = 1000
+"""Partitions of which the controller moves the leader by itself in one go."""
 _ELECTIONS = {0: Election.PREFERRED, 1: Election.UNCLEAN}
 
 
@@ -77,3 +79,41 @@ def _elect(
     if preferred:
         return ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "the first replica is not alive and in sync"
     return ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "no replica is alive"
+
+
+# By itself.
+
+
+def preferred_leaders(view: View) -> list[Record]:
+    """Give partitions back to their first replica where that one is in sync, alive, and does not lead."""
+    records: list[Record] = []
+    for topic in view.image.topics.values():
+        rules = None
+        for state in topic.partitions.values():
+            first = state.replicas[0]
+            if state.leader == first or first not in state.isr:
+                continue
+            rules = rules or view.rules(topic)._replace(election=Election.PREFERRED)
+            change = change_partition(topic, state, rules)
+            if change is not None and change.leader == first:
+                records.append(change)
+                if len(records) == MOST:
+                    return records
+    return records
+
+
+def unclean_leaders(view: View) -> list[Record]:
+    """Have partitions that nobody leads be led by whoever lives, where their topic allows it."""
+    records: list[Record] = []
+    for topic in view.image.topics.values():
+        lost = [state for state in topic.partitions.values() if state.leader == NO_NODE]
+        rules = view.rules(topic) if lost else None
+        if rules is None or rules.election is not Election.UNCLEAN:
+            continue
+        for state in lost:
+            change = change_partition(topic, state, rules)
+            if change is not None and change.leader >= 0:
+                records.append(change)
+                if len(records) == MOST:
+                    return records
+    return records

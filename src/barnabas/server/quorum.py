@@ -641,7 +641,7 @@ class Quorum:
         now = self._clock.now()
         delay = _UPKEEP
         if controller is not None:
-            if records := controller.fence_silent(now, self._store.journal.end_offset):
+            if records := controller.due_records(now, self._store.journal.end_offset):
                 self._append_own(records)
             if self._idle_record_due(now.mono):
                 self._append_own([NoOpRecord()])

@@ -367,6 +367,14 @@ _s("broker.heartbeat.interval.ms", "int", 2000,
    "How often a broker reports to the controller.", low=1, high=MAX_INT)
 _s("broker.session.timeout.ms", "int", 9000,
    "How long a broker may stay silent before it is fenced.", low=1, high=MAX_INT)
+_s("auto.leader.rebalance.enable", "boolean", True,
+   "Give leaderships back, now and then, to the first replica of a partition where it is in sync.")
+_s("leader.imbalance.check.interval.seconds", "int", 300,
+   "How often the active controller looks for partitions that their first replica does not lead.",
+   low=1, high=MAX_INT)
+_s("unclean.leader.election.interval.ms", "long", 300000,
+   "How often the active controller looks for partitions that nobody leads and any replica may lead.",
+   low=1, high=MAX_LONG)
 _s("barnabas.fast.fencing", "boolean", None,
    "A broker whose connection to the active controller ended, or that missed a heartbeat, is fenced at once "
    "if every address it registered refuses connections. A live broker, however slow, refuses none.",

@@ -24,7 +24,7 @@ _TEXT = """
 add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms
 alter.config.policy.class.name alter.log.dirs.replication.quota.window.num
 alter.log.dirs.replication.quota.window.size.seconds authorizer.class.name
-auto.leader.rebalance.enable background.threads broker.id client.quota.callback.class
+background.threads broker.id client.quota.callback.class
 config.providers connection.failed.authentication.delay.ms connections.max.reauth.ms
 controlled.shutdown.enable controller.performance.always.log.threshold.ms
 controller.performance.sample.period.ms controller.quorum.append.linger.ms controller.quota.window.num
@@ -43,7 +43,7 @@ group.coordinator.background.threads group.coordinator.cached.buffer.max.bytes
 group.coordinator.rebalance.protocols group.coordinator.threads
 internal.metadata.delete.delay.millis internal.metadata.log.segment.bytes
 internal.metadata.max.batch.size.in.bytes kafka.metrics.polling.interval.secs
-kafka.metrics.reporters leader.imbalance.check.interval.seconds log.cleaner.backoff.ms
+kafka.metrics.reporters log.cleaner.backoff.ms
 log.cleaner.dedupe.buffer.size log.cleaner.enable log.cleaner.io.buffer.load.factor
 log.cleaner.io.buffer.size log.cleaner.io.max.bytes.per.second log.cleaner.threads
 log.dir.failure.timeout.ms log.flush.scheduler.interval.ms
@@ -64,7 +64,7 @@ transaction.partition.verification.enable transaction.remove.expired.transaction
 transaction.state.log.load.buffer.size transaction.state.log.min.isr
 transaction.state.log.num.partitions transaction.state.log.replication.factor
 transaction.state.log.segment.bytes transaction.two.phase.commit.enable
-transactional.id.expiration.ms unclean.leader.election.interval.ms unstable.api.versions.enable
+transactional.id.expiration.ms unstable.api.versions.enable
 unstable.feature.versions.enable
 """
 _NAMES = frozenset(_TEXT.split())
