@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from barnabas.controller.directories import directories_reported
 from barnabas.controller.features import ELR_FEATURE, METADATA_VERSION
 from barnabas.controller.image import BrokerState, MetadataImage
-from barnabas.controller.partitions import change_partition, elect_for, remove_broker, without
+from barnabas.controller.partitions import elect_for, remove_broker
 from barnabas.controller.view import BrokerContact, Decision, View
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.model import DirectoryId, NodeId, Now, Offset, Uuid
+from barnabas.model import DirectoryId, NodeId, Now, Offset
 from barnabas.wire.brokers import (
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
@@ -220,8 +221,8 @@ def heartbeat(view: View, request: BrokerHeartbeatRequest) -> Decision:
     elif request.want_shut_down:
         records += _leave(view, broker)
         contact = contact._replace(shutdown_offset=view.next_offset + len(records) - 1)
-    if not stop and request.offline_log_dirs:
-        records += _directories_offline(view, broker, request.offline_log_dirs)
+    if not stop and (request.offline_log_dirs or request.cordoned_log_dirs is not None):
+        records += directories_reported(view, broker, request.offline_log_dirs, request.cordoned_log_dirs)
     answer = BrokerHeartbeatResponse(is_caught_up=caught_up, is_fenced=fenced, should_shut_down=stop)
     return Decision(answer, records, {broker.id: None if stop else contact})
 
@@ -266,33 +267,6 @@ def _leave(view: View, broker: BrokerState) -> list[Record]:
         broker_id=broker.id, broker_epoch=broker.epoch, in_controlled_shutdown=1
     )
     return [change, *remove_broker(view.image, broker.id, view.rules)]
-
-
-def _directories_offline(view: View, broker: BrokerState, offline: Iterable[Uuid]) -> list[Record]:
-    """A disk of the broker failed: what it holds there leaves the ISRs, the rest goes on (KIP-858).
-
-    The partitions keep the id of that directory, so that they may be led again when it comes back.
-    """
-    lost = set(offline) & set(broker.directories)
-    if not lost:
-        return []
-    left = [directory for directory in broker.directories if directory not in lost]
-    records: list[Record] = [
-        BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, log_dirs=left)
-    ]
-    for topic in view.image.topics.values():
-        for state in topic.partitions.values():
-            if state.directory_of(broker.id) not in lost:
-                continue
-            change = change_partition(
-                topic,
-                state,
-                without(view.rules(topic), broker.id),
-                isr=tuple(member for member in state.isr if member != broker.id),
-            )
-            if change is not None:
-                records.append(change)
-    return records
 
 
 # Sessions.

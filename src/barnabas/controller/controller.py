@@ -52,6 +52,7 @@ _DECIDERS: dict[int, tuple[str, str]] = {
     64: ("brokers", "unregister_broker"),
     67: ("producer_ids", "allocate_producer_ids"),
     70: ("brokers", "register_controller"),
+    73: ("directories", "assign_replicas_to_dirs"),
 }
 """API key -> module and function that decides it.  A module is loaded at its first request."""
 

@@ -106,6 +106,8 @@ def change_partition(
     assigned = Assignment.of(state) if assignment is None else assignment
     assigned, wanted = assigned.finished(wanted)
     elr = _wanted_elr(state, assigned.replicas, wanted, rules, unclean_shutdown)
+    if directories:
+        rules = _lying_in(rules, directories)
     leader, unclean = _elect(state, assigned.replicas, wanted, elr, rules)
     fields: dict[str, Any] = {}
     if leader != state.leader:
@@ -132,6 +134,20 @@ def change_partition(
     if not fields:
         return None
     return PartitionChangeRecord(partition_id=state.index, topic_id=topic.id, **fields)
+
+
+def _lying_in(rules: ElectionRules, directories: Mapping[NodeId, DirectoryId]) -> ElectionRules:
+    """The same rules, for a partition of which some replicas lie in these directories from now on."""
+    usual = rules.acceptable
+
+    def test(candidate: NodeId, at: PartitionState) -> bool:
+        where = tuple(
+            directories.get(replica, known)
+            for replica, known in zip(at.replicas, at.directories, strict=False)
+        )
+        return usual(candidate, at._replace(directories=where))
+
+    return rules._replace(acceptable=test)
 
 
 def _assignment_fields(

@@ -117,6 +117,7 @@ TABLE: tuple[Row, ...] = (
     Row(63, 0, 2, "C", quorum.submit,         _ACTION,      _CLUSTER, throttle=""),
     Row(67, 0, 0, "C", quorum.submit,         _ACTION,      _CLUSTER, throttle=""),
     Row(70, 0, 0, "C", quorum.submit,         _ACTION,      _CLUSTER, throttle=""),
+    Row(73, 0, 0, "C", quorum.submit,         _ACTION,      _CLUSTER, throttle=""),
 )
 # fmt: on
 
