@@ -20,6 +20,7 @@ from barnabas.doors import Buffer, Disk, DiskFile
 from barnabas.errors import ErrorCode, KafkaError, StorageError
 from barnabas.log import cutting, recovery, retention, searching
 from barnabas.log.checkpoint import epoch_rows
+from barnabas.log.cleaned import stop_cleaning
 from barnabas.log.epochs import EpochCache
 from barnabas.log.meta import write_partition_metadata
 from barnabas.log.producer_files import ProducerSnapshots
@@ -37,6 +38,7 @@ from barnabas.wire.records import BatchHeader
 
 if TYPE_CHECKING:
     from barnabas.config import LogConfig
+    from barnabas.log.compaction import Cleaning
 
 __all__ = ["Appended", "Log", "LogStatistics"]
 
@@ -70,6 +72,8 @@ class Log:
         "_unsynced_paths",
         "active",
         "bases",
+        "cleaned_offset",
+        "cleaning",
         "config",
         "disk",
         "durable_end_offset",
@@ -117,6 +121,10 @@ class Log:
         """The file error after which this log refuses everything."""
         self.recovery = Recovery()
         """What opening found."""
+        self.cleaned_offset: Offset = 0
+        """Up to here the log is compacted."""
+        self.cleaning: Cleaning | None = None
+        """The round of compaction that is under way."""
         self.lower_recovery_point = _ignore
         """Called with an offset before the log is cut below it (the directory persists its checkpoint)."""
         self._page_cache = config.flush_messages == _NO_FLUSH
@@ -364,6 +372,7 @@ class Log:
         if self.failed is None:
             self.failed = error
             self._pending.clear()
+            stop_cleaning(self)
 
     # --- syncing ------------------------------------------------------------------------------------------
 
@@ -555,7 +564,8 @@ class Log:
         """Take other topic settings; they hold from now on, for the active segment too."""
         self.config = config
         self._page_cache = config.flush_messages == _NO_FLUSH
-        after = config.segment_ms - min(config.segment_jitter_ms, config.segment_ms)
+        age = min(config.segment_ms, config.max_compaction_lag_ms) if config.compact else config.segment_ms
+        after = age - min(config.segment_jitter_ms, age)
         self.active.configure(
             config.segment_bytes, min(after, NEVER), config.index_interval_bytes, config.segment_index_bytes
         )
@@ -569,6 +579,7 @@ class Log:
 
     def doom(self, segment: Segment, now: Now) -> None:
         """Rename the segment's files to `.deleted`; `tick` gives them out after file.delete.delay.ms."""
+        stop_cleaning(self)
         path = segment.path(".log")
         doomed = segment.rename_deleted()
         self._directory_changed = True
@@ -620,6 +631,8 @@ class Log:
 
     def cut(self, end: Offset) -> None:
         """The segments were cut: bring the offsets down to `end` and let no earlier sync count."""
+        stop_cleaning(self)
+        self.cleaned_offset = min(self.cleaned_offset, end)
         self._generation += 1
         self._directory_changed = True
         self._positions.clear()

@@ -72,6 +72,7 @@ def load(
 ) -> Generator[None, None, None]:
     """Fill a new Log from its directory.  Raises StorageError."""
     disk = log.disk
+    log.cleaned_offset = cleaned
     if not disk.is_directory(log.path):
         disk.make_directories(log.path)
         disk.sync_directory(log.path.rpartition("/")[0] or ".")

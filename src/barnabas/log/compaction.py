@@ -1,0 +1,403 @@
+"""Compaction: of every key the last value stays (KIP-58, KIP-98, KIP-354, KIP-534).
+
+One `Cleaning` is one round over one log, in two passes.  The first reads what was never compacted and notes
+the last offset of each key; the second reads the log from its start and writes what stays into new segments:
+
+    a record stays        if no later one has its key, and it is no deletion mark whose time has passed
+    a deletion mark       gets a time (delete.retention.ms from now) in the first pass that meets it
+    aborted data          goes at once
+    a transaction's end   goes like a deletion mark, once no batch of the transaction is left
+    an empty batch        stays where it holds the last sequence of a producer, or the end of the round
+
+Offsets never change, nor do a batch's base offset, last offset, producer, epoch and codec.
+
+The loop makes a round and swaps its segments in; everything between runs in a thread, in pieces of a few
+milliseconds: `run`, again and again.  A round reads through files of its own, so that the log may do with
+its segments what it must: it cancels the round, which then leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from hashlib import blake2b
+from typing import TYPE_CHECKING, NamedTuple
+
+from barnabas.errors import BarnabasError, StorageError
+from barnabas.log.aborted import Undecided
+from barnabas.log.cleaned import CleanedSegment, stop_cleaning, swap_in
+from barnabas.log.scan import batches_of
+from barnabas.model import Epoch, Now, Offset, ProducerId
+from barnabas.wire.records import BatchHeader, read_records
+from barnabas.wire.spans import hollow, spans, thin_out, unpack, with_horizon
+
+if TYPE_CHECKING:
+    from barnabas.log.cleanable import Cleanable
+    from barnabas.log.log import Log
+    from barnabas.log.segment import Segment
+
+__all__ = ["BYTES_PER_KEY", "Cleaning", "CleaningStatistics"]
+
+BYTES_PER_KEY = 200
+"""What a key costs in memory while a round runs: its 16 bytes or fewer as an object, its offset, its row."""
+_SHORT = 16
+_PIECE = 1 << 18
+_PER_RECORD = 100
+_INT32_MAX = 0x7FFFFFFF
+_ABORT, _COMMIT = b"\0\0", b"\0\1"
+
+
+class CleaningStatistics(NamedTuple):
+    """What a round did so far.  Bytes of batches, counts of records."""
+
+    read_bytes: int
+    written_bytes: int
+    records: int
+    kept: int
+    keys: int
+    utilization: float
+    """Which part of the memory for keys was used."""
+
+
+class _Source(NamedTuple):
+    """A segment as it was when the round began."""
+
+    segment: Segment
+    base: Offset
+    end: Offset
+    size: int
+
+    @property
+    def path(self) -> str:
+        return f"{self.segment.directory}/{self.base:020d}"
+
+
+class Cleaning:
+    """One round on one log."""
+
+    __slots__ = (
+        "_aborted",
+        "_keys",
+        "_last_of",
+        "_making",
+        "_ready",
+        "_room",
+        "_sources",
+        "_steps",
+        "_wall_ms",
+        "cancelled",
+        "end",
+        "failure",
+        "finished",
+        "first_dirty",
+        "kept",
+        "limit",
+        "log",
+        "read_bytes",
+        "records",
+        "written_bytes",
+    )
+
+    def __init__(self, log: Log, part: Cleanable, now: Now, *, memory: int) -> None:
+        """`memory`: bytes that the keys may take.  Raises StorageError, CorruptRecordError."""
+        assert part.limit <= log.active.base
+        self.log = log
+        self.first_dirty = part.first_dirty
+        self.limit = part.limit
+        self.end: Offset = part.limit
+        """Up to here the log is compacted when the round has finished."""
+        self.cancelled = False
+        self.finished = False
+        self.failure: BarnabasError | None = None
+        """Why this log cannot be compacted.  The log itself is as it was."""
+        self.read_bytes = self.written_bytes = self.records = self.kept = 0
+        self._room = max(1, memory // BYTES_PER_KEY)
+        self._wall_ms = now.wall_ms
+        self._keys: dict[bytes, Offset] = {}
+        self._making: CleanedSegment | None = None
+        self._ready: tuple[Segment, list[Segment]] | None = None
+        ends = [*log.bases[1:], log.log_end_offset]
+        self._sources = [
+            _Source(segment, segment.base, end, segment.end_position)
+            for segment, end in zip(log.segments, ends, strict=True)
+            if segment.base < self.limit
+        ]
+        self._aborted = [row for source in self._sources for row in source.segment.transactions.rows]
+        self._last_of: dict[ProducerId, tuple[Offset, Epoch]] = {
+            state.producer_id: (state.last_offset, state.epoch) for state in log.producers.active()
+        }
+        self._steps = self._work()
+        log.cleaning = self
+
+    def __repr__(self) -> str:
+        state = "cancelled" if self.cancelled else "finished" if self.finished else "running"
+        return f"<Cleaning {self.log.topic_partition} {self.first_dirty}..{self.limit} {state}>"
+
+    # --- from the loop --------------------------------------------------------------------------------------
+
+    @property
+    def ready(self) -> bool:
+        """Whether a segment waits to be put in place (`install`)."""
+        return self._ready is not None
+
+    def install(self, now: Now) -> None:
+        """Put the segment that is ready in place.  Raises StorageError; the log has failed then."""
+        ready, self._ready = self._ready, None
+        if ready is not None and not self.cancelled:
+            self._making = None
+            swap_in(self.log, *ready, now)
+
+    def cancel(self) -> None:
+        """What it was made for is over; the next `run` clears up and finishes it."""
+        self.cancelled = True
+
+    def conclude(self) -> bool:
+        """It has finished: remember how far the log is compacted.  False when it was cancelled or failed."""
+        if self.cancelled or self.failure is not None:
+            stop_cleaning(self.log)
+            return False
+        self.log.cleaned_offset = self.end
+        self.log.cleaning = None
+        return True
+
+    def statistics(self) -> CleaningStatistics:
+        return CleaningStatistics(
+            self.read_bytes,
+            self.written_bytes,
+            self.records,
+            self.kept,
+            len(self._keys),
+            len(self._keys) / self._room,
+        )
+
+    # --- in a thread ------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """One piece.  Then look at `finished`, `ready` and `failure`.
+
+        Raises StorageError when the disk failed; a full one, as everything else that is wrong with what was
+        read, is a `failure` of this round only.
+        """
+        try:
+            if self.cancelled:
+                self._clear_up()
+            else:
+                next(self._steps)
+        except StopIteration:
+            self.finished = True
+        except StorageError as error:
+            if not self.cancelled and not getattr(error, "full", False):
+                raise
+            self._fail(error)
+        except BarnabasError as error:
+            self._fail(error)
+
+    def _fail(self, error: BarnabasError) -> None:
+        self.failure = error
+        self._clear_up()
+
+    def _clear_up(self) -> None:
+        self.finished = True
+        self._steps.close()
+        making, self._making = self._making, None
+        if making is not None:
+            try:
+                making.discard()
+            except StorageError:
+                if not self.cancelled:
+                    raise
+
+    def _work(self) -> Generator[None, None, None]:
+        yield from self._note_keys()
+        undecided = Undecided(self._aborted, self._sources[0].base if self._sources else 0)
+        left = [source for source in self._sources if source.base < self.end]
+        while left:
+            group = self._take_group(left)
+            first = group[0].segment
+            making = self._making = CleanedSegment(
+                first.disk, first.directory, first.base, self.log.config.index_interval_bytes
+            )
+            for source in group:
+                yield from self._rewrite(source, making, undecided)
+            if len(group) == 1 and not making.changed:
+                making.discard()
+                self._making = None
+                continue
+            making.finish(first.disk.modified_ms(group[-1].path + ".log"))
+            self._ready = making.segment, [source.segment for source in group]
+            yield
+            first.disk.sync_directory(first.directory)
+
+    def _batches(self, source: _Source) -> Iterator[tuple[BatchHeader, memoryview]]:
+        """The batches of one segment, CRC checked.  Raises StorageError, CorruptRecordError."""
+        file = source.segment.disk.open(source.path + ".log", read_only=True)
+        try:
+            for _, header, batch in batches_of(file, 0, source.size):
+                self.read_bytes += len(batch)
+                yield header, batch
+        finally:
+            file.close()
+
+    # --- the first pass ---------------------------------------------------------------------------------------
+
+    def _note_keys(self) -> Generator[None, None, None]:
+        """The last offset of each key in what was never compacted; the round ends where the room does."""
+        undecided = Undecided(self._aborted, self.first_dirty)
+        keys, work = self._keys, 0
+        for source in self._sources:
+            if source.end <= self.first_dirty:
+                continue
+            for header, batch in self._batches(source):
+                if header.last_offset < self.first_dirty:
+                    continue
+                if header.last_offset >= self.limit:
+                    return
+                if header.count + len(keys) > self._room and keys:
+                    self.end = header.base_offset
+                    return
+                if header.is_control:
+                    self._end(batch, header, undecided)
+                elif not undecided.data(header):
+                    base = header.base_offset
+                    data = unpack(batch, header, self.log.config.max_decompressed_bytes)
+                    for span in spans(data, header):
+                        if (key := span.key) is not None:
+                            keys[key if len(key) <= _SHORT else _digest(key)] = base + span.offset_delta
+                work += len(batch) + _PER_RECORD * header.count
+                if work >= _PIECE:
+                    work = 0
+                    yield
+
+    # --- the second pass --------------------------------------------------------------------------------------
+
+    def _take_group(self, left: list[_Source]) -> list[_Source]:
+        """The next segments that fit into one together, taken from `left`."""
+        config, disk = self.log.config, self.log.disk
+
+        def sizes(source: _Source) -> tuple[int, int, int]:
+            tables = (source.path + suffix for suffix in (".index", ".timeindex"))
+            return source.size, *(disk.size(path) if disk.exists(path) else 0 for path in tables)  # type: ignore[return-value]
+
+        limits = config.segment_bytes, config.segment_index_bytes, config.segment_index_bytes
+        group = [left.pop(0)]
+        total = sizes(group[0])
+        while left:
+            more = sizes(left[0])
+            total = total[0] + more[0], total[1] + more[1], total[2] + more[2]
+            too_far = left[0].size > 0 and left[0].end - 1 - group[0].base > _INT32_MAX
+            if too_far or any(size > limit for size, limit in zip(total, limits, strict=True)):
+                break
+            group.append(left.pop(0))
+        return group
+
+    def _rewrite(
+        self, source: _Source, making: CleanedSegment, undecided: Undecided
+    ) -> Generator[None, None, None]:
+        """Copy what stays of one segment."""
+        work = 0
+        for header, batch in self._batches(source):
+            if header.is_control:
+                without_data = self._end(batch, header, undecided, making)
+                stays = self._marker(batch, header, without_data)
+            else:
+                aborted = undecided.data(header)
+                stays = self._records(batch, header, aborted)
+            self.records += header.count
+            if stays is None:
+                making.changed = True
+            else:
+                if stays is not batch:
+                    making.changed = True
+                making.append(stays, header.last_offset, _newest(stays))
+                self.written_bytes += len(stays)
+                self.kept += int.from_bytes(stays[57:61], "big")
+            work += len(batch) + _PER_RECORD * header.count
+            if work >= _PIECE:
+                work = 0
+                yield
+
+    def _end(
+        self,
+        batch: memoryview,
+        header: BatchHeader,
+        undecided: Undecided,
+        making: CleanedSegment | None = None,
+    ) -> bool:
+        """The end of a transaction; true when no batch of it was met.  Other control records just stay."""
+        for record in read_records(batch, 0, header):
+            kind = None if record.key is None else record.key[2:4]
+            if kind in (_ABORT, _COMMIT):
+                index = making.segment.transactions.rows if making is not None else None
+                return undecided.marker(header, abort=kind == _ABORT, index=index)
+            return False
+        return True  # an empty one ended its transaction in an earlier round
+
+    def _marker(
+        self, batch: memoryview, header: BatchHeader, without_data: bool
+    ) -> memoryview | bytearray | None:
+        """What stays of the end of a transaction."""
+        if not without_data or header.base_offset >= self.end or not header.count:
+            return batch if header.count or self._holds_on(header) else None
+        horizon = header.delete_horizon
+        if horizon is None:
+            return with_horizon(batch, header, self._wall_ms + self.log.config.delete_retention_ms, None)
+        if horizon > self._wall_ms:
+            return batch
+        return hollow(header) if self._holds_on(header) else None
+
+    def _records(
+        self, batch: memoryview, header: BatchHeader, aborted: bool
+    ) -> memoryview | bytearray | None:
+        """What stays of a batch of records."""
+        if header.base_offset >= self.end:
+            return batch
+        if aborted or not header.count:
+            if not self._holds_on(header):
+                return None
+            return hollow(header) if header.count else batch
+        keys, base = self._keys, header.base_offset
+        expired = header.delete_horizon is not None and header.delete_horizon <= self._wall_ms
+        data = unpack(batch, header, self.log.config.max_decompressed_bytes)
+        found = spans(data, header)
+        kept = []
+        marks = False
+        for span in found:
+            key = span.key
+            if key is None:
+                continue
+            if keys.get(key if len(key) <= _SHORT else _digest(key), -1) > base + span.offset_delta:
+                continue
+            if not span.has_value:
+                if expired:
+                    continue
+                marks = True
+            kept.append(span)
+        if not kept:
+            return hollow(header) if self._holds_on(header) else None
+        if marks and header.delete_horizon is None:
+            horizon = self._wall_ms + self.log.config.delete_retention_ms
+            return with_horizon(batch, header, horizon, {span.offset_delta for span in kept})
+        return batch if len(kept) == len(found) else thin_out(header, data, kept)
+
+    def _holds_on(self, header: BatchHeader) -> bool:
+        """Whether the header must stay though its records go: it says the last sequence (or epoch) of a
+        producer that is remembered, or where the round ended."""
+        if header.last_offset + 1 == self.limit:
+            return True
+        last = self._last_of.get(header.producer_id) if header.producer_id >= 0 else None
+        if last is None:
+            return False
+        offset, epoch = last
+        return (
+            header.last_offset == offset
+            if offset >= 0
+            else header.is_control and header.producer_epoch == epoch
+        )
+
+
+def _digest(key: bytes) -> bytes:
+    """17 bytes that stand for a key of more than 16."""
+    return blake2b(key, digest_size=16).digest() + b"#"
+
+
+def _newest(batch: memoryview | bytearray) -> int:
+    return int.from_bytes(batch[35:43], "big", signed=True)
