@@ -1,0 +1,183 @@
+"""What stands under a simulated node: sockets of the simulated network, a disk that takes its time.
+
+`VirtualMachine` is `server.machine.Machine` for one life of a node: the node's own listener, connection and
+outlet run on it unchanged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
+
+from barnabas.errors import StorageError
+from barnabas.server.machine import Machine
+from barnabas.server.outlet import Outlet
+from barnabas.server.syncing import SyncJob
+from barnabas.sim.cluster.network import BoundSocket
+from barnabas.sim.disk import Crashed, MemoryDisk
+
+if TYPE_CHECKING:
+    import socket
+
+    from barnabas.doors import Buffer
+    from barnabas.model import Endpoint
+    from barnabas.server.machine import Syncing
+    from barnabas.server.memory import MemoryBudget
+    from barnabas.server.metrics import Histogram
+    from barnabas.sim.clock import NodeClock
+    from barnabas.sim.cluster.loop import VirtualLoop
+    from barnabas.sim.cluster.network import End
+
+__all__ = ["SlowDisk", "VirtualMachine"]
+
+_SYNCS_AT_ONCE = 4
+
+
+class SlowDisk(MemoryDisk):
+    """A `MemoryDisk` that takes time, and of which a power cut at a chosen step ends a node.
+
+    `stalled_until` (true time): no sync ends before it, and who calls one itself stands still so long.
+    """
+
+    def __init__(self, seed: int, clock: NodeClock) -> None:
+        super().__init__(seed)
+        self.chance = random.Random(f"disk {seed}")
+        self.latency = (0.0001, 0.002)
+        self.stalled_until = 0.0
+        self.on_crash: Callable[[str], None] = lambda where: None
+        self.on_stall: Callable[[], None] = lambda: None
+        self._clock = clock
+
+    @property
+    def wall_ms(self) -> int:
+        """What files are stamped with: the node's idea of the time."""
+        return self._clock.now().wall_ms
+
+    @wall_ms.setter
+    def wall_ms(self, value: int) -> None: ...
+
+    def takes(self, now: float) -> float:
+        """Seconds that the next sync takes, asked for now."""
+        low, high = self.latency
+        seconds = low + (high - low) * self.chance.random()
+        return max(seconds, self.stalled_until + seconds - now)
+
+    def step(self, operation: str, path: str) -> None:
+        try:
+            super().step(operation, path)
+        except Crashed as crash:
+            self.on_crash(str(crash))
+            raise
+        if operation == "sync" and self.stalled_until:
+            self.on_stall()
+
+
+class VirtualMachine(Machine):
+    """Sockets and syncs for one life of a node."""
+
+    __slots__ = ("disk", "loop")
+
+    def __init__(self, loop: VirtualLoop, disk: SlowDisk) -> None:
+        self.loop = loop
+        self.disk = disk
+
+    def bind(self, endpoint: Endpoint) -> socket.socket:
+        return cast("socket.socket", BoundSocket(self.loop, endpoint))
+
+    def outlet(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        descriptor: int,
+        budget: MemoryBudget,
+        *,
+        sendfile_from: int,
+        on_progress: Callable[[], None],
+        on_error: Callable[[Exception], None],
+    ) -> Outlet:
+        outlet = VirtualOutlet(
+            loop, descriptor, budget, sendfile_from=sendfile_from, on_progress=on_progress, on_error=on_error
+        )
+        outlet.end = self.loop.ends[descriptor]
+        return outlet
+
+    def syncer(self, loop: asyncio.AbstractEventLoop, seconds: Histogram) -> Syncing:
+        return VirtualSyncer(self, seconds)
+
+
+class VirtualOutlet(Outlet):
+    """The real outlet; its system calls go to the simulated kernel."""
+
+    __slots__ = ("end",)
+    end: End
+
+    def _write(self, parts: list[Buffer]) -> int:
+        return self.end.send(bytes(parts[0]) if len(parts) == 1 else b"".join(parts))
+
+    def _duplicate(self) -> socket.socket:
+        return cast("socket.socket", self)
+
+    def sendmsg(self, parts: list[Buffer], *_: Any) -> int:
+        return self._write(parts)
+
+    def _watch(self) -> None:
+        self.end.watch(self._writable)
+
+    def _unwatch(self) -> None:
+        self.end.on_writable = None
+
+    def close(self) -> None:
+        self.end.on_writable = None
+        super().close()
+
+
+class VirtualSyncer:
+    """`server.syncing.Syncer`: a few syncs at a time, each ended by the disk when it is done with it."""
+
+    def __init__(self, machine: VirtualMachine, seconds: Histogram) -> None:
+        self.in_flight = 0
+        self.seconds = seconds
+        self._machine = machine
+        self._free = [0.0] * _SYNCS_AT_ONCE
+        """When each thread is done with what it has."""
+
+    def submit(self, job: SyncJob, done: Callable[[SyncJob, StorageError | None], None]) -> None:
+        self.in_flight += 1
+        loop, disk = self._machine.loop, self._machine.disk
+        now = loop.time()
+        thread = self._free.index(min(self._free))
+        begins = max(now, self._free[thread])
+        ends = self._free[thread] = begins + disk.takes(begins)
+        loop.host.later(ends - now, self._run, job, done, ends - begins)
+
+    def _run(
+        self, job: SyncJob, done: Callable[[SyncJob, StorageError | None], None], seconds: float
+    ) -> None:
+        loop, disk = self._machine.loop, self._machine.disk
+        if loop.ended:
+            return
+        if disk.stalled_until > loop.time():  # it began to stall meanwhile
+            loop.host.later(disk.stalled_until - loop.time(), self._run, job, done, seconds)
+            return
+        error: StorageError | None = None
+        try:
+            job.run()
+        except StorageError as failed:
+            error = failed
+        except Crashed:
+            return
+        loop.call_soon(self._done, job, done, error, seconds)
+
+    def _done(
+        self,
+        job: SyncJob,
+        done: Callable[[SyncJob, StorageError | None], None],
+        error: StorageError | None,
+        seconds: float,
+    ) -> None:
+        self.in_flight -= 1
+        self.seconds.observe(seconds)
+        done(job, error)
+
+    def stop(self) -> None: ...

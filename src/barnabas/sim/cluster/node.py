@@ -1,0 +1,245 @@
+"""A simulated machine with a real node on it: a disk that stays, and one life after another.
+
+`process` is the real `server.process.Node` of this life.  It ends by a kill (its memory is gone, its kernel
+closes its sockets and keeps what was written), by a power cut (nobody is told, and of what was not synced
+the disk keeps what it likes), by an orderly stop, or by itself when it cannot go on.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING
+
+from barnabas.config import Config
+from barnabas.errors import BarnabasError
+from barnabas.model import NodeId
+from barnabas.server.format import FormatPlan, format_directories
+from barnabas.server.process import Node as Process
+from barnabas.sim.clock import NodeClock
+from barnabas.sim.cluster.basics import Chance
+from barnabas.sim.cluster.loop import VirtualLoop
+from barnabas.sim.cluster.machine import SlowDisk, VirtualMachine
+from barnabas.sim.cluster.setup import CLIENT_PORT, CONTROLLER_PORT
+
+if TYPE_CHECKING:
+    from barnabas.broker.replicas import Broker
+    from barnabas.server.quorum import Quorum
+    from barnabas.sim.cluster.world import World
+    from barnabas.sim.disk import Loss
+
+__all__ = ["SimNode"]
+
+
+class SimNode:
+    """A machine.  `process` is None while nothing runs on it."""
+
+    def __init__(self, world: World, node_id: NodeId) -> None:
+        self.world = world
+        self.id = node_id
+        self.host = world.network.host(f"n{node_id}")
+        self.host.on_task_error = self._task_failed
+        self.clock = NodeClock(world)
+        self.disk = SlowDisk(world.chance.randrange(1 << 30), self.clock)
+        self.disk.on_crash = self._crashed
+        self.disk.on_stall = self._stalled
+        self.process: Process | None = None
+        self.loop: VirtualLoop | None = None
+        self.life = 0
+        self.stopping = False
+        self.damaged = False
+        """A fault touched its disk since it started: it may stop because of it."""
+        self.restart_at = inf
+
+    def __repr__(self) -> str:
+        return f"<SimNode {self.id} life={self.life} {self.process or 'down'}>"
+
+    @property
+    def up(self) -> bool:
+        """Whether a process runs on it, starting, serving or stopping."""
+        return self.process is not None
+
+    @property
+    def serves(self) -> bool:
+        """Whether its process has started and is not stopping."""
+        return self.process is not None and self.process.ready
+
+    @property
+    def paused(self) -> bool:
+        return self.loop is not None and self.loop.stands_still
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where clients find it."""
+        return self.host.name, CLIENT_PORT
+
+    @property
+    def is_broker(self) -> bool:
+        return self.id in self.world.setup.brokers
+
+    @property
+    def is_controller(self) -> bool:
+        return self.id in self.world.setup.controllers
+
+    @property
+    def broker(self) -> Broker | None:
+        """Its broker, once it has one."""
+        if self.process is None or not hasattr(self.process, "services"):
+            return None
+        return self.process.services.broker
+
+    @property
+    def quorum(self) -> Quorum | None:
+        """Its part in the quorum, once that is open."""
+        if self.process is None or not hasattr(self.process, "services"):
+            return None
+        quorum = self.process.services.quorum
+        return quorum if quorum is not None and hasattr(quorum, "_order") else None
+
+    def format(self) -> None:
+        """What `storage format` does."""
+        setup = self.world.setup
+        config = Config.load(setup.properties(self.id))
+        plan = FormatPlan.of(
+            config,
+            setup.cluster_id,
+            initial_controllers=None if setup.static or not self.is_controller else _initial(self.world),
+        )
+        format_directories(self.disk, self.clock, Chance(f"format {self.world.seed} {self.id}"), plan)
+
+    # The beginning of a life, and its ends.
+
+    def start(self) -> None:
+        """A process starts."""
+        assert self.process is None
+        world = self.world
+        self.life += 1
+        self.restart_at = inf
+        self.stopping = False
+        self.damaged = self.disk.troubled
+        if not self.host.powered:
+            self.host.power_back()
+        loop = self.loop = VirtualLoop.of(
+            world.scheduler,
+            self.host,
+            f"n{self.id}.{self.life}",
+            on_error=self._callback_failed,
+            disk_time=lambda: self.disk.takes(world.time),
+        )
+        self.process = Process(
+            Config.load(world.setup.properties(self.id)),
+            disk=self.disk,
+            clock=self.clock,
+            random=Chance(f"node {world.seed} {self.id} {self.life}"),
+            machine=VirtualMachine(loop, self.disk),
+            format_new=False,
+        )
+        world.tell(self.id, f"starts (life {self.life})")
+        loop.call_soon(lambda: loop.create_task(self._main(self.process), name="main"))
+
+    async def _main(self, process: Process | None) -> None:
+        """As `server.process.run`, without signals."""
+        assert process is not None
+        try:
+            await process.start()
+        except BarnabasError as error:
+            self._exit(f"could not start: {error}")
+            return
+        self.world.tell(self.id, "serves")
+        await process.failed.wait()
+        if not self.stopping:
+            self.stopping = True
+            await process.stop()
+            self._exit(f"failed: {process.failure}")
+
+    def kill(self, why: str = "kill -9") -> None:
+        """Its process is gone; the machine stays."""
+        assert self.loop is not None
+        loop = self.loop
+        self._over(why)
+        self.host.process_died(loop.ends.values())
+        self.disk.crash("none")
+
+    def power_cut(self, loss: Loss, why: str = "power cut") -> None:
+        """The machine is gone, until `start`."""
+        ends = [] if self.loop is None else list(self.loop.ends.values())
+        self._over(f"{why}, loses {loss} of what was not synced")
+        self.host.power_lost(ends)
+        self.disk.crash(loss)
+
+    def stop(self) -> None:
+        """SIGTERM."""
+        if self.process is not None and self.loop is not None and not self.stopping:
+            self.stopping = True
+            self.world.tell(self.id, "is asked to stop")
+            process, loop = self.process, self.loop
+            loop.call_soon(lambda: loop.create_task(self._stop(process), name="stop"))
+
+    async def _stop(self, process: Process) -> None:
+        if process.ready:
+            await process.stop()
+            self._exit("stopped in order" if process.failure is None else f"stopped: {process.failure}")
+        else:
+            self._exit("stopped while it started")
+
+    def _exit(self, why: str) -> None:
+        """The process ends by itself."""
+        self.world.ended_by_itself(self, why)
+        self.kill(why)
+
+    def _over(self, why: str) -> None:
+        if self.loop is not None:
+            self.world.tell(self.id, why)
+            self.loop.end()
+            self.world.graves.append(self.loop)
+        self.process = self.loop = None
+
+    # Pauses.
+
+    def pause(self) -> None:
+        """SIGSTOP."""
+        if self.loop is not None:
+            self.loop.stop_still()
+            self.world.tell(self.id, "stands still")
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        if self.loop is not None and self.loop.stands_still:
+            self.loop.go_on()
+            self.world.tell(self.id, "goes on")
+
+    # What happens to it.
+
+    def _crashed(self, where: str) -> None:
+        """The disk reached the step at which its power was to go."""
+        if self.loop is not None and not self.loop.ended:
+            loss = self.world.loss()
+            loop = self.loop
+            self.loop.end()
+            self.world.network.later(0.0, self._gone, loop, loss, where)
+
+    def _gone(self, loop: VirtualLoop, loss: Loss, where: str) -> None:
+        if self.loop is loop:
+            self.power_cut(loss, f"power cut at {where}")
+            self.restart_at = self.world.time + self.world.chance.uniform(0.1, 3.0)
+
+    def _stalled(self) -> None:
+        """Somebody syncs a stalled disk: in the loop itself, it stands still until the disk is back."""
+        world, loop = self.world, self.loop
+        wait = self.disk.stalled_until - world.time
+        if wait > 0 and loop is not None and world.scheduler.current is loop and not loop.stands_still:
+            world.tell(self.id, f"waits {wait:.1f} s for its disk, in the loop")
+            loop.stop_still()
+            world.network.later(wait, lambda: loop.go_on() if not loop.ended else None)
+
+    def _callback_failed(self, error: BaseException, what: object) -> None:
+        self.world.alarm("S1", f"node {self.id}: {error!r} escaped from {what!r}")
+
+    def _task_failed(self, error: BaseException, text: str) -> None:
+        self.world.tell(self.id, f"nobody asked for {error!r}: {text}")
+
+
+def _initial(world: World) -> str:
+    return ",".join(
+        f"{voter.key.id}@n{voter.key.id}:{CONTROLLER_PORT}:{voter.key.directory_id}"
+        for voter in world.setup.voters
+    )
