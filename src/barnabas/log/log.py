@@ -160,12 +160,13 @@ class Log:
         log_start: Offset = 0,
         high_watermark: Offset | None = None,
         cleaned: Offset = 0,
+        required: Offset = 0,
         expiration_ms: int = DEFAULT_EXPIRATION_MS,
     ) -> Log:
         """Open the log in directory `path` (made if missing), recovering it unless it was closed cleanly.
 
         `recovery_point`, `log_start`, `high_watermark` and `cleaned` (up to where it was compacted) are what
-        the directory's checkpoints say.
+        the directory's checkpoints say.  Rather than lose a record below `required` it refuses.
         Raises StorageError.
         """
         steps = cls.open_in_steps(
@@ -178,6 +179,7 @@ class Log:
             log_start=log_start,
             high_watermark=high_watermark,
             cleaned=cleaned,
+            required=required,
             expiration_ms=expiration_ms,
         )
         return finished(steps)
@@ -195,6 +197,7 @@ class Log:
         log_start: Offset = 0,
         high_watermark: Offset | None = None,
         cleaned: Offset = 0,
+        required: Offset = 0,
         expiration_ms: int = DEFAULT_EXPIRATION_MS,
     ) -> Generator[None, None, Log]:
         """`open`, yielding every now and then (about every MiB read) so that a loop can breathe."""
@@ -208,7 +211,13 @@ class Log:
             expiration_ms=expiration_ms,
         )
         yield from recovery.load(
-            log, clean=clean, recovery_point=recovery_point, log_start=log_start, cleaned=cleaned, now=now
+            log,
+            clean=clean,
+            recovery_point=recovery_point,
+            log_start=log_start,
+            cleaned=cleaned,
+            required=required,
+            now=now,
         )
         log.high_watermark = log.log_start_offset if high_watermark is None else high_watermark
         return log

@@ -68,9 +68,16 @@ def identify(disk: Disk, path: str) -> tuple[TopicPartition, TopicId | None]:
 
 
 def load(
-    log: Log, *, clean: bool, recovery_point: Offset, log_start: Offset, cleaned: Offset, now: Now
+    log: Log,
+    *,
+    clean: bool,
+    recovery_point: Offset,
+    log_start: Offset,
+    cleaned: Offset,
+    required: Offset,
+    now: Now,
 ) -> Generator[None, None, None]:
-    """Fill a new Log from its directory.  Raises StorageError."""
+    """Fill a new Log from its directory.  Raises StorageError, before anything below `required` is cut."""
     disk = log.disk
     log.cleaned_offset = cleaned
     if not disk.is_directory(log.path):
@@ -79,6 +86,7 @@ def load(
     _clear_leftovers(disk, log.path)
     bases = _list_segments(log)
     if not bases:
+        _demand(log, log_start, required, "its segments are gone")
         _start_empty(log, log_start, now)
         return
     for base in bases:
@@ -96,7 +104,8 @@ def load(
     if clean:
         clean = _trust(log)
     if not clean:
-        yield from _reread(log, recovery_point, cleaned)
+        yield from _reread(log, recovery_point, cleaned, required)
+    _demand(log, log.log_end_offset, required, "its end is missing")
     log.log_start_offset = max(log_start, log.bases[0])
     if log.log_end_offset < log.log_start_offset:
         _wipe(log)
@@ -112,6 +121,19 @@ def load(
         log.durable_end_offset = log.log_end_offset
     else:
         log.sync_everything()
+
+
+def _demand(log: Log, end: Offset, required: Offset, reason: str) -> None:
+    """Refuse a log that lost what was durable and must not be lost; its files stay as they are."""
+    if end < required:
+        raise StorageError(
+            f"{log.path} is damaged: everything below offset {required} was durable, what can be read ends at "
+            f"{end} ({reason})",
+            directory=log.path,
+            next_step="see docs/controllers.md, 'A damaged directory': keep a copy, format an empty directory, "
+            "and let this node join again under a new directory id",
+            fatal=True,
+        )
 
 
 def _start_empty(log: Log, offset: Offset, now: Now) -> None:
@@ -235,7 +257,9 @@ def _trust(log: Log) -> bool:
     return True
 
 
-def _reread(log: Log, recovery_point: Offset, cleaned: Offset) -> Generator[None, None, None]:
+def _reread(
+    log: Log, recovery_point: Offset, cleaned: Offset, required: Offset
+) -> Generator[None, None, None]:
     """Check every batch from the recovery point's segment on, and cut at the first that is bad.
 
     A segment that does not begin where the one before it ends is bad too, unless compaction came that far.
@@ -260,6 +284,7 @@ def _reread(log: Log, recovery_point: Offset, cleaned: Offset) -> Generator[None
             )
             batches += count
         if reason:
+            _demand(log, end, required, reason)
             cut_at = end
             bytes_cut = _cut_after(log, keep)
             break

@@ -336,9 +336,11 @@ class Core:
 
     def truncate(self, end_offset: Offset) -> None:
         """Cut the log.  Raises IllegalTransition when that would take back what was committed."""
-        if self.high_watermark is not None and end_offset < self.high_watermark:
+        committed = max(self.high_watermark or 0, self.journal.known_committed)
+        if end_offset < committed:
             raise IllegalTransition(
-                f"truncating to {end_offset} below the high watermark {self.high_watermark}"
+                f"truncating to {end_offset} below the high watermark {committed}: "
+                f"leader {self.leader_id} of epoch {self.epoch} lacks what was committed"
             )
         voters, version = self.voters, self.journal.kraft_version
         self.say("raft.truncate", end_offset=end_offset, was=self.journal.end_offset)

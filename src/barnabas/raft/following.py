@@ -240,8 +240,9 @@ def leader_reset(core: Core, role: Follower, now: Now) -> None:
 def _begin_download(core: Core, role: Follower, response: FetchResponse) -> None:
     snapshot = response.snapshot
     assert snapshot is not None
-    if core.high_watermark is not None and snapshot.end_offset < core.high_watermark:
-        raise IllegalTransition(f"snapshot {snapshot} is older than the high watermark {core.high_watermark}")
+    committed = max(core.high_watermark or 0, core.journal.known_committed)
+    if snapshot.end_offset < committed:
+        raise IllegalTransition(f"snapshot {snapshot} is older than the high watermark {committed}")
     core.say("raft.snapshot.download", snapshot=str(snapshot), leader=role.leader_id)
     role.download = Download(snapshot)
 

@@ -95,6 +95,7 @@ class Journal:
         "_starts",
         "cut",
         "end_offset",
+        "known_committed",
         "kraft_versions",
         "log_start",
         "persisted",
@@ -107,6 +108,8 @@ class Journal:
         self.end_offset: Offset = 0
         self.persisted: Offset = 0
         self.cut = 0
+        self.known_committed: Offset = 0
+        """What was committed before this life began, as far as the disk remembers."""
         self.snapshots: list[tuple[SnapshotId, int]] = []
         self.voter_sets: History[VoterSet] = History(static_voters)
         self.kraft_versions: History[int] = History(0)

@@ -90,7 +90,8 @@ class SnapshotKeeper:
         self._bytes += size
 
     def due(self, image: MetadataImage) -> bool:
-        """Whether a snapshot of this image should be made now."""
+        """Whether a snapshot of this image should be made now.  (The recovery point is kept on the way.)"""
+        self._store.keep_point()
         if self.running or not self._bytes or not image.features:
             return False
         if self._bytes >= self._settings.snapshot_bytes:

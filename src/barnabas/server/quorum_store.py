@@ -35,6 +35,7 @@ from barnabas.raft.messages import (
     WriteSnapshot,
 )
 from barnabas.raft.voters import VoterSet
+from barnabas.server.quorum_point import EVERY, NO_POINT, RecoveryPoint, read_point, write_point
 from barnabas.server.quorum_records import SnapshotContent, decode_batch, encode_batch, read_snapshot
 from barnabas.server.quorum_state import QUORUM_STATE, election_text, read_election
 from barnabas.server.quorum_transfer import SnapshotDownload
@@ -95,6 +96,10 @@ class MetadataStore:
         self.metadata_version: Callable[[], int] = lambda: LATEST
         self.on_image: Callable[[MetadataImage], None] = lambda image: None
         """Told when a downloaded snapshot replaced everything: the driver goes on from this image."""
+        self.point: RecoveryPoint = NO_POINT
+        """What `recovery-point.json` says."""
+        self._committed: Offset = 0
+        self._point_due = 0.0
         self._download = SnapshotDownload(disk, log.path)
         self.stopping = False
         """The quorum has stopped: `close` will sync what is left."""
@@ -131,12 +136,25 @@ class MetadataStore:
         disk.sync_directory(directory)
         stored = snapshots.list_snapshots(disk, path)
         start = stored[0].end_offset if stored else 0
-        log = Log.open(disk, path, config, clean=clean, recovery_point=0, log_start=start, now=now)
+        point = read_point(disk, path)
+        required = point.offset if not stored or point.offset > stored[-1].end_offset else 0
+        log = Log.open(
+            disk,
+            path,
+            config,
+            clean=clean,
+            recovery_point=point.offset,
+            log_start=start,
+            required=required,
+            now=now,
+        )
         if log.topic_id is None:
             log.belongs_to(METADATA_TOPIC_ID)
         newest = snapshots.clean_snapshots_at_start(disk, path, log.log_start_offset)
         stored = snapshots.list_snapshots(disk, path)
         if newest is not None and newest.end_offset > 0 and _begins_elsewhere(log, newest):
+            if required:
+                raise _damaged(path, point, "its epochs are not those of its snapshot")
             log.truncate_fully_and_start_at(newest.end_offset, now)
         log.sync()
         journal = Journal(static_voters)
@@ -146,9 +164,18 @@ class MetadataStore:
             if at == newest:
                 entries, image = _load_snapshot(disk, path, at, cluster_id)
             journal.restore_snapshot(SnapshotId(*at), disk.size(f"{path}/{at.file_name}"), entries)
-        waiting = _read_log(log, journal, image.offset + 1)
-        journal.restore_end(log.log_start_offset, log.durable_end_offset)
-        return cls(disk, clock, log, journal, read_election(disk, path), image, waiting)
+        try:
+            waiting = _read_log(log, journal, image.offset + 1)
+            journal.restore_end(log.log_start_offset, log.durable_end_offset)
+        except ValueError as error:
+            raise _damaged(path, point, str(error)) from error
+        if required and journal.epoch_at(point.offset - 1) != point.epoch:
+            wrong = journal.epoch_at(point.offset - 1)
+            raise _damaged(path, point, f"the record before it is of epoch {wrong}, not {point.epoch}")
+        journal.known_committed = max(point.offset, image.offset + 1)
+        store = cls(disk, clock, log, journal, read_election(disk, path), image, waiting)
+        store.point = point
+        return store
 
     def attach(
         self,
@@ -208,6 +235,7 @@ class MetadataStore:
             return
         self.log.finish_sync(job)
         self._receive(Persisted(ticket.end_offset, ticket.cut))
+        self.keep_point()
 
     def save_election(self, effect: SaveElection) -> None:
         """Replace `quorum-state`, in the thread; then say so.
@@ -263,9 +291,33 @@ class MetadataStore:
 
     # What the driver asks for.
 
+    def keep_point(self) -> None:
+        """Raise the recovery point, in the thread, when it is due and there is more to vouch for."""
+        mono = self.clock.now().mono
+        if mono < self._point_due or self.stopping:
+            return
+        point = self._next_point()
+        if point is None:
+            return
+        self._point_due = mono + EVERY
+
+        def written(error: BaseException | None) -> None:
+            if error is not None:
+                self._fail(error)
+            else:
+                self.point = point
+
+        self._thread.run(lambda: write_point(self.disk, self.path, point), written)
+
+    def _next_point(self) -> RecoveryPoint | None:
+        offset = min(self.log.durable_end_offset, self._committed)
+        if offset <= self.point.offset or offset <= self.journal.log_start:
+            return None
+        return RecoveryPoint(offset, self.journal.epoch_at(offset - 1))
+
     def committed(self, high_watermark: Offset) -> list[Waiting]:
         """Take the batches that are below the high watermark by now, in order."""
-        self.log.high_watermark = high_watermark
+        self.log.high_watermark = self._committed = high_watermark
         ready: list[Waiting] = []
         while self.waiting and self.waiting[0].batch.end_offset <= high_watermark:
             ready.append(self.waiting.popleft())
@@ -274,6 +326,10 @@ class MetadataStore:
     def close(self) -> None:
         """Write and sync what is left, close the files.  The thread must be idle."""
         self.log.close(self.clock.now())
+        point = self._next_point()
+        if point is not None:
+            write_point(self.disk, self.path, point)
+            self.point = point
 
     def statistics(self) -> StoreStatistics:
         """A reading for metrics."""
@@ -284,6 +340,16 @@ class MetadataStore:
             len(self.journal.snapshots),
             self.syncs,
         )
+
+
+def _damaged(path: str, point: RecoveryPoint, reason: str) -> StorageError:
+    return StorageError(
+        f"{path} is damaged: everything below offset {point.offset} was durable, but {reason}",
+        directory=path,
+        next_step="see docs/controllers.md, 'A damaged directory': keep a copy, format an empty directory, "
+        "and let this node join again under a new directory id",
+        fatal=True,
+    )
 
 
 def _load_snapshot(

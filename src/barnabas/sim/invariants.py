@@ -499,6 +499,13 @@ class RecoveredPrefix(Invariant):
         if end_offset < node.confirmed[0]:  # what is cut on purpose may be gone after a crash
             node.confirmed = (end_offset, node.process.journal.epoch_at(end_offset - 1))
 
+    def installing(self, node: Node, snapshot: SnapshotId) -> None:
+        if snapshot.end_offset < node.confirmed[0]:
+            node.confirmed = (
+                snapshot.end_offset,
+                snapshot.epoch,
+            )  # what is behind it was never committed, and goes
+
     def stepped(self, node: Node) -> None:
         assert node.process is not None
         journal = node.process.journal
