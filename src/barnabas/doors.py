@@ -48,7 +48,8 @@ class DiskFile(Protocol):
     def append(self, parts: Sequence[Buffer]) -> int:
         """Write the parts one behind the other at the end; returns the bytes written.
 
-        Raises StorageError (the file then ends where it ended before, or is unusable).
+        Raises StorageError; the file then ends where it ended before (always so where the disk was `full`),
+        or is unusable.
         """
         ...
 
@@ -125,7 +126,13 @@ class Disk(Protocol):
 
     def set_modified_ms(self, path: str, wall_ms: int) -> None: ...
 
-    def free_bytes(self, path: str) -> int: ...
+    def free_bytes(self, path: str) -> int:
+        """Room left for this user on the volume of `path`."""
+        ...
+
+    def total_bytes(self, path: str) -> int:
+        """The size of the volume of `path`."""
+        ...
 
     def lock(self, path: str) -> DirectoryLock:
         """Take the lock file at `path`, or raise StorageError naming who holds it."""

@@ -265,7 +265,11 @@ class ConfigError(BarnabasError):
 
 
 class StorageError(BarnabasError):
-    """A file operation failed.  `directory` is the log directory that went offline, where known."""
+    """A file operation failed.  `directory` is the log directory that went offline, where known.
+
+    `full`: there was no room.  That says nothing against the disk: what was to be written is not there, and
+    the same may be tried again later.
+    """
 
     def __init__(
         self,
@@ -274,6 +278,8 @@ class StorageError(BarnabasError):
         directory: str | None = None,
         next_step: str | None = None,
         fatal: bool = False,
+        full: bool = False,
     ) -> None:
         super().__init__(message, next_step=next_step, fatal=fatal)
         self.directory = directory
+        self.full = full

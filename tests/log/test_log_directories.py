@@ -173,17 +173,20 @@ def test_a_failed_sync_takes_the_directory_offline_for_good() -> None:
     assert not disk.exists("/d0/.kafka_cleanshutdown") and disk.exists("/d1/.kafka_cleanshutdown")
 
 
-def test_a_full_disk_fails_the_write_and_keeps_what_was_acknowledged() -> None:
+def test_a_full_disk_refuses_the_write_and_the_log_goes_on_when_there_is_room() -> None:
     disk = formatted("/d0")
     logs = opened(disk)
     log = logs.create(A, TOPIC, NOW)
     values = fill(log, 5)
     disk.full_after(10)
     append(log, batch(b"too much"))
-    with pytest.raises(StorageError, match="No space left"):
+    with pytest.raises(StorageError, match="No space left") as refused:
         log.write()
-    assert log.failed is not None and log.written_end_offset == 5
+    assert refused.value.full and log.failed is None
+    assert log.written_end_offset == log.log_end_offset == log.durable_end_offset == 5
+    assert logs.online()
     disk.heal()
+    values += fill(log, 3, start=5)
     disk.crash()
     again = opened(disk).get(A)
     assert again is not None and values_of(again) == values

@@ -220,27 +220,79 @@ def test_a_dead_process_loses_nothing_of_the_page_cache() -> None:
     assert disk.read("/d/f") == b"x"
 
 
-def test_a_file_closed_while_it_is_synced_is_closed_afterwards(
+def test_a_file_may_be_closed_while_a_thread_syncs_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Closed at once and by who closes it: no thread ever frees a descriptor that a sendfile is using."""
     file = OsDisk().open(str(tmp_path / "f"), create=True)
+    file.append([b"x"])
     fd, entered, go_on = file.fileno(), threading.Event(), threading.Event()
+    synced: list[bytes] = []
 
-    def slow(fd: int) -> None:
+    def slow(own: int) -> None:
         entered.set()
         assert go_on.wait(10)
-        os.fsync(fd)
+        os.fsync(own)
+        synced.append(os.pread(own, 1, 0))
 
     monkeypatch.setattr(disk_module, "_fdatasync", slow)
     syncing = threading.Thread(target=file.sync)
     syncing.start()
     assert entered.wait(10)
     file.close()
-    os.fstat(fd)  # still ours: nobody else can have been given this descriptor meanwhile
-    go_on.set()
-    syncing.join()
-    with pytest.raises(OSError, match="Bad file descriptor"):
-        os.fstat(fd)
+    other = os.open(tmp_path / "other", os.O_RDWR | os.O_CREAT)
+    try:
+        assert other == fd  # free again, and the sync that is under way does not touch it
+        go_on.set()
+        syncing.join()
+        assert synced == [b"x"]
+        os.fstat(other)
+    finally:
+        os.close(other)
+
+
+def test_a_sync_needs_no_descriptor_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = OsDisk().open(str(tmp_path / "f"), create=True)
+
+    def none_left(fd: int) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(os, "dup", none_left)
+    file.append([b"x"])
+    file.sync()
+    file.close()
+
+
+def test_only_a_write_without_room_may_be_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sync that had no room may have dropped pages: that is final like any other failed sync."""
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    disk = OsDisk()
+    file = disk.open(str(tmp_path / "f"), create=True)
+    file.append([b"kept"])
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "writev", full)
+        with pytest.raises(StorageError, match="No space left") as refused:
+            file.append([b"lost"])
+    assert refused.value.full and file.size() == 4
+    file.append([b"more"])
+    assert file.read_at(0, 99) == b"keptmore"
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", full)
+        with pytest.raises(StorageError) as replaced:
+            disk.replace(str(tmp_path / "g"), b"x")
+    assert replaced.value.full and os.listdir(tmp_path) == ["f"]
+    with monkeypatch.context() as patched:
+        patched.setattr(disk_module, "_fdatasync", full)
+        with pytest.raises(StorageError) as failed:
+            file.sync()
+    assert not failed.value.full
+    with pytest.raises(StorageError):
+        file.append([b"never"])
 
 
 def test_a_log_on_real_files_syncs_in_a_thread_while_it_grows(tmp_path: Path) -> None:

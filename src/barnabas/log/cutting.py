@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from barnabas.doors import Buffer
 from barnabas.errors import StorageError
 from barnabas.log.recovery import replay_producers
 from barnabas.model import Now, Offset
@@ -15,7 +16,10 @@ from barnabas.model import Now, Offset
 if TYPE_CHECKING:
     from barnabas.log.log import Log
 
-__all__ = ["truncate_fully_and_start_at", "truncate_to"]
+__all__ = ["take_back", "truncate_fully_and_start_at", "truncate_to"]
+
+_PRODUCER_ID, _NO_PRODUCER = slice(43, 51), b"\xff" * 8
+"""Where a batch names its producer, and what stands there without one."""
 
 
 def truncate_to(log: Log, offset: Offset, now: Now) -> bool:
@@ -28,8 +32,8 @@ def truncate_to(log: Log, offset: Offset, now: Now) -> bool:
     if offset <= log.bases[0]:
         truncate_fully_and_start_at(log, offset, now)
         return True
+    log.lower_recovery_point(offset)
     try:
-        log.lower_recovery_point(offset)
         while log.bases[-1] >= offset:
             log.doom(log.segments.pop(), now)
             log.bases.pop()
@@ -41,6 +45,7 @@ def truncate_to(log: Log, offset: Offset, now: Now) -> bool:
             pass
         log.high_watermark = log.high_watermark  # markers below it are decided
     except StorageError as error:
+        error.full = False  # half cut: nobody can go on from here
         log.fail(error)
         raise
     return True
@@ -51,8 +56,8 @@ def truncate_fully_and_start_at(log: Log, offset: Offset, now: Now) -> None:
     log.write()
     if log.failed is not None:
         raise log.failed
+    log.lower_recovery_point(min(offset, log.log_start_offset))
     try:
-        log.lower_recovery_point(min(offset, log.log_start_offset))
         while log.segments:
             log.doom(log.segments.pop(), now)
             log.bases.pop()
@@ -66,5 +71,30 @@ def truncate_fully_and_start_at(log: Log, offset: Offset, now: Now) -> None:
         log.log_start_offset = offset
         log.high_watermark = offset
     except StorageError as error:
+        error.full = False
+        log.fail(error)
+        raise
+
+
+def take_back(log: Log, pending: list[Buffer]) -> None:
+    """The disk had no room for the batches in `pending`: the log ends again where it is written.
+
+    Nobody was told of them.  The epoch in which the log would have gone on stays known; producers are back at
+    what they had before.  Raises StorageError when that cannot be read.
+    """
+    end = log.written_end_offset
+    producers = any(bytes(batch[_PRODUCER_ID]) != _NO_PRODUCER for batch in pending)
+    pending.clear()
+    try:
+        log.active.truncate(end)
+        log.log_end_offset = end
+        log.activate()
+        log.epochs.truncate_from_end(end + 1)
+        if producers:
+            for _ in replay_producers(log):
+                pass
+        log.high_watermark = log.high_watermark
+    except StorageError as error:
+        error.full = False
         log.fail(error)
         raise

@@ -25,8 +25,8 @@ _MAX_PARTS = max(16, os.sysconf("SC_IOV_MAX") if "SC_IOV_MAX" in os.sysconf_name
 _fdatasync = getattr(os, "fdatasync", os.fsync)
 
 _NEXT_STEPS = {
-    errno.ENOSPC: "free space on that disk or lower the retention of a topic, then start the node again",
-    errno.EDQUOT: "raise the disk quota of this user, then start the node again",
+    errno.ENOSPC: "free space on that disk or lower the retention of a topic",
+    errno.EDQUOT: "raise the disk quota of this user or lower the retention of a topic",
     errno.EROFS: "remount the file system writable and look for disk errors in the kernel's log",
     errno.EACCES: "give this user read and write access to the directory",
     errno.EPERM: "give this user read and write access to the directory",
@@ -36,25 +36,30 @@ _NEXT_STEPS = {
 }
 
 
-def _failure(doing: str, path: str, error: OSError) -> StorageError:
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+
+
+def _failure(doing: str, path: str, error: OSError, *, final: bool = False) -> StorageError:
+    """`final`: even where there was only no room, what the file holds cannot be told any more."""
     reason = error.strerror or str(error)
     step = _NEXT_STEPS.get(error.errno or 0)
-    return StorageError(f"cannot {doing} {path}: {reason}", next_step=step)
+    full = not final and error.errno in _NO_ROOM
+    return StorageError(f"cannot {doing} {path}: {reason}", next_step=step, full=full)
 
 
 @contextlib.contextmanager
-def _storage(doing: str, path: str) -> Iterator[None]:
+def _storage(doing: str, path: str, *, final: bool = False) -> Iterator[None]:
     """Turn every OSError of the block into a StorageError that names what was done, where and why not."""
     try:
         yield
     except OSError as error:
-        raise _failure(doing, path, error) from error
+        raise _failure(doing, path, error, final=final) from error
 
 
 class OsFile:
     """An open file that is appended to at its end, cut, or read at a position."""
 
-    __slots__ = ("_close_later", "_fd", "_guard", "_refusal", "_size", "_syncing", "path")
+    __slots__ = ("_fd", "_guard", "_refusal", "_size", "path")
 
     def __init__(self, path: str, fd: int, size: int) -> None:
         self.path = path
@@ -62,8 +67,6 @@ class OsFile:
         self._size = size
         self._refusal: StorageError | None = None
         self._guard = threading.Lock()
-        self._syncing = 0
-        self._close_later = False
 
     def __repr__(self) -> str:
         state = "failed" if self._refusal else "closed" if self._fd < 0 else "open"
@@ -87,7 +90,7 @@ class OsFile:
                     self._write_rest(parts, written)
         except OSError as error:
             self._cut_back(error)
-            raise _failure("write to", self.path, error) from error
+            raise self._refusal or _failure("write to", self.path, error) from error
         self._size += total
         return total
 
@@ -110,7 +113,7 @@ class OsFile:
         try:
             os.ftruncate(self._fd, self._size)
         except OSError:
-            self._refusal = _failure("write to", self.path, cause)
+            self._refusal = _failure("write to", self.path, cause, final=True)
 
     def read_at(self, position: int, size: int) -> bytes:
         """Up to `size` bytes at `position`; fewer only at the end of the file."""
@@ -137,25 +140,34 @@ class OsFile:
         self._check()
         if size >= self._size:
             return
-        with _storage("truncate", self.path):
+        with _storage("truncate", self.path, final=True):
             os.ftruncate(self._fd, size)
         self._size = size
 
     def sync(self) -> None:
-        """Make everything written so far durable (any thread).  A failure is final for this file."""
+        """Make everything written so far durable (any thread).  A failure is final for this file.
+
+        It works on a descriptor of its own: `close` frees ours at once and always in the loop's thread, so
+        that no descriptor is another file's while a sendfile is under way with it.
+        """
         with self._guard:
             self._check()
-            self._syncing += 1
+            try:
+                fd = os.dup(self._fd)
+            except OSError:  # no descriptor is left: let `close` wait for this sync
+                self._sync(self._fd)
+                return
         try:
-            _fdatasync(self._fd)
-        except OSError as error:
-            self._refusal = _failure("sync", self.path, error)
-            raise self._refusal from error
+            self._sync(fd)
         finally:
-            with self._guard:
-                self._syncing -= 1
-                if self._close_later and not self._syncing:
-                    self._close()
+            os.close(fd)
+
+    def _sync(self, fd: int) -> None:
+        try:
+            _fdatasync(fd)
+        except OSError as error:
+            self._refusal = _failure("sync", self.path, error, final=True)
+            raise self._refusal from error
 
     def fileno(self) -> int:
         """The descriptor, for sendfile."""
@@ -163,12 +175,9 @@ class OsFile:
         return self._fd
 
     def close(self) -> None:
-        """Close without syncing.  A sync running in another thread ends first."""
+        """Close without syncing.  A sync running in another thread goes on."""
         with self._guard:
-            if self._syncing:
-                self._close_later = True
-            else:
-                self._close()
+            self._close()
 
     def _close(self) -> None:
         fd, self._fd = self._fd, -1
@@ -239,6 +248,10 @@ class OsDisk:
                 while view:
                     view = view[os.write(fd, view) :]
                 os.fsync(fd)
+            except OSError:
+                with contextlib.suppress(OSError):
+                    os.unlink(temporary)  # a full disk needs the room
+                raise
             finally:
                 os.close(fd)
             os.replace(temporary, path)
@@ -271,7 +284,7 @@ class OsDisk:
             os.makedirs(path, exist_ok=True)
 
     def sync_directory(self, path: str) -> None:
-        with _storage("sync", path):
+        with _storage("sync", path, final=True):
             fd = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
             try:
                 os.fsync(fd)
@@ -294,6 +307,11 @@ class OsDisk:
         with _storage("look at", path):
             status = os.statvfs(path)
             return status.f_bavail * status.f_frsize
+
+    def total_bytes(self, path: str) -> int:
+        with _storage("look at", path):
+            status = os.statvfs(path)
+            return status.f_blocks * status.f_frsize
 
     def lock(self, path: str) -> OsLock:
         real = os.path.realpath(path)

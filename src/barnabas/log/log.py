@@ -6,15 +6,16 @@ Each offset carries its invariant:
 
 `append_*` moves the log end and touches no file; `write` moves the written end; `begin_sync` and
 `finish_sync` move the durable end.  Readers never see beyond the written end.  A file error is final: the
-log refuses everything afterwards and its directory goes offline.
+log refuses everything afterwards and its directory goes offline.  Only a disk that is full is none: what was
+not written is taken back, and the log goes on when there is room.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from struct import Struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from barnabas.doors import Buffer, Disk, DiskFile
 from barnabas.errors import ErrorCode, KafkaError, StorageError
@@ -27,7 +28,7 @@ from barnabas.log.producer_files import ProducerSnapshots
 from barnabas.log.producers import DEFAULT_EXPIRATION_MS, ProducerStates
 from barnabas.log.recovery import Recovery
 from barnabas.log.replicating import take_batches
-from barnabas.log.results import Appended, LogStatistics, finished
+from barnabas.log.results import Appended, Known, finished
 from barnabas.log.scan import FileSlice
 from barnabas.log.searching import TimestampOffset
 from barnabas.log.segment import NEVER, Segment
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from barnabas.config import LogConfig
     from barnabas.log.compaction import Cleaning
 
-__all__ = ["Appended", "Log", "LogStatistics"]
+__all__ = ["Appended", "Log"]
 
 _PATCH = Struct(">qii")
 _PREFIX = 12
@@ -149,40 +150,13 @@ class Log:
 
     @classmethod
     def open(
-        cls,
-        disk: Disk,
-        path: str,
-        config: LogConfig,
-        *,
-        clean: bool,
-        now: Now,
-        recovery_point: Offset = 0,
-        log_start: Offset = 0,
-        high_watermark: Offset | None = None,
-        cleaned: Offset = 0,
-        required: Offset = 0,
-        expiration_ms: int = DEFAULT_EXPIRATION_MS,
+        cls, disk: Disk, path: str, config: LogConfig, *, clean: bool, now: Now, **known: Unpack[Known]
     ) -> Log:
         """Open the log in directory `path` (made if missing), recovering it unless it was closed cleanly.
 
-        `recovery_point`, `log_start`, `high_watermark` and `cleaned` (up to where it was compacted) are what
-        the directory's checkpoints say.  Rather than lose a record below `required` it refuses.
         Raises StorageError.
         """
-        steps = cls.open_in_steps(
-            disk,
-            path,
-            config,
-            clean=clean,
-            now=now,
-            recovery_point=recovery_point,
-            log_start=log_start,
-            high_watermark=high_watermark,
-            cleaned=cleaned,
-            required=required,
-            expiration_ms=expiration_ms,
-        )
-        return finished(steps)
+        return finished(cls.open_in_steps(disk, path, config, clean=clean, now=now, **known))
 
     @classmethod
     def open_in_steps(
@@ -366,6 +340,8 @@ class Log:
         try:
             self._active_file.append(pending)
         except StorageError as error:
+            if error.full:
+                cutting.take_back(self, pending)
             self.fail(error)
             raise
         pending.clear()
@@ -377,8 +353,8 @@ class Log:
         positions[end] = self.active.end_position
 
     def fail(self, error: StorageError) -> None:
-        """A file operation failed: refuse everything from now on."""
-        if self.failed is None:
+        """A file operation failed: refuse everything from now on, unless there was only no room."""
+        if self.failed is None and not error.full:
             self.failed = error
             self._pending.clear()
             stop_cleaning(self)
@@ -430,10 +406,12 @@ class Log:
         return job
 
     def finish_sync(self, job: SyncJob) -> None:
-        """`job` has run without an error: its records are durable (unless the log was cut meanwhile)."""
+        """`job` has run: its records are durable, unless it was refused or the log was cut meanwhile."""
         if self._in_flight is job:
             self._in_flight = None
-        if job.generation == self._generation and job.end_offset > self.durable_end_offset:
+        if job.refused is not None:
+            self.epochs.dirty = True
+        elif job.generation == self._generation and job.end_offset > self.durable_end_offset:
             self.durable_end_offset = job.end_offset
 
     def sync(self) -> None:
@@ -450,6 +428,8 @@ class Log:
             self.fail(error)
             raise
         self.finish_sync(job)
+        if job.refused is not None:
+            raise job.refused
 
     def sync_everything(self) -> None:
         """After a recovery: write all tables, sync all that was read again, and with it the directory."""
@@ -540,8 +520,9 @@ class Log:
             old.seal()
             self._unsynced_paths += old.write_tables()
             self._unsynced_paths.append(self.snapshots.take(base, self.producers.rows()))
-            self._unsynced_files.append(self._active_file)
+            file = self._active_file
             self.add_segment(base, now)
+            self._unsynced_files.append(file)
             self.snapshots.prune(self.bases)
             if len(self.segments) > _TABLES_KEPT:
                 self.segments[-_TABLES_KEPT - 1].release()
@@ -657,6 +638,19 @@ class Log:
         self._directory_changed = True
         self.topic_id = topic_id
 
+    @property
+    def syncing(self) -> bool:
+        """Whether a job of this log is in flight."""
+        return self._in_flight is not None
+
+    def moved(self, path: str, name: Callable[[str], str]) -> None:
+        """Its directory is called `path` now; `name` gives what lies in it its new path (`future.take_name`)."""
+        self.path = path
+        self._unsynced_paths = [name(one) for one in self._unsynced_paths]
+        self._unsynced_parents = [path.rpartition("/")[0] or "."]
+        self._doomed = [(at, [name(one) for one in doomed], segment) for at, doomed, segment in self._doomed]
+        self._directory_changed = True
+
     # --- ending -------------------------------------------------------------------------------------------
 
     def close(self, now: Now) -> None:
@@ -678,33 +672,24 @@ class Log:
 
     def abandon(self) -> None:
         """Close the files and nothing else (the directory is offline or about to be deleted)."""
-        self.fail(StorageError(f"the log of {self.topic_partition} is closed"))
-        if self._in_flight is not None:
-            self._in_flight.cancel()
+        self.retire()
         for _, _, segment in self._doomed:
             if segment is not None:
                 segment.close()
         for segment in self.segments:
             segment.close()
 
+    def retire(self) -> None:
+        """Refuse everything from now on; who reads from a file of it already may go on until `abandon`."""
+        self.fail(StorageError(f"the log of {self.topic_partition} is closed"))
+        if self._in_flight is not None:
+            self._in_flight.cancel()
+
     def batches(self) -> Iterator[BatchHeader]:
         """The header of every batch that is written, oldest first (dump, tests)."""
         for segment in self.segments:
             for _, header in segment.headers():
                 yield header
-
-    def statistics(self) -> LogStatistics:
-        return LogStatistics(
-            self.log_start_offset,
-            self.durable_end_offset,
-            self.written_end_offset,
-            self.log_end_offset,
-            self._high_watermark,
-            self.last_stable_offset,
-            len(self.segments),
-            self.size,
-            len(self.producers),
-        )
 
 
 def _ignore(offset: Offset) -> None:

@@ -36,6 +36,10 @@ class ProducerSnapshots:
     def __contains__(self, offset: Offset) -> bool:
         return offset in self.offsets
 
+    def moved(self, directory: str) -> None:
+        """The log's directory has another name."""
+        self._directory = directory
+
     def path(self, offset: Offset) -> str:
         return f"{self._directory}/{file_name(offset, SUFFIX)}"
 

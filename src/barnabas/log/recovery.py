@@ -17,6 +17,7 @@ from barnabas.doors import Disk
 from barnabas.errors import CorruptRecordError, StorageError
 from barnabas.log.checkpoint import read_epochs
 from barnabas.log.epochs import EpochCache
+from barnabas.log.future import future_of
 from barnabas.log.meta import read_partition_metadata
 from barnabas.log.scan import batches_of
 from barnabas.log.segment import Segment, file_name
@@ -58,6 +59,8 @@ def identify(disk: Disk, path: str) -> tuple[TopicPartition, TopicId | None]:
     Raises StorageError when the name is not `<topic>-<partition>`.
     """
     name = path.rstrip("/").rpartition("/")[2]
+    if (copied := future_of(name)) is not None:
+        return copied, read_partition_metadata(disk, path)
     topic, _, partition = name.rpartition("-")
     if not topic or not partition.isdigit():
         raise StorageError(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypedDict, TypeVar
 
 from barnabas.model import Offset
 
-__all__ = ["Appended", "LogStatistics", "finished"]
+__all__ = ["Appended", "Known", "finished"]
 
 _Result = TypeVar("_Result")
 
@@ -19,18 +19,20 @@ class Appended(NamedTuple):
     last_offset: Offset
 
 
-class LogStatistics(NamedTuple):
-    """A reading of one log."""
+class Known(TypedDict, total=False):
+    """What a directory's checkpoints say of a log that is opened."""
 
-    log_start_offset: Offset
-    durable_end_offset: Offset
-    written_end_offset: Offset
-    log_end_offset: Offset
-    high_watermark: Offset
-    last_stable_offset: Offset
-    segments: int
-    size: int
-    producers: int
+    recovery_point: Offset
+    log_start: Offset
+    high_watermark: Offset | None
+    cleaned: Offset
+    """Up to where it was compacted."""
+    required: Offset
+    """Rather than lose a record below this, opening refuses."""
+    required: Offset
+    """Rather than lose a record below it, the log refuses to open."""
+    expiration_ms: int
+    """How long silent producers are remembered (a setting, not a checkpoint)."""
 
 
 def finished(steps: Generator[Any, None, _Result]) -> _Result:

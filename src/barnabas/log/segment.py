@@ -94,6 +94,19 @@ class Segment:
     def path(self, suffix: str) -> str:
         return f"{self.directory}/{self.base:020d}{suffix}{self.suffix}"
 
+    def moved(self, directory: str) -> None:
+        """Its directory has another name; open files stay open."""
+        self.directory = directory
+        for table, suffix in (
+            (self._index, ".index"),
+            (self._time_index, ".timeindex"),
+            (self._transactions, ".txnindex"),
+        ):
+            if table is not None:
+                table.path = self.path(suffix)
+        if self._file is not None:
+            self._file.path = self.path(".log")
+
     # --- the files ----------------------------------------------------------------------------------------
 
     def create(self) -> None:

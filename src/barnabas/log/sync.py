@@ -29,6 +29,7 @@ class SyncJob:
         "end_offset",
         "generation",
         "path",
+        "refused",
     )
 
     def __init__(
@@ -53,6 +54,8 @@ class SyncJob:
         self._directories = directories
         self._epochs = epochs
         self._cancelled = False
+        self.refused: StorageError | None = None
+        """There was no room for the leader epochs: nothing of this counts, and it may be tried again."""
 
     def __repr__(self) -> str:
         return f"<SyncJob {self.path} to={self.end_offset} files={len(self._files)}+{len(self._paths)}>"
@@ -80,7 +83,12 @@ class SyncJob:
         for directory in self._directories:
             self._disk.sync_directory(directory)
         if self._epochs is not None:
-            self._disk.replace(f"{self.path}/leader-epoch-checkpoint", self._epochs)
+            try:
+                self._disk.replace(f"{self.path}/leader-epoch-checkpoint", self._epochs)
+            except StorageError as error:
+                if not error.full:
+                    raise
+                self.refused = error
 
     def _sync_path(self, path: str) -> None:
         try:

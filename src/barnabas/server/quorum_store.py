@@ -230,7 +230,7 @@ class MetadataStore:
         self._thread.run(job.run, lambda error: self._synced(job, ticket, error))
 
     def _synced(self, job: SyncJob, ticket: SyncTicket, error: BaseException | None) -> None:
-        if error is not None:
+        if (error := error or job.refused) is not None:
             self._fail(error)
             return
         self.log.finish_sync(job)

@@ -284,7 +284,7 @@ class MemoryDisk:
     def take_space(self, path: str, size: int) -> None:
         if self._space is not None:
             if size > self._space:
-                raise StorageError(f"cannot append to {path}: No space left on device")
+                raise StorageError(f"cannot append to {path}: No space left on device", full=True)
             self._space -= size
 
     # --- the door -----------------------------------------------------------------------------------------
@@ -382,6 +382,9 @@ class MemoryDisk:
 
     def free_bytes(self, path: str) -> int:
         return self._space if self._space is not None else 1 << 40
+
+    def total_bytes(self, path: str) -> int:
+        return 1 << 41
 
     def lock(self, path: str) -> MemoryLock:
         if path in self.locks:

@@ -1,0 +1,71 @@
+"""A log that is on its way into another directory: where it lies meanwhile, and how it takes its new name.
+
+A replica that moves is copied into `<topic>-<partition>.<32 hex>-future` in its new directory, while the
+log in the old one goes on serving.  When both are equal the old one is renamed `-delete`, durably, and only
+then does the copy get the name of the partition: a crash leaves the old one, or the copy alone, never two.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from barnabas.log.epochs import EpochCache
+from barnabas.model import NO_EPOCH, Now, TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.log.log import Log
+
+__all__ = ["align", "future_of", "take_name", "take_over"]
+
+_FUTURE = re.compile(r"(.+)-(\d+)\.[0-9a-f]{32}-future")
+
+
+def future_of(name: str) -> TopicPartition | None:
+    """Whose copy lies in a directory of this name; None when it is none."""
+    found = _FUTURE.fullmatch(name)
+    return TopicPartition(found[1], int(found[2])) if found is not None else None
+
+
+def align(copy: Log, log: Log, now: Now) -> None:
+    """Cut from the copy what `log` does not have (any more), and what it has deleted at its start.
+
+    Raises StorageError.
+    """
+    copy.epochs.truncate_from_end(copy.log_end_offset)  # an epoch that never had a record
+    while copy.log_end_offset > copy.log_start_offset:
+        epoch, end = log.end_offset_for_epoch(copy.latest_epoch)
+        if epoch == NO_EPOCH:
+            end = copy.epochs.starts[-1] if copy.epochs.starts else copy.log_start_offset
+        elif epoch != copy.latest_epoch:
+            _, ours = copy.end_offset_for_epoch(epoch)
+            end = min(end, ours) if ours >= 0 else copy.log_start_offset
+        if end >= copy.log_end_offset:
+            break
+        copy.truncate_to(max(end, copy.log_start_offset), now)
+        copy.epochs.truncate_from_end(copy.log_end_offset)
+    if not log.log_start_offset <= copy.log_end_offset <= log.log_end_offset:
+        copy.truncate_fully_and_start_at(log.log_start_offset, now)
+    copy.high_watermark = log.high_watermark
+    if copy.log_start_offset < log.log_start_offset <= copy.high_watermark:
+        copy.increment_log_start(log.log_start_offset)
+
+
+def take_name(log: Log, path: str) -> None:
+    """The directory of a log was renamed: everything that is written from now on is found there.
+
+    No sync of it is in flight.  The new name is durable with its next sync.
+    """
+    old = log.path
+    log.snapshots.moved(path)
+    for segment in log.segments:
+        segment.moved(path)
+    log.moved(path, lambda name: path + name.removeprefix(old) if name.startswith(f"{old}/") else name)
+
+
+def take_over(copy: Log, log: Log) -> None:
+    """The copy holds what `log` holds: let it have what a log knows besides its records."""
+    copy.epochs = EpochCache(log.epochs.entries())
+    copy.epochs.dirty = True
+    copy.producers = log.producers
+    copy.high_watermark = log.high_watermark
