@@ -28,8 +28,6 @@ class Known(TypedDict, total=False):
     cleaned: Offset
     """Up to where it was compacted."""
     required: Offset
-    """Rather than lose a record below this, opening refuses."""
-    required: Offset
     """Rather than lose a record below it, the log refuses to open."""
     expiration_ms: int
     """How long silent producers are remembered (a setting, not a checkpoint)."""
