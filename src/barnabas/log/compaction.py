@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from barnabas.errors import BarnabasError, StorageError
 from barnabas.log.aborted import Undecided
 from barnabas.log.cleaned import CleanedSegment, stop_cleaning, swap_in
+from barnabas.log.index import OFFSET_ROW, TIME_ROW
 from barnabas.log.scan import batches_of
 from barnabas.model import Epoch, Now, Offset, ProducerId
 from barnabas.wire.records import BatchHeader, read_records
@@ -211,13 +212,14 @@ class Cleaning:
         undecided = Undecided(self._aborted, self._sources[0].base if self._sources else 0)
         left = [source for source in self._sources if source.base < self.end]
         while left:
-            group = self._take_group(left)
-            first = group[0].segment
+            first = left[0].segment
             making = self._making = CleanedSegment(
                 first.disk, first.directory, first.base, self.log.config.index_interval_bytes
             )
-            for source in group:
-                yield from self._rewrite(source, making, undecided)
+            group: list[_Source] = []
+            while left and (not group or self._fits(making.segment, left[0])):
+                group.append(left.pop(0))
+                yield from self._rewrite(group[-1], making, undecided)
             if len(group) == 1 and not making.changed:
                 making.discard()
                 self._making = None
@@ -226,6 +228,20 @@ class Cleaning:
             self._ready = making.segment, [source.segment for source in group]
             yield
             first.disk.sync_directory(first.directory)
+
+    def _fits(self, segment: Segment, source: _Source) -> bool:
+        """Whether a compacted segment has room for all of another one."""
+        config, disk = self.log.config, self.log.disk
+        if segment.end_position + source.size > config.segment_bytes:
+            return False
+        for suffix, rows in (
+            (".index", OFFSET_ROW * len(segment.index)),
+            (".timeindex", TIME_ROW * len(segment.time_index)),
+        ):
+            path = source.path + suffix
+            if rows + (disk.size(path) if disk.exists(path) else 0) > config.segment_index_bytes:
+                return False
+        return not source.size or source.end - 1 - segment.base <= _INT32_MAX
 
     def _batches(self, source: _Source) -> Iterator[tuple[BatchHeader, memoryview]]:
         """The batches of one segment, CRC checked.  Raises StorageError, CorruptRecordError."""
@@ -268,26 +284,6 @@ class Cleaning:
                     yield
 
     # --- the second pass --------------------------------------------------------------------------------------
-
-    def _take_group(self, left: list[_Source]) -> list[_Source]:
-        """The next segments that fit into one together, taken from `left`."""
-        config, disk = self.log.config, self.log.disk
-
-        def sizes(source: _Source) -> tuple[int, int, int]:
-            tables = (source.path + suffix for suffix in (".index", ".timeindex"))
-            return source.size, *(disk.size(path) if disk.exists(path) else 0 for path in tables)  # type: ignore[return-value]
-
-        limits = config.segment_bytes, config.segment_index_bytes, config.segment_index_bytes
-        group = [left.pop(0)]
-        total = sizes(group[0])
-        while left:
-            more = sizes(left[0])
-            total = total[0] + more[0], total[1] + more[1], total[2] + more[2]
-            too_far = left[0].size > 0 and left[0].end - 1 - group[0].base > _INT32_MAX
-            if too_far or any(size > limit for size, limit in zip(total, limits, strict=True)):
-                break
-            group.append(left.pop(0))
-        return group
 
     def _rewrite(
         self, source: _Source, making: CleanedSegment, undecided: Undecided
