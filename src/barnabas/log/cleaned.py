@@ -96,6 +96,7 @@ def swap_in(log: Log, cleaned: Segment, replaced: Sequence[Segment], now: Now) -
         log.bases[place:behind] = [cleaned.base]
         log.snapshots.prune(log.bases)
     except StorageError as error:
+        error.full = False  # half done
         log.fail(error)
         raise
     log.cleaning = round_

@@ -186,11 +186,13 @@ class Cleaning:
         except StopIteration:
             self.finished = True
         except StorageError as error:
-            if not self.cancelled and not getattr(error, "full", False):
+            if not self.cancelled and not error.full:
                 raise
             self._fail(error)
         except BarnabasError as error:
             self._fail(error)
+        except Exception as error:  # whatever these records did to a codec: the node has others to serve
+            self._fail(BarnabasError(f"{self.log.topic_partition} cannot be compacted: {error!r}"))
 
     def _fail(self, error: BarnabasError) -> None:
         self.failure = error

@@ -208,6 +208,19 @@ class LogDirectories:
         """
         self._each(LogDirectory.checkpoint_recovery_points)
 
+    def checkpoint_cleaned(self, log: Log) -> None:
+        """Compaction came further in this log.  A directory that fails goes offline."""
+        directory = self.directory_of(log.topic_partition)
+        if directory is not None and directory.offline is None:
+            try:
+                directory.checkpoint_cleaned()
+            except StorageError as error:
+                directory.fail(error)
+
+    def is_moving(self, log: Log) -> bool:
+        """Whether it is being copied to another directory."""
+        return False
+
     def tick(self, now: Now) -> list[Removal]:
         """Forget silent producers; what was doomed and is due, for a thread to remove."""
         due: list[Removal] = []

@@ -38,6 +38,7 @@ _STRAY = re.compile(r".+\.[0-9a-f]{32}-stray")
 _FUTURE = re.compile(r".+\.[0-9a-f]{32}-future")
 _PARTITION = re.compile(r".+-\d+")
 _LONGEST_NAME = 255
+MAX_OFFSET = (1 << 63) - 1
 
 
 class LogDirectory:
@@ -153,7 +154,7 @@ class LogDirectory:
         points, known_points = self._read(RECOVERY_POINTS)
         starts, _ = self._read(LOG_STARTS)
         watermarks, _ = self._read(HIGH_WATERMARKS)
-        cleaned, _ = self._read(CLEANER_OFFSETS)
+        cleaned, known_cleaned = self._read(CLEANER_OFFSETS)
         for name in self.disk.list(self.path):
             directory = f"{self.path}/{name}"
             if not self.disk.is_directory(directory):
@@ -174,7 +175,7 @@ class LogDirectory:
                     recovery_point=points.get(key, 0),
                     log_start=starts.get(key, 0),
                     high_watermark=watermarks.get(key),
-                    cleaned=cleaned.get(key, 0),
+                    cleaned=cleaned.get(key, 0 if known_cleaned else MAX_OFFSET),
                     expiration_ms=self._expiration_ms,
                 )
                 self._adopt((yield from _named(steps, name)))
@@ -300,11 +301,18 @@ class LogDirectory:
         self._write(RECOVERY_POINTS, {key: log.durable_end_offset for key, log in self.logs.items()})
         starts = {k: g.log_start_offset for k, g in self.logs.items() if g.log_start_offset > g.bases[0]}
         self._write(LOG_STARTS, starts)
+        self.checkpoint_cleaned(durable=True)
+
+    def checkpoint_cleaned(self, *, durable: bool = False) -> None:
+        """Write up to where every log is compacted.  Raises StorageError (offline then)."""
+        rows = {key: log.cleaned_offset for key, log in self.logs.items() if log.cleaned_offset > 0}
+        self._write(CLEANER_OFFSETS, rows, durable=durable)
 
     def _lower_recovery_point(self, key: TopicPartition, offset: Offset) -> None:
-        points = self._written.get(RECOVERY_POINTS, {})
-        if points.get(key, 0) > offset:
-            self._write(RECOVERY_POINTS, {**points, key: offset})
+        for name in (RECOVERY_POINTS, CLEANER_OFFSETS):
+            points = self._written.get(name, {})
+            if points.get(key, 0) > offset:
+                self._write(name, {**points, key: offset})
 
     def _forget_checkpoints(self, key: TopicPartition) -> None:
         """Rows of an earlier log of this name would make the next start cut the new one, or trust too much of

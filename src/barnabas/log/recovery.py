@@ -120,6 +120,8 @@ def load(
     first_reread = log.bases[len(log.bases) - log.recovery.segments] if log.recovery.segments else NO_OFFSET
     yield from replay_producers(log, rebuild_from=first_reread)
     log.producers.expire(now, log.log_start_offset)
+    if cleaned > log.log_end_offset:
+        log.cleaned_offset = 0
     if clean:
         log.durable_end_offset = log.log_end_offset
     else:
