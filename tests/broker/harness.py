@@ -24,10 +24,11 @@ from barnabas.controller.image import (
     Topic,
 )
 from barnabas.errors import BarnabasError, ConfigError, ErrorCode, StorageError
+from barnabas.log.compaction import CleaningStatistics
 from barnabas.log.directories import LogDirectories
 from barnabas.log.meta import MetaProperties, read_meta_properties, write_meta_properties
 from barnabas.log.removal import Removal
-from barnabas.model import DIRECTORY_UNASSIGNED, ZERO_UUID, Now, Uuid
+from barnabas.model import DIRECTORY_UNASSIGNED, ZERO_UUID, Now, TopicPartition, Uuid
 from barnabas.wire.brokers import AlterPartitionRequest
 from barnabas.wire.fetch import (
     FetchPartition,
@@ -80,6 +81,8 @@ class World:
         self.altering: list[AlterPartitionRequest] = []
         self.cut: list[tuple[str, int, int, int]] = []
         self.corrupt: list[tuple[str, int, str]] = []
+        self.compactions: list[tuple[TopicPartition, CleaningStatistics]] = []
+        self.uncompacted: list[tuple[TopicPartition, str]] = []
 
     def allocate_producer_ids(self) -> None:
         self.blocks_asked += 1
@@ -107,6 +110,12 @@ class World:
 
     def truncated(self, topic: str, index: int, before: int, end: int) -> None:
         self.cut.append((topic, index, before, end))
+
+    def compacted(self, where: TopicPartition, done: CleaningStatistics, seconds: float) -> None:
+        self.compactions.append((where, done))
+
+    def not_compacted(self, where: TopicPartition, error: BarnabasError) -> None:
+        self.uncompacted.append((where, error.message))
 
 
 def registered(node: int, epoch: int) -> BrokerState:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Protocol
 
 from barnabas.errors import BarnabasError, ConfigError, StorageError
 from barnabas.log.directory import LogDirectory
-from barnabas.model import DirectoryId, NodeId, Offset, TopicId
+from barnabas.model import DirectoryId, NodeId, Offset, TopicId, TopicPartition
 
 if TYPE_CHECKING:
+    from barnabas.log.compaction import CleaningStatistics
     from barnabas.wire.brokers import AlterPartitionRequest
 
 __all__ = ["ADMIN_CLIENT", "Authorizer", "Operation", "Outside", "RequestContext", "ResourceType", "allowed"]
@@ -131,4 +132,12 @@ class Outside(Protocol):
 
     def truncated(self, topic: str, index: int, before: Offset, end: Offset) -> None:
         """A log had records that its leader's does not have: it was cut back to `end`.  Log it."""
+        ...
+
+    def compacted(self, where: TopicPartition, done: CleaningStatistics, seconds: float) -> None:
+        """A round of compaction has finished.  Log it."""
+        ...
+
+    def not_compacted(self, where: TopicPartition, error: BarnabasError) -> None:
+        """A log cannot be compacted, and is left as it is.  Log it."""
         ...

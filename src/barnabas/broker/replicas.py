@@ -36,6 +36,7 @@ from barnabas.config import Config
 from barnabas.controller.image import BrokerEndpoint, MetadataImage
 from barnabas.doors import Randomness
 from barnabas.errors import ErrorCode, KafkaError, StorageError
+from barnabas.log.compaction import Cleaning
 from barnabas.log.directories import LogDirectories
 from barnabas.log.removal import Removal
 from barnabas.log.sync import SyncJob
@@ -54,7 +55,7 @@ from barnabas.wire.produce import ProduceRequest, ProduceResponse
 from barnabas.wire.records import read_batch_header
 from barnabas.wire.transactions import InitProducerIdRequest, InitProducerIdResponse
 
-__all__ = ["Broker", "BrokerStatistics", "SyncRequest"]
+__all__ = ["Broker", "BrokerStatistics", "SyncRequest", "Work"]
 
 
 class SyncRequest:
@@ -72,6 +73,10 @@ class SyncRequest:
 
     def __repr__(self) -> str:
         return f"<SyncRequest {self.partition.topic}-{self.partition.index}>"
+
+
+Work = SyncRequest | Removal | Cleaning
+"""What threads do for the broker."""
 
 
 class BrokerStatistics(NamedTuple):
@@ -112,7 +117,7 @@ class Broker(Hosting):
         self.sessions = SessionCache(config.int("max.incremental.fetch.session.cache.slots"), random)
         self.producer_ids = ProducerIdBlocks()
         self.in_sync = InSyncSets(self)
-        self.upkeep = Upkeep(config, logs)
+        self.upkeep = Upkeep(config, logs, outside)
 
     # ---- requests ----------------------------------------------------------------------------------------
 
@@ -184,12 +189,13 @@ class Broker(Hosting):
 
     # ---- turns -------------------------------------------------------------------------------------------
 
-    def end_turn(self, now: Now) -> list[SyncRequest | Removal]:
+    def end_turn(self, now: Now) -> list[Work]:
         """Write, advance, answer, wake (in this order).
 
-        Returns the syncs (and now and then a removal of deleted files) that the server must run in threads.
+        Returns the syncs (now and then a removal of deleted files, or a piece of compaction) that the server
+        must run in threads.
         """
-        syncs: list[SyncRequest | Removal] = []
+        syncs: list[Work] = []
         turn = self.turn
         while turn:
             partitions = turn[:]
@@ -210,6 +216,8 @@ class Broker(Hosting):
                 waiting.wake(now)
         if (removal := self.upkeep.next_removal()) is not None:
             syncs.append(removal)
+        if (cleaning := self.upkeep.cleaner.next_piece(now)) is not None:
+            syncs.append(cleaning)
         return syncs
 
     def write_now(self, partition: Partition, now: Now) -> None:
@@ -220,13 +228,17 @@ class Broker(Hosting):
             self.storage_failed(partition, error, now)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, error.message) from error
 
-    def synced(self, sync: SyncRequest | Removal, error: StorageError | None, now: Now) -> None:
+    def synced(self, sync: Work, error: StorageError | None, now: Now) -> None:
         """A sync came back.  Call `end_turn` afterwards: it answers, and begins the next one."""
         if isinstance(sync, Removal):
             self.upkeep.removed(sync)
             if error is not None and (where := self.logs.at(sync.directory)) is not None:
                 self.logs.fail(where, error)
                 self.notice_failures(now)
+            return
+        if isinstance(sync, Cleaning):
+            self.upkeep.cleaner.returned(sync, error, now)
+            self.notice_failures(now)
             return
         partition = sync.partition
         if partition.syncing is sync.job:
@@ -247,7 +259,8 @@ class Broker(Hosting):
     def next_deadline(self) -> float | None:
         """When `tick` has something to do, in monotonic seconds."""
         waiting, asking = self.room.next_deadline(), self.in_sync.next_deadline()
-        return waiting if asking is None else asking if waiting is None else min(waiting, asking)
+        cleaning = self.upkeep.cleaner.next_deadline()
+        return min((at for at in (waiting, asking, cleaning) if at is not None), default=None)
 
     def maintain(self, now: Now) -> None:
         """Retention, checkpoints, expiry, each at its own interval, in small steps.  Call about every
@@ -260,7 +273,12 @@ class Broker(Hosting):
         for partition in self.partitions():
             partition.flush_if_old(now)
 
-    def stop(self, now: Now) -> list[SyncRequest | Removal]:
+    def reconfigure(self, config: Config) -> None:
+        """The node's own settings changed."""
+        super().reconfigure(config)
+        self.upkeep.cleaner.configure(config)
+
+    def stop(self, now: Now) -> list[Work]:
         """Write what is pending, then answer everybody who waits.  Returns the syncs still to run."""
         self.upkeep.stop()
         syncs = self.end_turn(now)

@@ -1,4 +1,4 @@
-"""What a node does to its logs beside serving them: retention, checkpoints, forgetting.
+"""What a node does to its logs beside serving them: retention, compaction, checkpoints, forgetting.
 
 Each duty has its own interval (Kafka's settings).  `step` does one small piece: retention walks through the
 logs a few at a time, so that a node with many of them never holds its loop.
@@ -9,11 +9,17 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Generator
 
+from typing import TYPE_CHECKING
+
+from barnabas.broker.cleaner import Cleaner
 from barnabas.config import Config
 from barnabas.log.directories import LogDirectories
 from barnabas.log.log import Log
 from barnabas.log.removal import Removal
 from barnabas.model import Now
+
+if TYPE_CHECKING:
+    from barnabas.broker.context import Outside
 
 __all__ = ["Upkeep"]
 
@@ -23,10 +29,11 @@ _LOGS_PER_STEP = 25
 class Upkeep:
     """The duties and when each is due next (monotonic seconds)."""
 
-    __slots__ = ("_due", "_logs", "_retaining", "_stopped", "_waiting", "removing")
+    __slots__ = ("_due", "_logs", "_retaining", "_stopped", "_waiting", "cleaner", "removing")
 
-    def __init__(self, config: Config, logs: LogDirectories) -> None:
+    def __init__(self, config: Config, logs: LogDirectories, outside: Outside) -> None:
         self._logs = logs
+        self.cleaner = Cleaner(config, logs, outside)
         self._waiting: deque[Removal] = deque()
         self._stopped = False
         self.removing: Removal | None = None
@@ -65,6 +72,7 @@ class Upkeep:
     def stop(self) -> None:
         """The node stops: what is left to remove waits for its next start."""
         self._stopped = True
+        self.cleaner.stop()
         if self.removing is not None:
             self.removing.cancelled = True
 
@@ -82,11 +90,12 @@ class Upkeep:
         for _ in range(_LOGS_PER_STEP):
             if self._retaining is not None and next(self._retaining, None) is None:
                 self._retaining = None
+        self.cleaner.step(now)
 
     @property
     def busy(self) -> bool:
         """Whether a walk is under way, so that the next step should not wait for long."""
-        return self._retaining is not None
+        return self._retaining is not None or self.cleaner.looking
 
     def __repr__(self) -> str:
         return f"<Upkeep busy={self.busy}>"

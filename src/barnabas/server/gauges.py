@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from barnabas.server.metrics import Gauge, Metric
 
 if TYPE_CHECKING:
+    from barnabas.broker.cleaner import CleanerStatistics
     from barnabas.log.directories import LogDirectories
     from barnabas.server.services import Services
 
@@ -55,7 +56,28 @@ def register_gauges(node: Services, logs: LogDirectories) -> None:
     )  # fmt: skip
     for name, meaning, reader in read:
         node.metrics.gauge(name, meaning, reader)
+    for name, meaning, value in (
+        ("LogCleanerManager,name=max-dirty-percent", "Largest uncompacted part of a log, in percent",
+         lambda now: 100 * now.dirtiest),
+        ("LogCleanerManager,name=uncleanable-partitions-count", "Logs that cannot be compacted",
+         lambda now: now.set_aside),
+        ("LogCleanerManager,name=time-since-last-run-ms", "Milliseconds since a log was compacted",
+         lambda now: 1000 * now.idle_seconds),
+        ("LogCleaner,name=max-clean-time-secs", "Seconds that the last round of compaction took",
+         lambda now: now.last_seconds),
+        ("LogCleaner,name=max-buffer-utilization-percent", "Memory for keys that it used, in percent",
+         lambda now: 100 * now.last_utilization),
+        ("LogCleaner,name=cleaner-recopy-percent", "Bytes that it wrote of those it read, in percent",
+         lambda now: 100 * now.written_bytes / now.read_bytes if now.read_bytes else 0),
+        ("LogCleaner,name=max-compaction-delay-secs", "Seconds for which a record waits beyond its time",
+         lambda now: now.overdue_seconds),
+    ):  # fmt: skip
+        node.metrics.gauge(f"kafka.log:type={name}", meaning, partial(_of_cleaner, node, value))
     node.metrics.collect(lambda: _of_partitions(node))
+
+
+def _of_cleaner(node: Services, value: Callable[[CleanerStatistics], float]) -> float:
+    return value(node.broker.upkeep.cleaner.statistics(node.clock.now()))
 
 
 def _of_partitions(node: Services) -> Iterator[Metric]:

@@ -8,13 +8,14 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from barnabas.errors import BarnabasError, ConfigError, ErrorCode, KafkaError, StorageError
-from barnabas.model import DirectoryId, NodeId, Offset, TopicId
+from barnabas.model import DirectoryId, NodeId, Offset, TopicId, TopicPartition
 from barnabas.server import events
 from barnabas.wire.brokers import AlterPartitionRequest, AlterPartitionResponse
 from barnabas.wire.message import Message
 from barnabas.wire.transactions import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 
 if TYPE_CHECKING:
+    from barnabas.log.compaction import CleaningStatistics
     from barnabas.log.directories import LogDirectories
     from barnabas.log.directory import LogDirectory
     from barnabas.server.fetcher import Fetchers
@@ -28,6 +29,10 @@ NOT_REPLICATED = events.register(
 )
 TRUNCATED = events.register(
     "replica.truncated", logging.INFO, "a log was cut back to where it agrees with its leader's"
+)
+COMPACTED = events.register("log.compacted", logging.DEBUG, "a log was compacted")
+NOT_COMPACTED = events.register(
+    "log.not-compacted", logging.ERROR, "a log cannot be compacted: it is served as it is, and grows"
 )
 
 
@@ -128,6 +133,23 @@ class NodeOutside:
     def truncated(self, topic: str, index: int, before: Offset, end: Offset) -> None:
         """A log was cut back to where it agrees with its leader's."""
         events.emit(TRUNCATED, topic=topic, partition=index, was=before, end=end)
+
+    def compacted(self, where: TopicPartition, done: CleaningStatistics, seconds: float) -> None:
+        """A log was compacted."""
+        events.emit(
+            COMPACTED,
+            topic=where.topic,
+            partition=where.partition,
+            records=done.records,
+            kept=done.kept,
+            read=done.read_bytes,
+            written=done.written_bytes,
+            seconds=f"{seconds:.1f}",
+        )
+
+    def not_compacted(self, where: TopicPartition, error: BarnabasError) -> None:
+        """A log is left as it is."""
+        events.emit(NOT_COMPACTED, topic=where.topic, partition=where.partition, error=error)
 
     def __repr__(self) -> str:
         return f"<NodeOutside epoch={self._epoch}>"

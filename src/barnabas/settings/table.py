@@ -8,6 +8,7 @@ from it, and a test holds that every row is used by something outside this file.
 
 from __future__ import annotations
 
+import sys
 from typing import Literal, NamedTuple, TypeAlias
 
 __all__ = ["MAX_INT", "MAX_LONG", "REQUIRED", "SETTINGS", "TOPIC_SETTINGS", "Setting", "Value"]
@@ -220,8 +221,8 @@ _s("log.segment.delete.delay.ms", "long", 60000,
    "How long a deleted file stays on disk for those who are still reading it.",
    low=0, high=MAX_LONG, update=ON_CLUSTER)
 _s("log.cleanup.policy", "list", ("delete",),
-   "What happens to old records: `delete`, `compact` or both. This release keeps `compact` with the topic "
-   "and does not compact yet: such a topic grows.",
+   "What happens to old records: `delete` (by age and size), `compact` (of each key the last value stays) "
+   "or both.",
    choices=("compact", "delete"), update=ON_CLUSTER)
 _s("log.index.interval.bytes", "int", 4096,
    "Record bytes between two entries of the offset index.", low=0, high=MAX_INT, update=ON_CLUSTER)
@@ -235,17 +236,34 @@ _s("log.message.timestamp.before.max.ms", "long", MAX_LONG,
 _s("log.message.timestamp.after.max.ms", "long", 3600000,
    "A record from further in the future than this is refused.", low=0, high=MAX_LONG, update=ON_CLUSTER)
 _s("log.cleaner.delete.retention.ms", "long", 86400000,
-   "How long a deletion mark stays in a compacted topic (for the compaction to come).",
+   "How long a deletion mark (a record without a value) stays in a compacted topic, so that readers meet "
+   "it.",
    low=0, high=MAX_LONG, update=ON_CLUSTER)
 _s("log.cleaner.min.cleanable.ratio", "double", 0.5,
-   "Part of a log that must be uncompacted before it is compacted (for the compaction to come).",
+   "Part of a log that must be uncompacted before it is compacted.",
    low=0, high=1, update=ON_CLUSTER)
 _s("log.cleaner.min.compaction.lag.ms", "long", 0,
-   "Age below which a record is never compacted away (for the compaction to come).",
+   "Age below which a record is never compacted away.",
    low=0, high=MAX_LONG, update=ON_CLUSTER)
 _s("log.cleaner.max.compaction.lag.ms", "long", MAX_LONG,
-   "Age above which a record is compacted whatever the ratio (for the compaction to come).",
+   "Age above which a record is compacted whatever the ratio.",
    low=1, high=MAX_LONG, update=ON_CLUSTER)
+_s("log.cleaner.enable", "boolean", True,
+   "Compact the topics that ask for it.")
+_s("log.cleaner.threads", "int", 1,
+   "0: no log is compacted. One is at a time, whatever larger number stands here.",
+   low=0, high=MAX_INT, update=ON_CLUSTER)
+_s("log.cleaner.dedupe.buffer.size", "long", 134217728,
+   "Memory for the keys of one round, in bytes, about 200 for each different key; a log with more new keys "
+   "than fit is compacted in several rounds.", low=0, high=MAX_LONG, update=ON_CLUSTER)
+_s("log.cleaner.io.buffer.load.factor", "double", 0.9,
+   "Part of that memory that is filled.", update=ON_CLUSTER)
+_s("log.cleaner.io.max.bytes.per.second", "double", sys.float_info.max,
+   "Most bytes that compaction reads and writes in a second. Besides, it rests after each piece of a few "
+   "milliseconds for as long as that took.", update=ON_CLUSTER)
+_s("log.cleaner.backoff.ms", "long", 15000,
+   "How often logs are looked at for compaction while there is nothing to compact.",
+   low=0, high=MAX_LONG, update=ON_CLUSTER)
 _s("message.max.bytes", "int", 1048588,
    "Largest record batch, as it is sent, in bytes.", low=0, high=MAX_INT, update=ON_CLUSTER)
 _s("max.decompressed.message.bytes", "int", 2147483639,

@@ -130,6 +130,8 @@ def format_value(value: Value) -> str | None:
         return "true" if value else "false"
     if isinstance(value, tuple):
         return ",".join(value)
+    if isinstance(value, float):
+        return repr(value).replace("e+", "E")
     return str(value)
 
 
