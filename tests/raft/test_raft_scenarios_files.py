@@ -61,7 +61,7 @@ def keeper(*, retention_bytes: int, retention_ms: int) -> tuple[SnapshotKeeper, 
         disk.put(path, b"x" * 100)
         disk.set_modified_ms(path, seconds * 1000)
     clock = SimpleNamespace(now=lambda: Now(4.0, 4000))
-    store = SimpleNamespace(disk=disk, log=log, journal=journal, path="/m", clock=clock)
+    store = SimpleNamespace(disk=disk, log=log, journal=journal, path="/m", clock=clock, bad_snapshots={})
     settings = SimpleNamespace(retention_bytes=retention_bytes, retention_ms=retention_ms)
     return SnapshotKeeper(cast(Any, settings), cast(Any, store)), log, disk
 

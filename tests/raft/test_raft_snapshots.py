@@ -21,6 +21,7 @@ from barnabas.raft.entries import (
 from barnabas.raft.messages import (
     BeginQuorumEpochRequest,
     Committed,
+    Event,
     Failed,
     FetchRequest,
     FetchResponse,
@@ -31,6 +32,7 @@ from barnabas.raft.messages import (
     Propose,
     ReadSnapshot,
     SnapshotInstalled,
+    SnapshotRejected,
     SnapshotTaken,
     WriteSnapshot,
 )
@@ -143,6 +145,26 @@ def test_a_snapshot_that_is_gone_is_dropped_and_fetching_goes_on() -> None:
     solo.answer(solo.take(FetchSnapshotRequest, 2), piece(3, error=ErrorCode.SNAPSHOT_NOT_FOUND))
     solo.advance(0.1)
     assert solo.has_sent(FetchRequest, 2)
+
+
+def test_a_download_that_cannot_be_read_is_asked_for_again_each_time_a_little_later() -> None:
+    solo = loading()
+    pauses = []
+    for number in range(1, 8):
+        while not any(isinstance(effect, InstallSnapshot) for effect in solo.effects):
+            solo.answer(solo.take(FetchSnapshotRequest, 2), piece(0))
+            solo.answer(solo.take(FetchSnapshotRequest, 2), piece(3))
+        solo.effects.clear()
+        solo.step(SnapshotRejected(SnapshotId(50, 1), "its CRC is wrong"))
+        name = "raft.snapshot.unreadable" if number >= 5 else "raft.snapshot.rejected"
+        assert [e.name for e in solo.effects if isinstance(e, Event)] == [name]
+        assert not solo.has_sent(FetchRequest), "not at once"
+        pauses.append(solo.node.next_deadline() - solo.now.mono)
+        solo.advance(pauses[-1] + 0.001)
+        assert solo.role == "follower", "the leader is no worse a leader for it"
+        solo.fetched(snapshot=SnapshotId(50, 1))
+        solo.effects.clear()
+    assert pauses == sorted(pauses) and pauses[0] < 0.1 < pauses[-1] <= 1.0
 
 
 def test_a_new_leader_ends_the_download_from_the_old_one() -> None:

@@ -117,6 +117,21 @@ def test_a_snapshot_comes_back_with_its_voters_its_records_and_its_time() -> Non
     assert content.last_contained_ms == 8
 
 
+def test_the_notes_in_a_snapshot_are_told_to_the_quorum_too() -> None:
+    note = ConfigRecord(resource_type=4, resource_name="", name="barnabas.quorum.target", value="4,5")
+    other = ConfigRecord(resource_type=4, resource_name="7", name="barnabas.quorum.target", value="6")
+    made = snapshot_batches(
+        [note, other], epoch=3, stamp=lambda: 5, last_contained_ms=4, voters=VOTERS, kraft_version=1
+    )
+    content = read_snapshot(b"".join(made))
+    assert content.entries == (
+        KraftVersionEntry(1),
+        VotersEntry(VOTERS),
+        Note("barnabas.quorum.target", "4,5"),
+    )
+    assert content.records == [note, other]
+
+
 def test_a_large_snapshot_is_several_batches_with_offsets_that_go_on() -> None:
     data = snapshot(60_000)
     headers = [header for _, header in batches(data)]

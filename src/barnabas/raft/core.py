@@ -87,6 +87,8 @@ class Core:
         "role",
         "saved_serial",
         "shutdown_deadline",
+        "snapshot_after",
+        "snapshots_rejected",
         "stopped",
     )
 
@@ -113,6 +115,10 @@ class Core:
         self.asked_serial = 0
         self.saved_serial = 0
         self.installing: SnapshotId | None = None
+        self.snapshots_rejected = 0
+        """Downloads in a row that could not be read."""
+        self.snapshot_after = 0.0
+        """No fetch before this time, after such a download (0: at once)."""
         self.shutdown_deadline: float | None = None
         self.stopped = False
 

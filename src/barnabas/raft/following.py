@@ -24,6 +24,7 @@ from barnabas.raft.messages import (
     Request,
     Send,
     SnapshotInstalled,
+    SnapshotRejected,
     UpdateVoterRequest,
     UpdateVoterResponse,
     WriteSnapshot,
@@ -37,10 +38,13 @@ __all__ = [
     "leader_reset",
     "on_fetch_response",
     "on_snapshot_installed",
+    "on_snapshot_rejected",
     "on_snapshot_response",
 ]
 
 
+MOST_REJECTED = 5
+"""Downloads in a row that cannot be read, after which an operator must look."""
 WISHES = 1
 """The lane of requests about membership."""
 
@@ -55,8 +59,9 @@ def drive(core: Core, role: Follower, now: Now) -> None:
         return
     if role.rejoin_at <= now.mono and core.links.ready(role.leader_id, now.mono, WISHES):
         _wish(core, role, now)
-    if core.installing or _fetching(core):
+    if core.installing or _fetching(core) or now.mono < core.snapshot_after:
         return
+    core.snapshot_after = 0.0
     target = _target(core, role, now)
     if target is None:
         return
@@ -72,7 +77,8 @@ def drive(core: Core, role: Follower, now: Now) -> None:
 
 def deadline(core: Core, role: Follower) -> float:
     """The fetch timeout, for who votes.  (Membership wishes go out when something else happens.)"""
-    return role.deadline if core.may_stand and not core.installing else inf
+    silent = role.deadline if core.may_stand and not core.installing else inf
+    return min(silent, core.snapshot_after or inf)
 
 
 def discover(core: Core, role: Unattached, now: Now) -> None:
@@ -275,10 +281,27 @@ def on_snapshot_installed(core: Core, message: SnapshotInstalled) -> None:
     voters, version = core.voters, core.journal.kraft_version
     core.journal.install(message.snapshot, message.size, message.entries)
     core.installing = None
+    core.snapshots_rejected = 0
     if isinstance(core.role, Follower):
         core.role.download = None
     core.told(voters, version)
     core.commit(message.snapshot.end_offset)
+
+
+def on_snapshot_rejected(core: Core, message: SnapshotRejected, now: Now) -> None:
+    """What was downloaded cannot be read: ask again, each time a little later, and never give up.
+
+    (The leader looks at its file before it sends the first piece; it writes a new one if that is bad.)
+    """
+    core.installing = None
+    core.snapshots_rejected += 1
+    tries = core.snapshots_rejected
+    pause = min(core.config.fetch_timeout / 2, core.config.retry_backoff * 2.0 ** min(tries, 10))
+    core.snapshot_after = now.mono + pause
+    if isinstance(core.role, Follower):
+        core.role.download = None
+    name = "raft.snapshot.rejected" if tries < MOST_REJECTED else "raft.snapshot.unreadable"
+    core.say(name, snapshot=str(message.snapshot), leader=core.leader_id, tries=tries, why=message.reason)
 
 
 # ------------------------------------------------------------------ membership wishes

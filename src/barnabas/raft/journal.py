@@ -345,9 +345,8 @@ class Journal:
         self._starts.clear()
 
     def snapshot_taken(self, snapshot: SnapshotId, size: int) -> None:
-        if snapshot not in [stored for stored, _ in self.snapshots]:
-            self.snapshots.append((snapshot, size))
-            self.snapshots.sort()
+        others = [(stored, size) for stored, size in self.snapshots if stored != snapshot]
+        self.snapshots[:] = sorted([*others, (snapshot, size)])  # (it may have been written anew)
 
     def log_start_moved(self, log_start: Offset) -> None:
         """The records before `log_start` are gone; snapshots before it too."""

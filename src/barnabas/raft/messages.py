@@ -372,6 +372,14 @@ class SnapshotInstalled:
 
 
 @value
+class SnapshotRejected:
+    """InstallSnapshot is not done: what was downloaded cannot be read.  It is gone; the log is as it was."""
+
+    snapshot: SnapshotId
+    reason: str = ""
+
+
+@value
 class Resign:
     """The active controller steps down from leading this epoch."""
 
@@ -398,6 +406,7 @@ Message: TypeAlias = (
     | SnapshotTaken
     | LogStartMoved
     | SnapshotInstalled
+    | SnapshotRejected
     | Resign
     | Shutdown
 )
@@ -440,7 +449,10 @@ class WriteSnapshot:
 
 @value
 class InstallSnapshot:
-    """Freeze the downloaded snapshot, begin the log anew at its end, say SnapshotInstalled."""
+    """Freeze the downloaded snapshot, begin the log anew at its end, say SnapshotInstalled.
+
+    Or find that it cannot be read, throw it away, and say SnapshotRejected.
+    """
 
     snapshot: SnapshotId
     size: int

@@ -47,6 +47,7 @@ from barnabas.raft.messages import (
     Response,
     Shutdown,
     SnapshotInstalled,
+    SnapshotRejected,
     SnapshotTaken,
     Started,
     Stopped,
@@ -108,6 +109,7 @@ class RaftNode:
             Propose: self._propose,
             SnapshotTaken: self._snapshot_taken,
             SnapshotInstalled: self._snapshot_installed,
+            SnapshotRejected: self._snapshot_rejected,
             LogStartMoved: self._log_start_moved,
             Resign: self._resign,
             Shutdown: self._shutdown,
@@ -290,6 +292,10 @@ class RaftNode:
     def _snapshot_installed(self, message: Message, now: Now) -> None:
         assert isinstance(message, SnapshotInstalled)
         following.on_snapshot_installed(self.core, message)
+
+    def _snapshot_rejected(self, message: Message, now: Now) -> None:
+        assert isinstance(message, SnapshotRejected)
+        following.on_snapshot_rejected(self.core, message, now)
 
     def _log_start_moved(self, message: Message, now: Now) -> None:
         assert isinstance(message, LogStartMoved)

@@ -25,6 +25,7 @@ from barnabas.raft.messages import (
     SaveElection,
     Send,
     SnapshotInstalled,
+    SnapshotRejected,
     SyncTicket,
     Truncate,
     WriteSnapshot,
@@ -58,7 +59,10 @@ class Store(Protocol):
         ...
 
     def install_snapshot(self, effect: InstallSnapshot) -> None:
-        """Sync and freeze it, begin the log anew at its end, durably; then receive(SnapshotInstalled)."""
+        """Sync and freeze it, begin the log anew at its end, durably; then receive(SnapshotInstalled).
+
+        Or receive(SnapshotRejected), where what came cannot be read.
+        """
         ...
 
 
@@ -92,7 +96,7 @@ class Order:
 
     def receive(self, message: Message) -> None:
         """Collect.  What the store says goes first: it is about the past."""
-        if isinstance(message, (Persisted, ElectionSaved, SnapshotInstalled)):
+        if isinstance(message, (Persisted, ElectionSaved, SnapshotInstalled, SnapshotRejected)):
             self._inbox.appendleft(message)
         else:
             self._inbox.append(message)

@@ -61,6 +61,7 @@ from barnabas.raft.node import RaftNode, RaftStatistics
 from barnabas.raft.order import Order
 from barnabas.raft.voters import VoterSet
 from barnabas.server import events
+from barnabas.server.quorum_events import STEP, tell
 from barnabas.server.quorum_records import BOOTSTRAP, metadata_of, read_snapshot
 from barnabas.server.quorum_registration import Registration, warn_of_other_disk
 from barnabas.server.quorum_requests import Requests, Submission
@@ -83,7 +84,6 @@ ACTIVE = events.register("quorum.active", logging.INFO, "this node is the active
 LEADER = events.register("quorum.leader", logging.INFO, "the quorum has another leader")
 WAITS = events.register("quorum.waits", logging.INFO, "this node looks for the quorum's leader")
 VOTERS = events.register("quorum.voters", logging.INFO, "the set of voters changed")
-STEP = events.register("quorum.step", logging.DEBUG, "the quorum reports")
 SNAPSHOT = events.register("quorum.snapshot", logging.INFO, "a metadata snapshot was written")
 CLEANED = events.register("quorum.cleaned", logging.INFO, "the metadata log was cut behind a snapshot")
 FAILED = events.register("quorum.failed", logging.ERROR, "the metadata cannot go on; this node stops")
@@ -545,8 +545,7 @@ class Quorum:
         elif isinstance(effect, KraftVersionChanged):
             events.emit(STEP, what="kraft.version", version=effect.version)
         elif isinstance(effect, Event):
-            fields = " ".join(f"{name}={value}" for name, value in effect.fields)
-            events.emit(STEP, what=effect.name, fields=fields)
+            tell(effect)
         elif isinstance(effect, Stopped) and not self._stopped.done():
             self._store.stopping = True
             self._stopped.set_result(None)

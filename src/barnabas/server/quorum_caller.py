@@ -7,12 +7,14 @@ what belongs to it (records, a piece of a snapshot) from the disk at that moment
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING
 
-from barnabas.errors import ErrorCode, StorageError
-from barnabas.raft.messages import FetchResponse, FetchSnapshotResponse, Request, Response
+from barnabas.errors import ErrorCode
+from barnabas.raft.messages import FetchResponse, FetchSnapshotResponse, ReadSnapshot, Request, Response
 from barnabas.raft.value import altered
-from barnabas.server.quorum_transfer import read_log, read_piece
+from barnabas.server import events
+from barnabas.server.quorum_transfer import read_log
 from barnabas.server.quorum_wire import request_in, response_out
 from barnabas.wire.message import Message
 from barnabas.wire.quorum import AddRaftVoterRequest, DescribeQuorumRequest, RemoveRaftVoterRequest
@@ -23,6 +25,10 @@ if TYPE_CHECKING:
     from barnabas.server.quorum_store import MetadataStore
 
 __all__ = ["Caller", "ask"]
+
+SPOILED = events.register(
+    "quorum.snapshot-spoiled", logging.ERROR, "the disk changed a snapshot; it is not given, another is made"
+)
 
 UPDATE_FEATURES, ALTER_REASSIGNMENTS = 57, 45
 
@@ -55,10 +61,26 @@ class Caller:
         if isinstance(response, FetchResponse) and response.read is not None:
             data = read_log(store.log, response.read)
         elif isinstance(response, FetchSnapshotResponse) and response.read is not None:
-            try:
-                data = read_piece(store.disk, store.path, response.read)
-            except StorageError:  # it was deleted meanwhile: there is a newer one
-                response = altered(response, error=ErrorCode.SNAPSHOT_NOT_FOUND)
+            self._piece(response, response.read, store)
+            return
+        self._end(response, data)
+
+    def _piece(self, response: FetchSnapshotResponse, wanted: ReadSnapshot, store: MetadataStore) -> None:
+        known = dict(store.bad_snapshots)
+
+        def give(data: bytes | None) -> None:
+            for at in [at for at in store.bad_snapshots if at not in known]:
+                events.emit(SPOILED, snapshot=at, why=store.bad_snapshots[at], directory=store.path)
+            if self.future.done():
+                return
+            if data is None:
+                self._end(altered(response, error=ErrorCode.SNAPSHOT_NOT_FOUND), b"")
+            else:
+                self._end(response, data)
+
+        store.give_piece(wanted, give)
+
+    def _end(self, response: Response, data: bytes) -> None:
         self.future.set_result(response_out(response, self._request, self._version, self._listener, data))
 
 

@@ -162,12 +162,7 @@ def _data_entries(records: Iterable[Record]) -> Iterator[Entry]:
     size = 0
     for record in records:
         message = read_record(record.value or b"")
-        if (
-            isinstance(message, ConfigRecord)
-            and message.resource_type == RESOURCE_BROKER
-            and not message.resource_name
-            and message.name.startswith(NOTE_PREFIX)
-        ):
+        if isinstance(message, ConfigRecord) and _is_note(message):
             if run:
                 yield Opaque(tuple(run), len(run), size)
                 run, size = [], 0
@@ -177,6 +172,14 @@ def _data_entries(records: Iterable[Record]) -> Iterator[Entry]:
             size += len(record.value or b"")
     if run:
         yield Opaque(tuple(run), len(run), size)
+
+
+def _is_note(record: ConfigRecord) -> bool:
+    return (
+        record.resource_type == RESOURCE_BROKER
+        and not record.resource_name
+        and record.name.startswith(NOTE_PREFIX)
+    )
 
 
 def _leader_change(entry: LeaderChange) -> control_records.LeaderChangeMessage:
@@ -304,7 +307,10 @@ def read_snapshot(buffer: Buffer) -> SnapshotContent:
         end = position + header.size
         records = read_records(buffer, position, header, _MOST_DECOMPRESSED)
         if not header.is_control:
-            found += (read_record(record.value or b"") for record in records)
+            for message in map(read_record, (record.value or b"" for record in records)):
+                found.append(message)
+                if isinstance(message, ConfigRecord) and _is_note(message):
+                    entries.append(Note(message.name, message.value))
             continue
         for record in records:
             type_, message = control.read_control(record)

@@ -72,13 +72,14 @@ class SnapshotJob:
 class SnapshotKeeper:
     """Decides when; the driver asks it after each commit and every now and then."""
 
-    __slots__ = ("_bytes", "_last", "_settings", "_store", "running", "taken")
+    __slots__ = ("_bytes", "_last", "_making", "_settings", "_store", "running", "taken")
 
     def __init__(self, settings: QuorumSettings, store: MetadataStore) -> None:
         self._settings = settings
         self._store = store
         self._bytes = 0
         self._last = store.clock.now().mono
+        self._making: SnapshotId | None = None
         self.running = False
         self.taken = 0
 
@@ -92,7 +93,11 @@ class SnapshotKeeper:
     def due(self, image: MetadataImage) -> bool:
         """Whether a snapshot of this image should be made now.  (The recovery point is kept on the way.)"""
         self._store.keep_point()
-        if self.running or not self._bytes or not image.features:
+        if self.running or not image.features:
+            return False
+        if self._store.journal.latest_snapshot in self._store.bad_snapshots:
+            return True
+        if not self._bytes:
             return False
         if self._bytes >= self._settings.snapshot_bytes:
             return True
@@ -106,6 +111,7 @@ class SnapshotKeeper:
         self._last = self._store.clock.now().mono
         end = image.offset + 1
         journal = self._store.journal
+        self._making = SnapshotId(end, image.epoch)
         return SnapshotJob(
             self._store.disk,
             self._store.clock,
@@ -119,9 +125,11 @@ class SnapshotKeeper:
         """The job has ended well."""
         self.running = False
         self.taken += 1
+        if self._making is not None:
+            self._store.bad_snapshots.pop(self._making, None)  # it was written anew
 
     def clean(self) -> Offset | None:
-        """Forget what is too old or too much; the new log start, None when nothing was forgotten."""
+        """Forget what is too old, too much or unreadable; the new log start, None when nothing was forgotten."""
         store, settings = self._store, self._settings
         kept = list(store.journal.snapshots)
         oldest_ms = store.clock.now().wall_ms - settings.retention_ms
@@ -131,7 +139,8 @@ class SnapshotKeeper:
             path = f"{store.path}/{files.SnapshotId(*kept[0][0]).file_name}"
             too_much = 0 <= settings.retention_bytes < size
             too_old = settings.retention_ms >= 0 and store.disk.modified_ms(path) < oldest_ms
-            if not too_much and not too_old:
+            spoiled = any(snapshot in store.bad_snapshots for snapshot, _ in kept[:-1])
+            if not too_much and not too_old and not spoiled:
                 break
             del kept[0]
             start = kept[0][0].end_offset
@@ -139,5 +148,15 @@ class SnapshotKeeper:
             return None
         store.log.increment_log_start(start)
         store.log.retain(store.clock.now())
+        self._put_aside(start)
         files.delete_snapshots_below(store.disk, store.path, start)
         return start
+
+    def _put_aside(self, start: Offset) -> None:
+        """Keep what the disk has changed under another name, for whoever wants to look."""
+        store = self._store
+        for bad in [bad for bad in store.bad_snapshots if bad.end_offset < start]:
+            path = f"{store.path}/{files.SnapshotId(*bad).file_name}"
+            if store.disk.exists(path):
+                store.disk.rename(path, f"{path}.corrupt")
+            del store.bad_snapshots[bad]

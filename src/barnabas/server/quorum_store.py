@@ -29,8 +29,10 @@ from barnabas.raft.messages import (
     InstallSnapshot,
     Message,
     Persisted,
+    ReadSnapshot,
     SaveElection,
     SnapshotInstalled,
+    SnapshotRejected,
     SyncTicket,
     WriteSnapshot,
 )
@@ -38,7 +40,7 @@ from barnabas.raft.voters import VoterSet
 from barnabas.server.quorum_point import EVERY, NO_POINT, RecoveryPoint, read_point, write_point
 from barnabas.server.quorum_records import SnapshotContent, decode_batch, encode_batch, read_snapshot
 from barnabas.server.quorum_state import QUORUM_STATE, election_text, read_election
-from barnabas.server.quorum_transfer import SnapshotDownload
+from barnabas.server.quorum_transfer import SnapshotDownload, check_snapshot, read_piece
 from barnabas.wire.records import batches, check_crc, read_batch_header
 
 __all__ = ["DiskThread", "MetadataStore", "StoreStatistics", "Waiting", "metadata_log_config"]
@@ -100,6 +102,8 @@ class MetadataStore:
         """What `recovery-point.json` says."""
         self._committed: Offset = 0
         self._point_due = 0.0
+        self.bad_snapshots: dict[SnapshotId, str] = {}
+        """Finished snapshots that the disk has changed, and what is wrong with them."""
         self._download = SnapshotDownload(disk, log.path)
         self.stopping = False
         """The quorum has stopped: `close` will sync what is left."""
@@ -265,10 +269,16 @@ class MetadataStore:
         self._download.write(effect)
 
     def install_snapshot(self, effect: InstallSnapshot) -> None:
-        """Freeze what was downloaded, in the thread; then the log begins anew behind it."""
+        """Freeze what was downloaded, in the thread; then the log begins anew behind it.
+
+        What cannot be read is thrown away, and the core is told.
+        """
         job = self._download.job(effect)
 
         def installed(error: BaseException | None) -> None:
+            if isinstance(error, CorruptRecordError):
+                self._receive(SnapshotRejected(effect.snapshot, error.message))
+                return
             if error is not None:
                 self._fail(error)
                 return
@@ -290,6 +300,42 @@ class MetadataStore:
         self.on_image(self.image)
 
     # What the driver asks for.
+
+    def give_piece(self, wanted: ReadSnapshot, give: Callable[[bytes | None], None]) -> None:
+        """Read a piece of a snapshot for another node; `give(None)` where there is none to give.
+
+        Before the first piece the whole file is checked, in the thread: a bad one is never given again,
+        and a new one is due.
+        """
+        at = wanted.snapshot
+        if wanted.position > 0 or at in self.bad_snapshots:
+            give(self._piece(wanted))
+            return
+        found = ""
+
+        def check() -> None:
+            nonlocal found
+            found = check_snapshot(self.disk, self.path, at)
+
+        def checked(error: BaseException | None) -> None:
+            if isinstance(error, StorageError):
+                give(None)  # it was deleted meanwhile: there is a newer one
+            elif error is not None:
+                self._fail(error)
+            else:
+                if found:
+                    self.bad_snapshots[at] = found
+                give(self._piece(wanted))
+
+        self._thread.run(check, checked)
+
+    def _piece(self, wanted: ReadSnapshot) -> bytes | None:
+        if wanted.snapshot in self.bad_snapshots:
+            return None
+        try:
+            return read_piece(self.disk, self.path, wanted)
+        except StorageError:
+            return None
 
     def keep_point(self) -> None:
         """Raise the recovery point, in the thread, when it is due and there is more to vouch for."""

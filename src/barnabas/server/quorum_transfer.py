@@ -11,12 +11,12 @@ from barnabas.doors import Buffer, Disk
 from barnabas.errors import CorruptRecordError, StorageError, WireError
 from barnabas.log import snapshot as files
 from barnabas.log.log import Log
-from barnabas.raft.entries import Batch
+from barnabas.raft.entries import Batch, SnapshotId
 from barnabas.raft.messages import InstallSnapshot, ReadLog, ReadSnapshot, WriteSnapshot
 from barnabas.server.quorum_records import SnapshotContent, decode_batch, read_snapshot
 from barnabas.wire.records import batches, check_crc
 
-__all__ = ["InstallJob", "SnapshotDownload", "read_log", "read_piece", "take_batches"]
+__all__ = ["InstallJob", "SnapshotDownload", "check_snapshot", "read_log", "read_piece", "take_batches"]
 
 
 MOST_AT_ONCE = 8 << 20
@@ -56,6 +56,25 @@ def read_piece(disk: Disk, path: str, wanted: ReadSnapshot) -> bytes:
         file.close()
 
 
+def check_snapshot(disk: Disk, path: str, at: SnapshotId) -> str:
+    """Why a finished snapshot must not be given to anybody; "" when it is whole.  Raises StorageError.
+
+    Every CRC, the header and the footer; for a thread, because it reads the whole file.
+    """
+    data = files.read_snapshot(disk, path, files.SnapshotId(*at))
+    end, first, last = 0, None, None
+    try:
+        for position, header in batches(data):
+            if not check_crc(data, position, header):
+                return f"its batch at position {position} has a wrong CRC"
+            first, last, end = first or header, header, position + header.size
+    except CorruptRecordError as error:
+        return error.message
+    if first is None or last is None or not (first.is_control and last.is_control) or end != len(data):
+        return "its header or its footer is missing"
+    return ""
+
+
 class InstallJob:
     """Checks and freezes a downloaded snapshot; `run` once, in the disk thread."""
 
@@ -68,17 +87,13 @@ class InstallJob:
         self._writer = writer
 
     def run(self) -> None:
-        """Raises StorageError (fatal) when it is not whole: the leader's disk changed it, or ours did."""
+        """Raises CorruptRecordError when it is not whole; it is gone then.  Raises StorageError."""
         part = f"{self._path}/{self._writer.snapshot.file_name}.part"
         try:
             self.content = read_snapshot(self._disk.read(part))
         except (CorruptRecordError, WireError) as error:
-            raise StorageError(
-                f"the downloaded snapshot {self._writer.snapshot} cannot be read: {error.message}",
-                directory=self._path,
-                next_step="start this controller again: it downloads another one",
-                fatal=True,
-            ) from error
+            self._writer.abort()
+            raise CorruptRecordError(error.message) from error
         self._writer.freeze()
 
 

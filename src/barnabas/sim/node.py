@@ -36,6 +36,7 @@ from barnabas.raft.messages import (
     ProbeRequest,
     ProbeResponse,
     Propose,
+    ReadSnapshot,
     Received,
     Refused,
     Reply,
@@ -57,7 +58,7 @@ from barnabas.server.quorum_records import metadata_of
 from barnabas.server.quorum_settings import QuorumSettings
 from barnabas.server.quorum_snapshots import SnapshotKeeper
 from barnabas.server.quorum_store import MetadataStore, metadata_log_config
-from barnabas.server.quorum_transfer import read_log, read_piece, take_batches
+from barnabas.server.quorum_transfer import read_log, take_batches
 from barnabas.sim.clock import NodeClock
 from barnabas.sim.disk import Crashed, Loss, MemoryDisk
 
@@ -427,10 +428,24 @@ class Process:
             data = read_log(self.store.log, response.read)
             response = altered(response, read=None)
         elif isinstance(response, FetchSnapshotResponse) and response.read is not None:
-            data = read_piece(self.owner.disk, self.store.path, response.read)
-            response = altered(response, read=None, data=data, length=len(data))
-            data = b""
+            self.give_piece(effect.token, response, response.read)
+            return
         self.world.respond(self, effect.token, response, data)
+
+    def give_piece(self, token: object, response: FetchSnapshotResponse, wanted: ReadSnapshot) -> None:
+        """Answer with a piece of a snapshot, once the file was checked."""
+
+        def give(data: bytes | None) -> None:
+            if self.keeper.due(self.replay.image):
+                self.snapshot()
+            if data is None:
+                gone = altered(response, read=None, error=ErrorCode.SNAPSHOT_NOT_FOUND)
+                self.world.respond(self, token, gone, b"")
+            else:
+                found = altered(response, read=None, data=data, length=len(data))
+                self.world.respond(self, token, found, b"")
+
+        self.store.give_piece(wanted, give)
 
     def heard(self, correlation: int, response: Response, data: bytes) -> None:
         """A response arrives."""

@@ -1,0 +1,34 @@
+"""What the core of the quorum tells an operator, as events; most of it is for whoever looks closely."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Final
+
+from barnabas.raft.messages import Event
+from barnabas.server import events
+
+__all__ = ["tell"]
+
+STEP = events.register("quorum.step", logging.DEBUG, "the quorum reports")
+REJECTED = events.register(
+    "quorum.snapshot-rejected", logging.WARNING, "a downloaded snapshot cannot be read; it is asked for again"
+)
+UNREADABLE = events.register(
+    "quorum.snapshot-unreadable",
+    logging.ERROR,
+    "no download can be read: look at the leader's disk, and ours",
+)
+
+_LOUD: Final = {"raft.snapshot.rejected": REJECTED, "raft.snapshot.unreadable": UNREADABLE}
+
+
+def tell(event: Event) -> None:
+    """Write it down."""
+    loud = _LOUD.get(event.name)
+    if loud is not None:
+        said: dict[str, Any] = dict(event.fields)
+        events.emit(loud, **said)
+        return
+    fields = " ".join(f"{name}={value}" for name, value in event.fields)
+    events.emit(STEP, what=event.name, fields=fields)
