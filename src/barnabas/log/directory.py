@@ -1,26 +1,22 @@
 """One log directory (a disk, as the operator sees it): its lock, its identity, its logs, its checkpoints.
 
 A directory in which a file operation failed is offline for good: every log in it refuses everything, and
-nothing in it is written again until the node is started anew.
+nothing in it is written again until the node is started anew.  (That there was no room is no failure.)
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas.doors import DirectoryLock, Disk, Randomness
 from barnabas.errors import StorageError
 from barnabas.log import meta
-from barnabas.log.checkpoint import (
-    CLEANER_OFFSETS,
-    HIGH_WATERMARKS,
-    LOG_STARTS,
-    RECOVERY_POINTS,
-    read_offsets,
-    write_offsets,
-)
+from barnabas.log.checkpoint import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
+from barnabas.log.checkpoints import CheckpointJob, Checkpoints, Rows
+from barnabas.log.future import future_of, take_name
 from barnabas.log.log import Log
 from barnabas.log.producers import DEFAULT_EXPIRATION_MS
 from barnabas.log.removal import Removal
@@ -35,7 +31,6 @@ ConfigFor = Callable[[str], "LogConfig"]
 
 _DELETED = re.compile(r".+\.[0-9a-f]{32}-delete")
 _STRAY = re.compile(r".+\.[0-9a-f]{32}-stray")
-_FUTURE = re.compile(r".+\.[0-9a-f]{32}-future")
 _PARTITION = re.compile(r".+-\d+")
 _LONGEST_NAME = 255
 MAX_OFFSET = (1 << 63) - 1
@@ -45,15 +40,17 @@ class LogDirectory:
     """A formatted directory that this process holds the lock of."""
 
     __slots__ = (
+        "_checkpoints",
         "_config_for",
         "_doomed",
         "_expiration_ms",
         "_lock",
         "_renamed",
-        "_written",
+        "_retired",
         "broker_epoch",
         "directory_id",
         "disk",
+        "futures",
         "logs",
         "offline",
         "path",
@@ -75,6 +72,8 @@ class LogDirectory:
         self.path = path
         self.directory_id = directory_id
         self.logs: dict[TopicPartition, Log] = {}
+        self.futures: dict[TopicPartition, Log] = {}
+        """Copies of logs that are on their way here from another directory."""
         self.offline: StorageError | None = None
         """The error that took this directory offline."""
         self.was_clean = False
@@ -82,13 +81,14 @@ class LogDirectory:
         self.broker_epoch = NO_NODE
         """The broker epoch that the last clean stop left, -1 if none."""
         self.strays: list[str] = []
-        """Names of `-stray` and `-future` directories: left alone."""
+        """Names of `-stray` directories: left alone."""
         self._lock = lock
         self._config_for = config_for
         self._expiration_ms = expiration_ms
-        self._written: dict[str, dict[TopicPartition, Offset]] = {}
-        """What each checkpoint file says; a file that is not in here is written anew at the next occasion."""
+        self._checkpoints = Checkpoints(disk, path)
         self._doomed: list[tuple[float, str]] = []
+        self._retired: dict[str, Log] = {}
+        """By path, logs that are doomed and still read by those who began before."""
         self._renamed = False
 
     def __repr__(self) -> str:
@@ -151,25 +151,23 @@ class LogDirectory:
         epoch = meta.take_clean_shutdown(self.disk, self.path)
         self.was_clean = epoch is not None
         self.broker_epoch = NO_NODE if epoch is None else epoch
-        points, known_points = self._read(RECOVERY_POINTS)
-        starts, _ = self._read(LOG_STARTS)
-        watermarks, _ = self._read(HIGH_WATERMARKS)
-        cleaned, known_cleaned = self._read(CLEANER_OFFSETS)
+        points, known_points = self._checkpoints.read(RECOVERY_POINTS)
+        starts, _ = self._checkpoints.read(LOG_STARTS)
+        watermarks, _ = self._checkpoints.read(HIGH_WATERMARKS)
+        cleaned, known_cleaned = self._checkpoints.read(CLEANER_OFFSETS)
         for name in self.disk.list(self.path):
             directory = f"{self.path}/{name}"
             if not self.disk.is_directory(directory):
                 continue
             if _DELETED.fullmatch(name):
                 self._doomed.append((now.mono, directory))
-            elif _STRAY.fullmatch(name) or _FUTURE.fullmatch(name):
+            elif _STRAY.fullmatch(name):
                 self.strays.append(name)
-            elif _PARTITION.fullmatch(name) and not name.startswith(f"{METADATA_TOPIC}-"):
-                topic, _, number = name.rpartition("-")
-                key = TopicPartition(topic, int(number))
+            elif (key := future_of(name) or _partition_of(name)) is not None and key.topic != METADATA_TOPIC:
                 steps = Log.open_in_steps(
                     self.disk,
                     directory,
-                    self._config_for(topic),
+                    self._config_for(key.topic),
                     clean=self.was_clean and known_points,
                     now=now,
                     recovery_point=points.get(key, 0),
@@ -178,20 +176,26 @@ class LogDirectory:
                     cleaned=cleaned.get(key, 0 if known_cleaned else MAX_OFFSET),
                     expiration_ms=self._expiration_ms,
                 )
-                self._adopt((yield from _named(steps, name)))
+                log = yield from _named(steps, name)
+                self._adopt(log, self.logs if name == str(key) else self.futures)
 
-    def _read(self, name: str) -> tuple[dict[TopicPartition, Offset], bool]:
-        """A checkpoint, and whether it could be read: a corrupt one counts as empty, and costs a recovery."""
-        try:
-            found = self._written[name] = read_offsets(self.disk, f"{self.path}/{name}")
-        except StorageError:
-            return {}, False
-        return found, True
-
-    def _adopt(self, log: Log) -> None:
+    def _adopt(self, log: Log, where: dict[TopicPartition, Log]) -> None:
         key = log.topic_partition
-        self.logs[key] = log
+        where[key] = log
         log.lower_recovery_point = lambda offset: self._lower_recovery_point(key, offset)
+
+    def _lower_recovery_point(self, key: TopicPartition, offset: Offset) -> None:
+        self.check_online()
+        for name in (RECOVERY_POINTS, CLEANER_OFFSETS):
+            self._guarded(partial(self._checkpoints.lower, name, key, offset))
+
+    def _guarded(self, action: Callable[[], object]) -> None:
+        """Do something with the disk: if it fails the directory is offline.  Raises StorageError."""
+        try:
+            action()
+        except StorageError as error:
+            self.fail(error)
+            raise
 
     # --- logs ---------------------------------------------------------------------------------------------
 
@@ -200,13 +204,32 @@ class LogDirectory:
 
         Raises StorageError.
         """
+        return self._create(topic_partition, topic_id, str(topic_partition), self.logs, now)
+
+    def create_future(self, topic_partition: TopicPartition, topic_id: TopicId, now: Now) -> Log:
+        """Make the directory of a copy that is to become the log of a partition here, empty.
+
+        Raises StorageError.
+        """
+        name = self._free_name(str(topic_partition), "future", topic_id)
+        if future_of(name) != topic_partition:
+            raise StorageError(f"the name of {topic_partition} is too long for a replica that moves")
+        return self._create(topic_partition, topic_id, name, self.futures, now)
+
+    def _create(
+        self,
+        topic_partition: TopicPartition,
+        topic_id: TopicId,
+        name: str,
+        where: dict[TopicPartition, Log],
+        now: Now,
+    ) -> Log:
         self.check_online()
-        name = str(topic_partition)
         path = f"{self.path}/{name}"
         if len(name) > _LONGEST_NAME:
             raise StorageError(f"{name} is too long for a directory")
         try:
-            self._forget_checkpoints(topic_partition)
+            self._checkpoints.forget(topic_partition, self._all())
             if self.disk.is_directory(path):
                 self._set_aside(path, name, "delete", topic_id, now)  # of an earlier topic of this name
             self.disk.make_directories(path)
@@ -222,7 +245,7 @@ class LogDirectory:
         except StorageError as error:
             self.fail(error)
             raise
-        self._adopt(log)
+        self._adopt(log, where)
         return log
 
     def delete(self, topic_partition: TopicPartition, now: Now, *, delay_ms: int | None = None) -> None:
@@ -232,9 +255,51 @@ class LogDirectory:
         """
         log = self.logs[topic_partition]
         delay = log.config.file_delete_delay_ms if delay_ms is None else delay_ms
-        self._retire(log)
+        self._retire(log, self.logs)
         target = self._rename(log.path, str(topic_partition), "delete", log.topic_id)
         self._doomed.append((now.mono + delay / 1000, target))
+
+    def drop_future(self, topic_partition: TopicPartition, now: Now) -> None:
+        """Give up a copy: it is removed as soon as may be."""
+        log = self.futures[topic_partition]
+        self._retire(log, self.futures)
+        target = self._rename(log.path, str(topic_partition), "delete", log.topic_id)
+        self._doomed.append((now.mono, target))
+
+    def give_away(self, topic_partition: TopicPartition, now: Now) -> None:
+        """Its copy in another directory takes over: the log is doomed, durably when this returns.
+
+        Who reads from its files may finish until they are removed.  Raises StorageError.
+        """
+        self.check_online()
+        log = self.logs[topic_partition]
+        target = self._rename(log.path, str(topic_partition), "delete", log.topic_id)
+        del self.logs[topic_partition]
+        log.retire()
+        self._retired[target] = log
+        self._doomed.append((now.mono + log.config.file_delete_delay_ms / 1000, target))
+        self.settle()
+
+    def promote(self, topic_partition: TopicPartition, now: Now) -> Log:
+        """The copy is the log of the partition from now on (its name is durable with its next sync).
+
+        No sync of it is in flight.  Raises StorageError.
+        """
+        self.check_online()
+        log = self.futures[topic_partition]
+        name = str(topic_partition)
+        path = f"{self.path}/{name}"
+
+        def rename() -> None:
+            if self.disk.is_directory(path):
+                self._set_aside(path, name, "delete", log.topic_id, now)
+            self.disk.rename(log.path, path)
+
+        self._guarded(rename)
+        del self.futures[topic_partition]
+        take_name(log, path)
+        self._adopt(log, self.logs)
+        return log
 
     def stray(self, topic_partition: TopicPartition) -> str:
         """Set a log aside that the cluster's metadata does not know (`settle` makes that durable).
@@ -242,96 +307,90 @@ class LogDirectory:
         Returns the new path.
         """
         log = self.logs[topic_partition]
-        self._retire(log)
+        self._retire(log, self.logs)
         target = self._rename(log.path, str(topic_partition), "stray", log.topic_id)
         self.strays.append(target.rpartition("/")[2])
         return target
 
-    def _retire(self, log: Log) -> None:
+    def _retire(self, log: Log, where: dict[TopicPartition, Log]) -> None:
         self.check_online()
-        del self.logs[log.topic_partition]
+        del where[log.topic_partition]
         log.abandon()
 
-    def _set_aside(self, path: str, name: str, suffix: str, topic_id: TopicId, now: Now) -> None:
+    def _set_aside(self, path: str, name: str, suffix: str, topic_id: TopicId | None, now: Now) -> None:
         old_id = meta.read_partition_metadata(self.disk, path) or topic_id
         self._doomed.append((now.mono, self._rename(path, name, suffix, old_id)))
 
     def _rename(self, path: str, name: str, suffix: str, topic_id: TopicId | None) -> str:
+        target = f"{self.path}/{self._free_name(name, suffix, topic_id)}"
+        self._guarded(lambda: self.disk.rename(path, target))
+        self._renamed = True
+        return target
+
+    def _free_name(self, name: str, suffix: str, topic_id: TopicId | None) -> str:
         """`<topic>-<p>.<32 hex>-<suffix>`: the hex is the topic id, unless that name is taken."""
         number = int.from_bytes(topic_id or b"", "big")
         while True:
             tail = f".{number % (1 << 128):032x}-{suffix}"
-            target = f"{self.path}/{name[: _LONGEST_NAME - len(tail)]}{tail}"
-            if not self.disk.exists(target):
-                break
+            free = f"{name[: _LONGEST_NAME - len(tail)]}{tail}"
+            if not self.disk.exists(f"{self.path}/{free}"):
+                return free
             number += 1
-        try:
-            self.disk.rename(path, target)
-        except StorageError as error:
-            self.fail(error)
-            raise
-        self._renamed = True
-        return target
 
     def settle(self) -> None:
         """Make renames durable.  Raises StorageError (offline then)."""
         if self._renamed and self.offline is None:
             self._renamed = False
-            try:
-                self.disk.sync_directory(self.path)
-            except StorageError as error:
-                self.fail(error)
-                raise
+            self._guarded(lambda: self.disk.sync_directory(self.path))
 
     # --- checkpoints --------------------------------------------------------------------------------------
 
-    def checkpoint_high_watermarks(self, *, durable: bool = False) -> None:
-        """Write every log's high watermark.  Raises StorageError (offline then).
+    def high_watermarks(self) -> CheckpointJob | None:
+        """Write every log's high watermark, in a thread; None when the file says that already.
 
-        It is a hint (a lower one is safe, too), so the loop does not wait for the disk every few seconds.
+        It is a hint (a lower one is safe, too), so nobody waits for the disk.
         """
-        marks = {key: log.high_watermark for key, log in self.logs.items()}
-        self._write(HIGH_WATERMARKS, marks, durable=durable)
+        return self._checkpoints.job({HIGH_WATERMARKS: self._high_watermarks()}, durable=False)
+
+    def recovery_points(self) -> CheckpointJob | None:
+        """Write up to where every log is durable, where it starts, and how far it is compacted, in a thread.
+
+        None when the files say that already.
+        """
+        return self._checkpoints.job(self._recovery_points())
+
+    def checkpoint_high_watermarks(self, *, durable: bool = False) -> None:
+        """The same, here and now.  Raises StorageError (offline then)."""
+        self._checkpoint({HIGH_WATERMARKS: self._high_watermarks()}, durable=durable)
 
     def checkpoint_recovery_points(self) -> None:
-        """Write up to where every log is durable, and where it starts.
-
-        Raises StorageError (offline then).
-        """
-        self._write(RECOVERY_POINTS, {key: log.durable_end_offset for key, log in self.logs.items()})
-        starts = {k: g.log_start_offset for k, g in self.logs.items() if g.log_start_offset > g.bases[0]}
-        self._write(LOG_STARTS, starts)
-        self.checkpoint_cleaned(durable=True)
+        """The same, here and now.  Raises StorageError (offline then)."""
+        self._checkpoint(self._recovery_points(), durable=True)
 
     def checkpoint_cleaned(self, *, durable: bool = False) -> None:
         """Write up to where every log is compacted.  Raises StorageError (offline then)."""
-        rows = {key: log.cleaned_offset for key, log in self.logs.items() if log.cleaned_offset > 0}
-        self._write(CLEANER_OFFSETS, rows, durable=durable)
+        self._checkpoint({CLEANER_OFFSETS: self._cleaned()}, durable=durable)
 
-    def _lower_recovery_point(self, key: TopicPartition, offset: Offset) -> None:
-        for name in (RECOVERY_POINTS, CLEANER_OFFSETS):
-            points = self._written.get(name, {})
-            if points.get(key, 0) > offset:
-                self._write(name, {**points, key: offset})
+    def _all(self) -> dict[TopicPartition, Log]:
+        """Every log that the checkpoints speak of; a partition lies here once, as itself or as a copy."""
+        return {**self.futures, **self.logs} if self.futures else self.logs
 
-    def _forget_checkpoints(self, key: TopicPartition) -> None:
-        """Rows of an earlier log of this name would make the next start cut the new one, or trust too much of
-        it.  Rows of all logs that are gone leave with them, so that a topic costs one write and not many."""
-        for name, rows in self._written.copy().items():
-            if key in rows:
-                self._write(name, {known: offset for known, offset in rows.items() if known in self.logs})
+    def _high_watermarks(self) -> Rows:
+        return {key: log.high_watermark for key, log in self._all().items()}
 
-    def _write(self, name: str, offsets: dict[TopicPartition, Offset], *, durable: bool = True) -> None:
-        """Write a checkpoint unless the file says that already."""
+    def _recovery_points(self) -> dict[str, Rows]:
+        logs = self._all()
+        points = {key: log.durable_end_offset for key, log in logs.items()}
+        starts = {k: log.log_start_offset for k, log in logs.items() if log.log_start_offset > log.bases[0]}
+        return {RECOVERY_POINTS: points, LOG_STARTS: starts, CLEANER_OFFSETS: self._cleaned()}
+
+    def _cleaned(self) -> Rows:
+        return {key: log.cleaned_offset for key, log in self._all().items() if log.cleaned_offset > 0}
+
+    def _checkpoint(self, contents: dict[str, Rows], *, durable: bool) -> None:
         self.check_online()
-        if self._written.get(name) == offsets:
-            return
-        try:
-            write_offsets(self.disk, f"{self.path}/{name}", offsets, durable=durable)
-        except StorageError as error:
-            self.fail(error)
-            raise
-        self._written[name] = offsets
+        for name, rows in contents.items():
+            self._guarded(partial(self._checkpoints.write, name, rows, durable=durable))
 
     # --- life ---------------------------------------------------------------------------------------------
 
@@ -341,25 +400,31 @@ class LogDirectory:
             raise self.offline
 
     def fail(self, error: StorageError) -> None:
-        """Offline, for good: the first error stays."""
-        if self.offline is None:
+        """Offline, for good: the first error stays.  That there was no room is nothing to go offline for."""
+        if error.directory is None:
             error.directory = self.path
+        if self.offline is None and not error.full:
             self.offline = error
-            for log in self.logs.values():
+            for log in self._all().values():
                 log.fail(error)
 
     def tick(self, now: Now) -> Removal | None:
         """Forget silent producers; what was doomed and is due, for a thread to remove.
 
-        Raises StorageError (offline then).
+        The thread makes the renames of deletions durable, too.
         """
         if self.offline is not None:
             return None
         files = [path for log in self.logs.values() for path in log.tick(now)]
         trees = [path for deadline, path in self._doomed if deadline <= now.mono]
         self._doomed = [doomed for doomed in self._doomed if doomed[0] > now.mono]
-        self.settle()
-        return Removal(self.disk, self.path, files, trees) if files or trees else None
+        for tree in trees:
+            if (log := self._retired.pop(tree, None)) is not None:
+                log.abandon()
+        renamed, self._renamed = self._renamed, False
+        if not (files or trees or renamed):
+            return None
+        return Removal(self.disk, self.path, files, trees, settle=renamed)
 
     def close(self, now: Now, broker_epoch: int = NO_NODE) -> None:
         """Close every log, write the checkpoints, then the marker that says so; give the lock back.
@@ -368,7 +433,7 @@ class LogDirectory:
         """
         try:
             if self.offline is None:
-                for log in self.logs.values():
+                for log in self._all().values():
                     log.close(now)
                 self.checkpoint_recovery_points()
                 self.checkpoint_high_watermarks(durable=True)
@@ -381,9 +446,15 @@ class LogDirectory:
 
     def abandon(self) -> None:
         """Close files and give the lock back, as a crash would."""
-        for log in self.logs.values():
+        for log in (*self._all().values(), *self._retired.values()):
             log.abandon()
         self._lock.release()
+
+
+def _partition_of(name: str) -> TopicPartition | None:
+    """Whose log lies in a directory of this name; None when it is none."""
+    topic, _, number = name.rpartition("-")
+    return TopicPartition(topic, int(number)) if _PARTITION.fullmatch(name) else None
 
 
 def _named(steps: Generator[None, None, Log], name: str) -> Generator[str, None, Log]:

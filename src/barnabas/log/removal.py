@@ -16,9 +16,17 @@ __all__ = ["Removal"]
 class Removal:
     """Files, and directories with all that is in them; `run` may be called in any thread, once."""
 
-    __slots__ = ("_disk", "cancelled", "directory", "files", "trees")
+    __slots__ = ("_disk", "_settle", "cancelled", "directory", "files", "trees")
 
-    def __init__(self, disk: Disk, directory: str, files: Sequence[str], trees: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        files: Sequence[str],
+        trees: Sequence[str] = (),
+        *,
+        settle: bool = False,
+    ) -> None:
         self.directory = directory
         """The log directory that these lie in."""
         self.files = files
@@ -26,6 +34,8 @@ class Removal:
         self.cancelled = False
         """Set to leave the rest to the next start."""
         self._disk = disk
+        self._settle = settle
+        """Whether what was renamed in the directory is to be made durable first."""
 
     def __repr__(self) -> str:
         return f"<Removal {self.directory} files={len(self.files)} trees={len(self.trees)}>"
@@ -35,6 +45,8 @@ class Removal:
 
         Raises StorageError.
         """
+        if self._settle:
+            self._disk.sync_directory(self.directory)
         for path in self.files:
             self._remove(path)
         for tree in self.trees:
