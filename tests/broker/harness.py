@@ -12,7 +12,7 @@ from typing import Any
 
 from barnabas.broker.context import Authorizer
 from barnabas.broker.partition import Partition
-from barnabas.broker.replicas import Broker, SyncRequest
+from barnabas.broker.replicas import Broker, Work
 from barnabas.broker.waiting import Waiting
 from barnabas.config import Config
 from barnabas.controller.image import (
@@ -27,7 +27,6 @@ from barnabas.errors import BarnabasError, ConfigError, ErrorCode, StorageError
 from barnabas.log.compaction import CleaningStatistics
 from barnabas.log.directories import LogDirectories
 from barnabas.log.meta import MetaProperties, read_meta_properties, write_meta_properties
-from barnabas.log.removal import Removal
 from barnabas.model import DIRECTORY_UNASSIGNED, ZERO_UUID, Now, TopicPartition, Uuid
 from barnabas.wire.brokers import AlterPartitionRequest
 from barnabas.wire.fetch import (
@@ -176,7 +175,7 @@ class Node:
             check_records=check_records,
         )
         self.broker.start(self.now)
-        self.held: list[SyncRequest | Removal] = []
+        self.held: list[Work] = []
 
     @property
     def now(self) -> Now:

@@ -219,7 +219,9 @@ class Cleaner:
             self._done = now.mono
             self._last = now.mono - self._begun, cleaning.statistics()
             self._logs.checkpoint_cleaned(cleaning.log)
-            self._outside.compacted(cleaning.log.topic_partition, cleaning.statistics(), now.mono - self._begun)
+            self._outside.compacted(
+                cleaning.log.topic_partition, cleaning.statistics(), now.mono - self._begun
+            )
         elif cleaning.failure is not None and not cleaning.cancelled:
             self._set_aside(cleaning.log, cleaning.failure, now)
 

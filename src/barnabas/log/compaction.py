@@ -22,9 +22,9 @@ from collections.abc import Generator, Iterator
 from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
-from barnabas.errors import BarnabasError, StorageError
+from barnabas.errors import BarnabasError, CorruptRecordError, StorageError
 from barnabas.log.aborted import Undecided
-from barnabas.log.cleaned import CleanedSegment, stop_cleaning, swap_in
+from barnabas.log.cleaned import CleanedSegment, swap_in
 from barnabas.log.index import OFFSET_ROW, TIME_ROW
 from barnabas.log.scan import batches_of
 from barnabas.model import Epoch, Now, Offset, ProducerId
@@ -153,11 +153,11 @@ class Cleaning:
 
     def conclude(self) -> bool:
         """It has finished: remember how far the log is compacted.  False when it was cancelled or failed."""
+        if self.log.cleaning is self:
+            self.log.cleaning = None
         if self.cancelled or self.failure is not None:
-            stop_cleaning(self.log)
             return False
         self.log.cleaned_offset = self.end
-        self.log.cleaning = None
         return True
 
     def statistics(self) -> CleaningStatistics:
@@ -246,10 +246,15 @@ class Cleaning:
         return not source.size or source.end - 1 - segment.base <= _INT32_MAX
 
     def _batches(self, source: _Source) -> Iterator[tuple[BatchHeader, memoryview]]:
-        """The batches of one segment, CRC checked.  Raises StorageError, CorruptRecordError."""
+        """The batches of one segment: CRC checked, offsets that grow.  Raises StorageError,
+        CorruptRecordError."""
         file = source.segment.disk.open(source.path + ".log", read_only=True)
+        next_ = source.base
         try:
             for _, header, batch in batches_of(file, 0, source.size):
+                if not next_ <= header.base_offset <= header.last_offset < source.end:
+                    raise CorruptRecordError(f"{file.path}: offset {header.base_offset} comes after {next_}")
+                next_ = header.last_offset + 1
                 self.read_bytes += len(batch)
                 yield header, batch
         finally:
