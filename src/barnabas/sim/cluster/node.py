@@ -7,6 +7,7 @@ the disk keeps what it likes), by an orderly stop, or by itself when it cannot g
 
 from __future__ import annotations
 
+import asyncio
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -66,6 +67,11 @@ class SimNode:
     @property
     def paused(self) -> bool:
         return self.loop is not None and self.loop.stands_still
+
+    @property
+    def ails(self) -> bool:
+        """Whether one of its directories is offline."""
+        return self.serves and self.process is not None and bool(self.process.home.logs.offline())
 
     @property
     def address(self) -> tuple[str, int]:
@@ -138,7 +144,8 @@ class SimNode:
 
     async def _main(self, process: Process | None) -> None:
         """As `server.process.run`, without signals."""
-        assert process is not None
+        assert process is not None and self.loop is not None
+        self.loop.create_task(self._recovered(process), name="recovered")
         try:
             await process.start()
         except BarnabasError as error:
@@ -151,13 +158,19 @@ class SimNode:
             await process.stop()
             self._exit(f"failed: {process.failure}")
 
+    async def _recovered(self, process: Process) -> None:
+        """Tell when the directories are open.  (The step that opened them ends in waiting for the quorum's.)"""
+        while not hasattr(process, "home"):  # noqa: ASYNC110 - nobody but us wants to know
+            await asyncio.sleep(0)
+        self.world.on_recovered(self)
+
     def kill(self, why: str = "kill -9") -> None:
         """Its process is gone; the machine stays."""
         assert self.loop is not None
         loop = self.loop
         self._over(why)
         self.host.process_died(loop.ends.values())
-        self.disk.crash("none")
+        self.disk.crash(self.world.loss() if self.damaged else "none")
 
     def power_cut(self, loss: Loss, why: str = "power cut") -> None:
         """The machine is gone, until `start`."""
@@ -189,6 +202,7 @@ class SimNode:
     def _over(self, why: str) -> None:
         if self.loop is not None:
             self.world.tell(self.id, why)
+            self.world.on_over(self)
             self.loop.end()
             self.world.graves.append(self.loop)
         self.process = self.loop = None
@@ -214,6 +228,7 @@ class SimNode:
         if self.loop is not None and not self.loop.ended:
             loss = self.world.loss()
             loop = self.loop
+            self.world.on_over(self)
             self.loop.end()
             self.world.network.later(0.0, self._gone, loop, loss, where)
 

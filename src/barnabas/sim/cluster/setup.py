@@ -69,7 +69,7 @@ class Setup:
             "replica.high.watermark.checkpoint.interval.ms": chance.choice((500, 5_000)),
             "log.retention.check.interval.ms": chance.choice((1_000, 300_000)),
             "barnabas.fast.fencing": "true" if chance.random() < 0.75 else "false",
-            "barnabas.sendfile.min.bytes": chance.choice((64, 65_536)),
+            "barnabas.sendfile.min.bytes": chance.choice((4_096, 65_536)),
             "barnabas.produce.memo": "true" if chance.random() < 0.5 else "false",
             "auto.create.topics.enable": "false",
             "offsets.topic.num.partitions": 1,
@@ -134,7 +134,6 @@ class Setup:
             "node.id": str(node_id),
             "listeners": ",".join(listeners),
             "controller.listener.names": "CONTROLLER",
-            "inter.broker.listener.name": "PLAINTEXT",
             "log.dirs": ",".join(DIRECTORIES[: self.directories]),
             **quorum,
             **dict(self.settings),
@@ -144,6 +143,7 @@ class Setup:
 def _topic(chance: random.Random, number: int) -> TopicPlan:
     configs = {
         "min.insync.replicas": "2",
-        "segment.bytes": str(chance.choice((1 << 20, 64 * 1024, 1 << 20))),
+        "segment.ms": str(chance.choice((2_000, 10_000, 604_800_000))),
+        "retention.ms": "-1",
     }
     return TopicPlan(f"t{number}", chance.choice((1, 2, 3)), tuple(configs.items()))

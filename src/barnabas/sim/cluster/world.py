@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import random
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from barnabas.model import NodeId
 from barnabas.sim.clock import NodeClock
@@ -22,6 +22,8 @@ from barnabas.sim.disk import Loss
 
 if TYPE_CHECKING:
     import asyncio
+
+    from barnabas.controller.image import MetadataImage
 
 __all__ = ["ClientHost", "World"]
 
@@ -77,6 +79,10 @@ class World:
         self.graves: list[VirtualLoop] = []
         """Loops of lives that are over; their tasks are closed at the end of the world."""
         self.on_end: Callable[[SimNode, str], None] = lambda node, why: None
+        self.on_over: Callable[[SimNode], None] = lambda node: None
+        """Told when a life is about to end."""
+        self.on_recovered: Callable[[SimNode], None] = lambda node: None
+        """Told when a node has opened its directories, and done nothing else yet."""
         self.clients: dict[str, ClientHost] = {}
         self._hash = hashlib.sha256()
         self.nodes: dict[NodeId, SimNode] = {i: SimNode(self, i) for i in self.setup.nodes}
@@ -155,7 +161,7 @@ class World:
         self._hash.update(f"{self.scheduler.events} {self.time!r};".encode())
         return self._hash.hexdigest()[:32]
 
-    def alarm(self, promise: str, text: str) -> None:
+    def alarm(self, promise: str, text: str) -> NoReturn:
         """A promise is broken: the seed ends."""
         broken = Broken(promise, text)
         self.scheduler.alarm = broken
@@ -170,7 +176,62 @@ class World:
         """A process ended that nobody killed."""
         self.on_end(node, why)
 
+    # Who starts what is down.
+
+    def start_in(self, seconds: float, node: SimNode) -> None:
+        """Start that node again in so many seconds, if nobody else did."""
+        life = node.life
+
+        def start() -> None:
+            if not node.up and node.life == life:
+                node.start()
+
+        self.at(seconds, start)
+
+    def restart_when_down(self, node: SimNode, seconds: float) -> None:
+        """Start it so many seconds after it has ended."""
+        life = node.life
+
+        def look() -> None:
+            if node.life == life:
+                if node.up:
+                    self.at(0.1, look)
+                else:
+                    self.start_in(seconds, node)
+
+        self.at(0.1, look)
+
+    def operator_looks_at(self, node: SimNode, seconds: float) -> None:
+        """Somebody repaired its disk: a node that lost a directory is stopped and started again."""
+
+        def look() -> None:
+            if node.disk.troubled:
+                return
+            if not node.up:
+                self.start_in(0.1, node)
+            elif node.ails and not node.paused:
+                node.stop()
+                self.restart_when_down(node, 0.1)
+
+        self.at(seconds, look)
+
     # Who leads.
+
+    @property
+    def image(self) -> MetadataImage | None:
+        """The metadata as the most advanced node knows them."""
+        images = [node.quorum.image for node in self.nodes.values() if node.quorum is not None]
+        return max(images, key=lambda image: image.offset, default=None)
+
+    def partitions(self) -> list[tuple[str, int]]:
+        """Topics and partitions of the seed's topics."""
+        return [(topic.name, index) for topic in self.setup.topics for index in range(topic.partitions)]
+
+    def leader_of_something(self, chance: random.Random) -> SimNode | None:
+        """The leader of one of the partitions that clients use."""
+        image = self.image
+        state = None if image is None else image.partition(*chance.choice(self.partitions()))
+        return None if state is None else self.nodes.get(state.leader)
 
     @property
     def active_controller(self) -> SimNode | None:

@@ -1,0 +1,161 @@
+"""Somebody who runs the cluster: makes the topics, and does by hand what is done in a cluster's life.
+
+Requests go over the simulated network like anybody's, to whichever broker answers; what could not be done is
+tried again while there is time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+from barnabas.client.aio import AsyncConnection
+from barnabas.errors import BarnabasError, ErrorCode
+from barnabas.wire.configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsRequestAlterableConfig,
+    IncrementalAlterConfigsRequestAlterConfigsResource,
+)
+from barnabas.wire.message import Message
+from barnabas.wire.reassignment import ElectLeadersRequest, TopicPartitions
+from barnabas.wire.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+
+if TYPE_CHECKING:
+    from barnabas.sim.cluster.world import World
+
+__all__ = ["Admin"]
+
+_TOPIC = 2
+_NO_ELECTION = (ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE)
+
+
+class Admin:
+    """A machine of its own, `admin`, from which requests go out."""
+
+    def __init__(self, world: World, chance: random.Random) -> None:
+        self.world = world
+        self.chance = chance
+        self.host = world.client("admin")
+        self.done: Counter[str] = Counter()
+        self.busy = 0
+        self._connection: AsyncConnection | None = None
+
+    def __repr__(self) -> str:
+        return f"<Admin done={dict(self.done)} busy={self.busy}>"
+
+    def spawn(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
+        return self.host.spawn(work, name)
+
+    async def ask(self, request: Message, timeout: float = 3.0) -> Any:  # noqa: ASYNC109 - of one try
+        """Ask any broker.  Raises BarnabasError."""
+        connection = self._connection
+        if connection is None or connection.closed:
+            host, port = self.chance.choice(self.world.bootstrap)
+            self._connection = connection = await AsyncConnection.connect(
+                host, port, client_id="admin", connect_timeout=1.0
+            )
+        try:
+            return await connection.request(request, timeout=timeout)
+        except BarnabasError:
+            connection.abort()
+            self._connection = None
+            raise
+
+    async def until(self, once: Callable[[], Coroutine[Any, Any, bool]], seconds: float) -> bool:
+        """Try until it is done."""
+        end = self.world.time + seconds
+        while self.world.time < end:
+            try:
+                if await once():
+                    return True
+            except BarnabasError:
+                pass
+            await asyncio.sleep(0.1)
+        return False
+
+    # What is done.
+
+    async def create_topics(self) -> None:
+        """The topics of the seed, with three replicas each."""
+
+        async def once() -> bool:
+            answer = await self.ask(
+                CreateTopicsRequest(
+                    topics=[
+                        CreatableTopic(
+                            name=topic.name,
+                            num_partitions=topic.partitions,
+                            replication_factor=3,
+                            configs=[CreatableTopicConfig(name=n, value=v) for n, v in topic.configs],
+                        )
+                        for topic in self.world.setup.topics
+                    ],
+                    timeout_ms=5_000,
+                )
+            )
+            refused = [
+                topic
+                for topic in answer.topics
+                if topic.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+            ]
+            if refused:
+                self.world.tell("admin", f"cannot make topics: {refused}")
+            return not refused
+
+        if not await self.until(once, 30.0):
+            self.world.alarm("L2", "the topics could not be created in 30 s of peace")
+
+    async def something(self) -> None:
+        """One of the things that are done now and then."""
+        name, work = self.chance.choice(
+            (
+                ("preferred election", self._elect),
+                ("topic setting", self._alter),
+                ("election of one", self._elect_one),
+            )
+        )
+        self.busy += 1
+        self.world.tell("admin", name)
+        try:
+            if await self.until(work, 10.0):
+                self.done[name] += 1
+                self.world.tell("admin", f"{name}: done")
+        finally:
+            self.busy -= 1
+
+    async def _elect(self) -> bool:
+        answer = await self.ask(ElectLeadersRequest(topic_partitions=None, timeout_ms=3_000))
+        return not answer.error_code
+
+    async def _elect_one(self) -> bool:
+        name, index = self.chance.choice(self.world.partitions())
+        answer = await self.ask(
+            ElectLeadersRequest(
+                topic_partitions=[TopicPartitions(topic=name, partitions=[index])], timeout_ms=3_000
+            )
+        )
+        codes = [p.error_code for topic in answer.replica_election_results for p in topic.partition_result]
+        return all(code in _NO_ELECTION for code in codes)
+
+    async def _alter(self) -> bool:
+        topic = self.chance.choice(self.world.setup.topics)
+        value = str(self.chance.choice((1_000, 5_000, 604_800_000)))
+        answer = await self.ask(
+            IncrementalAlterConfigsRequest(
+                resources=[
+                    IncrementalAlterConfigsRequestAlterConfigsResource(
+                        resource_type=_TOPIC,
+                        resource_name=topic.name,
+                        configs=[
+                            IncrementalAlterConfigsRequestAlterableConfig(
+                                name="segment.ms", config_operation=0, value=value
+                            )
+                        ],
+                    )
+                ]
+            )
+        )
+        return all(not one.error_code for one in answer.responses)
