@@ -229,11 +229,13 @@ def _last_known(state: PartitionState, leader: NodeId, rules: ElectionRules) -> 
     return state.last_known_elr
 
 
-def partitions_of(image: MetadataImage, broker: NodeId) -> Iterable[tuple[Topic, PartitionState]]:
-    """Every partition that `broker` leads, or whose ISR or ELR it is in."""
+def partitions_of(
+    image: MetadataImage, broker: NodeId, *, eligible: bool = False
+) -> Iterable[tuple[Topic, PartitionState]]:
+    """Every partition that `broker` leads or whose ISR it is in; with `eligible` also those of its ELR."""
     for topic in image.topics.values():
         for state in topic.partitions.values():
-            if broker == state.leader or broker in state.isr or broker in state.elr:
+            if broker == state.leader or broker in state.isr or (eligible and broker in state.elr):
                 yield topic, state
 
 
@@ -264,7 +266,7 @@ def remove_broker(
 ) -> list[PartitionChangeRecord]:
     """The records that take a broker out of all ISRs and leaderships (it is fenced, leaves, or crashed)."""
     changes: list[PartitionChangeRecord] = []
-    for topic, state in partitions_of(image, broker):
+    for topic, state in partitions_of(image, broker, eligible=unclean_shutdown):
         change = change_partition(
             topic,
             state,
@@ -280,12 +282,12 @@ def remove_broker(
 def elect_for(
     image: MetadataImage, broker: NodeId, rules_for: Callable[[Topic], ElectionRules]
 ) -> list[PartitionChangeRecord]:
-    """The records that give leaderless partitions of a broker that came back a leader."""
+    """The records that give partitions that nobody leads a leader, now that a broker came back."""
     registered = image.brokers[broker]
     changes: list[PartitionChangeRecord] = []
     for topic in image.topics.values():
         for state in topic.partitions.values():
-            if state.leader == NO_NODE and broker in state.replicas:
+            if state.leader == NO_NODE:
                 change = change_partition(topic, state, _with_back(rules_for(topic), registered))
                 if change is not None:
                     changes.append(change)
