@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from math import inf
 
 import pytest
 from tests.broker.harness import PAGE_CACHE
@@ -400,6 +401,21 @@ def test_a_leader_that_does_not_lead_yet_is_asked_again_soon_then_seldom(
         node.after(pauses[-1])
     assert pauses[0] == pytest.approx(0.02) and pauses[1] == pytest.approx(0.04)
     assert max(pauses) == pytest.approx(1.0)
+
+
+def test_a_follower_with_a_sync_under_way_does_not_ask_for_the_time_of_its_rests(three: Replicas) -> None:
+    """Found by the simulated cluster: the fetcher went round in circles until a slow disk was done."""
+    node = three.nodes[2]
+    follower = node.broker.followers.by_leader[1]
+    answered(three, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    followed = next(iter(follower.partitions.values()))
+    follower._unsafe[followed] = None
+    node.after(60.0)
+    assert follower.next_request(node.now) is None
+    assert follower.next_time() == inf
+    follower.safe(followed)
+    assert follower.next_time() <= node.mono
+    assert follower.next_request(node.now) is not None
 
 
 def test_a_fenced_epoch_waits_for_the_metadata(three: Replicas) -> None:

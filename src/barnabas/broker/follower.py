@@ -221,7 +221,7 @@ class Follower:
 
     def next_time(self) -> float:
         """When `next_request` may have something without anything else happening (mono s; inf: never)."""
-        return min(self._resting.values(), default=inf)
+        return inf if self._unsafe else min(self._resting.values(), default=inf)
 
     def _fetch(self, asked: dict[Key, Followed]) -> FetchRequest:
         broker = self._broker
