@@ -250,9 +250,80 @@ def test_a_directory_that_is_not_ours_is_refused_by_name(content: bytes | None, 
     assert not disk.locks
 
 
-def test_a_missing_directory_is_named() -> None:
+def test_a_missing_directory_is_named_and_the_others_serve() -> None:
+    logs = opened(formatted("/d0"), "/d0", "/nowhere")
+    assert [directory.path for directory in logs.online()] == ["/d0"]
+    assert "/nowhere is missing" in str(logs.missing()["/nowhere"]) and logs.missing()["/nowhere"].next_step
     with pytest.raises(StorageError, match="/nowhere is missing"):
-        opened(formatted("/d0"), "/d0", "/nowhere")
+        opened(formatted("/d0"), "/nowhere")
+
+
+@pytest.mark.parametrize(
+    ("operation", "part"),
+    [
+        ("read", "/d1/meta.properties"),
+        ("read", "/d1/b-3"),
+        ("open", "/d1/.lock"),
+        ("remove", "/d1/.kafka_cleanshutdown"),
+    ],
+)
+def test_a_damaged_directory_is_left_out_and_the_others_serve(operation: str, part: str) -> None:
+    disk = formatted("/d0", "/d1")
+    logs = opened(disk, "/d0", "/d1")
+    one, other = (directory.directory_id for directory in logs.directories)
+    values = fill(logs.create(A, TOPIC, NOW, directory_id=one), 3)
+    fill(logs.create(B, TOPIC, NOW, directory_id=other), 3)
+    logs.close(NOW)
+    if operation == "open":
+        disk.remove(part)
+    disk.fail(operation, part)
+    again = opened(disk, "/d0", "/d1")
+    assert [directory.path for directory in again.online()] == ["/d0"]
+    assert list(again.missing()) == ["/d1"]
+    found = again.get(A)
+    assert found is not None and values_of(found) == values
+    assert again.get(B) is None
+
+
+def test_a_directory_of_another_node_stops_the_start_even_among_others() -> None:
+    disk = formatted("/d0", "/d1")
+    write_meta_properties(disk, "/d1", MetaProperties(CLUSTER, 2, Uuid.of(50, 9)), NOW)
+    with pytest.raises(StorageError, match="belongs to node 2"):
+        opened(disk, "/d0", "/d1")
+    assert not disk.locks
+
+
+def test_a_checkpoint_in_a_thread_is_void_once_the_loop_lowered_it() -> None:
+    """A point that a truncation lowered is never raised again by a write that began before it."""
+    disk = formatted("/d0")
+    logs = opened(disk)
+    log = logs.create(A, TOPIC, NOW)
+    fill(log, 40)
+    logs.checkpoint_recovery_points()
+    fill(log, 5, start=40)
+    (job,) = logs.recovery_points()
+    log.truncate_to(9, NOW)
+    job.run()
+    assert read_offsets(disk, "/d0/recovery-point-offset-checkpoint") == {A: 9}
+    fill(log, 4, start=9)
+    (job,) = logs.recovery_points()
+    job.run()
+    assert read_offsets(disk, "/d0/recovery-point-offset-checkpoint") == {A: log.log_end_offset}
+    assert logs.recovery_points() == []
+
+
+def test_the_loop_neither_unlinks_nor_waits_for_the_disk_when_a_topic_goes() -> None:
+    disk = formatted("/d0")
+    logs = opened(disk)
+    fill(logs.create(A, TOPIC, NOW), 3)
+    logs.delete(A, NOW)
+    steps: list[str] = []
+    disk.on_step = lambda operation, path: steps.append(operation)
+    (removal,) = logs.tick(NOW)
+    assert steps == []
+    removal.run()
+    assert steps == ["sync"]
+    assert disk.platter_names("/d0")[-1] != "a-0"
 
 
 def test_two_nodes_do_not_share_a_directory() -> None:

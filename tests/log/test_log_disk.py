@@ -132,8 +132,8 @@ def test_more_parts_than_the_kernel_takes_are_written_in_order(tmp_path: Path) -
 def test_partial_writes_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = OsDisk().open(str(tmp_path / "f"), create=True)
     real = os.write
-    monkeypatch.setattr(disk_module.os, "writev", lambda fd, parts: real(fd, b"".join(parts)[:5]))
-    monkeypatch.setattr(disk_module.os, "write", lambda fd, view: real(fd, bytes(view)[:2]))
+    monkeypatch.setattr(os, "writev", lambda fd, parts: real(fd, b"".join(parts)[:5]))
+    monkeypatch.setattr(os, "write", lambda fd, view: real(fd, bytes(view)[:2]))
     assert file.append([b"abc", b"", memoryview(b"defghij"), b"k"]) == 11
     assert (file.size(), file.read_at(0, 99)) == (11, b"abcdefghijk")
 
@@ -148,7 +148,7 @@ def test_a_failed_write_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch: p
         real(fd, [b"half"])
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(disk_module.os, "writev", full)
+    monkeypatch.setattr(os, "writev", full)
     with pytest.raises(StorageError, match="No space left") as failed:
         file.append([b"half of this"])
     assert failed.value.next_step is not None and "free space" in failed.value.next_step

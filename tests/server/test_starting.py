@@ -120,11 +120,33 @@ def test_a_locked_directory_is_not_shared(tmp_path: Path) -> None:
     assert ".lock" in error.message or "in use" in error.message or "locked" in error.message
 
 
-def test_a_missing_directory_among_others_is_no_new_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("damage", ["missing", "not formatted", "senseless"])
+def test_a_damaged_directory_among_others_is_left_out_and_named(
+    tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
     formatted(tmp_path)
-    error = refused(Node(config(tmp_path, log_dirs=f"{tmp_path / 'data'},{tmp_path / 'unmounted'}")))
-    assert "is missing" in error.message
-    assert not (tmp_path / "unmounted").exists()
+    other = tmp_path / "unmounted"
+    if damage != "missing":
+        other.mkdir()
+    if damage == "senseless":
+        (other / "meta.properties").write_text("version=1\nnode.id=one\ncluster.id=x\n")
+    settings = config(tmp_path, log_dirs=f"{tmp_path / 'data'},{other}")
+    home = asyncio.run(
+        open_home(settings, OsDisk(), SystemClock(), SystemRandomness(), controller=None, format_new=False)
+    )
+    try:
+        assert [directory.path for directory in home.logs.online()] == [str(tmp_path / "data")]
+        assert damage in str(home.logs.missing()[str(other)])
+        assert "offline" in caplog.text
+        assert list(other.iterdir()) == [] if damage == "not formatted" else True
+    finally:
+        home.abandon()
+
+
+def test_the_directory_of_the_metadata_must_be_there(tmp_path: Path) -> None:
+    formatted(tmp_path)
+    both = f"{tmp_path / 'unmounted'},{tmp_path / 'data'}"
+    assert "unmounted" in refused(Node(config(tmp_path, log_dirs=both))).message
 
 
 def test_a_file_in_the_place_of_the_directory_is_an_error(tmp_path: Path) -> None:

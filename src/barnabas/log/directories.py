@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from barnabas.doors import Disk, Randomness
 from barnabas.errors import StorageError
+from barnabas.log.checkpoints import CheckpointJob
 from barnabas.log.directory import LogDirectory
+from barnabas.log.future import take_over
 from barnabas.log.log import Log
 from barnabas.log.producers import DEFAULT_EXPIRATION_MS
 from barnabas.log.removal import Removal
@@ -28,7 +30,10 @@ class LogDirectories:
     def __init__(self, directories: Sequence[LogDirectory], failures: Sequence[StorageError] = ()) -> None:
         self.directories = list(directories)
         self.failures = list(failures)
-        """Directories of log.dirs that could not be opened at all, and why (one error each)."""
+        """Why directories of log.dirs are not there: one error for each, which names it.
+
+        Some could not even be locked and are not among `directories`.
+        """
 
     def __repr__(self) -> str:
         return f"<LogDirectories {' '.join(map(repr, self.directories))}>"
@@ -74,25 +79,31 @@ class LogDirectories:
     ) -> Generator[str, None, LogDirectories]:
         """`open`, yielding the name of the log in work at every step.
 
-        A directory whose files cannot be read is offline (`failures` if it could not even be locked) and the
-        others serve; one that is locked, or belongs to another cluster or node, stops the start.
+        A directory that is missing or damaged is left out (`failures`) and the others serve; one that is
+        locked, or belongs to another cluster or node, stops the start.
         """
         locked: list[LogDirectory] = []
         failures: list[StorageError] = []
         try:
             for path in paths:
-                locked.append(
-                    LogDirectory.lock(
-                        disk,
-                        path,
-                        cluster_id=cluster_id,
-                        node_id=node_id,
-                        config_for=config_for,
-                        randomness=randomness,
-                        now=now,
-                        expiration_ms=expiration_ms,
+                try:
+                    locked.append(
+                        LogDirectory.lock(
+                            disk,
+                            path,
+                            cluster_id=cluster_id,
+                            node_id=node_id,
+                            config_for=config_for,
+                            randomness=randomness,
+                            now=now,
+                            expiration_ms=expiration_ms,
+                        )
                     )
-                )
+                except StorageError as error:
+                    if error.fatal:
+                        raise
+                    error.directory = path
+                    failures.append(error)
             for directory in locked:
                 try:
                     yield from directory.load_in_steps(now)
@@ -140,6 +151,11 @@ class LogDirectories:
     def offline(self) -> list[LogDirectory]:
         return [directory for directory in self.directories if directory.offline is not None]
 
+    def missing(self) -> dict[str, StorageError]:
+        """The directories that are not there, those that went offline since the start among them, and why."""
+        missing = {error.directory: error for error in self.failures if error.directory is not None}
+        return missing | {d.path: d.offline for d in self.directories if d.offline is not None}
+
     def all_logs(self) -> Iterator[Log]:
         """Every log of the directories that are online."""
         for directory in self.directories:
@@ -165,16 +181,60 @@ class LogDirectories:
             online = self.online()
             if not online:
                 raise self.directories[0].offline or StorageError("no log directory is online")
-            directory = min(online, key=lambda candidate: len(candidate.logs))
+            directory = min(online, key=lambda candidate: len(candidate.logs) + len(candidate.futures))
         return directory.create(topic_partition, topic_id, now)
 
     def delete(self, topic_partition: TopicPartition, now: Now) -> bool:
         """Take a partition's log out of service and remove it later; false when there is none."""
+        self.drop_future(topic_partition, now)
         directory = self.directory_of(topic_partition)
         if directory is None or directory.offline:
             return False
         directory.delete(topic_partition, now)
         return True
+
+    # --- moving from one directory to another -------------------------------------------------------------
+
+    def future(self, topic_partition: TopicPartition) -> Log | None:
+        """The copy of a partition's log that is on its way into another directory."""
+        directory = self.future_directory(topic_partition)
+        return None if directory is None else directory.futures[topic_partition]
+
+    def future_directory(self, topic_partition: TopicPartition) -> LogDirectory | None:
+        """Where that copy lies (online)."""
+        for directory in self.directories:
+            if topic_partition in directory.futures and directory.offline is None:
+                return directory
+        return None
+
+    def is_moving(self, log: Log) -> bool:
+        """Whether it is being copied to another directory."""
+        return any(log.topic_partition in directory.futures for directory in self.directories)
+
+    def drop_future(self, topic_partition: TopicPartition, now: Now) -> bool:
+        """Give up a copy; false when there is none.  Raises StorageError."""
+        directory = self.future_directory(topic_partition)
+        if directory is None:
+            return False
+        directory.drop_future(topic_partition, now)
+        return True
+
+    def promote(self, topic_partition: TopicPartition, now: Now) -> Log:
+        """The copy becomes the log of the partition, and what was it until now is doomed.
+
+        Both are equal, and no sync of the copy is in flight.  The one call here that waits for the disk: the
+        old log must be gone for good before the copy takes its name.  Raises StorageError.
+        """
+        target = self.future_directory(topic_partition)
+        if target is None:
+            raise StorageError(f"there is no copy of {topic_partition}")
+        source = self.directory_of(topic_partition)
+        if source is not None and source.offline is None:
+            take_over(target.futures[topic_partition], source.logs[topic_partition])
+            source.give_away(topic_partition, now)
+        return target.promote(topic_partition, now)
+
+    # --- beside serving -----------------------------------------------------------------------------------
 
     def settle(self) -> None:
         """Make the renames of deletions durable, once for many.  A directory that fails goes offline."""
@@ -194,18 +254,22 @@ class LogDirectories:
             directory.fail(error)
         return directory
 
-    def checkpoint_high_watermarks(self) -> None:
-        """Every 5 s (`replica.high.watermark.checkpoint.interval.ms`).
+    def high_watermarks(self) -> list[CheckpointJob]:
+        """Every 5 s (`replica.high.watermark.checkpoint.interval.ms`), in a thread."""
+        jobs = [directory.high_watermarks() for directory in self.online()]
+        return [job for job in jobs if job is not None]
 
-        A directory that fails goes offline.
-        """
+    def recovery_points(self) -> list[CheckpointJob]:
+        """Every 60 s (`log.flush.offset.checkpoint.interval.ms`), in a thread; log starts too."""
+        jobs = [directory.recovery_points() for directory in self.online()]
+        return [job for job in jobs if job is not None]
+
+    def checkpoint_high_watermarks(self) -> None:
+        """The same, here and now.  A directory that fails goes offline."""
         self._each(LogDirectory.checkpoint_high_watermarks)
 
     def checkpoint_recovery_points(self) -> None:
-        """Every 60 s (`log.flush.offset.checkpoint.interval.ms`); log starts too.
-
-        One that fails goes offline.
-        """
+        """The same, here and now.  A directory that fails goes offline."""
         self._each(LogDirectory.checkpoint_recovery_points)
 
     def checkpoint_cleaned(self, log: Log) -> None:
@@ -217,20 +281,11 @@ class LogDirectories:
             except StorageError as error:
                 directory.fail(error)
 
-    def is_moving(self, log: Log) -> bool:
-        """Whether it is being copied to another directory."""
-        return False
-
     def tick(self, now: Now) -> list[Removal]:
         """Forget silent producers; what was doomed and is due, for a thread to remove."""
         due: list[Removal] = []
         for directory in self.online():
-            try:
-                removal = directory.tick(now)
-            except StorageError as error:
-                directory.fail(error)
-                continue
-            if removal is not None:
+            if (removal := directory.tick(now)) is not None:
                 due.append(removal)
         return due
 

@@ -112,13 +112,15 @@ class LogDirectory:
     ) -> LogDirectory:
         """Take the lock and see that the directory is ours; a missing directory id is made up and written.
 
-        Raises StorageError naming what is wrong: missing, locked, not formatted, of another cluster or node.
+        Raises StorageError naming what is wrong: missing, not formatted, cannot be read; `fatal` where it is
+        locked, or of another cluster or node: there the operator was wrong, and not a disk.
         """
         if not disk.is_directory(path):
             raise StorageError(
                 f"log directory {path} is missing",
                 directory=path,
-                next_step="mount the disk or correct log.dirs; `barnabas storage format` makes a new one",
+                next_step="mount the disk or correct log.dirs, then start the node again; for an empty one in its"
+                " place, `barnabas storage format --ignore-formatted`",
             )
         lock = disk.lock(f"{path}/{meta.LOCK}")
         try:
@@ -480,10 +482,12 @@ def _check_identity(path: str, found: meta.MetaProperties | None, cluster_id: st
             f"{path} belongs to cluster {found.cluster_id}, this node to {cluster_id}",
             directory=path,
             next_step="give the node its own directory (log.dirs); meta.properties is right, do not edit it",
+            fatal=True,
         )
     if found.node_id != node_id:
         raise StorageError(
             f"{path} belongs to node {found.node_id}, this is node {node_id}",
             directory=path,
             next_step="correct node.id or log.dirs; two nodes may not share a directory",
+            fatal=True,
         )

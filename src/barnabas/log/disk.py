@@ -339,4 +339,5 @@ def _locked(path: str, holder: str) -> StorageError:
         f"{path} is locked by {holder}: a node is running on this directory",
         directory=os.path.dirname(path),
         next_step="stop that node, or give this one another directory (log.dirs)",
+        fatal=True,
     )

@@ -3,6 +3,9 @@
 A node that was told nothing formats itself the first time.  One with a configuration of its own does not,
 as Apache Kafka does not: an empty directory in a place where there should be data is more often a disk
 that was not mounted than a new node.
+
+Of several directories one may be missing or damaged: the node starts with the others, and what lies there is
+offline until it is started again.  Only the directory of the metadata must be there.
 """
 
 from __future__ import annotations
@@ -82,7 +85,7 @@ async def _open_home(
 ) -> Home:
     metadata_path = config.metadata_log_dir
     paths = tuple(dict.fromkeys((metadata_path, *config.log_dirs)))
-    known = [meta for path in paths if (meta := _meta(disk, path)) is not None]
+    known = [meta for path in paths if (meta := _meta(disk, path, path == metadata_path)) is not None]
     formatted = False
     if not known:
         if not format_new:
@@ -97,9 +100,10 @@ async def _open_home(
     else:
         cluster_id = next((meta for meta in known if meta), "")
     logs = await _load(config, disk, clock, random, cluster_id)
-    metadata = next((d for d in logs.directories if d.path == metadata_path), None)
-    if metadata is None:
-        metadata = LogDirectory.lock(
+    try:
+        if (error := logs.missing().get(metadata_path)) is not None:
+            raise error
+        metadata = logs.at(metadata_path) or LogDirectory.lock(
             disk,
             metadata_path,
             cluster_id=cluster_id,
@@ -108,17 +112,22 @@ async def _open_home(
             randomness=random,
             now=clock.now(),
         )
-    if metadata.offline is not None:
+    except StorageError:
         logs.abandon()
-        raise metadata.offline
+        raise
     return Home(cluster_id, metadata.directory_id, logs, metadata, formatted)
 
 
-def _meta(disk: Disk, path: str) -> str | None:
-    """The cluster id that a directory belongs to, None where it is not formatted."""
+def _meta(disk: Disk, path: str, needed: bool) -> str | None:
+    """The cluster id that a directory belongs to, None where it is not formatted (or damaged and not needed)."""
     if not disk.is_directory(path):
         return None
-    meta = read_meta_properties(disk, path)
+    try:
+        meta = read_meta_properties(disk, path)
+    except StorageError:
+        if needed:
+            raise
+        return None
     return None if meta is None else meta.cluster_id
 
 

@@ -391,6 +391,7 @@ class MemoryDisk:
             raise StorageError(
                 f"{path} is locked by another node: a node is running on this directory",
                 directory=path.rpartition("/")[0],
+                fatal=True,
             )
         self.open(path, create=True)
         self.locks.add(path)
