@@ -156,7 +156,8 @@ def test_producers_replayed_from_the_log_are_those_of_kafkas_snapshot(name: str)
     assert encode_producers(theirs) == newest.read_bytes()
     replayed = log_of(opened(planted(".snapshot", ".kafka_cleanshutdown")), name)
     loaded = log_of(opened(planted()), name)
-    assert sorted(replayed.producers.rows()) == sorted(loaded.producers.rows()) == sorted(theirs)
+    last = {row.producer_id: row for row in replayed.producers.rows()}  # as Kafka reads what we write
+    assert sorted(last.values()) == sorted(loaded.producers.rows()) == sorted(theirs)
 
 
 def test_open_and_aborted_transactions_are_seen() -> None:

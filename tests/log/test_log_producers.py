@@ -224,6 +224,36 @@ def test_producers_and_open_transactions_survive_a_restart(clean: bool) -> None:
     assert produce(again, batch(b"x" * 60, producer=(1, 0, 30))) == (end, end)
 
 
+@pytest.mark.parametrize("clean", [True, False])
+def test_every_batch_that_may_be_in_flight_is_known_again_after_two_restarts(clean: bool) -> None:
+    disk = new_disk()
+    log = open_log(disk)
+    for i in range(8):
+        produce(log, batch(b"x", producer=(1, 0, i)))
+    for _ in range(2):
+        if clean:
+            log.close(NOW)
+        else:
+            log.sync()
+        disk.crash()
+        log = open_log(disk, clean=clean)
+    for i in range(3, 8):
+        assert isinstance(produce(log, batch(b"x", producer=(1, 0, i))), Duplicate)
+    assert code(log, batch(b"x", producer=(1, 0, 2))) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_a_new_epoch_of_a_producer_forgets_the_batches_of_the_old_one_in_a_snapshot_too() -> None:
+    disk = new_disk()
+    log = open_log(disk)
+    for epoch in (0, 0, 1):
+        produce(log, batch(b"x", producer=(1, epoch, 0 if epoch else log.log_end_offset)))
+    log.close(NOW)
+    log = open_log(disk, clean=True)
+    state = log.producers.get(1)
+    assert state is not None
+    assert [(first, offset) for first, _, offset, _, _ in state.batches] == [(0, 2)]
+
+
 def test_a_truncation_forgets_what_producers_did_beyond_it() -> None:
     log = open_log(new_disk())
     for i in range(20):

@@ -2,8 +2,12 @@
 
 Kafka's format, version 1: int16 version, uint32 CRC-32C of what follows, int32 count, then per producer
 {int64 id, int16 epoch, int32 last sequence, int64 last offset, int32 offset delta, int64 timestamp,
-int32 coordinator epoch, int64 first offset of the open transaction or -1}.  Only the last batch of a
-producer survives a restart.
+int32 coordinator epoch, int64 first offset of the open transaction or -1}.
+
+Apache Kafka writes one row per producer: only its last batch survives a restart, and a producer that had
+several in flight when its leader was restarted finds the earlier ones refused as out of order.  We write a
+row per batch that is remembered, the newest last; Kafka takes the last row of a producer, as if it were the
+only one.
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ _VERSION = 1
 
 
 class SnapshotRow(NamedTuple):
-    """One producer in a snapshot; sequence and offsets -1 when no data of it is in the log."""
+    """One batch of a producer in a snapshot; sequence and offsets -1 when no data of it is in the log."""
 
     producer_id: ProducerId
     epoch: Epoch

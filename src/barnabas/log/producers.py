@@ -142,6 +142,16 @@ class ProducerState:
             self.transaction_start,
         )
 
+    def to_rows(self) -> list[SnapshotRow]:
+        """What a snapshot says of it: a row per batch that is remembered, the newest last."""
+        earlier = [
+            SnapshotRow(
+                self.producer_id, self.epoch, last, end, end - first, stamp, self.coordinator_epoch, -1
+            )
+            for _, last, first, end, stamp in self.batches[:-1]
+        ]
+        return [*earlier, self.to_row()]
+
     @classmethod
     def from_row(cls, row: SnapshotRow) -> ProducerState:
         state = cls(row.producer_id, row.epoch)
@@ -387,7 +397,7 @@ class ProducerStates:
 
     def rows(self) -> list[SnapshotRow]:
         """What a snapshot file holds."""
-        return [state.to_row() for state in self._states.values()]
+        return [row for state in self._states.values() for row in state.to_rows()]
 
     def replace(self, rows: Iterable[SnapshotRow]) -> None:
         """Start anew from a snapshot."""
@@ -395,7 +405,10 @@ class ProducerStates:
         self._ongoing.clear()
         self._ended.clear()
         for row in rows:
-            self._states[row.producer_id] = ProducerState.from_row(row)
+            state, earlier = ProducerState.from_row(row), self._states.get(row.producer_id)
+            if earlier is not None and earlier.epoch == state.epoch:
+                state.batches[:0] = earlier.batches
+            self._states[row.producer_id] = state
             if row.first_offset_of_transaction >= 0:
                 self._ongoing[row.first_offset_of_transaction] = row.producer_id
         self._find_first_unstable()

@@ -1,0 +1,423 @@
+"""Planted replication bugs: what the simulated cluster must find, or it is worth nothing.
+
+Each is one function with a few characters of its source changed (as in `sim.planted`).  `seed` is the first
+seed, from 1 on, whose alarm goes off; 0: none of the first `SEARCHED` does.  `guard` then says what stands
+behind the place that was changed, so that it does no harm alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from barnabas.sim.cluster.life import Report, run_seed
+from barnabas.sim.planted import Bug as Change
+from barnabas.sim.planted import planted
+
+__all__ = ["BUGS", "SEARCHED", "Bug", "find", "planted"]
+
+SEARCHED = 300
+"""Seeds that a search looks at before it gives up."""
+
+
+class Bug(NamedTuple):
+    """A change, and what came of looking for it."""
+
+    change: Change
+    guard: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.change.name
+
+    @property
+    def seed(self) -> int:
+        return self.change.seed
+
+
+def _bug(name: str, says: str, where: str, old: str, new: str, seed: int = 0, guard: str = "") -> Bug:
+    """`where` is "room.module function"."""
+    module, function = where.split()
+    return Bug(Change(name, says, module, function, old, new, seed), guard)
+
+
+_FOLLOWING: tuple[Bug, ...] = (
+    _bug(
+        "cut at the high watermark",
+        "a follower begins by cutting its log to its own high watermark (KIP-101)",
+        "broker.follower Followers.follow",
+        "self.release(partition)\n",
+        "self.release(partition); partition.log.truncate_to(partition.log.high_watermark, Now(0.0, 0))\n",
+    ),
+    _bug(
+        "the leader's end alone",
+        "where histories part is taken from the leader's answer alone, not from both (KIP-279)",
+        "broker.follower Follower._cut_back",
+        "min(end if here < 0 else here, end, log.log_end_offset)",
+        "min(end, log.log_end_offset)",
+    ),
+    _bug(
+        "epochs are not compared",
+        "a leader that never had a follower's last epoch looks at the offset only (KIP-279)",
+        "broker.fetch _Reader._diverging",
+        "epoch < position.last_fetched_epoch or end < position.offset",
+        "end < position.offset",
+    ),
+    _bug(
+        "divergence is overlooked",
+        "a former leader keeps its tail: the leader takes every log for a prefix of its own",
+        "broker.fetch _Reader._diverging",
+        "if position.last_fetched_epoch < 0:",
+        "if True:",
+    ),
+    _bug(
+        "a diverging follower counts",
+        "the fetch of a follower whose log went another way counts as holding everything below",
+        "broker.fetch _Reader.record_follower",
+        "if self._diverging(partition, position) is not None:",
+        "if False:",
+    ),
+    _bug(
+        "follower acknowledges before its sync",
+        "a follower asks for more before what it got is on its disk",
+        "broker.follower Follower.next_request",
+        "if self._unsafe:",
+        "if False:",
+    ),
+    _bug(
+        "follower's high watermark is its end",
+        "a follower takes the end of its log for the high watermark",
+        "broker.follower Follower._take",
+        "followed.mark = data.high_watermark",
+        "followed.mark = followed.partition.log.log_end_offset",
+    ),
+    _bug(
+        "late answers count",
+        "the answer to a fetch of an earlier epoch or position is taken for one of this",
+        "broker.follower Follower._is_current",
+        "return followed.sent == here and partition.followed is followed and not partition.offline",
+        "return not partition.offline",
+    ),
+    _bug(
+        "any epoch is appended",
+        "a follower takes batches of an epoch above its own and below its last",
+        "log.replicating take_batches",
+        "if epoch < latest_epoch:",
+        "if False:",
+    ),
+    _bug(
+        "offsets are not compared",
+        "a follower appends whatever comes, wherever its log ends",
+        "log.replicating take_batches",
+        "if header.base_offset < log_end or header.last_offset < header.base_offset:",
+        "if False:",
+    ),
+    _bug(
+        "the dedupe state is not replicated",
+        "a follower does not remember the sequences that it copies: a new leader knows none",
+        "log.log Log._append_replica",
+        "if header.producer_id >= 0:",
+        "if False:",
+    ),
+    _bug(
+        "a cut leaves the dedupe state",
+        "what was cut off is still taken for written when it is sent again",
+        "log.cutting truncate_to",
+        "for _ in replay_producers(log):",
+        "for _ in ():",
+    ),
+    _bug(
+        "a cut leaves the epochs",
+        "the epochs of what was cut off stay known",
+        "log.cutting truncate_to",
+        "log.epochs.truncate_from_end(end)",
+        "pass",
+    ),
+)
+
+_LEADING: tuple[Bug, ...] = (
+    _bug(
+        "written counts as durable",
+        "the leader counts its own log up to what is written, not what is synced",
+        "broker.partition Partition.advance",
+        "here = log.acknowledged_end_offset",
+        "here = log.written_end_offset",
+    ),
+    _bug(
+        "the leader's end is the high watermark",
+        "the high watermark does not wait for the in-sync replicas",
+        "broker.partition Partition.advance",
+        "here if not self.remote else self._least_end(here, now)",
+        "here",
+    ),
+    _bug(
+        "acknowledged before the in-sync replicas",
+        "acks=all is answered when the leader itself has synced",
+        "broker.partition Partition.advance",
+        "if acknowledgement.end <= mark:",
+        "if acknowledgement.end <= here:",
+    ),
+    _bug(
+        "a majority is enough",
+        "the high watermark is what a majority holds, whoever is in sync",
+        "broker.partition Partition._least_end",
+        "return end",
+        "ends = sorted([here, *(r.log_end for r in self.remote.values())]); return ends[len(ends) // 2]",
+    ),
+    _bug(
+        "slow replicas do not count",
+        "an in-sync replica that has fallen behind does not hold the high watermark back",
+        "broker.partition Partition._least_end",
+        "node in self.isr",
+        "(node in self.isr and replica.caught_up(here, now, 0.2))",
+    ),
+    _bug(
+        "a shrink counts before it is agreed",
+        "a replica that is to leave the in-sync set does not count while the controller is asked",
+        "broker.partition Partition._least_end",
+        "node in self.isr",
+        "node in (self.proposed or self.isr)",
+    ),
+    _bug(
+        "an expansion does not count before it is agreed",
+        "a replica that is to join the in-sync set does not hold the high watermark back yet",
+        "broker.partition Partition._least_end",
+        "node in proposed",
+        "False",
+    ),
+    _bug(
+        "min.insync.replicas is ignored",
+        "there are always enough replicas in sync",
+        "broker.partition Partition._count_in_sync",
+        "len(self.isr) >= min(self.config.min_insync_replicas, len(self.replicas) or 1)",
+        "True",
+    ),
+    _bug(
+        "joins before this epoch",
+        "a follower joins the in-sync set before it has reached the leader's epoch",
+        "broker.partition Partition.may_join",
+        "and replica.log_end >= self.epoch_start",
+        "",
+    ),
+    _bug(
+        "joins wherever it is",
+        "a follower joins the in-sync set as soon as it fetches",
+        "broker.partition Partition.may_join",
+        "and replica.log_end >= self.high_watermark",
+        "and True or True",
+    ),
+    _bug(
+        "a new leader's end is committed",
+        "a new leader takes the end of its log for the high watermark",
+        "broker.partition Partition.lead",
+        "self.high_watermark = self.log.high_watermark",
+        "self.high_watermark = self.log.high_watermark = self.log.log_end_offset",
+    ),
+    _bug(
+        "what was reported to an earlier leader counts",
+        "a leader of a new epoch keeps what followers told it in an earlier one",
+        "broker.partition Partition.lead",
+        "known = {} if fresh else self.remote",
+        "known = self.remote",
+    ),
+    _bug(
+        "losing the leadership answers yes",
+        "whoever waits when the leadership moves is told that all is well",
+        "broker.partition Partition.dismiss",
+        "acknowledgement.settle(error)",
+        "acknowledgement.settle(ErrorCode.NONE)",
+    ),
+    _bug(
+        "a timeout answers yes",
+        "a produce request whose time is up is answered as if it were safe",
+        "broker.produce ProduceWaiting.expired",
+        "result.settle(ErrorCode.REQUEST_TIMED_OUT)",
+        "result.settle(ErrorCode.NONE)",
+    ),
+    _bug(
+        "consumers read to the end",
+        "a consumer reads what is not committed yet",
+        "broker.fetch _Reader._read_one",
+        "end = one.stable if self.committed else one.high_watermark",
+        "end = log.acknowledged_end_offset",
+    ),
+    _bug(
+        "ends go back after an election",
+        "a new leader lists offsets before its high watermark has reached its epoch (KIP-207)",
+        "broker.partition Partition.offsets_available",
+        "return self.high_watermark >= self.epoch_start",
+        "return True",
+    ),
+    _bug(
+        "a former life counts",
+        "a fetch of an earlier life of a follower is believed (KIP-903)",
+        "broker.partition Partition.fetched_by",
+        "-1 < epoch < replica.broker_epoch",
+        "False",
+    ),
+    _bug(
+        "any leader epoch will do",
+        "requests of another leader epoch are answered",
+        "broker.partition Partition.unavailable",
+        "if epoch != NO_EPOCH and epoch != self.leader_epoch:",
+        "if False:",
+    ),
+    _bug(
+        "repeated batches are not recognized",
+        "a batch that is there already is taken for a new one",
+        "log.producers ProducerStates.check",
+        "if first == sequence and end == last:",
+        "if False:",
+    ),
+    _bug(
+        "sequences are not compared",
+        "a batch is appended whatever its sequence number, unless it is there already",
+        "log.producers ProducerStates._check_sequence",
+        "if sequence != expected:",
+        "if False:",
+    ),
+    _bug(
+        "one batch is remembered",
+        "of five batches in flight only the last is known again",
+        "log.producers ProducerStates.append",
+        "if len(batches) == BATCHES_REMEMBERED:",
+        "if batches:",
+    ),
+    _bug(
+        "producers forgotten at a start",
+        "a log that is opened does not take its producers from the snapshot",
+        "log.producers ProducerStates.replace",
+        "for row in rows:",
+        "for row in ():",
+    ),
+)
+
+_DECIDING: tuple[Bug, ...] = (
+    _bug(
+        "anybody is elected",
+        "the controller elects a live replica that is not in sync",
+        "controller.partitions _elect",
+        "holds = broker in isr or (not isr and broker in elr)",
+        "holds = True",
+    ),
+    _bug(
+        "eligible whoever leaves",
+        "a replica that leaves the in-sync set stays eligible though there are enough without it (KIP-966)",
+        "controller.partitions _wanted_elr",
+        "len(isr) >= min(rules.min_isr, len(replicas))",
+        "False",
+    ),
+    _bug(
+        "eligible beside a living set",
+        "an eligible replica is elected while others are in sync (KIP-966)",
+        "controller.partitions _elect",
+        "(not isr and broker in elr)",
+        "broker in elr",
+    ),
+    _bug(
+        "every replica is eligible",
+        "when the in-sync set gets too small every replica becomes eligible (KIP-966)",
+        "controller.partitions _wanted_elr",
+        "{*state.elr, *state.isr}",
+        "set(replicas)",
+    ),
+    _bug(
+        "a lost disk stays eligible",
+        "a broker that comes back without a clean stop counts as holding all that it held (KIP-966)",
+        "controller.brokers register_broker",
+        "clean = not elr or request.previous_broker_epoch == known.epoch",
+        "clean = True",
+    ),
+    _bug(
+        "a new life stays in sync",
+        "a broker that registers anew stays in the in-sync sets of its former life",
+        "controller.brokers register_broker",
+        "if known is not None and not same_life:",
+        "if False:",
+    ),
+    _bug(
+        "the leader epoch stays",
+        "another leader leads in the same epoch",
+        "controller.replay partition_after",
+        "before.leader_epoch + 1",
+        "before.leader_epoch + (change.leader < 0)",
+    ),
+    _bug(
+        "old views are agreed to",
+        "AlterPartition is not compared with the leader epoch and the partition epoch",
+        "controller.in_sync _check_epochs",
+        "if data.leader_epoch > state.leader_epoch",
+        "return\n    if data.leader_epoch > state.leader_epoch",
+    ),
+    _bug(
+        "an old partition epoch is agreed to",
+        "AlterPartition is not compared with the partition epoch",
+        "controller.in_sync _check_epochs",
+        "if data.partition_epoch < state.partition_epoch:",
+        "if False:",
+    ),
+    _bug(
+        "the fenced join",
+        "a fenced or restarted broker may join the in-sync set (KIP-903)",
+        "controller.in_sync _check_eligible",
+        "known is None or not known.active or epoch not in (_ANY_EPOCH, known.epoch)",
+        "known is None",
+    ),
+    _bug(
+        "a fenced broker keeps its leaderships",
+        "fencing a broker changes no partition",
+        "controller.brokers fence",
+        "[*remove_broker(view.image, broker.id, view.rules), change]",
+        "[change]",
+    ),
+    _bug(
+        "the fenced stay in sync",
+        "a fenced broker loses its leaderships and stays in the in-sync sets",
+        "controller.partitions remove_broker",
+        "isr=tuple(member for member in state.isr if member != broker)",
+        "isr=state.isr",
+    ),
+    _bug(
+        "unfenced before it knows",
+        "a broker is unfenced before it has read of its registration",
+        "controller.brokers heartbeat",
+        "caught_up = offset >= contact.registered_at",
+        "caught_up = True",
+    ),
+    _bug(
+        "any broker epoch will do",
+        "requests of a broker's former life are believed",
+        "controller.brokers known_broker",
+        "if broker is None or broker.epoch != epoch:",
+        "if broker is None:",
+    ),
+)
+
+_KEEPING: tuple[Bug, ...] = (
+    _bug(
+        "sync that is none",
+        "the log's sync returns without syncing",
+        "log.sync SyncJob._run",
+        "file.sync()",
+        "pass",
+    ),
+    _bug(
+        "no CRC at recovery",
+        "opening a log takes torn batches for good ones",
+        "log.scan batches_of",
+        "if not check_crc(chunk, at, header):",
+        "if False:",
+    ),
+)
+
+BUGS: tuple[Bug, ...] = (*_FOLLOWING, *_LEADING, *_DECIDING, *_KEEPING)
+
+
+def find(bug: Bug, seeds: Iterable[int] = range(1, SEARCHED + 1)) -> Report | None:
+    """The report of the first of these seeds that raises an alarm with this bug."""
+    with planted(bug.change):
+        for seed in seeds:
+            report = run_seed(seed)
+            if not report.ok:
+                return report
+    return None
