@@ -1,8 +1,9 @@
-"""Who is fenced early: silent and refusing connections.  Silent alone, slow, or unreachable is not enough."""
+"""Who is fenced early: once reached, silent, and refusing now.  Silent, slow or out of reach is not enough."""
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import socket
 from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
@@ -39,6 +40,16 @@ class World:
         self.deaths = Deaths(self.node)
         self.line: Any = SimpleNamespace(id=5)
 
+    async def reached(self, *ports: int) -> None:
+        """Have the controller connect to these ports while something listens there, then let that die."""
+        doors = [socket.create_server(("127.0.0.1", port)) for port in ports]
+        broker = self.node.quorum.image.brokers[2]
+        self.deaths._try_to_reach(broker, self.node.clock.now().mono)
+        while len(self.deaths._reach[2].reached) < len(broker.endpoints):  # noqa: ASYNC110 - bounded by `run`
+            await asyncio.sleep(0.001)
+        for door in doors:
+            door.close()
+
     async def submit(self, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
         self.fenced.append(request)
         return BrokerHeartbeatResponse()
@@ -63,7 +74,9 @@ def run(story: Callable[[], Awaitable[None]]) -> None:
 
 def test_a_broker_whose_connection_ended_and_whose_port_is_closed_is_fenced() -> None:
     async def story() -> None:
-        world = World(closed_port())
+        port = closed_port()
+        world = World(port)
+        await world.reached(port)
         world.deaths.heard(world.line, 2)
         world.deaths.lost(5)
         assert await world.examined()
@@ -78,6 +91,7 @@ def test_a_process_that_only_does_not_run_takes_connections_and_is_left_alone() 
     async def story() -> None:
         with socket.create_server(("127.0.0.1", 0)) as listening:  # nobody ever accepts
             world = World(listening.getsockname()[1])
+            await world.reached()
             world.deaths.heard(world.line, 2)
             world.deaths.lost(5)
             assert not await world.examined()
@@ -88,7 +102,9 @@ def test_a_process_that_only_does_not_run_takes_connections_and_is_left_alone() 
 def test_one_open_listener_is_a_sign_of_life() -> None:
     async def story() -> None:
         with socket.create_server(("127.0.0.1", 0)) as listening:
-            world = World(closed_port(), listening.getsockname()[1])
+            closed = closed_port()
+            world = World(closed, listening.getsockname()[1])
+            await world.reached(closed)
             world.deaths.heard(world.line, 2)
             world.deaths.lost(5)
             assert not await world.examined()
@@ -98,7 +114,9 @@ def test_one_open_listener_is_a_sign_of_life() -> None:
 
 def test_a_heartbeat_in_between_is_a_sign_of_life() -> None:
     async def story() -> None:
-        world = World(closed_port())
+        port = closed_port()
+        world = World(port)
+        await world.reached(port)
         world.deaths.heard(world.line, 2)
         world.deaths.lost(5)
         await asyncio.sleep(0)
@@ -110,7 +128,9 @@ def test_a_heartbeat_in_between_is_a_sign_of_life() -> None:
 
 def test_a_connection_that_brought_no_heartbeat_says_nothing() -> None:
     async def story() -> None:
-        world = World(closed_port())
+        port = closed_port()
+        world = World(port)
+        await world.reached(port)
         world.deaths.lost(5)
         assert not await world.examined()
 
@@ -119,7 +139,9 @@ def test_a_connection_that_brought_no_heartbeat_says_nothing() -> None:
 
 def test_only_the_active_controller_judges() -> None:
     async def story() -> None:
-        world = World(closed_port(), active=False)
+        port = closed_port()
+        world = World(port, active=False)
+        await world.reached(port)
         world.deaths.heard(world.line, 2)
         world.deaths.lost(5)
         assert not await world.examined()
@@ -130,12 +152,73 @@ def test_only_the_active_controller_judges() -> None:
 @pytest.mark.parametrize("fenced", [True, False])
 def test_a_new_controller_looks_at_everybody_who_is_not_fenced(fenced: bool) -> None:
     async def story() -> None:
-        world = World(closed_port())
+        port = closed_port()
+        world = World(port)
+        await world.reached(port)
         brokers = world.node.quorum.image.brokers
         brokers[2] = brokers[2]._replace(fenced=fenced)
         watching = asyncio.ensure_future(world.deaths.watch())
         await asyncio.sleep(0.01)
         assert await world.examined() is not fenced
         watching.cancel()
+
+    run(story)
+
+
+def test_an_address_that_never_answered_this_controller_says_nothing() -> None:
+    """Only its clients can reach the broker: it lives, and refuses here all the same."""
+
+    async def story() -> None:
+        world = World(closed_port())
+        world.deaths._try_to_reach(world.node.quorum.image.brokers[2], world.node.clock.now().mono)
+        world.deaths.heard(world.line, 2)
+        world.deaths.lost(5)
+        assert not await world.examined()
+
+    run(story)
+
+
+def test_what_took_connections_for_an_earlier_registration_says_nothing_of_this_one() -> None:
+    async def story() -> None:
+        port = closed_port()
+        world = World(port)
+        await world.reached(port)
+        brokers = world.node.quorum.image.brokers
+        brokers[2] = brokers[2]._replace(epoch=8)
+        world.deaths.heard(world.line, 2)
+        world.deaths.lost(5)
+        assert not await world.examined()
+
+    run(story)
+
+
+def test_a_port_that_closes_a_moment_after_the_connection_is_seen_to_close() -> None:
+    """A dying process closes its sockets one after the other."""
+
+    async def story() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            world = World(listening.getsockname()[1])
+            await world.reached()
+            world.deaths.heard(world.line, 2)
+            world.deaths.lost(5)
+            await asyncio.sleep(0.03)
+        assert await world.examined()
+
+    run(story)
+
+
+def test_an_address_that_does_not_answer_is_tried_again_and_again() -> None:
+    async def story() -> None:
+        world = World(closed_port())
+        broker, began = world.node.quorum.image.brokers[2], world.node.clock.now().mono
+        tried = []
+        for step in range(2000):
+            before = world.deaths._reach.get(2)
+            world.deaths._try_to_reach(broker, began + step * 0.1)
+            if world.deaths._reach[2] is not before:
+                tried.append(step * 0.1)
+        pauses = [b - a for a, b in itertools.pairwise(tried)]
+        assert pauses[0] < 0.6 and pauses == sorted(pauses, key=round) and round(pauses[-1]) == 30
+        await world.node.tasks.stop()
 
     run(story)

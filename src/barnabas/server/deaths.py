@@ -2,25 +2,33 @@
 
 A session (`broker.session.timeout.ms`, 9 s) has to be long, because silence alone does not tell a dead
 broker from a slow one.  A closed port does: as long as a process lives, however slow it is, stopped or
-waiting for a disk, its kernel takes connections to the ports it listens on.  So the rule has two parts:
+waiting for a disk, its kernel takes connections to the ports it listens on.  So the rule has three parts:
 
+    reachable   this controller has connected to the address before, under the broker's present
+                registration: what refuses now is what took connections then
     suspected   the connection that brought its heartbeats ended, or it missed a heartbeat by half an
                 interval, or another controller led until now
-    taken for dead, and fenced   then every address that it registered refuses connections, twice, a moment
-                apart, and no heartbeat of it comes in between
+    taken for dead, and fenced   then every reachable address refuses connections, twice in a row, a moment
+                apart, and no heartbeat of it came since
 
-A healthy slow broker refuses nothing.  A host that is gone, or cut off, answers nothing, and that counts for
-nothing here: such a broker is fenced when its session ends, as in Apache Kafka.  Where something between
-controller and broker refuses connections in the broker's name (a firewall that rejects), a broker that is
-also silent is fenced early; it is unfenced with its next heartbeat.  `barnabas.fast.fencing=false` turns
-all of this off.
+A healthy slow broker refuses nothing.  A broker whose addresses only its clients can reach (behind a mapping
+of addresses, say) is never reachable, and so never fenced here.  A host that is gone, or cut off, answers
+nothing, and that counts for nothing.  All those are fenced when their session ends, as in Apache Kafka.
+Where something begins to refuse connections in the broker's name (a firewall that rejects), a broker that is
+also silent is fenced early; it is unfenced with its next heartbeat.  `barnabas.fast.fencing=false` turns all
+of this off.
+
+A process that dies closes its sockets one after the other, so a port may still take connections when the
+first of its connections is known to have ended: a suspect is asked for a second, seldomer and seldomer.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.errors import KafkaError
 from barnabas.model import BrokerEpoch, NodeId
@@ -41,13 +49,34 @@ DEAD = events.register(
 _LOOK_EVERY = 0.2
 _SELDOM = 1.0
 _APART = 0.02
+_ASK_FOR = 1.0
 _CONNECT_WITHIN = 1.0
+_LONGEST_PAUSE = 30.0
+
+Address = tuple[str, int]
+
+
+class Answer(Enum):
+    """What an attempt to connect says."""
+
+    TAKEN = "taken"
+    REFUSED = "refused"
+    NONE = "none"
+
+
+class _Reach(NamedTuple):
+    """Which addresses of a registration this controller has connected to, and when it tries again."""
+
+    epoch: BrokerEpoch
+    reached: frozenset[Address]
+    again_at: float
+    pause: float
 
 
 class Deaths:
     """Suspects and examines brokers while this node is the active controller.  Times in monotonic seconds."""
 
-    __slots__ = ("_active_since", "_examined", "_heard", "_lines", "_node", "_patience")
+    __slots__ = ("_active_since", "_examined", "_heard", "_lines", "_node", "_patience", "_reach", "_wake")
 
     def __init__(self, node: Services) -> None:
         self._node = node
@@ -55,7 +84,9 @@ class Deaths:
         self._heard: dict[NodeId, float] = {}
         self._lines: dict[int, NodeId] = {}
         self._examined: dict[NodeId, float] = {}
+        self._reach: dict[NodeId, _Reach] = {}
         self._active_since = -1
+        self._wake = asyncio.Event()
 
     def heard(self, connection: Connection, broker: NodeId) -> None:
         """A heartbeat came in over this connection."""
@@ -68,26 +99,62 @@ class Deaths:
         if broker is not None:
             self._suspect(broker)
 
+    def look(self) -> None:
+        """Look at once: this node may have become the active controller."""
+        self._wake.set()
+
     async def watch(self) -> None:
         """Look, for as long as the node runs, at who has become silent."""
         node = self._node
         while True:
             quorum = node.quorum
             others = [b for b in quorum.image.brokers.values() if not b.fenced and b.id != node.node_id]
-            if not others or not quorum.is_active_controller:
-                self._active_since = -1
-                await asyncio.sleep(_LOOK_EVERY if others else _SELDOM)
-                continue
             now = node.clock.now().mono
-            if self._active_since != quorum.epoch:
-                self._active_since = quorum.epoch
-                self._heard.clear()
+            if others and quorum.is_active_controller:
+                if self._active_since != quorum.epoch:
+                    self._active_since = quorum.epoch
+                    self._heard.clear()
+                    for broker in others:
+                        self._suspect(broker.id)
                 for broker in others:
-                    self._suspect(broker.id)
+                    if now - self._heard.setdefault(broker.id, now) > self._patience:
+                        self._suspect(broker.id)
+            else:
+                self._active_since = -1
             for broker in others:
-                if now - self._heard.setdefault(broker.id, now) > self._patience:
-                    self._suspect(broker.id)
-            await asyncio.sleep(_LOOK_EVERY)
+                self._try_to_reach(broker, now)
+            await self._pause(_LOOK_EVERY if others else _SELDOM)
+
+    async def _pause(self, seconds: float) -> None:
+        self._wake.clear()
+        try:
+            async with asyncio.timeout(seconds):
+                await self._wake.wait()
+        except TimeoutError:
+            return
+
+    # -- can it be reached at all --
+
+    def _try_to_reach(self, broker: BrokerState, now: float) -> None:
+        """Connect once to each address of a registration; where nobody answers, again and again, seldom."""
+        known = self._reach.get(broker.id)
+        if known is None or known.epoch != broker.epoch:
+            known = _Reach(broker.epoch, frozenset(), now, _LOOK_EVERY)
+        missing = [address for address in _addresses(broker) if address not in known.reached]
+        if missing and known.again_at <= now:
+            pause = min(2 * known.pause, _LONGEST_PAUSE)
+            known = known._replace(again_at=now + pause, pause=pause)
+            self._node.tasks.start(self._reach_out(broker.id, broker.epoch, missing), f"reach {broker.id}")
+        self._reach[broker.id] = known
+
+    async def _reach_out(self, id_: NodeId, epoch: BrokerEpoch, addresses: Iterable[Address]) -> None:
+        for address in addresses:
+            if await _knock(address) is Answer.TAKEN:
+                known = self._reach[id_]
+                if known.epoch == epoch:
+                    self._reach[id_] = known._replace(reached=known.reached | {address})
+
+    # -- is it dead --
 
     def _suspect(self, id_: NodeId) -> None:
         """Examine it, unless that is under way."""
@@ -105,22 +172,12 @@ class Deaths:
 
     async def _examine(self, id_: NodeId) -> None:
         try:
-            since = self._examined[id_]
-            epoch: BrokerEpoch | None = None
-            for again in (True, False):
-                broker = self._living(id_)
-                if broker is None or epoch not in (None, broker.epoch) or self._heard.get(id_, since) > since:
-                    return
-                epoch = broker.epoch
-                if not await _refuses(broker):
-                    return
-                if again:
-                    await asyncio.sleep(_APART)
-            if self._living(id_) is not None and self._heard.get(id_, since) <= since:
+            epoch = await self._gone(id_)
+            if epoch is not None:
                 events.emit(DEAD, broker=id_, epoch=epoch)
                 await self._node.quorum.submit(
                     BrokerHeartbeatRequest(
-                        broker_id=id_, broker_epoch=epoch or -1, want_fence=True, want_shut_down=True
+                        broker_id=id_, broker_epoch=epoch, want_fence=True, want_shut_down=True
                     )
                 )
         except KafkaError:  # it came back meanwhile as another, or somebody else is active
@@ -128,20 +185,58 @@ class Deaths:
         finally:
             del self._examined[id_]
 
+    async def _gone(self, id_: NodeId) -> BrokerEpoch | None:
+        """The epoch of the registration that is certainly dead; None when it lives, or nobody can say."""
+        since = self._examined[id_]
+        clock = self._node.clock
+        epoch: BrokerEpoch | None = None
+        refusals, pause = 0, _APART
+        while clock.now().mono - since < _ASK_FOR:
+            broker = self._living(id_)
+            if broker is None or epoch not in (None, broker.epoch) or self._heard.get(id_, since) > since:
+                return None
+            epoch = broker.epoch
+            if refusals == 2:
+                return epoch
+            known = self._reach.get(id_)
+            if known is None or known.epoch != epoch or not known.reached:
+                return None
+            answer = await _knock_at_all(sorted(known.reached))
+            if answer is Answer.NONE:
+                return None
+            if answer is Answer.REFUSED:
+                refusals, pause = refusals + 1, _APART
+            else:
+                refusals, pause = 0, 2 * pause
+            if refusals < 2:
+                await asyncio.sleep(pause)
+        return None
+
     def __repr__(self) -> str:
         return f"<Deaths heard={len(self._heard)} examined={list(self._examined)}>"
 
 
-async def _refuses(broker: BrokerState) -> bool:
-    """Whether every address that the broker registered refuses connections.  No answer is no refusal."""
-    for endpoint in broker.endpoints:
-        try:
-            async with asyncio.timeout(_CONNECT_WITHIN):
-                _, writer = await asyncio.open_connection(endpoint.host, endpoint.port)
-        except ConnectionRefusedError:
-            continue
-        except (OSError, TimeoutError):
-            return False
-        writer.close()
-        return False
-    return bool(broker.endpoints)
+def _addresses(broker: BrokerState) -> list[Address]:
+    return [(endpoint.host, endpoint.port) for endpoint in broker.endpoints]
+
+
+async def _knock_at_all(addresses: Iterable[Address]) -> Answer:
+    """REFUSED when every address refuses."""
+    for address in addresses:
+        answer = await _knock(address)
+        if answer is not Answer.REFUSED:
+            return answer
+    return Answer.REFUSED
+
+
+async def _knock(address: Address) -> Answer:
+    """Connect and hang up."""
+    try:
+        async with asyncio.timeout(_CONNECT_WITHIN):
+            _, writer = await asyncio.open_connection(*address)
+    except ConnectionRefusedError:
+        return Answer.REFUSED
+    except (OSError, TimeoutError):
+        return Answer.NONE
+    writer.close()
+    return Answer.TAKEN

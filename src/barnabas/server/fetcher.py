@@ -3,7 +3,8 @@
 What to ask and what to make of an answer is `broker.follower`'s; here are only the socket, the waiting and
 the reconnecting.  A fetch that finds nothing is parked at the leader; when something new has to be told
 meanwhile (a partition more, another epoch), its connection is dropped and dialled again, which costs less
-than the rest of the wait would.
+than the rest of the wait would.  For the same reason the pause before another dial ends with such news: a
+node that was dead a moment ago may lead by now.
 """
 
 from __future__ import annotations
@@ -103,6 +104,7 @@ class _Fetcher:
             self._connection.abort()
 
     async def run(self) -> None:
+        follower, doubts = self._follower, self._node.doubts
         pause = 0.0
         while not self._stopped:
             request = await self._next()
@@ -110,16 +112,19 @@ class _Fetcher:
                 return
             try:
                 if self._connection is None or self._connection.closed:
-                    if pause:
-                        await asyncio.sleep(pause * self._node.random.uniform(0.8, 1.2))
-                    pause = min(_LONGEST_PAUSE, pause * 2 or _FIRST_PAUSE)
                     self._connection = None
+                    if pause and await self._cut_short(pause * self._node.random.uniform(0.8, 1.2)):
+                        pause = 0.0
+                    pause = min(_LONGEST_PAUSE, pause * 2 or _FIRST_PAUSE)
                     self._connection = await self._dial()
+                    if follower.has_news:  # what was to be asked before the pause is not all any more
+                        follower.failed(self._node.clock.now())
+                        continue
                 await self._ask(self._connection, request)
                 pause = 0.0
+                doubts.heard(follower.leader)
             except BarnabasError as error:
                 now = self._node.clock.now()
-                follower = self._follower
                 told = follower.has_news or follower.next_time() <= now.mono or self._stopped
                 if self._connection is not None:
                     self._connection.abort()
@@ -128,7 +133,19 @@ class _Fetcher:
                         pause = 0.0
                     else:
                         events.emit(LOST, leader=follower.leader, error=error)
+                        doubts.lost(follower.leader)
                 follower.failed(now)
+
+    async def _cut_short(self, seconds: float) -> bool:
+        """Wait before another dial; whether something new to follow ended the wait."""
+        try:
+            async with asyncio.timeout(seconds):
+                while not self._follower.has_news and not self._stopped:
+                    self._wake.clear()
+                    await self._wake.wait()
+        except TimeoutError:
+            return False
+        return True
 
     async def _next(self) -> FetchRequest | ListOffsetsRequest | None:
         """What to ask next; None when this fetcher stops."""

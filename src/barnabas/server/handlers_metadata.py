@@ -1,12 +1,14 @@
 """Metadata: which nodes there are, and who leads what.  Asked by every client, all the time.
 
 What is said about a topic is made once and kept until a commit touches the topic or any node; a client
-that asks for a topic that is not there may thereby create it, and is answered when it is.
+that asks for a topic that is not there may thereby create it, and is answered when it is.  One that asks
+while a leader is being replaced is answered when it has been (`doubts`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -29,14 +31,15 @@ from barnabas.wire.message import Message, replace
 from barnabas.wire.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
 if TYPE_CHECKING:
-    import asyncio
-
     from barnabas.server.services import Services
 
 __all__ = ["TopicAnswers", "create_topics", "metadata", "offsets_topic"]
 
 TOPIC_OPERATIONS = (3, 4, 5, 6, 7, 8, 10, 11)
 """Codes of the operations that exist on a topic (KIP-430)."""
+_A_MOMENT = 0.015
+"""Who asks may ask because a leader died: answers that name other nodes as leaders come so much (seconds) later,
+when this node has noticed the same."""
 LISTENER_NOT_FOUND_FROM = 6
 ALL_TOPICS_IS_NONE_FROM = 1
 TOPIC_IDS_FROM = 12
@@ -123,6 +126,33 @@ def metadata(
         ]
         if wanted and _may_create(node, context):
             return node.tasks.start(_create_then_answer(node, context, request, wanted), "create-topics")
+    if _others_lead(node, _topics_of(image, request, everything)):
+        return node.tasks.start(_answer_when_led(node, context, request, everything), "leaders in doubt")
+    return _answer(node, context, request, everything)
+
+
+def _topics_of(image: MetadataImage, request: MetadataRequest, everything: bool) -> Iterator[Topic]:
+    """The topics that are asked for, as far as they are there."""
+    if everything:
+        yield from image.topics.values()
+        return
+    for asked in request.topics or ():
+        topic = image.topics.get(asked.topic_id) or image.topic(asked.name or "")
+        if topic is not None:
+            yield topic
+
+
+def _others_lead(node: Services, topics: Iterable[Topic]) -> bool:
+    return any(p.leader not in (NO_NODE, node.node_id) for topic in topics for p in topic.partitions.values())
+
+
+async def _answer_when_led(
+    node: Services, context: RequestContext, request: MetadataRequest, everything: bool
+) -> Message:
+    """The answer once no leader in it is in doubt."""
+    await asyncio.sleep(_A_MOMENT)
+    while node.doubts.concern(_topics_of(node.quorum.image, request, everything)):
+        await node.doubts.news()
     return _answer(node, context, request, everything)
 
 
@@ -173,7 +203,8 @@ def _answer(
 ) -> MetadataResponse:
     image = node.quorum.image
     brokers: list[MetadataResponseBroker] = []
-    for broker in image.alive_brokers():
+    departed = node.doubts.departed(context.connection_id)
+    for broker in (*image.alive_brokers(), *(image.brokers[id_] for id_ in departed if id_ in image.brokers)):
         host, port = node_address(node, context, broker.id, broker.endpoints)
         if port >= 0:
             brokers.append(MetadataResponseBroker(node_id=broker.id, host=host, port=port, rack=broker.rack))
@@ -188,7 +219,7 @@ def _answer(
     if request.include_topic_authorized_operations:
         bits = sum(1 << code for code in TOPIC_OPERATIONS)
         topics = [replace(topic, topic_authorized_operations=bits) for topic in topics]
-    ids = [broker.node_id for broker in brokers]
+    ids = [broker.node_id for broker in brokers if broker.node_id not in departed]
     answer = MetadataResponse(
         brokers=brokers,
         cluster_id=image.cluster_id,

@@ -237,6 +237,7 @@ class Node:
             from barnabas.server.deaths import Deaths
 
             node.deaths = Deaths(node)
+            quorum.on_leader = node.deaths.look
         await quorum.start()
         node.metadata = TopicAnswers(quorum.image)
 
@@ -296,6 +297,7 @@ class Node:
         """A commit was replayed: everything that depends on the metadata follows."""
         node, now = self.services, self._clock.now()
         node.metadata.changed(delta)
+        node.doubts.changed(delta)
         if node.broker is not None and self._hosting:
             if any(kind == RESOURCE_BROKER for kind, _ in delta.configs):
                 self._reconfigure(node)

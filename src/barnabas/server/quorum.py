@@ -129,6 +129,7 @@ class Quorum:
         self._clock = clock
         self._random = random
         self._on_fatal = on_fatal
+        self.on_leader: Callable[[], object] = int  # called when another node, or this one, leads
         self.registration: Registration | None = None
         if settings.raft.can_vote:
             self.registration = Registration(settings.key.id, settings.endpoints, random)
@@ -330,7 +331,7 @@ class Quorum:
         if self._peers is not None:
             await self._peers.close()
         self._requests.refuse_all(KafkaError(ErrorCode.NOT_CONTROLLER, "this controller is stopping"))
-        await self._loop.run_in_executor(self._pool, _nothing)  # lets the syncs before it end
+        await self._loop.run_in_executor(self._pool, int)  # does nothing; lets the syncs before it end
         if self.failed is None:
             await self._loop.run_in_executor(self._pool, self._store.close)
         else:
@@ -598,6 +599,7 @@ class Quorum:
         self._tell(delta)
 
     def _leader_changed(self, effect: LeaderChanged) -> None:
+        self._loop.call_soon(self.on_leader)
         if self._channel is not None:
             self._channel.leader_moved()
         if effect.leader_id != self.settings.key.id:
@@ -694,6 +696,3 @@ class Quorum:
 
 def _names(voters: VoterSet) -> str:
     return ",".join(str(key.id) for key in voters.keys) or "none"
-
-
-def _nothing() -> None: ...

@@ -9,6 +9,7 @@ from barnabas.config import Config
 from barnabas.doors import Clock, Randomness
 from barnabas.model import Now
 from barnabas.server.arena import Arena
+from barnabas.server.doubts import Doubts
 from barnabas.server.machine import Machine
 from barnabas.server.memory import MemoryBudget
 from barnabas.server.metrics import Metrics
@@ -57,6 +58,7 @@ class Services:
         "clock",
         "config",
         "deaths",
+        "doubts",
         "groups",
         "limits",
         "loop",
@@ -102,6 +104,7 @@ class Services:
         self.groups: Groups = cast("Groups", None)
         self.quorum: Quorum = cast("Quorum", None)
         self.metadata: TopicAnswers = cast("TopicAnswers", None)
+        self.doubts = Doubts(clock)
         self.deaths: Deaths | None = None
         """On controllers, unless it is turned off."""
 

@@ -1,0 +1,129 @@
+"""Leaders that may have died a moment ago: who asks for them is answered when others lead in their place.
+
+A client whose connection to a leader breaks asks another node at once who leads now, some milliseconds before
+anybody can know it.  Told the dead leader once more, it believes that for a second (librdkafka), or asks
+again and again (the Java client).  A follower notices the death as early as the client does: its own
+connection to the leader ended.  From then on, until the leader answers again or the metadata name another,
+this node lets answers to Metadata wait that would name it, at most `LONGEST` seconds.  (A dying process
+closes its connections one after the other, so whoever asks for others' partitions waits a moment in any
+case, before this node looks.)
+
+The first answer that a connection gets after a leader was fenced still names the dead node among the nodes,
+leading nothing.  librdkafka forgets a node that is named no more, together with what its threads are just
+about to move from there to the new leader, and looks for that anew a second later; so it first learns what
+moved, and with its next question (it mostly asks twice) that the node is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+from barnabas.model import NodeId
+
+if TYPE_CHECKING:
+    from barnabas.controller.image import ImageDelta, Topic
+    from barnabas.doors import Clock
+
+__all__ = ["LONGEST", "Doubts"]
+
+LONGEST = 1.0
+"""Seconds after the end of a connection for which its leader is doubted at most."""
+REMEMBERED = 5.0
+"""Seconds after a leader was fenced in which connections are told its name once more."""
+
+
+class _Departed(NamedTuple):
+    """When a leader was fenced, and which connections were told since then."""
+
+    at: float
+    told: set[int]
+
+
+class Doubts:
+    """`lost(leader)` when a connection to it ended, `heard(leader)` when it answers; times from `clock`."""
+
+    __slots__ = ("_changed", "_clock", "_departed", "_since")
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._since: dict[NodeId, float] = {}
+        self._departed: dict[NodeId, _Departed] = {}
+        self._changed: asyncio.Future[None] | None = None
+
+    # -- what this node sees --
+
+    def lost(self, leader: NodeId) -> None:
+        """The connection to a leader ended without our doing."""
+        self._since.setdefault(leader, self._clock.now().mono)
+
+    def heard(self, leader: NodeId) -> None:
+        """A leader answered."""
+        if self._since and self._since.pop(leader, None) is not None:
+            self._wake()
+
+    def changed(self, delta: ImageDelta) -> None:
+        """A commit was applied: others may lead now, and who registers anew is not doubted any more."""
+        if not delta.brokers and not delta.partitions:
+            return
+        for node in sorted(delta.brokers):
+            self._since.pop(node, None)
+            self._departed.pop(node, None)
+            broker = delta.image.brokers.get(node)
+            if broker is not None and broker.fenced and _led_something(delta, node):
+                self._departed[node] = _Departed(self._clock.now().mono, set())
+        self._wake()
+
+    # -- what that means for who asks --
+
+    def concern(self, topics: Iterable[Topic]) -> bool:
+        """Whether a partition of these topics is led by a node in doubt."""
+        if not self._since:
+            return False
+        early = self._clock.now().mono - LONGEST
+        since = self._since = {leader: at for leader, at in self._since.items() if at > early}
+        return bool(since) and any(
+            partition.leader in since for topic in topics for partition in topic.partitions.values()
+        )
+
+    async def news(self) -> None:
+        """Wait until something has changed, or the oldest doubt is over."""
+        if not self._since:
+            return
+        left = min(self._since.values()) + LONGEST - self._clock.now().mono
+        if self._changed is None:
+            self._changed = asyncio.get_running_loop().create_future()
+        try:
+            async with asyncio.timeout(max(0.0, left)):
+                await asyncio.shield(self._changed)
+        except TimeoutError:
+            return
+
+    def departed(self, connection: int) -> list[NodeId]:
+        """Nodes that led until a moment ago and are fenced, once for each connection."""
+        if not self._departed:
+            return []
+        early = self._clock.now().mono - REMEMBERED
+        self._departed = {node: left for node, left in self._departed.items() if left.at > early}
+        found = [node for node, left in self._departed.items() if connection not in left.told]
+        for node in found:
+            self._departed[node].told.add(connection)
+        return found
+
+    def _wake(self) -> None:
+        changed, self._changed = self._changed, None
+        if changed is not None:
+            changed.set_result(None)
+
+    def __repr__(self) -> str:
+        return f"<Doubts {list(self._since)} departed={len(self._departed)}>"
+
+
+def _led_something(delta: ImageDelta, node: NodeId) -> bool:
+    """Whether a partition that this commit touched was led by the node."""
+    return any(
+        before is not None and before.leader == node
+        for partitions in delta.partitions.values()
+        for before in partitions.values()
+    )

@@ -1,0 +1,104 @@
+"""Who asks for a leader that died a moment ago is answered when others lead, and after a second at the latest."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+from barnabas.controller.image import BrokerState, ImageDelta, MetadataImage
+from barnabas.model import ZERO_UUID, Now, Uuid
+from barnabas.server.doubts import LONGEST, REMEMBERED, Doubts
+
+TOPIC = Uuid(bytes(15) + b"\1")
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.mono = 100.0
+
+    def now(self) -> Now:
+        return Now(self.mono, 0)
+
+
+def topic(leader: int) -> Any:
+    return SimpleNamespace(id=TOPIC, partitions={0: SimpleNamespace(leader=leader)})
+
+
+def fenced(node: int, *, led: bool = True, fenced: bool = True) -> ImageDelta:
+    """A commit that fences the node, and moves what it led."""
+    image = MetadataImage("cluster")
+    image.brokers[node] = BrokerState(node, 7, ZERO_UUID, (), {}, None, fenced, False, (), ())
+    delta = ImageDelta(image)
+    delta.brokers.add(node)
+    if led:
+        delta.partitions[TOPIC] = {0: SimpleNamespace(leader=node)}  # type: ignore[dict-item]
+    return delta
+
+
+def test_only_topics_that_a_lost_leader_leads_are_concerned() -> None:
+    doubts = Doubts(Clock())
+    assert not doubts.concern([topic(3)])
+    doubts.lost(3)
+    assert doubts.concern([topic(3)]) and not doubts.concern([topic(2)])
+
+
+def test_a_leader_that_answers_again_is_not_doubted() -> None:
+    doubts = Doubts(Clock())
+    doubts.lost(3)
+    doubts.heard(3)
+    assert not doubts.concern([topic(3)])
+
+
+def test_a_doubt_ends_by_itself_however_often_the_leader_refuses() -> None:
+    clock = Clock()
+    doubts = Doubts(clock)
+    doubts.lost(3)
+    clock.mono += LONGEST / 2
+    doubts.lost(3)
+    assert doubts.concern([topic(3)])
+    clock.mono += LONGEST / 2
+    assert not doubts.concern([topic(3)])
+
+
+def test_a_node_that_registers_anew_is_not_doubted() -> None:
+    doubts = Doubts(Clock())
+    doubts.lost(3)
+    doubts.changed(fenced(3, fenced=False))
+    assert not doubts.concern([topic(3)])
+
+
+def test_who_waits_is_told_when_something_changes() -> None:
+    async def story() -> None:
+        doubts = Doubts(Clock())
+        doubts.lost(3)
+        for what in (lambda: doubts.heard(3), lambda: doubts.changed(fenced(2))):
+            doubts.lost(3)
+            waiting = [asyncio.ensure_future(doubts.news()) for _ in range(2)]
+            await asyncio.sleep(0)
+            what()
+            await asyncio.wait_for(asyncio.gather(*waiting), 0.5)
+
+    asyncio.run(story())
+
+
+def test_nobody_waits_when_nothing_is_in_doubt() -> None:
+    asyncio.run(asyncio.wait_for(Doubts(Clock()).news(), 5))
+
+
+def test_each_connection_hears_once_of_a_leader_that_was_fenced() -> None:
+    clock = Clock()
+    doubts = Doubts(clock)
+    doubts.changed(fenced(3))
+    assert doubts.departed(1) == [3] and doubts.departed(1) == [] and doubts.departed(2) == [3]
+    clock.mono += REMEMBERED
+    assert doubts.departed(4) == []
+
+
+def test_a_node_that_led_nothing_or_came_back_is_not_named_once_more() -> None:
+    doubts = Doubts(Clock())
+    doubts.changed(fenced(3, led=False))
+    assert doubts.departed(1) == []
+    doubts.changed(fenced(3))
+    doubts.changed(fenced(3, fenced=False))
+    assert doubts.departed(1) == []
