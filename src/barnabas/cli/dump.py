@@ -214,16 +214,17 @@ class Dumper:
             f"crc: {header.crc} isvalid: {_bool(check_crc(batch.raw, 0, header))}"
         )
         if self._records:
-            for number, record in enumerate(read_records(batch.raw, 0, header)):
-                self._record(header, number, record)
+            for record in read_records(batch.raw, 0, header):
+                self._record(header, record)
 
-    def _record(self, header: BatchHeader, number: int, record: Record) -> None:
+    def _record(self, header: BatchHeader, record: Record) -> None:
         if 0 <= self._last_offset != record.offset - 1:
             self._gaps.append((self._last_offset, record.offset))
         self._last_offset = record.offset
         parts: list[str] = []
         if not self._skip_metadata:
-            sequence = -1 if header.base_sequence < 0 else (header.base_sequence + number) & 0x7FFFFFFF
+            delta = record.offset - header.base_offset  # compaction leaves gaps
+            sequence = -1 if header.base_sequence < 0 else (header.base_sequence + delta) & 0x7FFFFFFF
             parts.append(
                 f"offset: {record.offset} {_time_name(header)}: {record.timestamp} "
                 f"keySize: {_size(record.key)} valueSize: {_size(record.value)} sequence: {sequence} "
