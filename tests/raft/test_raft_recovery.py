@@ -7,12 +7,15 @@ from raft_cluster import Cluster, key_of, voter_of, voter_set
 
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.raft.entries import ElectionState
-from barnabas.raft.recovery import INCARNATION, Survivor, plan_recovery
+from barnabas.raft.incarnation import INCARNATION, Incarnation
+from barnabas.raft.recovery import Survivor, plan_recovery
 from barnabas.raft.value import altered
 
 
-def survivor(node_id: int, epoch: int = 3, end: int = 10, voters: tuple[int, ...] = (1, 2, 3)) -> Survivor:
-    return Survivor(voter_of(node_id), epoch, end, end - 1, voter_set(*voters), ElectionState(epoch))
+def survivor(
+    node_id: int, epoch: int = 3, end: int = 10, voters: tuple[int, ...] = (1, 2, 3), committed: int = 0
+) -> Survivor:
+    return Survivor(voter_of(node_id), epoch, end, committed, voter_set(*voters), ElectionState(epoch))
 
 
 def test_the_longest_log_of_the_newest_epoch_is_chosen() -> None:
@@ -20,6 +23,18 @@ def test_the_longest_log_of_the_newest_epoch_is_chosen() -> None:
     assert plan.chosen == key_of(1)
     assert plan.voters == voter_set(1, 3)
     assert plan.epoch > 3 and plan.batches[0].base_offset == 5
+
+
+def test_what_a_survivor_knows_to_be_committed_outweighs_a_newer_epoch() -> None:
+    five = (1, 2, 3, 4, 5)
+    plan = plan_recovery((survivor(1, 4, 8, five), survivor(2, 3, 12, five, committed=11)))
+    assert plan.chosen == key_of(2)
+
+
+def test_the_incarnation_is_above_all_that_the_survivors_have_heard_of() -> None:
+    heard = altered(survivor(1), saved=ElectionState(3, incarnation=4), incarnation=2)
+    plan = plan_recovery((heard,))
+    assert plan.incarnation == 5 and plan.saved.incarnation == 5
 
 
 def test_an_observer_counts_as_a_log_but_not_as_a_voter_of_old() -> None:
@@ -80,5 +95,6 @@ def test_two_of_five_go_on_with_everything_they_had() -> None:
     cluster.write("after")
     leader = cluster.leader
     assert leader is not None and leader.node.voters == voter_set(2, 5, 6)
-    assert leader.node.journal.notes[INCARNATION] == "1"
+    begun = Incarnation.of(leader.node.journal.notes[INCARNATION])
+    assert begun == (1, plan.epoch, plan.batches[0].base_offset)
     assert "kept" in [text for _, text in cluster.promises.by_offset.values()]

@@ -11,11 +11,12 @@ from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import METADATA_TOPIC, ZERO_UUID, Endpoint, ReplicaKey, Uuid
 from barnabas.raft import messages as raft
 from barnabas.raft.entries import Batch, EpochEnd, KraftVersionEntry, LeaderChange, Opaque, SnapshotId
+from barnabas.raft.incarnation import UNKNOWN
 from barnabas.raft.value import altered
 from barnabas.raft.voters import VersionRange
 from barnabas.server.quorum_records import encode_batch
 from barnabas.server.quorum_wire import request_in, request_out, response_in, response_out
-from barnabas.wire.message import Message, decode, encode
+from barnabas.wire.message import Message, decode, encode, replace
 from barnabas.wire.quorum import (
     DescribeQuorumRequest,
     VoteRequest,
@@ -60,10 +61,10 @@ def without_what_it_lacks(request: Any, version: int) -> Any:
     if isinstance(request, raft.VoteRequest) and version == 0:
         return altered(request, voter=None, candidate=ReplicaKey(request.candidate.id, ZERO_UUID))
     if isinstance(request, raft.BeginQuorumEpochRequest) and version == 0:
-        return altered(request, voter=None, endpoints=())
+        return altered(request, voter=None, endpoints=(), incarnation=UNKNOWN)
     if isinstance(request, raft.EndQuorumEpochRequest) and version == 0:
         nameless = tuple(ReplicaKey(key.id, ZERO_UUID) for key in request.successors)
-        return altered(request, successors=nameless, endpoints=())
+        return altered(request, successors=nameless, endpoints=(), incarnation=UNKNOWN)
     if isinstance(request, raft.FetchRequest):
         key = request.replica if version >= 17 else ReplicaKey(request.replica.id, ZERO_UUID)
         known = request.high_watermark if version >= 18 else raft.HIGH_WATERMARK_NOT_SUPPORTED
@@ -171,3 +172,14 @@ def test_another_partition_is_refused(topic: str, partition: int) -> None:
         request_in(VoteRequest(), 2, "CONTROLLER")
     with pytest.raises(KafkaError):
         request_in(DescribeQuorumRequest(), 2, "CONTROLLER")
+
+
+def test_the_incarnation_of_the_quorum_travels_both_ways_and_kafka_says_none() -> None:
+    vote = altered(REQUESTS[0], incarnation=3)
+    message, version = request_out(vote, lambda kind: kind.VERSIONS[1])
+    arrived, _ = decode(type(message), encode(message, version), version)
+    assert request_in(arrived, version, "CONTROLLER").incarnation == 3  # type: ignore[union-attr]
+    kafkas = decode(type(message), encode(replace(message, incarnation=UNKNOWN), version), version)[0]
+    assert request_in(kafkas, version, "CONTROLLER").incarnation == UNKNOWN  # type: ignore[union-attr]
+    answer = raft.VoteResponse(ErrorCode.NONE, 5, 2, True, THERE, incarnation=3)
+    assert there_and_back(answer, message, version) == answer

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator
-
 from typing import TYPE_CHECKING
 
 from barnabas.broker.cleaner import Cleaner

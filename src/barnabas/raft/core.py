@@ -18,6 +18,7 @@ from barnabas.doors import Randomness
 from barnabas.errors import ErrorCode
 from barnabas.model import NO_NODE, Endpoint, Epoch, NodeId, Now, Offset, ReplicaKey
 from barnabas.raft.entries import Batch, ElectionState, Entry, SnapshotId
+from barnabas.raft.incarnation import INCARNATION, Incarnation
 from barnabas.raft.journal import Journal
 from barnabas.raft.links import Links
 from barnabas.raft.messages import (
@@ -90,6 +91,7 @@ class Core:
         "snapshot_after",
         "snapshots_rejected",
         "stopped",
+        "superseded",
     )
 
     def __init__(
@@ -121,6 +123,8 @@ class Core:
         """No fetch before this time, after such a download (0: at once)."""
         self.shutdown_deadline: float | None = None
         self.stopped = False
+        self.superseded = 0
+        """The newest incarnation of the quorum that this node has heard of."""
 
     # ------------------------------------------------------------ who am I
 
@@ -134,6 +138,21 @@ class Core:
         return self.config.can_vote and self.journal.voter_sets.latest.has(self.key)
 
     @property
+    def incarnation(self) -> Incarnation:
+        """The one that this node's log is of."""
+        return Incarnation.of(self.journal.note(INCARNATION))
+
+    @property
+    def known_incarnation(self) -> int:
+        """The newest one that this node has heard of, from others or from its log."""
+        return max(self.superseded, self.incarnation.number)
+
+    @property
+    def outdated(self) -> bool:
+        """Whether the quorum was put together anew, and this node's log does not say so (yet)."""
+        return self.superseded > 0 and self.superseded > self.incarnation.number
+
+    @property
     def may_stand(self) -> bool:
         """Whether this replica may stand for election: it votes, or its removal is not known to be committed.
 
@@ -142,8 +161,8 @@ class Core:
         stands itself, wins without its own vote, and finishes the removal (Ongaro's thesis, 4.2.2).
         """
         if self.is_voter:
-            return True
-        if not self.config.can_vote:
+            return not self.outdated
+        if not self.config.can_vote or self.outdated:
             return False
         high_watermark = self.high_watermark or 0
         open_sets = [(o, voters) for o, voters in self.journal.voter_sets.items() if o >= high_watermark]
@@ -222,9 +241,15 @@ class Core:
         self.out.append(Event(name, tuple(fields.items())))
 
     def send(self, effect: Send) -> None:
+        known = self.known_incarnation
+        if known and hasattr(effect.request, "incarnation"):
+            effect = altered(effect, request=altered(effect.request, incarnation=known))
         self._leave(effect)
 
     def reply(self, token: object, response: Response) -> None:
+        known = self.known_incarnation
+        if known and hasattr(response, "incarnation"):
+            response = altered(response, incarnation=known)
         self._leave(Reply(token, response))
 
     def _leave(self, effect: Send | Reply) -> None:
@@ -306,13 +331,17 @@ class Core:
 
     def election_state(self) -> ElectionState:
         """What must not be forgotten, in the present role."""
-        role = self.role
+        role, known = self.role, self.known_incarnation
         if isinstance(role, Candidate):
-            return ElectionState(self.epoch, NO_NODE, self.key)
+            return ElectionState(self.epoch, NO_NODE, self.key, known)
         if isinstance(role, (Leader, Resigned)):
-            return ElectionState(self.epoch, self.key.id, None)
+            return ElectionState(self.epoch, self.key.id, None, known)
         leader = role.leader_id
-        return ElectionState(self.epoch, NO_NODE if leader is None else leader, role.voted)
+        return ElectionState(self.epoch, NO_NODE if leader is None else leader, role.voted, known)
+
+    def remember(self) -> None:
+        """Save the election state, should it be another."""
+        self._save()
 
     def _save(self, force: bool = False) -> None:
         state = self.election_state()

@@ -27,7 +27,17 @@ from barnabas.raft.messages import (
 )
 from barnabas.raft.roles import Candidate, Cause, Follower, Leader, Prospective, Resigned, Role, Unattached
 
-__all__ = ["drive", "find_leader", "learn", "on_begin", "on_end", "on_vote", "on_vote_response", "start"]
+__all__ = [
+    "drive",
+    "find_leader",
+    "learn",
+    "on_begin",
+    "on_end",
+    "on_vote",
+    "on_vote_response",
+    "refuse_stale",
+    "start",
+]
 
 
 # ------------------------------------------------------------------ the start of a life
@@ -40,6 +50,7 @@ def start(core: Core, saved: ElectionState | None, now: Now) -> None:
     not use the same (epoch, offset) again for others.
     """
     state = saved or ElectionState()
+    core.superseded = state.incarnation
     snapshot = core.journal.latest_snapshot
     if snapshot is not None and snapshot.end_offset > 0:
         core.commit(snapshot.end_offset)
@@ -134,6 +145,20 @@ def find_leader(core: Core, response: QuorumResponse, now: Now) -> bool:
 # ------------------------------------------------------------------ giving votes
 
 
+def refuse_stale(
+    core: Core, token: object, request: VoteRequest | BeginQuorumEpochRequest | EndQuorumEpochRequest
+) -> None:
+    """Answer who speaks for an incarnation that is over; nothing of what it says is believed."""
+    leader = NO_NODE if core.leader_id is None else core.leader_id
+    error, where = ErrorCode.FENCED_LEADER_EPOCH, core.leader_endpoints
+    if isinstance(request, VoteRequest):
+        core.reply(token, VoteResponse(error, core.epoch, leader, False, where))
+    elif isinstance(request, BeginQuorumEpochRequest):
+        core.reply(token, BeginQuorumEpochResponse(error, core.epoch, leader, where))
+    else:
+        core.reply(token, EndQuorumEpochResponse(error, core.epoch, leader, where))
+
+
 def on_vote(core: Core, token: object, request: VoteRequest, now: Now) -> None:
     """Vote: check the request in Kafka's order, then ask whether this role gives its vote."""
 
@@ -186,7 +211,7 @@ def _grants(core: Core, request: VoteRequest, now: Now) -> bool:
     role = core.role
     mine = (core.journal.last_epoch, core.journal.end_offset)
     up_to_date = (request.last_epoch, request.last_offset) >= mine
-    if isinstance(role, Leader):
+    if isinstance(role, Leader) or request.incarnation < core.superseded:
         return False
     if request.pre_vote:
         follows = isinstance(role, Follower) and role.has_fetched and role.deadline > now.mono
@@ -294,8 +319,10 @@ def _stand(core: Core, cause: Cause, now: Now) -> None:
 
 def _count_votes(core: Core, role: Candidate, now: Now) -> None:
     granted, _ = _tally(core, role.answers)
-    if granted >= core.voters.majority:
+    if granted >= core.voters.majority and not core.outdated:
         leadership.begin(core, role, now)
+    elif not core.may_stand:
+        core.become(Unattached(inf), core.epoch + 1, Cause.HIGHER_EPOCH, now)
     elif role.deadline <= now.mono:
         _look_elsewhere(core, role.answers)
         _stand_perhaps(core, Cause.ELECTION_TIMEOUT, now)

@@ -143,11 +143,15 @@ class Batch:
 
 @value
 class ElectionState:
-    """What a node must never forget (file `quorum-state`): its epoch, that epoch's leader, its own vote."""
+    """What a node must never forget (file `quorum-state`): its epoch, that epoch's leader, its own vote.
+
+    And the newest incarnation of the quorum that it has heard of.
+    """
 
     epoch: Epoch = 0
     leader_id: NodeId = NO_NODE
     voted: ReplicaKey | None = None
+    incarnation: int = 0
 
     def __str__(self) -> str:
         leader = "" if self.leader_id == NO_NODE else f" leader {self.leader_id}"

@@ -1,7 +1,8 @@
 """The vocabulary: everything that can be said to the core, and everything it can ask for.
 
 Three groups.  *Requests and responses* travel between nodes; their fields map one to one to Kafka's
-(a field that an old version lacks is None).  *Messages* come from the node's own driver.  *Effects* are
+(a field that an old version lacks is None) but `incarnation`, which only our nodes say (see
+`raft.incarnation`; -1: not said).  *Messages* come from the node's own driver.  *Effects* are
 what a step returns: the driver carries them out in three passes, persist, send, apply, and decides
 nothing.  All are frozen values.
 """
@@ -34,6 +35,7 @@ class VoteRequest:
     pre_vote: bool = False
     voter: ReplicaKey | None = None
     cluster_id: str | None = None
+    incarnation: int = 0
 
 
 @value
@@ -43,6 +45,7 @@ class VoteResponse:
     leader_id: NodeId = NO_NODE
     granted: bool = False
     endpoints: tuple[Endpoint, ...] = ()
+    incarnation: int = 0
 
 
 @value
@@ -54,6 +57,7 @@ class BeginQuorumEpochRequest:
     endpoints: tuple[Endpoint, ...] = ()
     voter: ReplicaKey | None = None
     cluster_id: str | None = None
+    incarnation: int = 0
 
 
 @value
@@ -62,6 +66,7 @@ class BeginQuorumEpochResponse:
     epoch: Epoch
     leader_id: NodeId = NO_NODE
     endpoints: tuple[Endpoint, ...] = ()
+    incarnation: int = 0
 
 
 @value
@@ -73,6 +78,7 @@ class EndQuorumEpochRequest:
     successors: tuple[ReplicaKey, ...] = ()
     endpoints: tuple[Endpoint, ...] = ()
     cluster_id: str | None = None
+    incarnation: int = 0
 
 
 @value
@@ -81,6 +87,7 @@ class EndQuorumEpochResponse:
     epoch: Epoch
     leader_id: NodeId = NO_NODE
     endpoints: tuple[Endpoint, ...] = ()
+    incarnation: int = 0
 
 
 @value
@@ -95,6 +102,7 @@ class FetchRequest:
     max_wait: float = 0.5
     max_bytes: int = 1 << 20
     cluster_id: str | None = None
+    incarnation: int = 0
 
 
 @value
@@ -120,6 +128,7 @@ class FetchResponse:
     snapshot: SnapshotId | None = None
     read: ReadLog | None = None
     batches: tuple[Batch, ...] = ()
+    incarnation: int = 0
 
 
 @value
@@ -132,6 +141,7 @@ class FetchSnapshotRequest:
     position: int
     max_bytes: int = 1 << 20
     cluster_id: str | None = None
+    incarnation: int = 0
 
 
 @value
@@ -157,6 +167,7 @@ class FetchSnapshotResponse:
     read: ReadSnapshot | None = None
     data: object = None
     length: int = 0
+    incarnation: int = 0
 
 
 @value

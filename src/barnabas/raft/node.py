@@ -14,7 +14,7 @@ from math import inf
 from barnabas.doors import Randomness
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import NO_OFFSET, Endpoint, Epoch, NodeId, Now, Offset, ReplicaKey
-from barnabas.raft import changes, election, following, leadership, replication
+from barnabas.raft import changes, election, following, incarnation, leadership, replication
 from barnabas.raft.core import Core, IllegalTransition
 from barnabas.raft.describe import Description, describe
 from barnabas.raft.entries import ElectionState, Note, Opaque, SnapshotId
@@ -340,6 +340,10 @@ class RaftNode:
         core, token, request = self.core, message.token, message.request
         if core.stopped:
             core.reply(token, _refusal(core, request))
+            return
+        incarnation.hear(core, incarnation.number_of(request), now)
+        if incarnation.is_stale(core, request):
+            election.refuse_stale(core, token, request)  # type: ignore[arg-type]
         elif isinstance(request, VoteRequest):
             election.on_vote(core, token, request, now)
         elif isinstance(request, BeginQuorumEpochRequest):
@@ -365,8 +369,13 @@ class RaftNode:
             core.links.rest(node_id, now.mono)
             changes.on_failure(core, node_id, request, f"it speaks of epoch {epoch}")
             return
+        incarnation.hear(core, incarnation.number_of(message.response), now)
         if message.response.error is ErrorCode.NONE:
             core.links.fine(node_id)
+        elif isinstance(message.response, FetchResponse) and (
+            message.response.error is ErrorCode.INCONSISTENT_VOTER_SET
+        ):
+            raise _foreign(core, node_id, message.response)
         elif message.response.error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
             raise KafkaError(message.response.error, f"node {node_id} does not authorize this one")
         self._hear(node_id, request, message.response, now)
@@ -418,6 +427,17 @@ class RaftNode:
             self._failed(Failed(correlation, "connection reset"), now)
         if isinstance(core.role, Follower) and core.role.leader_id == message.node_id:
             following.leader_reset(core, core.role, now)
+
+
+def _foreign(core: Core, leader: NodeId, response: FetchResponse) -> KafkaError:
+    return KafkaError(
+        ErrorCode.INCONSISTENT_VOTER_SET,
+        f"this directory is of incarnation {core.incarnation.number} of the quorum, which was put together "
+        f"anew by force: node {leader} leads incarnation {response.incarnation} and lacks records that are "
+        f"here (up to offset {core.journal.end_offset})",
+        next_step="keep a copy of the directory; format an empty one with --no-initial-controllers and let "
+        "this node join as a new one (of a broker, __cluster_metadata-0 alone can go)",
+    )
 
 
 def _refusal(core: Core, request: Request) -> Response:

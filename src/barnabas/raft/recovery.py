@@ -7,9 +7,7 @@ it stops all survivors first, writes the entries to the chosen log, syncs, and s
 follow the chosen one, for its log is the longest.
 
 The new set is a break with the rule that sets change by one member, which is why it carries an
-*incarnation*: a note that says how often the quorum was put together by hand.  Nodes of the lost majority
-must not come back with their old disks; if they do, they and the new quorum are two clusters that do not
-know of each other.
+*incarnation* (`raft.incarnation`): nodes of the lost majority that come back with their old disks are refused.
 """
 
 from __future__ import annotations
@@ -17,16 +15,11 @@ from __future__ import annotations
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import Epoch, Offset, ReplicaKey
 from barnabas.raft.entries import Batch, ElectionState, KraftVersionEntry, Note, VotersEntry
+from barnabas.raft.incarnation import EPOCH_GAP, INCARNATION, Incarnation
 from barnabas.raft.value import value
 from barnabas.raft.voters import Voter, VoterSet
 
-__all__ = ["INCARNATION", "RecoveryPlan", "Survivor", "plan_recovery"]
-
-INCARNATION = "barnabas.quorum.incarnation"
-"""The note that counts forced recoveries."""
-
-EPOCH_GAP = 1000
-"""The new epoch is above all known ones by so much: lost nodes may have seen a few more."""
+__all__ = ["RecoveryPlan", "Survivor", "plan_recovery"]
 
 
 @value
@@ -72,8 +65,10 @@ def plan_recovery(
     """
     if not survivors:
         raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "there is no surviving log to go on with")
+    committed = max(survivor.high_watermark for survivor in survivors)
     chosen = max(
-        survivors, key=lambda s: (s.last_epoch, s.end_offset, s.voters.has(s.voter.key), s.voter.key)
+        [survivor for survivor in survivors if survivor.end_offset >= committed] or survivors,
+        key=lambda s: (s.last_epoch, s.end_offset, s.voters.has(s.voter.key), s.voter.key),
     )
     known = {survivor.voter.key: survivor.voter for survivor in survivors}
     for key in members or ():
@@ -92,15 +87,16 @@ def plan_recovery(
             f"{len(alive)} of the voters {chosen.voters} survive, a majority: no recovery by force is needed",
         )
     epoch = EPOCH_GAP + max(max(s.last_epoch, s.saved.epoch) for s in survivors)
-    incarnation = 1 + max(survivor.incarnation for survivor in survivors)
+    incarnation = 1 + max(max(s.incarnation, s.saved.incarnation) for s in survivors)
     voters = VoterSet.of(known[key] for key in wanted)
     end = chosen.end_offset
-    batches = (
-        Batch(end, epoch, (KraftVersionEntry(1), VotersEntry(voters))),
-        Batch(end + 2, epoch, (Note(INCARNATION, str(incarnation)),)),
+    batches = (  # the note first: half of it must not be a new set without its incarnation
+        Batch(end, epoch, (Note(INCARNATION, str(Incarnation(incarnation, epoch, end))),)),
+        Batch(end + 1, epoch, (KraftVersionEntry(1), VotersEntry(voters))),
     )
+    saved = ElectionState(epoch, incarnation=incarnation)
     lost = _may_be_lost(chosen, alive)
-    return RecoveryPlan(chosen.voter.key, voters, epoch, incarnation, batches, ElectionState(epoch), lost)
+    return RecoveryPlan(chosen.voter.key, voters, epoch, incarnation, batches, saved, lost)
 
 
 def _may_be_lost(chosen: Survivor, alive: list[Survivor]) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from barnabas.model import NO_NODE, Epoch, Now, Offset
 from barnabas.raft import leadership
 from barnabas.raft.core import Core
 from barnabas.raft.entries import EpochEnd, SnapshotId
+from barnabas.raft.incarnation import foreign
 from barnabas.raft.messages import (
     FetchRequest,
     FetchResponse,
@@ -57,6 +58,9 @@ def on_fetch(core: Core, token: object, request: FetchRequest, now: Now) -> None
     role = core.role
     assert isinstance(role, Leader)
     said = core.journal.check_fetch(request.offset, request.last_epoch)
+    if error := foreign(core, request, said):
+        core.reply(token, _answer(core, error))
+        return
     if isinstance(said, EpochEnd):
         core.reply(token, _answer(core, ErrorCode.NONE, diverging=said))
         return

@@ -1,7 +1,8 @@
 """The file `quorum-state`: what a node must never forget of an election, one line of JSON.
 
 Two versions, as in Apache Kafka: 0 while the voters are fixed (kraft.version 0), 1 once they change at run
-time and a vote names the disk too (KIP-853).  Both are read.
+time and a vote names the disk too (KIP-853).  Both are read.  Where a quorum was put together by force, a
+field of our own says so (`raft.incarnation`); Kafka does not read it.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ def election_text(state: ElectionState, kraft_version: int, voters: VoterSet) ->
             "votedDirectoryId": str(ZERO_UUID if state.voted is None else state.voted.directory_id),
             "data_version": 1,
         }
+    if state.incarnation:
+        content["barnabasIncarnation"] = state.incarnation
     return json.dumps(content, separators=(",", ":")).encode()
 
 
@@ -60,7 +63,9 @@ def read_election(disk: Disk, directory: str) -> ElectionState | None:
         if voted_id != NO_NODE:
             directory_id = Uuid.parse(content["votedDirectoryId"]) if version == 1 else ZERO_UUID
             voted = ReplicaKey(voted_id, directory_id)
-        return ElectionState(int(content["leaderEpoch"]), int(content.get("leaderId", NO_NODE)), voted)
+        incarnation = int(content.get("barnabasIncarnation", 0))
+        leader = int(content.get("leaderId", NO_NODE))
+        return ElectionState(int(content["leaderEpoch"]), leader, voted, incarnation)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise StorageError(
             f"{path} is senseless: {error}",

@@ -17,10 +17,12 @@ from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import METADATA_TOPIC, METADATA_TOPIC_ID, NO_NODE, ZERO_UUID, Endpoint, NodeId, ReplicaKey
 from barnabas.raft import messages as raft
 from barnabas.raft.entries import EpochEnd, SnapshotId
+from barnabas.raft.incarnation import UNKNOWN
+from barnabas.raft.value import altered
 from barnabas.raft.voters import VersionRange
 from barnabas.server.quorum_transfer import take_batches
 from barnabas.wire import cluster, fetch, quorum
-from barnabas.wire.message import Message
+from barnabas.wire.message import Message, replace
 
 __all__ = ["KRAFT_VERSION", "request_in", "request_out", "response_in", "response_out"]
 
@@ -51,7 +53,22 @@ def request_out(request: raft.Request, version_of: Callable[[type[Message]], int
     """
     kind, make = _OUT[type(request)]
     version = version_of(kind)
-    return make(request, version), version
+    return _signed(make(request, version), request), version
+
+
+def _signed(message: Message, said: raft.Request | raft.Response) -> Message:
+    """With the incarnation of the quorum that we know of; the first is said only where it may be over."""
+    number = getattr(said, "incarnation", -1)
+    return replace(message, incarnation=number) if number > 0 or isinstance(said, _CLAIMS) else message
+
+
+def _read(said: Any, message: Any) -> Any:
+    """With the incarnation that the other knows of; UNKNOWN where it should have said and did not."""
+    number = getattr(message, "incarnation", UNKNOWN)
+    return altered(said, incarnation=number) if number >= 0 or isinstance(said, _CLAIMS) else said
+
+
+_CLAIMS = (raft.VoteRequest, raft.BeginQuorumEpochRequest, raft.EndQuorumEpochRequest)
 
 
 def _vote(request: raft.VoteRequest, version: int) -> Message:
@@ -212,7 +229,7 @@ def response_in(message: Message, listener: str) -> raft.Response:
     made = _RESPONSES_IN.get(type(message))
     if made is None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"{message.NAME} is no answer of a controller")
-    response: raft.Response = made(message, listener)
+    response: raft.Response = _read(made(message, listener), message)
     return response
 
 
@@ -338,7 +355,7 @@ def request_in(message: Message, version: int, listener: str) -> raft.Request:
     made = _REQUESTS_IN.get(type(message))
     if made is None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"{message.NAME} is not for the quorum")
-    request: raft.Request = made(message, version, listener)
+    request: raft.Request = _read(made(message, version, listener), message)
     return request
 
 
@@ -491,6 +508,12 @@ def response_out(
     response: raft.Response, asked: Message, version: int, listener: str, data: bytes = b""
 ) -> Message:
     """The answer to `asked` in `version`.  `data`: what was read from the log or a snapshot for it."""
+    return _signed(_response_out(response, asked, version, listener, data), response)
+
+
+def _response_out(
+    response: raft.Response, asked: Message, version: int, listener: str, data: bytes
+) -> Message:
     if isinstance(response, raft.ChangeResponse):
         kind = (
             quorum.AddRaftVoterResponse

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from barnabas.wire.message import (
     BLANK,
+    OWN_TAG,
     ZERO_UUID,
     Array,
     Int8,
@@ -53,6 +54,7 @@ class FetchRequest(Message, key=1, versions="4-18", flexible="12+"):
     topics: Array[FetchTopic] = []
     forgotten_topics_data: Array[ForgottenTopic] = since(7, default=[])
     rack_id: String = since(11, default="", ignorable=True)
+    incarnation: Int32 = since(12, default=-1, tag=OWN_TAG, ignorable=True)
 
 
 class ReplicaState(Struct):
@@ -91,6 +93,7 @@ class FetchResponse(Message, key=1, versions="4-18", flexible="12+"):
     session_id: Int32 = since(7, default=0)
     responses: Array[FetchableTopicResponse] = []
     node_endpoints: Array[NodeEndpoint] = since(16, default=[], tag=0)
+    incarnation: Int32 = since(12, default=-1, tag=OWN_TAG, ignorable=True)
 
 
 class FetchableTopicResponse(Struct):

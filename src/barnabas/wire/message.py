@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BLANK",
     "NEVER_FLEXIBLE",
+    "OWN_TAG",
     "ZERO_UUID",
     "Array",
     "Bool",
@@ -115,6 +116,10 @@ class Since:
         self.tag = tag
         self.nullable = nullable
         self.ignorable = ignorable
+
+
+OWN_TAG = 10_642
+"""Number of the one tagged field that is not Kafka's; who does not know it passes over it."""
 
 
 def since(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from barnabas.wire.message import (
     BLANK,
+    OWN_TAG,
     ZERO_UUID,
     Array,
     Bool,
@@ -85,6 +86,7 @@ class VoteRequest(Message, key=52, versions="0-2", flexible="0+"):
     cluster_id: String | None = None
     voter_id: Int32 = since(1, default=-1, ignorable=True)
     topics: Array[VoteRequestTopicData] = []
+    incarnation: Int32 = since(0, default=-1, tag=OWN_TAG, ignorable=True)
 
 
 class VoteRequestTopicData(Struct, called="TopicData"):
@@ -109,6 +111,7 @@ class VoteResponse(Message, key=52, versions="0-2", flexible="0+"):
     error_code: Int16 = 0
     topics: Array[VoteResponseTopicData] = []
     node_endpoints: Array[VoteResponseNodeEndpoint] = since(1, default=[], tag=0)
+    incarnation: Int32 = since(0, default=-1, tag=OWN_TAG, ignorable=True)
 
 
 class VoteResponseTopicData(Struct, called="TopicData"):
@@ -137,6 +140,7 @@ class BeginQuorumEpochRequest(Message, key=53, versions="0-1", flexible="1+"):
     voter_id: Int32 = since(1, default=-1, ignorable=True)
     topics: Array[BeginQuorumEpochRequestTopicData] = []
     leader_endpoints: Array[BeginQuorumEpochRequestLeaderEndpoint] = since(1, default=[], ignorable=True)
+    incarnation: Int32 = since(1, default=-1, tag=OWN_TAG, ignorable=True)
 
 
 class BeginQuorumEpochRequestTopicData(Struct, called="TopicData"):
@@ -163,6 +167,7 @@ class BeginQuorumEpochResponse(Message, key=53, versions="0-1", flexible="1+"):
     error_code: Int16 = 0
     topics: Array[BeginQuorumEpochResponseTopicData] = []
     node_endpoints: Array[BeginQuorumEpochResponseNodeEndpoint] = since(1, default=[], tag=0)
+    incarnation: Int32 = since(1, default=-1, tag=OWN_TAG, ignorable=True)
 
 
 class BeginQuorumEpochResponseTopicData(Struct, called="TopicData"):
@@ -189,6 +194,7 @@ class EndQuorumEpochRequest(Message, key=54, versions="0-1", flexible="1+"):
     cluster_id: String | None = None
     topics: Array[EndQuorumEpochRequestTopicData] = []
     leader_endpoints: Array[EndQuorumEpochRequestLeaderEndpoint] = since(1, default=[], ignorable=True)
+    incarnation: Int32 = since(1, default=-1, tag=OWN_TAG, ignorable=True)
 
 
 class EndQuorumEpochRequestTopicData(Struct, called="TopicData"):
@@ -221,6 +227,7 @@ class EndQuorumEpochResponse(Message, key=54, versions="0-1", flexible="1+"):
     error_code: Int16 = 0
     topics: Array[EndQuorumEpochResponseTopicData] = []
     node_endpoints: Array[EndQuorumEpochResponseNodeEndpoint] = since(1, default=[], tag=0)
+    incarnation: Int32 = since(1, default=-1, tag=OWN_TAG, ignorable=True)
 
 
 class EndQuorumEpochResponseTopicData(Struct, called="TopicData"):
@@ -307,6 +314,7 @@ class FetchSnapshotRequest(Message, key=59, versions="0-1", flexible="0+"):
     replica_id: Int32 = -1
     max_bytes: Int32 = 2147483647
     topics: Array[FetchSnapshotRequestTopicSnapshot] = []
+    incarnation: Int32 = since(0, default=-1, tag=OWN_TAG, ignorable=True)
 
 
 class FetchSnapshotRequestTopicSnapshot(Struct, called="TopicSnapshot"):
@@ -334,6 +342,7 @@ class FetchSnapshotResponse(Message, key=59, versions="0-1", flexible="0+"):
     error_code: Int16 = 0
     topics: Array[FetchSnapshotResponseTopicSnapshot] = []
     node_endpoints: Array[FetchSnapshotResponseNodeEndpoint] = since(1, default=[], tag=0)
+    incarnation: Int32 = since(0, default=-1, tag=OWN_TAG, ignorable=True)
 
 
 class FetchSnapshotResponseTopicSnapshot(Struct, called="TopicSnapshot"):

@@ -1,0 +1,131 @@
+"""Incarnations: how often the quorum was put together by force, and who belongs to which.
+
+A lost majority that comes back must not take the quorum over (it has the votes), nor be mixed with it (its
+log may hold what the new quorum never had).  Three things tell the two apart:
+
+* A note in the log, written by `raft.recovery`: the number of the incarnation, and the epoch and the offset
+  at which it begins.  That epoch is millions above all that the survivors knew (`EPOCH_GAP`).
+* A number in every request and answer between our nodes: the newest incarnation that the sender has heard
+  of.  Who hears of a newer one than the note in its own log names stands in no election and gives its vote
+  to nobody of the old one, before it has that note; `quorum-state` remembers it.  So an old node never
+  leads an epoch of the new incarnation: a log that knows such an epoch is one of the new quorum.
+* The leader looks at the log of who fetches: a replica that is no voter, whose log knows no epoch of the
+  incarnation, and which has something that the new quorum lacks, is refused and stops.  One that is only
+  behind follows, and so gets the note.
+
+Where no message passes between the two there is nothing to see: they are two clusters then.  An Apache
+Kafka node says no number; of it only the log is looked at.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from barnabas.errors import ErrorCode
+from barnabas.model import Epoch, Now, Offset
+from barnabas.raft.entries import EpochEnd, SnapshotId
+from barnabas.raft.messages import (
+    BeginQuorumEpochRequest,
+    EndQuorumEpochRequest,
+    FetchRequest,
+    Request,
+    Response,
+    VoteRequest,
+)
+
+if TYPE_CHECKING:
+    from barnabas.raft.core import Core
+
+__all__ = ["EPOCH_GAP", "INCARNATION", "UNKNOWN", "Incarnation", "foreign", "hear", "is_stale", "number_of"]
+
+INCARNATION = "barnabas.quorum.incarnation"
+"""The key of the note."""
+EPOCH_GAP = 1 << 22
+"""The first epoch of an incarnation is above all known ones by so much: lost nodes may have seen more."""
+UNKNOWN = -1
+"""What a node says that does not know of incarnations."""
+
+
+class Incarnation(NamedTuple):
+    """The `number` of forced recoveries; the last one began at `offset`, in `epoch`."""
+
+    number: int = 0
+    epoch: Epoch = 0
+    offset: Offset = 0
+
+    def __str__(self) -> str:
+        return f"{self.number}:{self.epoch}:{self.offset}"
+
+    @classmethod
+    def of(cls, note: str | None) -> Incarnation:
+        """What the note says; senseless ones say nothing (an operator can write any setting)."""
+        if not note:
+            return FIRST
+        try:
+            number, epoch, offset = map(int, note.split(":"))
+        except ValueError:
+            return FIRST
+        return cls(number, epoch, offset) if min(number, epoch, offset) >= 0 else FIRST
+
+
+FIRST = Incarnation()
+
+
+def number_of(said: Request | Response) -> int:
+    """The incarnation that somebody speaks of."""
+    number: int = getattr(said, "incarnation", UNKNOWN)
+    return number
+
+
+def hear(core: Core, number: int, now: Now) -> None:
+    """Somebody knows of this incarnation: if it is newer than all we know, ours is over."""
+    if number <= core.known_incarnation:
+        return
+    from barnabas.raft import leadership
+    from barnabas.raft.roles import Cause, Leader
+
+    core.superseded = number
+    core.say("raft.incarnation.superseded", own=core.incarnation.number, other=number)
+    core.remember()
+    if isinstance(core.role, Leader):
+        leadership.resign(core, core.role, Cause.STEP_DOWN, now)
+
+
+def is_stale(core: Core, request: Request) -> bool:
+    """Whether this is said in the name of an incarnation that is over: it changes nothing here."""
+    if not isinstance(request, (VoteRequest, BeginQuorumEpochRequest, EndQuorumEpochRequest)):
+        return False
+    known = core.known_incarnation
+    if known == 0:
+        return False
+    stale = 0 <= request.incarnation < known
+    if isinstance(request, VoteRequest) and request.incarnation < 0:
+        stale = request.last_epoch < core.incarnation.epoch
+    if stale:
+        who = request.candidate.id if isinstance(request, VoteRequest) else request.leader_id
+        core.say(
+            "raft.incarnation.refused",
+            what=type(request).__name__.removesuffix("Request"),
+            node=who,
+            incarnation=request.incarnation,
+            own=known,
+        )
+    return stale
+
+
+def foreign(core: Core, request: FetchRequest, said: EpochEnd | SnapshotId | None) -> ErrorCode | None:
+    """Why the leader gives nothing to a replica with something that this incarnation never had."""
+    own = core.incarnation
+    if own.number == 0 or request.last_epoch >= own.epoch or core.voters.has(request.replica):
+        return None
+    if request.offset <= own.offset and not isinstance(said, EpochEnd):
+        return None
+    core.say(
+        "raft.incarnation.foreign",
+        node=request.replica.id,
+        directory=str(request.replica.directory_id),
+        end_offset=request.offset,
+        last_epoch=request.last_epoch,
+        own=own.number,
+    )
+    return ErrorCode.INCONSISTENT_VOTER_SET
