@@ -221,6 +221,8 @@ class Groups:
         if loading.position >= partition.log.log_end_offset:
             return False
         raw = partition.read(loading.position, LOAD_BYTES).read()
+        if not raw and partition.log.written_end_offset >= partition.log.log_end_offset:
+            return False  # nothing is left up to the end
         for position, header in batches(raw):
             if not header.is_control and header.last_offset >= loading.position:
                 self._replay_batch(raw, position, header, now)
