@@ -180,6 +180,8 @@ class LogDirectory:
                 )
                 log = yield from _named(steps, name)
                 self._adopt(log, self.logs if name == str(key) else self.futures)
+        if not self.was_clean:
+            self.disk.sync_directory(self.path)  # once for all logs that were never synced themselves
 
     def _adopt(self, log: Log, where: dict[TopicPartition, Log]) -> None:
         key = log.topic_partition

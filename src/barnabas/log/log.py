@@ -431,14 +431,16 @@ class Log:
         if job.refused is not None:
             raise job.refused
 
-    def sync_everything(self) -> None:
-        """After a recovery: write all tables, sync all that was read again, and with it the directory."""
-        for segment in self.segments:
+    def sync_recovered(self, synced: Offset) -> None:
+        """After a recovery: make durable what was read again, unless all of it lies below `synced`."""
+        for segment in self.segments[:-1]:
             self._unsynced_paths += segment.write_tables()
         self._unsynced_files += [s.file for s in self.segments[-max(1, self.recovery.segments) : -1]]
-        self._unsynced_paths.append(self.snapshots.take(self.log_end_offset, self.producers.rows()))
-        self._directory_changed = True
-        self.sync()
+        if self._unsynced_files:
+            self._unsynced_paths.append(self.snapshots.take(self.log_end_offset, self.producers.rows()))
+        self._directory_changed = self.log_end_offset > synced or self.log_end_offset == 0
+        if self.log_end_offset > synced or self.recovery.cut_at >= 0 or self._unsynced_files:
+            self.sync()
         self.durable_end_offset = self.written_end_offset
 
     # --- reading ------------------------------------------------------------------------------------------

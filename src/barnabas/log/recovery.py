@@ -3,8 +3,9 @@
 After a clean stop the tables and the producer snapshot are taken as they are.  Otherwise every batch from
 the recovery point's segment on (and always of the last segment) is read again: CRC, offsets that grow; the
 tables are made anew; at the first batch that is not what it says the log ends, and later segments go.
-Then leader epochs, producers and aborted transactions are brought to exactly that end, and all of it is
-synced, so that what is served after a restart is durable.
+Then leader epochs, producers and aborted transactions are brought to exactly that end, and what was not
+known to be durable is synced, so that what is served after a restart is durable.  (The tables of the last
+segment are not: after the next crash they are made anew in any case.)
 """
 
 from __future__ import annotations
@@ -125,7 +126,7 @@ def load(
     if clean:
         log.durable_end_offset = log.log_end_offset
     else:
-        log.sync_everything()
+        log.sync_recovered(recovery_point)
 
 
 def _demand(log: Log, end: Offset, required: Offset, reason: str) -> None:
