@@ -16,6 +16,7 @@ from barnabas.errors import StorageError
 from barnabas.log import meta
 from barnabas.log.checkpoint import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from barnabas.log.checkpoints import CheckpointJob, Checkpoints, Rows
+from barnabas.log.cleaned import stop_cleaning
 from barnabas.log.future import future_of, take_name
 from barnabas.log.log import Log
 from barnabas.log.producers import DEFAULT_EXPIRATION_MS
@@ -277,6 +278,7 @@ class LogDirectory:
         """
         self.check_online()
         log = self.logs[topic_partition]
+        stop_cleaning(log)
         target = self._rename(log.path, str(topic_partition), "delete", log.topic_id)
         del self.logs[topic_partition]
         log.retire()

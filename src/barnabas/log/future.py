@@ -68,4 +68,5 @@ def take_over(copy: Log, log: Log) -> None:
     copy.epochs = EpochCache(log.epochs.entries())
     copy.epochs.dirty = True
     copy.producers = log.producers
+    copy.cleaned_offset = log.cleaned_offset
     copy.high_watermark = log.high_watermark
