@@ -3,6 +3,8 @@
 Rounds are interleaved (a round of one, a round of the other), both sides are warmed first, and the least of
 each side counts: on a machine that others use too, the least disturbed round says most.  CPU seconds before
 wall time.
+
+`python -m bench gap` (make bench ARGS=gap) measures a cluster of three: see `bench/gap.py`.
 """
 
 from __future__ import annotations
@@ -124,6 +126,10 @@ def measure(row: Row, peers: list[Peer], rounds: int) -> None:
 
 
 def main() -> int:
+    if sys.argv[1:2] == ["gap"]:
+        from bench.gap import main as gap
+
+        return gap(sys.argv[2:])
     options = arguments()
     load_before = machine_load()
     if load_before > BUSY and not options.force:

@@ -75,13 +75,16 @@ def table(rows: list[Row]) -> str:
     return "\n".join(out)
 
 
+def revision() -> str:
+    """The commit that is measured."""
+    run = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+    return run.stdout.strip() or "an unknown commit"
+
+
 def write(rows: list[Row], *, rounds: int, load: float, why_alone: str | None) -> Path:
     """Put the table between its marks in docs/performance.md; picture and raw figures go beside it."""
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
-    ).stdout.strip()
     head = [
-        f"Measured {datetime.date.today().isoformat()} at {commit or 'an unknown commit'}, "
+        f"Measured {datetime.date.today().isoformat()} at {revision()}, "
         + ("next to Apache Kafka 4.3.1" if why_alone is None else f"alone ({why_alone})")
         + f"; {machine()}; at least {rounds} interleaved rounds, the least of each side; load before {load:.1f}.",
         "",
