@@ -9,6 +9,9 @@ become bytes only when they leave.
 Who may read how far: a consumer up to the high watermark, or up to the last stable offset when it wants
 only committed transactions; a follower up to the acknowledged end.  The first partition with data gives at
 least one whole batch, however large (KIP-74); after that the limits count.
+
+Where: at the leader; a consumer that knows of it (KIP-392) at any replica, up to the high watermark that is
+known there, and the leader may send it to one that stands nearer.
 """
 
 from __future__ import annotations
@@ -17,10 +20,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
 from barnabas.broker.context import Operation, RequestContext, ResourceType, allowed
+from barnabas.broker.nearest import nearest_replica
 from barnabas.broker.sessions import TOPIC_IDS_SINCE, FetchPlan, FetchPosition
 from barnabas.broker.waiting import Waiting
 from barnabas.errors import ErrorCode, KafkaError, StorageError
-from barnabas.model import NO_EPOCH, Epoch, NodeId, Now, Offset, TopicPartition, Uuid
+from barnabas.model import NO_EPOCH, NO_NODE, Epoch, NodeId, Now, Offset, TopicPartition, Uuid
 from barnabas.wire.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -44,6 +48,7 @@ _READ_COMMITTED = 1
 _CURRENT_LEADER_SINCE = 12
 _ENDPOINTS_SINCE = 16
 _STORAGE_ERROR_SINCE = 6
+_ANY_REPLICA_SINCE = 11
 _MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
@@ -58,6 +63,7 @@ class _Found:
         "log_start",
         "position",
         "records",
+        "replica",
         "stable",
     )
 
@@ -69,6 +75,8 @@ class _Found:
         self.log_start: Offset = -1
         self.records: LazyBytes | bytes = b""
         self.diverging: tuple[Epoch, Offset] | None = None
+        self.replica: NodeId = NO_NODE
+        """Where the consumer should read instead."""
         self.aborted: list[AbortedTransaction] | None = None
 
 
@@ -82,6 +90,7 @@ class _Reader:
         "context",
         "max_bytes",
         "plan",
+        "rack",
         "refused",
         "replica",
         "version",
@@ -98,6 +107,7 @@ class _Reader:
         self.replica: NodeId = request.replica_state.replica_id if version >= 15 else request.replica_id
         self.committed = request.isolation_level == _READ_COMMITTED and self.replica < 0
         self.max_bytes = min(request.max_bytes, broker.fetch_max_bytes)
+        self.rack = request.rack_id if self.replica < 0 and broker.rack_aware else ""
         self.refused: dict[tuple[str | Uuid, int], ErrorCode] = {}
 
     def topic(self, key: str | Uuid) -> HostedTopic | None:
@@ -139,10 +149,20 @@ class _Reader:
         for position in list(self.plan.positions.values()):
             one = self._read_one(position, self.max_bytes - total, total == 0, now)
             total += len(one.records)
-            if one.error or one.diverging is not None:
+            if one.error or one.diverging is not None or one.replica >= 0 or self._is_waited_for(one):
                 urgent = True
             found.append(one)
         return found, total, urgent
+
+    def _is_waited_for(self, one: _Found) -> bool:
+        """Whether a follower must hear at once what else is new: somebody waits for its log start to move, or
+        reads there up to the high watermark that it knows."""
+        position = one.position
+        if self.replica < 0 or position.log_start < 0:
+            return False
+        if position.log_start != one.log_start:
+            return True
+        return self.broker.rack_aware and position.high_watermark != one.high_watermark
 
     def _read_one(self, position: FetchPosition, room: int, first: bool, now: Now) -> _Found:
         topic = self.topic(position.topic)
@@ -159,7 +179,10 @@ class _Reader:
             return _Found(position, refusal)
         epoch = position.current_leader_epoch
         if partition.offline or not partition.is_leader or (epoch != -1 and epoch != partition.leader_epoch):
-            return _Found(position, self._error(partition.unavailable(epoch)))
+            error = partition.unavailable(epoch)
+            anywhere = self.replica < 0 and self.version >= _ANY_REPLICA_SINCE
+            if error is not ErrorCode.NOT_LEADER_OR_FOLLOWER or not anywhere:
+                return _Found(position, self._error(error))
         log = partition.log
         offset = position.offset
         if not log.log_start_offset <= offset <= log.log_end_offset:
@@ -168,6 +191,12 @@ class _Reader:
         one.log_start = log.log_start_offset
         one.high_watermark = partition.high_watermark
         one.stable = partition.last_stable_offset
+        if self.rack and partition.is_leader:
+            one.replica = nearest_replica(
+                partition, broker.image, offset, self.rack, self.context.listener, now
+            )
+            if one.replica >= 0:
+                return one
         if position.last_fetched_epoch >= 0:
             diverging = self._diverging(partition, position)
             if diverging is not None:
@@ -269,6 +298,7 @@ class _Reader:
             bool(one.error)
             or len(one.records) > 0
             or one.diverging is not None
+            or one.replica >= 0
             or one.high_watermark != position.high_watermark
             or one.log_start != position.log_start
         )
@@ -285,6 +315,7 @@ class _Reader:
                 last_stable_offset=one.stable,
                 log_start_offset=one.log_start,
                 aborted_transactions=one.aborted,
+                preferred_read_replica=one.replica,
                 records=one.records,
             )
         if one.diverging is not None:

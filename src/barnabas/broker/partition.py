@@ -170,7 +170,7 @@ class Partition:
         self._purging: dict[Acknowledgement, None] = {}
         self._turn = turn
         self._dirty = False
-        self._readable = (-1, -1)
+        self._readable = (-1, -1, -1)
         self._flush_at: float | None = None
         self._flush_now = False
         self.configure(config, check_records)
@@ -221,7 +221,7 @@ class Partition:
             self.log.epochs.assign(state.leader_epoch, self.epoch_start)
             self.is_leader = True
             self.high_watermark = self.log.high_watermark
-            self._readable = (-1, -1)  # whoever is parked here believes in another epoch
+            self._readable = (-1, -1, -1)  # whoever is parked here believes in another epoch
         self._count_in_sync()
         self.touch()
         return fresh
@@ -365,7 +365,7 @@ class Partition:
                     self._pending_here[acknowledgement] = None
         if self._purging:
             self._settle(self._purging, self.low_watermark)
-        readable = (mark, here)
+        readable = (mark, here, log.log_start_offset)
         if readable == self._readable:
             return False
         self._readable = readable
@@ -431,10 +431,11 @@ class Partition:
 
     @property
     def low_watermark(self) -> Offset:
-        """The least log start over all replicas that follow."""
+        """The least log start over all replicas that live: one that is dead will hear of it when it is back."""
         start = self.log.log_start_offset
-        for replica in self.remote.values():
-            start = min(start, replica.log_start)
+        for node, replica in self.remote.items():
+            if self.eligible(node, -1):
+                start = min(start, replica.log_start)
         return start
 
     def read(self, offset: Offset, max_bytes: int) -> LazyBytes:
@@ -499,7 +500,8 @@ class Partition:
                 f"cannot delete up to offset {offset} of {self.topic}-{self.index}: "
                 f"its high watermark is {self.high_watermark}",
             )
-        self.log.increment_log_start(target)
+        if self.log.increment_log_start(target):
+            self.touch()  # followers are to hear of it
         return target
 
     def statistics(self) -> PartitionStatistics:

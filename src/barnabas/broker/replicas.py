@@ -26,6 +26,7 @@ from barnabas.broker.fetch import FetchWaiting, fetch
 from barnabas.broker.hosting import Hosting
 from barnabas.broker.in_sync import InSyncSets
 from barnabas.broker.list_offsets import list_offsets
+from barnabas.broker.nearest import RACK_AWARE
 from barnabas.broker.partition import Acknowledgement, Partition
 from barnabas.broker.produce import append_checked, produce
 from barnabas.broker.producer_ids import ProducerIdBlocks, ProducerIdStatistics, init_producer_id
@@ -113,6 +114,7 @@ class Broker(Hosting):
         super().__init__(config, node_id, logs, image, outside, check_records)
         self.authorizer = authorizer
         self.fetch_max_bytes = config.int("fetch.max.bytes")
+        self.rack_aware = config.optional_str("replica.selector.class") == RACK_AWARE
         self.room = WaitingRoom(config.int("barnabas.max.waiters"))
         self.sessions = SessionCache(config.int("max.incremental.fetch.session.cache.slots"), random)
         self.producer_ids = ProducerIdBlocks()

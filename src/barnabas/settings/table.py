@@ -302,6 +302,13 @@ _s("producer.id.expiration.ms", "int", 86400000,
 _s("replica.lag.time.max.ms", "long", 30000,
    "A follower that has not caught up for so long leaves the in-sync set.", low=1, high=MAX_LONG)
 
+_s("replica.selector.class", "string", None,
+   "Where consumers that say where they stand (`client.rack`) read: `...RackAwareReplicaSelector`: at a "
+   "replica in their rack, `...LeaderSelector` (as without one): at the leader.",
+   choices=(
+       "org.apache.kafka.common.replica.LeaderSelector",
+       "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+   ))
 _s("replica.fetch.wait.max.ms", "int", 500,
    "How long a leader may keep a follower's fetch that finds nothing new.", low=0, high=MAX_INT)
 _s("replica.fetch.min.bytes", "int", 1,

@@ -52,7 +52,7 @@ num.recovery.threads.per.data.dir num.replica.alter.log.dirs.threads num.replica
 offsets.load.buffer.size offsets.topic.compression.codec principal.builder.class
 producer.id.expiration.check.interval.ms producer.purgatory.purge.interval.requests
 queued.max.requests quota.window.num quota.window.size.seconds
-replica.selector.class replica.socket.receive.buffer.bytes
+replica.socket.receive.buffer.bytes
 replica.socket.timeout.ms replication.quota.window.num replication.quota.window.size.seconds
 security.inter.broker.protocol security.providers server.max.startup.time.ms
 socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms telemetry.max.bytes
