@@ -427,9 +427,12 @@ def _begins_elsewhere(log: Log, newest: snapshots.SnapshotId) -> bool:
     """Whether the log is not the one that the snapshot ends in: a crash undid the cut behind a download."""
     if newest.end_offset > log.log_end_offset:
         return True
-    known = [epoch for epoch, start in log.epochs.entries() if start < newest.end_offset]
-    before = known[-1] if known and log.bases[0] < newest.end_offset else newest.epoch
-    return before != newest.epoch
+    entries, end = log.epochs.entries(), newest.end_offset
+    before = [epoch for epoch, start in entries if start < end]
+    if before and log.bases[0] < end:
+        return before[-1] != newest.epoch
+    behind = [epoch for epoch, start in entries if start <= end]
+    return log.log_end_offset > end and bool(behind) and behind[-1] < newest.epoch
 
 
 def _read_log(log: Log, journal: Journal, first_wanted: Offset) -> deque[Waiting]:

@@ -9,92 +9,26 @@ A broken promise raises `Broken` with the promise's name.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from barnabas.controller.image import RESOURCE_BROKER
 from barnabas.model import ZERO_UUID, Epoch, NodeId, Offset, ReplicaKey
 from barnabas.raft.entries import Batch, ElectionState, SnapshotId, VotersEntry
-from barnabas.raft.messages import ChangeResponse
 from barnabas.raft.roles import Leader
 from barnabas.raft.voters import VoterSet
 from barnabas.server.quorum_state import QUORUM_STATE, read_election
+from barnabas.sim.answers import AnsweredInTime, HonestAnswers, WrittenBeforeSent
 from barnabas.sim.platter import platter_holds
+from barnabas.sim.promise import Broken, Invariant, listen
 from barnabas.sim.truth import FEATURES, METADATA, SETTINGS_OF, text_of
 from barnabas.wire.records import batches
 
 if TYPE_CHECKING:
     from barnabas.sim.node import Node
-    from barnabas.sim.workload import Operation
     from barnabas.sim.world import World
 
 __all__ = ["ALL", "Broken", "Invariant", "Promises"]
-
-
-class Broken(AssertionError):  # noqa: N818 - the name of what happened
-    """A promise was broken.  `promise` is its name."""
-
-    def __init__(self, promise: str, text: str) -> None:
-        super().__init__(f"{promise}: {text}")
-        self.promise = promise
-
-
-class Invariant:
-    """One promise.  It overrides what it wants to hear of; `fail` says that it was broken."""
-
-    name = ""
-
-    def __init__(self, world: World) -> None:
-        self.world = world
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.name}>"
-
-    def fail(self, text: str) -> None:
-        raise Broken(self.name, text)
-
-    def started(self, node: Node) -> None:
-        """The node opened its directory; nothing was stepped yet."""
-
-    def stepped(self, node: Node) -> None:
-        """The node took a turn, and its log (its end, what is synced, its snapshots) is not as it was."""
-
-    def appended(self, node: Node, batch: Batch) -> None:
-        """A batch stands in the node's log (not synced)."""
-
-    def truncating(self, node: Node, end_offset: Offset) -> None:
-        """The node is about to cut its log."""
-
-    def installing(self, node: Node, snapshot: SnapshotId) -> None:
-        """The node is about to replace its log by a snapshot."""
-
-    def installed(self, node: Node) -> None:
-        """It has."""
-
-    def synced(self, node: Node) -> None:
-        """A job of the node's disk has ended well."""
-
-    def voted(self, voter: ReplicaKey, epoch: int, candidate: ReplicaKey, node: Node) -> None:
-        """A granted vote (not a pre-vote) leaves the node."""
-
-    def led(self, node: Node) -> None:
-        """The node leads from now on."""
-
-    def moved(self, node: Node, high_watermark: Offset, leads: bool) -> None:
-        """The node's high watermark moved (a leader publishes it)."""
-
-    def committed(self, node: Node, batch: Batch) -> None:
-        """The node applies a committed batch."""
-
-    def acknowledged(self, node: Node, write: str, offset: Offset) -> None:
-        """A client is told that its write is committed."""
-
-    def answered(self, operation: Operation, response: ChangeResponse) -> None:
-        """A membership request was answered."""
-
-    def finished(self) -> None:
-        """The world has come to rest, the core healed."""
 
 
 class OneLeaderPerEpoch(Invariant):
@@ -228,6 +162,20 @@ class LogsAgree(Invariant):
         wrong = self.world.truth.commit(batch)
         if wrong:
             self.fail(f"node {node.id}: {wrong}")
+
+    def started(self, node: Node) -> None:
+        """What stands in the log before the end of the newest snapshot is what that snapshot came from."""
+        process, decided = node.process, self.world.truth.batches
+        assert process is not None
+        journal = process.journal
+        newest = journal.latest_snapshot
+        if node.rotten or newest is None:
+            return
+        for base, (epoch, end, _) in decided.items():
+            if journal.log_start <= base and end <= min(newest.end_offset, journal.end_offset):
+                if journal.epoch_at(base) != epoch:
+                    mine = journal.epoch_at(base)
+                    self.fail(f"{node.key} has epoch {mine} at {base}, below {newest}; decided is {epoch}")
 
     def finished(self) -> None:
         """Byte by byte, between each two nodes whose logs overlap below both high watermarks."""
@@ -478,17 +426,6 @@ class NewDiskNewReplica(Invariant):
                 self.fail(f"{node.key} leads, but never was a voter: {voters}")
 
 
-class HonestAnswers(Invariant):
-    """M7: success means committed; a refusal for good means that it did not happen by that request."""
-
-    name = "M7"
-
-    def answered(self, operation: Operation, response: ChangeResponse) -> None:
-        wrong = operation.check(response, self.world.truth)
-        if wrong:
-            self.fail(f"{operation}: {response.error.name}, but {wrong}")
-
-
 class RecoveredPrefix(Invariant):
     """S1: after a crash the log ends at or behind the last confirmed sync, and says the same there."""
 
@@ -500,11 +437,7 @@ class RecoveredPrefix(Invariant):
             node.confirmed = (end_offset, node.process.journal.epoch_at(end_offset - 1))
 
     def installing(self, node: Node, snapshot: SnapshotId) -> None:
-        if snapshot.end_offset < node.confirmed[0]:
-            node.confirmed = (
-                snapshot.end_offset,
-                snapshot.epoch,
-            )  # what is behind it was never committed, and goes
+        node.confirmed = (min(snapshot.end_offset, node.confirmed[0]), -1)  # of the one log or the other
 
     def stepped(self, node: Node) -> None:
         assert node.process is not None
@@ -521,7 +454,7 @@ class RecoveredPrefix(Invariant):
             return
         if journal.end_offset < end:
             self.fail(f"{node.key} had synced up to {end}, its log ends at {journal.end_offset}")
-        if end > journal.log_start and journal.epoch_at(end - 1) != epoch:
+        if epoch >= 0 and end > journal.log_start and journal.epoch_at(end - 1) != epoch:
             self.fail(f"{node.key} had epoch {epoch} before {end}, now {journal.epoch_at(end - 1)}")
 
 
@@ -545,6 +478,22 @@ class WrongAddressStaysOut(Invariant):
                     self.fail(f"{node.key} adds {voter}, which was never there")
 
 
+class Onlookers(Invariant):
+    """No promise: faults that wait for their moment (`nemesis`) are told what happens."""
+
+    def led(self, node: Node) -> None:
+        for one in list(self.world.onlookers):
+            one.led(node)
+
+    def appended(self, node: Node, batch: Batch) -> None:
+        for one in list(self.world.onlookers):
+            one.appended(node, batch)
+
+    def installing(self, node: Node, snapshot: SnapshotId) -> None:
+        for one in list(self.world.onlookers):
+            one.installing(node, snapshot)
+
+
 ALL: tuple[type[Invariant], ...] = (
     OneLeaderPerEpoch,
     OneVotePerEpoch,
@@ -559,10 +508,11 @@ ALL: tuple[type[Invariant], ...] = (
     NewDiskNewReplica,
     HonestAnswers,
     RecoveredPrefix,
+    WrittenBeforeSent,
     WrongAddressStaysOut,
+    AnsweredInTime,
+    Onlookers,
 )
-
-_HOOKS = tuple(name for name in vars(Invariant) if name[0] != "_" and name not in ("name", "fail"))
 
 
 class Promises(Invariant):
@@ -571,15 +521,4 @@ class Promises(Invariant):
     def __init__(self, world: World, kinds: tuple[type[Invariant], ...] = ALL) -> None:
         super().__init__(world)
         self.all = [kind(world) for kind in kinds]
-        for hook in _HOOKS:
-            plain = getattr(Invariant, hook)
-            heard = [getattr(one, hook) for one in self.all if getattr(type(one), hook) is not plain]
-            setattr(self, hook, _each(heard))
-
-
-def _each(heard: list[Callable[..., None]]) -> Callable[..., None]:
-    def call(*arguments: object) -> None:
-        for one in heard:
-            one(*arguments)
-
-    return call
+        listen(self, self.all)

@@ -17,6 +17,7 @@ from barnabas.raft.roles import Leader
 from barnabas.sim.budget import found, sets_in_force
 from barnabas.sim.faults import FAULTS, Fault
 from barnabas.sim.invariants import Broken
+from barnabas.sim.nemesis import NEMESES
 from barnabas.sim.node import Node
 from barnabas.sim.operations import OPERATIONS, Scene
 from barnabas.sim.workload import Operator, Writers
@@ -84,7 +85,7 @@ class Life:
         self.chance = random.Random(f"life {seed}")
         self.occurrences: list[Occurrence] = []
         self.active: list[tuple[Fault, Occurrence]] = []
-        self.enabled = [fault for fault in FAULTS if self.chance.random() < 0.6]
+        self.enabled = [fault for fault in (*FAULTS, *NEMESES) if self.chance.random() < 0.6]
         self.pace = self.chance.choice((0.4, 0.8, 1.6))
         """Mean seconds from fault to fault."""
         self.sizes = self.chance.choice(((1, 3, 5, 3), (3, 1, 3), (3, 5, 3), (2, 4), (3,)))

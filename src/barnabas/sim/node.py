@@ -423,6 +423,7 @@ class Process:
     def reply(self, effect: Reply) -> None:
         """Answer, records and pieces of snapshots filled in from the disk."""
         response = effect.response
+        self.world.promises.replying(self.owner, response)
         data = b""
         if isinstance(response, FetchResponse) and response.read is not None:
             data = read_log(self.store.log, response.read)

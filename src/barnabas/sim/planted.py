@@ -1,8 +1,9 @@
 """Planted bugs: what the simulator must find, or it is worth nothing.
 
-Each is one function with a few characters of its source changed, by name; with `planted(bug)` the program
-runs with it.  `seed` is the first seed, counted from 1, on which the alarm is raised; `make test` runs each
-on it.  When the source of a function changes so that the change no longer fits, `plant` says so.
+Each is a function with a few characters of its source changed, by name; with `planted(bug)` the program
+runs with it.  Where another guard stands behind and no harm would come of it, that one is taken away too
+(`also`).  `seed` is the first seed, counted from 1, on which the alarm is raised; `make test` runs each on it.
+When the source of a function changes so that the change no longer fits, `planted` says so.
 """
 
 from __future__ import annotations
@@ -23,8 +24,17 @@ SEARCHED = 300
 """Seeds that a search looks at before it gives up."""
 
 
+class Change(NamedTuple):
+    """`function` in `module`: `old` becomes `new`."""
+
+    module: str
+    function: str
+    old: str
+    new: str
+
+
 class Bug(NamedTuple):
-    """`function` in `module`: `old` becomes `new`.  `seed` 0: not found."""
+    """`function` in `module`: `old` becomes `new`; `also`: more of that kind.  `seed` 0: not found."""
 
     name: str
     says: str
@@ -33,6 +43,11 @@ class Bug(NamedTuple):
     old: str
     new: str
     seed: int
+    also: tuple[Change, ...] = ()
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        return (Change(*self[2:6]), *self.also)
 
 
 BUGS: tuple[Bug, ...] = (
@@ -207,6 +222,7 @@ BUGS: tuple[Bug, ...] = (
         "intent.deadline <= now.mono",
         "intent.deadline <= 0.0",
         0,
+        (Change("raft.changes", "deadline", "if not intent.answered", "if intent.answered is None"),),
     ),
     Bug(
         "pre-votes for everybody",
@@ -321,14 +337,22 @@ BUGS: tuple[Bug, ...] = (
         "the answer to a request of an earlier epoch is taken for one of this",
         "raft.election",
         "on_vote_response",
-        "if request.epoch != core.epoch:",
-        "if False:",
+        """    if not find_leader(core, response, now):
+        if response.error is not ErrorCode.NONE:
+            core.links.rest(node_id, now.mono)
+        return
+    role = core.role
+    if request.epoch != core.epoch:
+        return
+""",
+        "    role = core.role\n",
         0,
+        (Change("raft.core", "Core.become", "if new_links or not isinstance(role, Follower):", "if False:"),),
     ),
 )
 
 
-def _function(bug: Bug) -> FunctionType:
+def _function(bug: Change) -> FunctionType:
     target: Any = import_module(f"barnabas.{bug.module}")
     for name in bug.function.split("."):
         target = inspect.getattr_static(target, name)
@@ -340,18 +364,18 @@ def _function(bug: Bug) -> FunctionType:
     return target
 
 
-def _changed(bug: Bug, function: FunctionType) -> CodeType:
+def _changed(name: str, bug: Change, function: FunctionType) -> CodeType:
     """The code of the function with the change.  Raises LookupError where it does not fit any more."""
     source = textwrap.dedent(inspect.getsource(function))
     if bug.old not in source:
-        raise LookupError(f"{bug.name}: {bug.module}.{bug.function} does not say {bug.old!r} any more")
+        raise LookupError(f"{name}: {bug.module}.{bug.function} does not say {bug.old!r} any more")
     source = source.replace(bug.old, bug.new)
     lines = source.splitlines()
     while lines[0].startswith("@"):
         del lines[0]
     header = "from __future__ import annotations\n"
     space: dict[str, Any] = {}
-    exec(compile(header + "\n".join(lines), f"<{bug.name}>", "exec"), dict(function.__globals__), space)
+    exec(compile(header + "\n".join(lines), f"<{name}>", "exec"), dict(function.__globals__), space)
     made: FunctionType = space[function.__name__]
     return made.__code__
 
@@ -359,13 +383,16 @@ def _changed(bug: Bug, function: FunctionType) -> CodeType:
 @contextmanager
 def planted(bug: Bug) -> Iterator[None]:
     """Run with this bug."""
-    function = _function(bug)
-    good = function.__code__
-    function.__code__ = _changed(bug, function)
+    functions = [_function(change) for change in bug.changes]
+    good = [function.__code__ for function in functions]
+    wrong = [_changed(bug.name, *pair) for pair in zip(bug.changes, functions, strict=True)]
     try:
+        for function, code in zip(functions, wrong, strict=True):
+            function.__code__ = code
         yield
     finally:
-        function.__code__ = good
+        for function, code in zip(functions, good, strict=True):
+            function.__code__ = code
 
 
 def find(bug: Bug, seeds: Iterable[int] = range(1, SEARCHED + 1)) -> Report | None:

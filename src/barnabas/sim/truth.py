@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from barnabas.model import Epoch, Offset
-from barnabas.raft.entries import Batch, Note, Opaque, VotersEntry
+from barnabas.raft.entries import Batch, KraftVersionEntry, Note, Opaque, VotersEntry
+from barnabas.raft.reassign import TARGET
 from barnabas.raft.voters import VoterSet
 
 __all__ = ["FEATURES", "METADATA", "SETTINGS_OF", "Decided", "Truth", "text_of"]
@@ -33,13 +34,26 @@ class Decided(NamedTuple):
 class Truth:
     """See the module."""
 
-    __slots__ = ("acknowledged", "batches", "changes", "end", "last_epoch", "sets", "writes")
+    __slots__ = (
+        "acknowledged",
+        "batches",
+        "changes",
+        "end",
+        "kraft_version",
+        "last_epoch",
+        "sets",
+        "targets",
+        "writes",
+    )
 
     def __init__(self) -> None:
         self.batches: dict[Offset, Decided] = {}
         self.end: Offset = 0
         self.last_epoch: Epoch = -1
         self.sets: list[tuple[Offset, VoterSet]] = []
+        self.targets: list[str | None] = []
+        """Every committed target set, None where there was none any more."""
+        self.kraft_version = 0
         self.changes = 0
         """Committed changes of the key set."""
         self.writes = 0
@@ -69,6 +83,10 @@ class Truth:
                 self.sets.append((batch.base_offset, entry.voters))
             elif isinstance(entry, Opaque):
                 self.writes += 1
+            elif isinstance(entry, KraftVersionEntry):
+                self.kraft_version = entry.version
+            elif isinstance(entry, Note) and entry.key == TARGET:
+                self.targets.append(entry.value)
         return None
 
 

@@ -16,13 +16,11 @@ from barnabas.controller.image import RESOURCE_BROKER
 from barnabas.errors import ErrorCode
 from barnabas.model import ReplicaKey
 from barnabas.raft.messages import (
-    AddVoterRequest,
     ChangeRequest,
     ChangeResponse,
     ReassignRequest,
-    RemoveVoterRequest,
 )
-from barnabas.sim.truth import FEATURES, SETTINGS_OF, Truth
+from barnabas.sim.truth import FEATURES, SETTINGS_OF
 from barnabas.wire.metadata import ConfigRecord
 
 if TYPE_CHECKING:
@@ -43,6 +41,7 @@ class Writers:
         self.proposed = 0
         self.stopped = False
         self._chance = chance
+        world.write = self.write
         world.at(0.1, self._next)
 
     def __repr__(self) -> str:
@@ -87,33 +86,18 @@ class Writers:
 class Operation:
     """One request for a change, from its first sending to its end."""
 
-    __slots__ = ("answer", "began", "kind", "request", "sets_before", "target")
+    __slots__ = ("answer", "began", "kind", "request", "target")
 
-    def __init__(self, kind: str, request: ChangeRequest, truth: Truth, began: float) -> None:
+    def __init__(self, kind: str, request: ChangeRequest, began: float) -> None:
         self.kind = kind
         self.request = request
         self.began = began
-        self.sets_before = len(truth.sets)
         self.answer: ChangeResponse | None = None
         self.target: ReplicaKey | None = getattr(request, "voter", None)
 
     def __str__(self) -> str:
         what = self.target if self.target is not None else getattr(self.request, "target", "")
         return f"{self.kind} {what}"
-
-    def check(self, response: ChangeResponse, truth: Truth) -> str | None:
-        """What is wrong with this answer."""
-        if response.error is not ErrorCode.NONE or self.target is None:
-            return None
-        since = [voters for _, voters in truth.sets[max(0, self.sets_before - 1) :]]
-        request = self.request
-        if isinstance(request, AddVoterRequest):
-            if request.ack_when_committed and not any(self.target in voters.keys for voters in since):
-                return "no committed set has it"
-        elif isinstance(request, RemoveVoterRequest):
-            if all(self.target in voters.keys for voters in since):
-                return "every committed set has it"
-        return None
 
 
 class Operator:
@@ -135,7 +119,7 @@ class Operator:
     ) -> Operation:
         """Send it to the leader, as far as the operator knows; `then` gets the outcome, None: unknown."""
         world = self.world
-        operation = Operation(kind, request, world.truth, world.time)
+        operation = Operation(kind, request, world.time)
         self.pending.append(operation)
         self.done[kind] += 1
         world.tell(0, f"operator {-self.id}: {operation}")
@@ -179,7 +163,6 @@ class Operator:
                 again()
                 return
             operation.answer = response
-            world.promises.answered(operation, response)
             end(response.error)
 
         world.ask(self.id, target.id, answered, operation.request, again)

@@ -12,11 +12,13 @@ import random
 from collections.abc import Callable
 from heapq import heappop, heappush
 from struct import Struct
-from typing import NamedTuple
+from time import process_time
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.controller.features import bootstrap_levels
 from barnabas.model import NodeId, ReplicaKey
 from barnabas.raft.messages import (
+    ChangeRequest,
     ChangeResponse,
     Failed,
     Message,
@@ -28,6 +30,7 @@ from barnabas.raft.messages import (
 )
 from barnabas.raft.voters import Voter
 from barnabas.server.format import FormatPlan, format_directories
+from barnabas.sim.answers import Wish
 from barnabas.sim.disk import Loss, MemoryDisk
 from barnabas.sim.invariants import Broken, Promises
 from barnabas.sim.network import Network
@@ -35,9 +38,14 @@ from barnabas.sim.node import DIRECTORY, Asker, Chance, Node, Process
 from barnabas.sim.setup import Setup
 from barnabas.sim.truth import Truth
 
+if TYPE_CHECKING:
+    from barnabas.sim.nemesis import Nemesis
+
 __all__ = ["Line", "StepLimit", "World"]
 
 STEP_LIMIT = 600_000
+CPU_LIMIT = 300.0
+_LOOK_EVERY = (1 << 13) - 1
 _TURN = Struct(">diiqq").pack
 
 
@@ -75,10 +83,16 @@ class World:
         """Faults and operators are done with: whatever is still planned does not happen."""
         self.hold_until = 0.0
         """A disk was lost: nobody asks for another change before its loss can be noticed."""
+        self.onlookers: list[Nemesis] = []
+        """Faults that wait for their moment."""
+        self.write: Callable[[Node], object] = lambda node: None
+        """Let a client write to this node."""
         self.on_down: Callable[[Node, str], None] = lambda node, why: None
         self.change_pending: Callable[[], bool] = lambda: False
         self._queue: list[tuple[float, int, Callable[[], None]]] = []
         self._serial = 0
+        self._began = process_time()
+        self._looked = -1.0
         self._ports = 0
         self._hash = hashlib.sha256()
         self.nodes: dict[NodeId, Node] = {}
@@ -109,15 +123,25 @@ class World:
         while queue and queue[0][0] <= end:
             self.time, _, action = heappop(queue)
             self.events += 1
+            if not self.events & _LOOK_EVERY:
+                self._limit()
             action()
             if until is not None and self.events - checked >= 10:
                 checked = self.events
                 if until():
                     return True
-        if self.events > STEP_LIMIT:
-            raise StepLimit(f"{self.events} events at {self.time:.1f} s")
         self.time = end
         return until is None or until()
+
+    def _limit(self) -> None:
+        """A seed ends: by its events, by the processor's time, and time must go on."""
+        if self.events > STEP_LIMIT:
+            raise StepLimit(f"{self.events} events at {self.time:.1f} s")
+        if self.time - self._looked < 0.01:
+            raise StepLimit(f"time stands still at {self.time:.6f} s: {_LOOK_EVERY} events at once")
+        if process_time() - self._began > CPU_LIMIT:
+            raise StepLimit(f"{CPU_LIMIT} s of the processor at {self.time:.1f} s")
+        self._looked = self.time
 
     # What is told of it.
 
@@ -218,8 +242,12 @@ class World:
 
     def request(self, process: Process, effect: Send) -> None:
         """Carry a request to where it is addressed."""
-        source = process.owner.id
-        asker = Asker(source, process.life, effect.correlation, effect.request)
+        source, request = process.owner.id, effect.request
+        self.promises.sending(process.owner, request)
+        if self.onlookers and isinstance(request, VoteRequest) and not request.pre_vote:
+            for one in list(self.onlookers):
+                one.stood(process.owner)
+        asker = Asker(source, process.life, effect.correlation, request)
         endpoint = effect.endpoint
         target = None if endpoint is None else self.network.addresses.get((endpoint.host, endpoint.port))
         if target is None:
@@ -236,11 +264,18 @@ class World:
         def deliver() -> None:
             process = node.process
             if process is not None:
-                node.act(node.life, lambda: process.asked(token, request))
+                node.act(node.life, lambda: self._asked(process, token, request))
             elif self.network.reaches(target, source):
                 self.at(0.001, refused)
 
         self.network.send(source, target, deliver)
+
+    def _asked(self, process: Process, token: object, request: Request) -> None:
+        """A request reaches a node; who wishes other voters has a right to an answer."""
+        if isinstance(request, ChangeRequest):
+            token = Wish(token, request, process.life)
+            self.promises.wished(process.owner, token)
+        process.asked(token, request)
 
     def _refuse(self, asker: Asker) -> None:
         node = self.nodes[asker.node]
@@ -251,6 +286,10 @@ class World:
     def respond(self, process: Process, token: object, response: Response, data: bytes) -> None:
         """Carry a response to who waits for it."""
         source = process.owner
+        if isinstance(token, Wish):
+            token.answered = True
+            self.promises.granted(source, token, response)
+            token = token.token
         if isinstance(token, Asker):
             if isinstance(response, VoteResponse) and response.granted:
                 request = token.request
