@@ -1,0 +1,91 @@
+"""A crash can undo the cut behind a downloaded snapshot: then the old log must not be taken for what follows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from barnabas.model import Now
+from barnabas.raft.entries import Batch, LeaderChange
+from barnabas.raft.messages import SyncTicket
+from barnabas.raft.voters import VoterSet
+from barnabas.server.quorum_records import snapshot_batches
+from barnabas.server.quorum_store import MetadataStore, metadata_log_config
+from barnabas.sim.disk import MemoryDisk
+
+PATH = "data/__cluster_metadata-0"
+
+
+class Clock:
+    def now(self) -> Now:
+        return Now(100.0, 1_700_000_000_000)
+
+
+class Thread:
+    """Runs jobs at once."""
+
+    def run(self, job: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+        job()
+        done(None)
+
+
+def opened(disk: MemoryDisk) -> MetadataStore:
+    config = metadata_log_config(300, 1 << 40)
+    store = MetadataStore.open(disk, Clock(), "data", config, cluster_id="c", static_voters=VoterSet.EMPTY)
+    store.attach(Thread(), lambda message: None, lambda error: None)
+    return store
+
+
+def disk_with_a_log(*epochs: int) -> tuple[MemoryDisk, list[int]]:
+    """A log with one record of each epoch, and the offsets at which its segments begin."""
+    disk = MemoryDisk()
+    disk.put("data/meta.properties", b"")
+    store = opened(disk)
+    for epoch in epochs:
+        batch = Batch(store.journal.end_offset, epoch, (LeaderChange(1),))
+        store.journal.append(batch)
+        store.append(batch)
+    store.start_sync(SyncTicket(store.journal.end_offset, 0))
+    bases = list(store.log.bases)
+    disk.crash("none")
+    return disk, bases
+
+
+def add_snapshot(disk: MemoryDisk, end: int, epoch: int) -> None:
+    batches = snapshot_batches(
+        iter(()),
+        epoch=epoch,
+        stamp=lambda: 0,
+        last_contained_ms=0,
+        voters=None,
+        kraft_version=0,
+        metadata_version=29,
+    )
+    disk.put(f"{PATH}/{end:020}-{epoch:010}.checkpoint", b"".join(batches))
+
+
+def test_an_old_log_whose_segment_begins_at_the_snapshot_is_not_its_continuation() -> None:
+    disk, bases = disk_with_a_log(*[3] * 12)
+    end = bases[1]
+    add_snapshot(disk, end, 8)
+    for name in disk.list(PATH):  # the older segments have gone already
+        if name.startswith(f"{0:020}."):
+            disk.remove(f"{PATH}/{name}")
+    store = opened(disk)
+    assert (store.journal.log_start, store.journal.end_offset, store.journal.last_epoch) == (end, end, 8)
+
+
+@pytest.mark.parametrize("place", [0, 2])
+def test_an_old_log_that_reaches_over_the_snapshot_is_not_its_continuation(place: int) -> None:
+    disk, bases = disk_with_a_log(*[3] * 12)
+    add_snapshot(disk, bases[1] + place, 8)
+    store = opened(disk)
+    assert store.journal.end_offset == bases[1] + place and store.journal.last_epoch == 8
+
+
+def test_the_log_that_goes_on_behind_its_own_snapshot_stays() -> None:
+    disk, bases = disk_with_a_log(*[3] * 4, *[8] * 8)
+    add_snapshot(disk, bases[1], 3 if bases[1] <= 4 else 8)
+    store = opened(disk)
+    assert store.journal.end_offset == 12 and store.journal.last_epoch == 8
