@@ -30,7 +30,7 @@ BELOW = {
     "cli": OPEN
     | {"wire", "log", "client", "pipeline", "sim", "testing", "raft.recovery"}
     | {"controller.snapshot", "controller.features", "controller.image"}
-    | {"server.process", "server.format", "server.system"},
+    | {"server.process", "server.format", "server.system", "server.quorum_recovery"},
     "sim": OPEN | {"wire", "log", "raft", "controller", "broker", "server", "client"},
     "testing": OPEN | {"wire", "log", "raft", "controller", "broker", "server", "client", "sim", "cli"},
 }

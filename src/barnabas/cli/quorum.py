@@ -6,6 +6,7 @@ barnabas quorum --bootstrap-controller 127.0.0.1:9093 describe --status
 barnabas quorum --command-config new-controller.properties add-controller
 barnabas quorum remove-controller --controller-id 4 --controller-directory-id xtQ...
 barnabas quorum reassign --target 4,5,6          (Barnabas only: all the way, one safe change at a time)
+barnabas quorum recover --config FILE            (Barnabas only: a majority is lost; offline)
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
+from barnabas.cli import quorum_recover
 from barnabas.cli.controllers import add_flags, bootstrap_of, read_properties
 from barnabas.cli.output import print_document
 from barnabas.errors import BarnabasError, ConfigError
@@ -40,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `barnabas quorum`."""
     add_flags(parser, before_the_verb=True)
     verbs = parser.add_subparsers(
-        dest="verb", required=True, metavar="describe|add-controller|remove-controller|reassign"
+        dest="verb", required=True, metavar="describe|add-controller|remove-controller|reassign|recover"
     )
     describe = verbs.add_parser("describe", help="barnabas quorum describe --status")
     describe.add_argument("--status", action="store_true", help="leader, epoch, high watermark, voters")
@@ -65,12 +67,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     reassign.add_argument("--cancel", action="store_true", help="stay with the voters of this moment")
     for verb in (describe, add, remove, reassign):
         add_flags(verb)
+    quorum_recover.add_arguments(
+        verbs.add_parser("recover", help="go on when a majority of the controllers is gone for good")
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """`barnabas quorum describe|add-controller|remove-controller`."""
     if args.verb == "describe":
         return _describe(args)
+    if args.verb == "recover":
+        return quorum_recover.run(args)
     verbs = {"add-controller": _add, "remove-controller": _remove, "reassign": _reassign}
     return verbs[args.verb](args)
 

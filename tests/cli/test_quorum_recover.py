@@ -1,0 +1,224 @@
+"""`barnabas quorum recover`: a lost majority, from the survivors' directories to a quorum that goes on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barnabas.cli.main import main
+from barnabas.log.disk import OsDisk
+from barnabas.log.meta import read_meta_properties
+from barnabas.model import Now, Uuid
+from barnabas.raft.entries import Batch, ElectionState, Opaque
+from barnabas.raft.incarnation import EPOCH_GAP, INCARNATION, Incarnation
+from barnabas.raft.messages import SaveElection
+from barnabas.raft.voters import VoterSet
+from barnabas.server.quorum_state import QUORUM_STATE, read_election
+from barnabas.server.quorum_store import MetadataStore, metadata_log_config
+from barnabas.wire.metadata import ConfigRecord
+
+CLUSTER = "5L6g3nShT-eMCtK--X86sw"
+DIRECTORIES = [str(Uuid.of(7, number)) for number in range(1, 6)]
+
+
+class Clock:
+    def now(self) -> Now:
+        return Now(1.0, 1_700_000_000_000)
+
+
+def opened(data: Path) -> MetadataStore:
+    return MetadataStore.open(
+        OsDisk(),
+        Clock(),
+        str(data),
+        metadata_log_config(1 << 30, 1 << 40),
+        cluster_id=CLUSTER,
+        static_voters=VoterSet.EMPTY,
+    )
+
+
+def properties(folder: Path, id_: int, extra: str = "") -> Path:
+    file = folder / f"{id_}.properties"
+    file.write_text(
+        f"process.roles=controller\nnode.id={id_}\nlisteners=CONTROLLER://127.0.0.1:{9090 + id_}\n"
+        "controller.listener.names=CONTROLLER\n"
+        f"controller.quorum.bootstrap.servers=127.0.0.1:9091\nlog.dirs={folder / str(id_)}\n{extra}"
+    )
+    return file
+
+
+def formed(folder: Path, ends: dict[int, tuple[int, int]], count: int = 3) -> dict[int, Path]:
+    """Controllers 1 to `count`, formatted together; of each its log: (end offset, epoch)."""
+    files = {}
+    initial = ",".join(f"{i}@127.0.0.1:{9090 + i}:{DIRECTORIES[i - 1]}" for i in range(1, count + 1))
+    for id_, (end, epoch) in ends.items():
+        files[id_] = properties(folder, id_)
+        arguments = ["storage", "format", "-t", CLUSTER, "-c", str(files[id_]), "-I", initial]
+        assert main(arguments) == 0
+        store = opened(folder / str(id_))
+        for offset in range(end):
+            record = ConfigRecord(resource_type=4, resource_name="", name=f"n{offset}", value="v")
+            batch = Batch(offset, 1 if offset < 3 else epoch, (Opaque((record,), 1),))
+            store.journal.append(batch)
+            store.append(batch)
+        store.log.sync()
+        store.log.close(Now(1.0, 1))
+        state = SaveElection(1, ElectionState(epoch), 1)
+        store.attach(_Now(), lambda message: None, lambda error: None)
+        store.save_election(state)
+    return files
+
+
+class _Now:
+    def run(self, job: Any, done: Any) -> None:
+        job()
+        done(None)
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    return {str(p): p.read_bytes() for p in folder.rglob("*") if p.is_file() and p.name != ".lock"}
+
+
+def test_the_plan_is_shown_and_nothing_is_written(tmp_path: Path, capsys: Any) -> None:
+    files = formed(tmp_path, {1: (8, 2)})
+    before = tree(tmp_path)
+    capsys.readouterr()
+    assert main(["quorum", "recover", "--config", str(files[1])]) == 0
+    said = capsys.readouterr().out
+    assert "Controller 1 has the most" in said and "What may be lost:" in said
+    assert "from offset 8 on" in said and "Nothing is written yet" in said
+    assert tree(tmp_path) == before
+
+
+def test_the_plan_is_written_durably_and_the_log_says_what_happened(tmp_path: Path, capsys: Any) -> None:
+    files = formed(tmp_path, {1: (6, 2), 2: (8, 2)}, count=5)
+    capsys.readouterr()
+    command = ["quorum", "recover", "--config", str(files[1]), "--config", str(files[2])]
+    assert main([*command, "--execute", "--yes"]) == 0
+    assert "Written. Start controller 2, then 1." in capsys.readouterr().out
+    store = opened(tmp_path / "2")
+    assert store.journal.voters.ids == (1, 2) and store.journal.end_offset == 11
+    epoch = 2 + EPOCH_GAP
+    assert Incarnation.of(store.journal.note(INCARNATION)) == (1, epoch, 8)
+    assert store.saved == ElectionState(epoch, incarnation=1)
+    assert store.point == (11, epoch), "what was decided by force is not to be lost again"
+    store.log.close(Now(1.0, 1))
+    assert read_election(OsDisk(), str(tmp_path / "1" / "__cluster_metadata-0")) == ElectionState(2)
+    assert main([*command, "--execute", "--yes"]) == 1, "now both voters are there"
+    assert "no recovery by force is needed" in capsys.readouterr().err
+
+
+def test_survivors_on_several_machines_are_described_and_the_plan_is_written_where_the_log_is(
+    tmp_path: Path, capsys: Any
+) -> None:
+    files = formed(tmp_path, {1: (6, 2), 2: (8, 2)}, count=5)
+    capsys.readouterr()
+    described = {}
+    for id_ in (1, 2):
+        assert main(["quorum", "recover", "--config", str(files[id_]), "--json"]) == 0
+        described[id_] = tmp_path / f"{id_}.json"
+        described[id_].write_text(capsys.readouterr().out)
+    here = ["quorum", "recover", "--config", str(files[1]), "--from", str(described[2])]
+    assert main([*here, "--execute", "--yes"]) == 2
+    assert "on the machine of controller 2" in capsys.readouterr().err
+    there = ["quorum", "recover", "--config", str(files[2]), "--from", str(described[1]), "--json"]
+    assert main([*there, "--voters", "2", "--execute", "--yes"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["executed"] and document["plan"]["chosen"]["id"] == 2
+    assert [voter["id"] for voter in document["plan"]["voters"]] == [2]
+    assert [row["end_offset"] for row in document["survivors"]] == [8, 6]
+
+
+def test_where_a_majority_survives_nothing_is_forced(tmp_path: Path, capsys: Any) -> None:
+    files = formed(tmp_path, {1: (6, 2), 2: (8, 2)})
+    before = tree(tmp_path)
+    command = [
+        "quorum",
+        "recover",
+        "--config",
+        str(files[1]),
+        "--config",
+        str(files[2]),
+        "--execute",
+        "--yes",
+    ]
+    assert main(command) == 1
+    assert "a majority: no recovery by force" in capsys.readouterr().err
+    assert tree(tmp_path) == before
+
+
+def test_without_a_word_of_consent_nothing_is_written(
+    tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = formed(tmp_path, {1: (6, 2)})
+    before = tree(tmp_path)
+
+    class Terminal:
+        def __init__(self, said: str) -> None:
+            self.said = said
+
+        def isatty(self) -> bool:
+            return bool(self.said)
+
+        def readline(self) -> str:
+            return self.said
+
+    command = ["quorum", "recover", "--config", str(files[1]), "--execute"]
+    monkeypatch.setattr("sys.stdin", Terminal(""))
+    assert main(command) == 2 and "--yes" in capsys.readouterr().err
+    monkeypatch.setattr("sys.stdin", Terminal("y\n"))
+    assert main(command) == 130
+    assert tree(tmp_path) == before
+    monkeypatch.setattr("sys.stdin", Terminal("yes\n"))
+    assert main(command) == 0
+    assert tree(tmp_path) != before
+
+
+def test_a_running_node_a_broker_and_a_foreign_directory_are_refused(tmp_path: Path, capsys: Any) -> None:
+    files = formed(tmp_path, {1: (6, 2)})
+    lock = OsDisk().lock(str(tmp_path / "1" / ".lock"))
+    assert main(["quorum", "recover", "--config", str(files[1])]) == 1
+    assert "a node is running on this directory" in capsys.readouterr().err
+    lock.release()
+    broker = tmp_path / "broker.properties"
+    broker.write_text(
+        "process.roles=broker\nnode.id=9\nlisteners=PLAINTEXT://127.0.0.1:9099\n"
+        "controller.listener.names=CONTROLLER\ncontroller.quorum.bootstrap.servers=127.0.0.1:9091\n"
+        f"log.dirs={tmp_path / 'b'}\n"
+    )
+    assert main(["quorum", "recover", "--config", str(broker)]) == 2
+    assert "is no controller" in capsys.readouterr().err
+    assert main(["quorum", "recover", "--directory", str(tmp_path)]) == 1
+    assert "not formatted" in capsys.readouterr().err
+    assert main(["quorum", "recover"]) == 2
+
+
+def test_a_damaged_directory_is_no_survivor(tmp_path: Path, capsys: Any) -> None:
+    files = formed(tmp_path, {1: (6, 2)})
+    store = opened(tmp_path / "1")
+    store.committed(6)
+    store.close()
+    log = tmp_path / "1" / "__cluster_metadata-0" / "00000000000000000000.log"
+    log.write_bytes(log.read_bytes()[:-9])
+    assert main(["quorum", "recover", "--config", str(files[1])]) == 1
+    assert "is damaged" in capsys.readouterr().err
+    assert (tmp_path / "1" / "__cluster_metadata-0" / QUORUM_STATE).exists()
+
+
+def test_fixed_voters_become_voters_that_change(tmp_path: Path, capsys: Any) -> None:
+    fixed = "controller.quorum.voters=1@127.0.0.1:9091,2@127.0.0.1:9092,3@127.0.0.1:9093\n"
+    file = properties(tmp_path, 1, fixed)
+    file.write_text(file.read_text().replace("controller.quorum.bootstrap.servers=127.0.0.1:9091\n", ""))
+    assert main(["storage", "format", "-t", CLUSTER, "-c", str(file)]) == 0
+    opened(tmp_path / "1").log.close(Now(1.0, 1))
+    command = ["quorum", "recover", "--config", str(file), "--execute", "--yes"]
+    assert main(command) == 0
+    assert "must not have controller.quorum.voters" in capsys.readouterr().out
+    store = opened(tmp_path / "1")
+    meta = read_meta_properties(OsDisk(), str(tmp_path / "1"))
+    assert meta is not None and meta.directory_id is not None
+    assert store.journal.kraft_version == 1 and store.journal.voters.ids == (1,)
+    assert store.journal.voters.voters[0].key.directory_id == meta.directory_id
