@@ -10,8 +10,8 @@ Who may read how far: a consumer up to the high watermark, or up to the last sta
 only committed transactions; a follower up to the acknowledged end.  The first partition with data gives at
 least one whole batch, however large (KIP-74); after that the limits count.
 
-Where: at the leader; a consumer that knows of it (KIP-392) at any replica, up to the high watermark that is
-known there, and the leader may send it to one that stands nearer.
+Where: at the leader; a consumer that says where it stands (its rack; KIP-392) at any replica, up to the high
+watermark that is known there, and the leader may send it to one that stands nearer.
 """
 
 from __future__ import annotations
@@ -48,7 +48,6 @@ _READ_COMMITTED = 1
 _CURRENT_LEADER_SINCE = 12
 _ENDPOINTS_SINCE = 16
 _STORAGE_ERROR_SINCE = 6
-_ANY_REPLICA_SINCE = 11
 _MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
@@ -107,7 +106,7 @@ class _Reader:
         self.replica: NodeId = request.replica_state.replica_id if version >= 15 else request.replica_id
         self.committed = request.isolation_level == _READ_COMMITTED and self.replica < 0
         self.max_bytes = min(request.max_bytes, broker.fetch_max_bytes)
-        self.rack = request.rack_id if self.replica < 0 and broker.rack_aware else ""
+        self.rack = request.rack_id if self.replica < 0 else ""
         self.refused: dict[tuple[str | Uuid, int], ErrorCode] = {}
 
     def topic(self, key: str | Uuid) -> HostedTopic | None:
@@ -180,8 +179,7 @@ class _Reader:
         epoch = position.current_leader_epoch
         if partition.offline or not partition.is_leader or (epoch != -1 and epoch != partition.leader_epoch):
             error = partition.unavailable(epoch)
-            anywhere = self.replica < 0 and self.version >= _ANY_REPLICA_SINCE
-            if error is not ErrorCode.NOT_LEADER_OR_FOLLOWER or not anywhere:
+            if error is not ErrorCode.NOT_LEADER_OR_FOLLOWER or not self.rack:
                 return _Found(position, self._error(error))
         log = partition.log
         offset = position.offset
@@ -191,7 +189,7 @@ class _Reader:
         one.log_start = log.log_start_offset
         one.high_watermark = partition.high_watermark
         one.stable = partition.last_stable_offset
-        if self.rack and partition.is_leader:
+        if self.rack and broker.rack_aware and partition.is_leader:
             one.replica = nearest_replica(
                 partition, broker.image, offset, self.rack, self.context.listener, now
             )
