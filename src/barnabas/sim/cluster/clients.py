@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from barnabas.model import TopicPartition
 from barnabas.sim.cluster.basics import Broken
 from barnabas.sim.cluster.checker import Verdict, check
+from barnabas.sim.cluster.clients_committer import Committer
 from barnabas.sim.cluster.clients_consumer import Consumer, LastReader
 from barnabas.sim.cluster.clients_contact import Contact, Timing
 from barnabas.sim.cluster.clients_producer import Manner, Producer, Values
@@ -66,6 +67,7 @@ class Workload:
         ]
         self.producers: list[Producer] = []
         self.consumers: list[Consumer] = []
+        self.committers: list[Committer] = []
         self.last_readers: list[LastReader] = []
         self.verdict: Verdict | None = None
         self._finishing = False
@@ -90,6 +92,12 @@ class Workload:
             self.consumers.append(consumer)
             contact.machine.spawn(consumer.work(), contact.name)
 
+        if chance.random() < 0.5:
+            contact = self._contact("committer")
+            committer = Committer(contact, chance.choice(self.partitions), chance.choice((0.1, 0.4)))
+            self.committers.append(committer)
+            contact.machine.spawn(committer.work(), contact.name)
+
     def _contact(self, name: str) -> Contact:
         topics = sorted({where.topic for where in self.partitions})
         return Contact(self.world.client(name), topics, Timing.of(self.chance))
@@ -112,12 +120,15 @@ class Workload:
         if not self.last_readers:
             for consumer in self.consumers:
                 consumer.finish()
+            for committer in self.committers:
+                committer.finish()
             for where in self.partitions:
                 contact = self._contact(f"last reader of {where.topic}-{where.partition}")
                 reader = LastReader(contact, self.history, where)
                 self.last_readers.append(reader)
                 contact.machine.spawn(reader.work(), contact.name)
-        return all(reader.done for reader in self.last_readers)
+        read = all(reader.done for reader in self.last_readers)
+        return read and all(committer.done for committer in self.committers)
 
     def waiting(self) -> str:
         """What keeps `done` from being so, for whoever gave up waiting for it."""
@@ -127,7 +138,8 @@ class Workload:
             for reader in self.last_readers
             if not reader.done
         ]
-        return "; ".join([*busy, *reading])
+        committing = [repr(one) for one in self.committers if not one.done]
+        return "; ".join([*busy, *reading, *committing])
 
     def check(self) -> None:
         """Judge the history.  Raises Broken."""
@@ -144,6 +156,7 @@ class Workload:
             "acknowledged": sum(producer.acknowledged for producer in self.producers),
             "given up": sum(producer.given_up for producer in self.producers),
             "failed": sum(producer.failed for producer in self.producers),
+            "commits": sum(committer.commits for committer in self.committers),
             "read": sum(consumer.records for consumer in self.consumers),
             "read at the end": sum(reader.records for reader in self.last_readers),
         }

@@ -87,6 +87,10 @@ class Contact:
         if known is None or epoch > known.epoch or (epoch == known.epoch and node >= 0):
             self._leaders[where] = Leader(node, epoch)
 
+    def learn_address(self, node: NodeId, host: str, port: int) -> None:
+        """Somebody says where a broker is."""
+        self._addresses[node] = (host, port)
+
     async def refresh(self) -> None:
         """Ask anybody for metadata; requests at the same time are one, and there is a pause between two."""
         if self._refreshing is None:

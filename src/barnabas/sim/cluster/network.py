@@ -621,6 +621,8 @@ class Network:
     async def dial(self, loop: VirtualLoop, name: str, port: int) -> End:
         """Connect.  Raises OSError."""
         target = self.hosts.get(name)
+        if target is None:  # a number: a node tells a client the one that it dialled
+            target = next((host for host in self.hosts.values() if host.address == name), None)
         if target is None:
             raise socket.gaierror(socket.EAI_NONAME, f"{name}: Name or service not known")
         future: asyncio.Future[End] = loop.create_future()
