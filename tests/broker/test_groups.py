@@ -58,7 +58,7 @@ class OffsetsPartition:
 
     def __init__(self) -> None:
         self.raw = bytearray()
-        self.log = SimpleNamespace(log_end_offset=0)
+        self.log = SimpleNamespace(log_end_offset=0, written_end_offset=0)
 
     def append(self, batch: bytearray) -> None:
         header = read_batch_header(batch)

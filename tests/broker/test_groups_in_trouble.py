@@ -192,6 +192,20 @@ def test_what_is_not_written_yet_is_waited_for(world: World) -> None:
     assert world.position() == 5
 
 
+def test_a_log_whose_end_is_a_gap_is_loaded(world: World) -> None:
+    """Compaction and a truncation left nothing between the last record and the end."""
+    world.commit(5)
+    world.broker.lead(world.partition, False, 1)
+    world.partition.log.log_end_offset = world.partition.log.written_end_offset = 9
+    inner = world.partition.read
+    world.partition.read = lambda offset, most: (  # type: ignore[method-assign]
+        inner(offset, most) if offset == 0 else SimpleNamespace(read=lambda: b"")
+    )
+    world.broker.lead(world.partition, True, 2)
+    world.run()
+    assert world.position() == 5
+
+
 @pytest.mark.parametrize("where", ["client", "protocol", "instance", "kind"])
 def test_names_that_no_record_can_hold_are_refused_and_harm_nobody(world: World, where: str) -> None:
     name = "é" * 0x4000
