@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.broker.harness import Answer, Node, batch
+from tests.broker.replication import ALL, Replicas
 
 from barnabas.errors import ErrorCode
 from barnabas.sim.disk import MemoryDisk
@@ -97,3 +98,104 @@ def test_followers_that_do_not_move_in_time_are_a_timeout(disk: MemoryDisk) -> N
     node.after(0.2)
     assert result(waiting) == (ErrorCode.REQUEST_TIMED_OUT, -1)
     assert len(node.broker.room) == 0
+
+
+# ---- three real replicas -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def three() -> Replicas:
+    replicas = Replicas()
+    for value in "abcde":
+        replicas.produce(value)
+    replicas.settle()
+    return replicas
+
+
+def purge(three: Replicas, offset: int, ms: int = 60_000) -> Answer:
+    answer = ask(three.nodes[1], offset, ms=ms)
+    three.turn()
+    return answer
+
+
+def test_every_replica_moves_its_log_start_and_then_the_answer_leaves(three: Replicas) -> None:
+    answer = purge(three, 3)
+    assert not answer.here
+    assert [three[id_].log_start_offset for id_ in ALL] == [3, 0, 0]
+    for id_ in (2, 3):
+        three.fetch(id_)  # is told the log start,
+        three.turn()
+        three.fetch(id_)  # and tells that it moved
+        three.turn()
+    assert result(answer) == (0, 3)
+    assert [three[id_].log_start_offset for id_ in ALL] == [3, 3, 3]
+
+
+def test_a_follower_that_waits_for_records_hears_of_the_log_start_at_once(three: Replicas) -> None:
+    node = three.nodes[2]
+    follower = node.broker.followers.by_leader[1]
+    request = follower.next_request(node.now)
+    assert request is not None
+    parked = three.nodes[1].ask(request, 17)
+    assert not parked.here
+    purge(three, 3)
+    assert parked.fetched.log_start_offset == 3
+
+
+def test_a_replica_that_is_dead_holds_nobody_up(three: Replicas) -> None:
+    three.cut.add(3)
+    answer = purge(three, 3)
+    three.settle()
+    assert not answer.here
+    assert three[1].low_watermark == 0
+    three.fence(3)
+    three.turn()
+    assert result(answer) == (0, 3)
+
+
+def test_a_replica_that_was_dead_hears_of_it_when_it_is_back(three: Replicas) -> None:
+    three.crash(3)
+    three.fence(3)
+    answer = purge(three, 4)
+    three.settle()
+    assert result(answer) == (0, 4)
+    three.restart(3)
+    three.settle()
+    assert three[3].log_start_offset == 4
+    assert three[1].low_watermark == 4
+
+
+def test_a_live_replica_that_does_not_move_is_a_timeout(three: Replicas) -> None:
+    three.cut.add(3)
+    answer = purge(three, 3, ms=1000)
+    three.settle(2)
+    assert not answer.here
+    three.nodes[1].after(2.0)
+    assert result(answer) == (ErrorCode.REQUEST_TIMED_OUT, -1)
+    assert three[1].log_start_offset == 3, "the leader's records are gone all the same"
+
+
+def test_a_leader_that_goes_meanwhile_says_so(three: Replicas) -> None:
+    three.cut.add(3)
+    answer = purge(three, 3)
+    three.put(leader=2)
+    three.turn()
+    assert result(answer) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+
+
+def test_records_deleted_up_to_what_a_follower_has_not_yet_reached_begin_there(three: Replicas) -> None:
+    three.cut.add(3)
+    three.produce("f")
+    three.settle()
+    three.after(11)
+    three.settle()
+    assert 3 not in three.state.isr
+    three.produce("g", "h")
+    three.settle()
+    purge(three, 7)
+    three[1].log.roll(three.nodes[1].now)
+    three[1].log.retain(three.nodes[1].now)
+    three.cut.clear()
+    three.settle()
+    assert three[3].log_start_offset == 7
+    assert set(three.state.isr) == {1, 2, 3}
