@@ -1,0 +1,40 @@
+"""`python -m tests.chaos.node FILE STALL`: `barnabas start FILE` on a disk that can be stalled.
+
+As long as the file STALL names a moment (seconds since 1970) that is not over, syncs do not come back.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import cast
+
+from barnabas.cli.main import main
+from barnabas.log.disk import OsFile
+
+_sync = OsFile._sync
+
+
+def stalled_until(path: str) -> float:
+    try:
+        with open(path, encoding="ascii") as file:
+            return float(file.read() or 0)
+    except (OSError, ValueError):
+        return 0.0
+
+
+def install(path: str) -> None:
+    """Make every sync of this process look at the file first."""
+
+    def slow_sync(self: OsFile, fd: int) -> None:
+        while os.path.exists(path) and time.time() < stalled_until(path):
+            time.sleep(0.02)
+        _sync(self, fd)
+
+    OsFile._sync = slow_sync  # type: ignore[method-assign]
+
+
+if __name__ == "__main__":
+    install(sys.argv[2])
+    sys.exit(cast(int, main(["start", sys.argv[1]])))
