@@ -43,7 +43,7 @@ compat: $(VENV)/.dev
 	@$(HEAVY) $(BIN)/python -m pytest tests/compat -m compat --timeout 900 -rs -v $(ARGS)
 
 sim: $(VENV)/.dev
-	@$(HEAVY) $(BIN)/barnabas simulate --seeds $(or $(N),200) --first $(or $(SEED),1) $(if $(RESUME),--resume) $(ARGS)
+	@$(HEAVY) $(BIN)/barnabas simulate $(if $(CLUSTER),--cluster) --seeds $(or $(N),200) --first $(or $(SEED),1) $(if $(RESUME),--resume,--ledger) $(ARGS)
 
 # Needs Java, nothing of ours. Where Maven cannot fetch TLC: TLA2TOOLS=path/to/tla2tools.jar. MODEL=BadOwnEpoch: only that.
 spec:

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import pytest
+
 from barnabas.sim.ledger import Ledger, code_hash
+
+
+def lines(ledger: Ledger) -> list[dict[str, object]]:
+    return [json.loads(line) for line in ledger.path.read_text().splitlines()]
 
 
 def test_a_run_goes_on_behind_the_seeds_this_code_has_lived(tmp_path: Path) -> None:
@@ -17,13 +24,48 @@ def test_a_run_goes_on_behind_the_seeds_this_code_has_lived(tmp_path: Path) -> N
     assert ledger.seeds() == 200
 
 
+def test_a_run_is_one_line_that_grows(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger.jsonl", "code")
+    ledger.add(1, 50, [7], 100.0, 20.0)
+    ledger.add(51, 50, [60], 100.0, 20.5)
+    ledger.add(500, 10, [], 100.0, 4.0)
+    one, other = lines(ledger)
+    assert (one["first"], one["seeds"], one["failed"], one["cpu_seconds"]) == (1, 100, [7, 60], 40.5)
+    assert (other["first"], other["seeds"], other["code"]) == (500, 10, "code")
+    assert len(str(one["date"])) == len("2026-01-31")
+
+
+def test_a_seed_lived_twice_counts_once(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger.jsonl", "code")
+    for first in (1, 51, 1):
+        ledger.add(first, 100, [], 1.0, 1.0)
+    assert ledger.seeds() == 150 and ledger.next_seed(1) == 151
+
+
 def test_seeds_of_other_code_do_not_count(tmp_path: Path) -> None:
     path = tmp_path / "ledger.jsonl"
-    Ledger(path, "before").add(1, 100, [], 1.0, 1.0)
+    Ledger(path, "before").add(1, 100, [3], 1.0, 1.0)
     now = Ledger(path, "now")
     assert now.next_seed(1) == 1
     assert now.seeds() == 0
     assert now.seeds(all_code=True) == 100
+    (before,) = now.by_code()
+    assert (before.code, before.seeds, before.failed) == ("before", 100, [3])
+
+
+def test_a_write_that_is_broken_off_leaves_what_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = Ledger(tmp_path / "ledger.jsonl", "code")
+    ledger.add(1, 50, [], 1.0, 1.0)
+
+    def fail(*arguments: object) -> None:
+        raise OSError
+
+    monkeypatch.setattr("os.replace", fail)
+    with pytest.raises(OSError):
+        ledger.add(51, 50, [], 1.0, 1.0)
+    assert ledger.seeds() == 50
 
 
 def test_the_code_has_one_fingerprint() -> None:

@@ -54,6 +54,7 @@ class Report:
     setup: str = ""
     events: int = 0
     virtual_seconds: float = 0.0
+    idle_seconds: float = 0.0
     cpu_seconds: float = 0.0
     commits: int = 0
     changes: int = 0
@@ -405,6 +406,7 @@ def run_seed(seed: int, *, story: bool = False) -> Report:
     report.setup = str(world.setup)
     report.events = world.events
     report.virtual_seconds = world.time
+    report.idle_seconds = world.idle
     report.cpu_seconds = time.process_time() - began
     report.commits = world.truth.writes
     report.changes = world.truth.changes

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
+import signal
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -18,8 +20,15 @@ def run_seeds(seeds: Iterable[int], *, jobs: int = 2) -> Iterator[Report]:
         yield from map(run_seed, seeds)
         return
     context = multiprocessing.get_context("fork")
-    with context.Pool(jobs, maxtasksperchild=200) as pool:
+    with context.Pool(jobs, _prepare, maxtasksperchild=200) as pool:
         yield from pool.imap_unordered(run_seed, seeds, chunksize=4)
+
+
+def _prepare() -> None:
+    """A process of the pool: it is ended by the one that reads the reports, not by the keyboard."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    gc.freeze()
 
 
 @dataclass(slots=True)
@@ -30,6 +39,7 @@ class Summary:
     reached: int = 0
     events: int = 0
     virtual_seconds: float = 0.0
+    idle_seconds: float = 0.0
     cpu_seconds: float = 0.0
     commits: int = 0
     changes: int = 0
@@ -38,6 +48,8 @@ class Summary:
     faults: Counter[str] = field(default_factory=Counter)
     operations: Counter[str] = field(default_factory=Counter)
     outcomes: Counter[str] = field(default_factory=Counter)
+    succeeded: Counter[str] = field(default_factory=Counter)
+    """Seeds in which an operation was answered with success at least once."""
 
     def add(self, report: Report) -> None:
         """Count one seed in."""
@@ -45,6 +57,7 @@ class Summary:
         self.reached += report.reached
         self.events += report.events
         self.virtual_seconds += report.virtual_seconds
+        self.idle_seconds += report.idle_seconds
         self.cpu_seconds += report.cpu_seconds
         self.commits += report.commits
         self.changes += report.changes
@@ -54,27 +67,43 @@ class Summary:
         self.faults.update({fault.name for fault in report.faults})
         self.operations.update(set(report.operations))
         self.outcomes.update(report.outcomes)
+        self.succeeded.update({name[:-6] for name in report.outcomes if name.endswith(": NONE")})
+
+    @property
+    def events_rate(self) -> float:
+        """Events per second of the processor."""
+        return self.events / max(self.cpu_seconds, 1e-9)
+
+    @property
+    def busy_rate(self) -> float:
+        """Virtual seconds in which something happened, per second of the processor."""
+        return (self.virtual_seconds - self.idle_seconds) / max(self.cpu_seconds, 1e-9)
 
     def lines(self) -> Iterator[str]:
         """For people."""
         seeds = max(1, self.seeds)
-        cpu = max(self.cpu_seconds, 1e-9)
         yield (
             f"{self.seeds} seeds, {len(self.failed)} failed, {self.reached} reached all that a seed is for; "
             f"{self.commits} commits, {self.changes} changes of the voters, {self.overlaps} faults during one"
         )
         yield (
-            f"{self.virtual_seconds:.0f} virtual seconds in {self.cpu_seconds:.0f} s of CPU "
-            f"({self.virtual_seconds / cpu:.0f} times real time), {self.events} events "
-            f"({self.events / cpu:.0f} per CPU second)"
+            f"{self.virtual_seconds:.0f} virtual seconds ({self.idle_seconds:.0f} of them idle) in "
+            f"{self.cpu_seconds:.0f} s of CPU: {self.busy_rate:.0f} busy virtual seconds and "
+            f"{self.events_rate:.0f} events per CPU second, {self.cpu_seconds / seeds:.2f} CPU s per seed"
         )
-        yield "share of seeds with each operation:"
-        yield from (f"  {count / seeds:5.0%}  {name}" for name, count in sorted(self.operations.items()))
-        yield "share of seeds with each fault:"
-        yield from (f"  {count / seeds:5.0%}  {name}" for name, count in sorted(self.faults.items()))
+        yield ""
+        yield "SEEDS  SUCCESS  OPERATION"
+        for name, count in sorted(self.operations.items()):
+            asked = any(outcome.startswith(f"{name}: ") for outcome in self.outcomes)
+            success = f"{self.succeeded[name] / seeds:.0%}" if asked else "-"
+            yield f"{count / seeds:5.0%}  {success:>7}  {name}"
+        yield ""
+        yield "SEEDS  FAULT"
+        yield from (f"{count / seeds:5.0%}  {name}" for name, count in sorted(self.faults.items()))
 
     def document(self) -> dict[str, object]:
         """For programs."""
+        seeds = max(1, self.seeds)
         return {
             "version": 1,
             "seeds": self.seeds,
@@ -85,8 +114,14 @@ class Summary:
             "overlaps": self.overlaps,
             "events": self.events,
             "virtual_seconds": round(self.virtual_seconds, 1),
+            "idle_seconds": round(self.idle_seconds, 1),
             "cpu_seconds": round(self.cpu_seconds, 1),
-            "operations": dict(sorted(self.operations.items())),
-            "faults": dict(sorted(self.faults.items())),
+            "events_per_cpu_second": round(self.events_rate),
+            "busy_virtual_seconds_per_cpu_second": round(self.busy_rate, 1),
+            "shares": {
+                "operations": {name: round(n / seeds, 4) for name, n in sorted(self.operations.items())},
+                "succeeded": {name: round(n / seeds, 4) for name, n in sorted(self.succeeded.items())},
+                "faults": {name: round(n / seeds, 4) for name, n in sorted(self.faults.items())},
+            },
             "outcomes": dict(sorted(self.outcomes.items())),
         }

@@ -45,6 +45,8 @@ __all__ = ["Line", "StepLimit", "World"]
 
 STEP_LIMIT = 600_000
 CPU_LIMIT = 300.0
+IDLE = 0.05
+"""Seconds without an event that count as idle."""
 _LOOK_EVERY = (1 << 13) - 1
 _TURN = Struct(">diiqq").pack
 
@@ -68,6 +70,8 @@ class World:
         self.seed = seed
         self.time: float = 0.0
         self.events = 0
+        self.idle = 0.0
+        """Seconds in which nothing happened at all, for a while."""
         self.chance = random.Random(f"world {seed}")
         self.setup = Setup.of(random.Random(f"setup {seed}"))
         self.network = Network(self, random.Random(f"network {seed}"))
@@ -121,7 +125,10 @@ class World:
         end, queue = self.time + seconds, self._queue
         checked = self.events
         while queue and queue[0][0] <= end:
-            self.time, _, action = heappop(queue)
+            time, _, action = heappop(queue)
+            if time - self.time > IDLE:
+                self.idle += time - self.time
+            self.time = time
             self.events += 1
             if not self.events & _LOOK_EVERY:
                 self._limit()
