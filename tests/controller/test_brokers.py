@@ -1,4 +1,7 @@
-"""Registration, heartbeats, sessions, controlled shutdown, and who leads meanwhile."""
+"""Registration, heartbeats, sessions, controlled shutdown, and who leads meanwhile.
+
+Scenarios: K188, K189, K190, K191, K195, K196, K200.
+"""
 
 from __future__ import annotations
 

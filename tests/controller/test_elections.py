@@ -1,4 +1,7 @@
-"""ElectLeaders: preferred leaders back in place, unclean ones where nobody leads, and what is refused."""
+"""ElectLeaders: preferred leaders back in place, unclean ones where nobody leads, and what is refused.
+
+Scenarios: K194, K195.
+"""
 
 from __future__ import annotations
 

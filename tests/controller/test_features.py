@@ -1,4 +1,7 @@
-"""Feature levels: what a new cluster starts with, and how they are changed."""
+"""Feature levels: what a new cluster starts with, and how they are changed.
+
+Scenarios: K199.
+"""
 
 from __future__ import annotations
 

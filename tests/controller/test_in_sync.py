@@ -1,4 +1,7 @@
-"""AlterPartition: the controller agrees with a leader's ISR, or says which of the two is behind."""
+"""AlterPartition: the controller agrees with a leader's ISR, or says which of the two is behind.
+
+Scenarios: K193.
+"""
 
 from __future__ import annotations
 

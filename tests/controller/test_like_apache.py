@@ -11,6 +11,8 @@ that the partition has after the change (Kafka: that of the topic's partition 0 
 assigned to a directory counts as lying there at once, so that it may lead or leaves the in-sync set in the same
 record; asking for better leaders takes none away; nobody (-1) is no last known leader; and a broker that is
 gone is taken for gone also where it is in no in-sync set.
+
+Scenarios: K194, K196, K197.
 """
 
 from __future__ import annotations

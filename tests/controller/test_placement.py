@@ -1,4 +1,7 @@
-"""Replicas are striped: spread over racks and brokers, led by unfenced ones."""
+"""Replicas are striped: spread over racks and brokers, led by unfenced ones.
+
+Scenarios: K198.
+"""
 
 from __future__ import annotations
 

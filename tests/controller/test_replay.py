@@ -1,4 +1,7 @@
-"""Replaying: logs of Apache Kafka give the image that Kafka's own shell shows; broken ones are refused."""
+"""Replaying: logs of Apache Kafka give the image that Kafka's own shell shows; broken ones are refused.
+
+Scenarios: K187.
+"""
 
 from __future__ import annotations
 

@@ -17,8 +17,6 @@ README = (spec.SPEC / "README.md").read_text()
 GUARDS = {"GuardOwnEpoch", "GuardOneChange", "GuardOneKey", "GuardOutsider"}
 CONSTANTS = {"Nodes", "Initial", "MaxEpoch", "MaxLog", "Manual", "Target", "Dead"} | GUARDS
 ROW = re.compile(r"^\| (K\d{3}) \| (.+) \| (.*) \| (.+) \|$", re.MULTILINE)
-LATER = {"K162", "K163", "K169", *(f"K{number}" for number in range(187, 202))}
-"""These need brokers on several nodes."""
 
 
 def settings_of(model: str) -> dict[str, str]:
@@ -114,19 +112,14 @@ def test_every_scenario_has_one_row() -> None:
     numbers = [row[0] for row in scenarios()]
     assert len(numbers) == 151 and numbers == sorted(set(numbers))
     assert (numbers[0], numbers[-1]) == ("K001", "K201")
-    assert set(numbers) >= LATER - {"K192"}
 
 
 def test_what_a_row_names_carries_its_number() -> None:
     for number, _, _, where in scenarios():
-        shown, _, later = where.partition("later:")
-        assert bool(later) == (number in LATER), number
-        names = re.findall(r"`([^`]+)`", shown)
-        assert names or later, number
+        names = re.findall(r"`([^`]+)`", where)
+        assert names, number
         for name in names:
             assert re.search(rf"\b{number}\b", (ROOT / "tests" / name).read_text()), f"{number}: {name}"
-        for name in re.findall(r"`([^`]+)`", later):
-            assert (ROOT / "tests" / name).exists(), f"{number}: {name}"
 
 
 def test_every_number_in_a_test_has_its_row_or_was_merged_into_another() -> None:
