@@ -1,0 +1,125 @@
+"""Clients that say where they stand read from the replica there (KIP-392): librdkafka and Java."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from tests.compat.conftest import run_kafka_class
+from tests.compat.test_replication import Topic
+from tests.server.quorum_processes import Members, eventually
+
+from barnabas.broker.nearest import RACK_AWARE
+from barnabas.client.admin import Admin
+from barnabas.wire.cluster import MetadataRequest
+
+pytestmark = pytest.mark.compat
+
+
+@pytest.fixture(scope="module")
+def racked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Topic]:
+    """Three nodes in racks r1, r2, r3, and topic `t` on all of them."""
+    folder = tmp_path_factory.mktemp("racks")
+    with Members.formed(folder, 3, replica_selector_class=RACK_AWARE) as nodes:
+        for member in nodes.all.values():
+            member.settings["broker.rack"] = f"r{member.id}"
+            member.write_properties()
+        nodes.start()
+        nodes.settled([1, 2, 3])
+        for member in nodes.all.values():
+            member.serving()
+        topic = Topic(nodes)
+        with Admin(f"127.0.0.1:{nodes[1].port}", timeout=20) as admin:
+            eventually(lambda: len(nodes[1].ask(MetadataRequest(topics=[]), broker=True).brokers) == 3)
+            admin.create_topic("t", partitions=1, replication=3)
+        topic.full()
+        yield topic
+
+
+def produce(topic: Topic, first: int, count: int) -> None:
+    producer = Producer({"bootstrap.servers": topic.bootstrap, "acks": "all", "enable.idempotence": True})
+    for number in range(first, first + count):
+        producer.produce("t", str(number).encode(), partition=0)
+        producer.poll(0)
+    assert producer.flush(60) == 0
+
+
+def test_librdkafka_reads_from_the_replica_in_its_rack_and_from_the_leader_when_that_dies(
+    racked: Topic,
+) -> None:
+    produce(racked, 0, 1000)
+    leader = racked.leader()
+    near = next(member for member in racked.nodes.all.values() if member is not leader)
+    sources: Counter[int] = Counter()
+
+    def statistics(text: str) -> None:
+        partitions = json.loads(text)["topics"].get("t", {}).get("partitions", {})
+        sources[partitions.get("0", {}).get("broker", -1)] += 1
+
+    consumer = Consumer(
+        {
+            "bootstrap.servers": racked.bootstrap,
+            "group.id": "near",
+            "enable.auto.commit": False,
+            "client.rack": f"r{near.id}",
+            "statistics.interval.ms": 50,
+            "stats_cb": statistics,
+            "check.crcs": True,
+        }
+    )
+    seen: Counter[int] = Counter()
+
+    def read(until: int) -> None:
+        deadline = time.monotonic() + 60
+        while len(seen) < until:
+            assert time.monotonic() < deadline, (len(seen), sources)
+            message: Any = consumer.poll(0.2)
+            if message is not None and message.error() is None:
+                seen[int(message.value())] += 1
+
+    try:
+        consumer.assign([TopicPartition("t", 0, OFFSET_BEGINNING)])
+        read(1000)
+        eventually(lambda: (consumer.poll(0.05), sources[near.id] > 3)[1], 20, "reads from the near one")
+        delays = []
+        for n in range(20):
+            produce(racked, 1000 + n, 1)
+            begun = time.monotonic()
+            read(1001 + n)
+            delays.append(time.monotonic() - begun)
+        assert sorted(delays)[10] < 0.3, delays  # half a second would be a follower's long poll
+        near.kill()
+        produce(racked, 1020, 500)
+        read(1520)
+        near.start()
+        racked.full()
+        assert set(seen) == set(range(1520))
+        assert set(seen.values()) == {1}
+    finally:
+        consumer.close()
+
+
+def test_java_reads_from_the_replica_in_its_rack(apache: Path, racked: Topic) -> None:
+    leader = racked.leader()
+    near = next(member for member in racked.nodes.all.values() if member is not leader)
+    os.environ["KAFKA_LOG"] = "debug"
+    try:
+        code, printed = run_kafka_class(
+            "org.apache.kafka.tools.consumer.ConsoleConsumer",
+            *("--bootstrap-server", racked.bootstrap, "--topic", "t", "--partition", "0"),
+            *("--from-beginning", "--max-messages", "1000", "--timeout-ms", "20000"),
+            *("--command-property", f"client.rack=r{near.id}"),
+        )
+    finally:
+        del os.environ["KAFKA_LOG"]
+    assert code == 0, printed[-3000:]
+    assert f"Updating preferred read replica for partition t-0 to {near.id}" in printed
+    numbers = [line for line in printed.splitlines() if line.isdigit()]
+    assert len(numbers) == 1000
