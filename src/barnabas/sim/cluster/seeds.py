@@ -1,0 +1,123 @@
+"""Many seeds of whole clusters: a pool of processes, what they came to in sum, and a seed's story."""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from barnabas.sim.cluster.life import Report, run_seed
+
+__all__ = ["Summary", "code_hash", "command", "run_seeds", "tell"]
+
+_LEFT_OUT = ("cli", "pipeline", "testing", "__pycache__")
+
+
+def code_hash() -> str:
+    """A fingerprint of everything that a seed runs: all of the package but its command line and its guests."""
+    root = Path(__file__).parents[2]
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        if path.relative_to(root).parts[0] not in _LEFT_OUT:
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def run_seeds(seeds: Iterable[int], *, jobs: int = 2) -> Iterator[Report]:
+    """Live these seeds, in `jobs` processes; the reports come as they get ready."""
+    if jobs <= 1:
+        yield from map(run_seed, seeds)
+        return
+    context = multiprocessing.get_context("fork")
+    with context.Pool(jobs, maxtasksperchild=100) as pool:
+        yield from pool.imap_unordered(run_seed, seeds, chunksize=4)
+
+
+@dataclass(slots=True)
+class Summary:
+    """The sum over seeds."""
+
+    seeds: int = 0
+    events: int = 0
+    virtual_seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    failed: dict[int, str] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
+    faults: Counter[str] = field(default_factory=Counter)
+    occurrences: int = 0
+    operations: Counter[str] = field(default_factory=Counter)
+
+    def add(self, report: Report) -> None:
+        """Count one seed in."""
+        self.seeds += 1
+        self.events += report.events
+        self.virtual_seconds += report.virtual_seconds
+        self.cpu_seconds += report.cpu_seconds
+        if not report.ok:
+            self.failed[report.seed] = report.error
+        self.counts.update(report.counts)
+        self.faults.update({fault.name for fault in report.faults})
+        self.occurrences += len(report.faults)
+        self.operations.update(set(report.operations))
+
+    def lines(self) -> Iterator[str]:
+        """For people."""
+        seeds, cpu = max(1, self.seeds), max(self.cpu_seconds, 1e-9)
+        counts = ", ".join(f"{count} {name}" for name, count in self.counts.items())
+        yield f"{self.seeds} seeds, {len(self.failed)} failed, {self.occurrences} faults; records: {counts}"
+        yield (
+            f"{self.virtual_seconds:.0f} virtual seconds in {self.cpu_seconds:.0f} s of CPU "
+            f"({self.cpu_seconds / seeds:.2f} s per seed, {self.virtual_seconds / cpu:.0f} times real time)"
+        )
+        yield "share of seeds with each operation:"
+        yield from (f"  {count / seeds:5.0%}  {name}" for name, count in sorted(self.operations.items()))
+        yield "share of seeds with each fault:"
+        yield from (f"  {count / seeds:5.0%}  {name}" for name, count in sorted(self.faults.items()))
+
+    def document(self) -> dict[str, object]:
+        """For programs."""
+        return {
+            "version": 1,
+            "seeds": self.seeds,
+            "failed": self.failed,
+            "faults": self.occurrences,
+            "records": dict(self.counts),
+            "events": self.events,
+            "virtual_seconds": round(self.virtual_seconds, 1),
+            "cpu_seconds": round(self.cpu_seconds, 1),
+            "operations": dict(sorted(self.operations.items())),
+            "fault_shares": dict(sorted(self.faults.items())),
+        }
+
+
+def command(seed: int) -> str:
+    """What repeats a seed."""
+    return f"barnabas simulate --cluster --seed {seed}"
+
+
+def tell(report: Report, *, lines: int = 60, quiet: bool = False) -> Iterator[str]:
+    """The lines of a seed's story; `lines` of its timeline (0: all)."""
+    yield f"seed {report.seed}: {report.setup}"
+    counts = ", ".join(f"{count} {name}" for name, count in report.counts.items())
+    yield (
+        f"{report.events} events in {report.virtual_seconds:.0f} virtual seconds, {len(report.faults)} faults; "
+        f"records: {counts}"
+    )
+    if not quiet:
+        yield "faults:"
+        yield from (f"  {fault}" for fault in report.faults)
+        yield "operations:"
+        yield from (f"  {count:4d}  {name}" for name, count in sorted(report.operations.items()))
+    if report.story:
+        told = report.story if lines == 0 else report.story[-lines:]
+        yield "timeline:" if len(told) == len(report.story) else f"timeline (its last {len(told)} lines):"
+        yield from (f"{line.time:10.4f}  {line.who:<10} {line.text}" for line in told)
+    if report.ok:
+        yield f"every promise was kept; trace {report.digest}"
+    else:
+        yield f"BROKEN {report.error}"
+        yield f"trace {report.digest}"
+        yield f"again: {command(report.seed)}"

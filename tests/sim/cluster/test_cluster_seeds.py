@@ -1,0 +1,65 @@
+"""Whole clusters by seed: every promise kept, enough happened, and the same again anywhere."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from barnabas.sim.cluster.life import Report, run_seed
+from barnabas.sim.cluster.seeds import Summary, code_hash, tell
+
+CHUNK = 10
+FIRST = range(1, 101, CHUNK)
+AGAIN = range(1, 6)
+
+
+@cache
+def lived(seed: int) -> Report:
+    return run_seed(seed)
+
+
+@pytest.mark.parametrize("first", FIRST)
+def test_no_fault_breaks_a_promise_of_the_cluster(first: int) -> None:
+    broken = [report for report in map(lived, range(first, first + CHUNK)) if not report.ok]
+    assert not broken, "\n".join(tell(run_seed(broken[0].seed, story=True)))
+
+
+def test_the_seeds_do_what_they_are_for() -> None:
+    summary = Summary()
+    for seed in range(1, 31):
+        summary.add(lived(seed))
+    assert summary.counts["acknowledged"] > 200 * summary.seeds
+    assert summary.occurrences > 10 * summary.seeds
+    assert len(summary.faults) >= 20
+    assert len(summary.operations) >= 3
+    assert any("every promise" in line for line in tell(lived(1)))
+    assert len(list(summary.lines())) > 20 and summary.document()["seeds"] == 30
+
+
+def test_the_same_seed_of_a_cluster_goes_the_same_way_in_another_process_with_another_hash_seed() -> None:
+    code = (
+        "from barnabas.sim.cluster.life import run_seed\n"
+        f"print(*[run_seed(seed, story=True).digest for seed in range({AGAIN.start}, {AGAIN.stop})])"
+    )
+    source = str(Path(__file__).parents[3] / "src")
+    printed = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": source},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.split()
+        for hash_seed in ("1", "2")
+    ]
+    assert printed[0] == printed[1] == [lived(seed).digest for seed in AGAIN]
+
+
+def test_the_code_of_a_cluster_has_one_fingerprint() -> None:
+    assert code_hash() == code_hash()
+    assert len(code_hash()) == 16
