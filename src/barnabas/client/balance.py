@@ -1,0 +1,149 @@
+"""Which partitions have to move so that brokers that come get their share, and those that go are left empty.
+
+    plan = balanced({TopicPartition("orders", 0): (1, 2, 3), ...}, {1: None, 2: None, 3: None, 4: None})
+
+The plan names only what changes.  Replicas are moved one at a time from the broker that has most to the one
+that has least, until they differ by one at most, so no more data moves than that takes; then leaders are
+spread by changing the order of replicas, which moves nothing.  A partition never ends up in fewer racks than
+it was in.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+
+from barnabas.errors import ConfigError
+from barnabas.model import NodeId, TopicPartition
+
+__all__ = ["balanced", "copies"]
+
+
+def balanced(
+    current: Mapping[TopicPartition, Sequence[NodeId]], brokers: Mapping[NodeId, str | None]
+) -> dict[TopicPartition, list[NodeId]]:
+    """The replicas that partitions should have for `brokers` (id: rack) to carry them evenly; only changes.
+
+    Raises ConfigError when a partition has more replicas than there are brokers.
+    """
+    for where, replicas in current.items():
+        if len(replicas) > len(brokers):
+            raise ConfigError(
+                f"{where.topic}-{where.partition} has {len(replicas)} replicas, "
+                f"that is more than {len(brokers)} brokers",
+                next_step="name more brokers, or give the topic fewer replicas first",
+            )
+    spread = _Spread(current, brokers)
+    spread.leave_others()
+    spread.even_out()
+    spread.even_out_leaders()
+    return {
+        where: replicas for where, replicas in spread.replicas.items() if list(current[where]) != replicas
+    }
+
+
+def copies(
+    current: Mapping[TopicPartition, Sequence[NodeId]], plan: Mapping[TopicPartition, Sequence[NodeId]]
+) -> int:
+    """How many replicas have to be copied to another broker."""
+    return sum(len(set(replicas) - set(current.get(where, ()))) for where, replicas in plan.items())
+
+
+class _Spread:
+    """The assignment while it is changed."""
+
+    def __init__(
+        self, current: Mapping[TopicPartition, Sequence[NodeId]], brokers: Mapping[NodeId, str | None]
+    ) -> None:
+        self.racks = {broker: rack or "" for broker, rack in brokers.items()}
+        self.replicas = {where: list(current[where]) for where in sorted(current)}
+        self.held: dict[NodeId, set[TopicPartition]] = {broker: set() for broker in sorted(brokers)}
+        for where, replicas in self.replicas.items():
+            for broker in replicas:
+                if broker in self.held:
+                    self.held[broker].add(where)
+
+    def leave_others(self) -> None:
+        """Replicas on brokers that are not among ours go to who has least."""
+        for where, replicas in self.replicas.items():
+            for place, broker in enumerate(replicas):
+                if broker not in self.held:
+                    racks = {self.racks.get(other) for other in replicas if other != broker}
+                    fitting = [candidate for candidate in self.held if candidate not in replicas]
+                    best = min(fitting, key=lambda one: (self.racks[one] in racks, len(self.held[one]), one))
+                    replicas[place] = best
+                    self.held[best].add(where)
+
+    def even_out(self) -> None:
+        """From who has most to who has least, while they differ by more than one."""
+        stuck: set[NodeId] = set()
+        while True:
+            full = [broker for broker in self.held if broker not in stuck]
+            if not full:
+                return
+            most = max(full, key=lambda broker: (len(self.held[broker]), -broker))
+            if not self._relieve(most):
+                stuck.add(most)
+
+    def _relieve(self, most: NodeId) -> bool:
+        """Move one replica away from `most`, to whoever has least and can take one."""
+        for least in sorted(self.held, key=lambda broker: (len(self.held[broker]), broker)):
+            if len(self.held[least]) >= len(self.held[most]) - 1:
+                return False
+            for where in sorted(self.held[most]):
+                if least not in self.replicas[where] and self._racks_allow(where, most, least):
+                    replicas = self.replicas[where]
+                    replicas[replicas.index(most)] = least
+                    self.held[most].remove(where)
+                    self.held[least].add(where)
+                    return True
+        return False
+
+    def _racks_allow(self, where: TopicPartition, out: NodeId, into: NodeId) -> bool:
+        before = self.replicas[where]
+        after = [into if broker == out else broker for broker in before]
+        return self._count_racks(after) >= self._count_racks(before)
+
+    def _count_racks(self, replicas: Iterable[NodeId]) -> int:
+        return len({self.racks[broker] for broker in replicas})
+
+    def even_out_leaders(self) -> None:
+        """First replicas, as evenly as the replicas allow, by changing the order only."""
+        led: dict[NodeId, set[TopicPartition]] = {broker: set() for broker in self.held}
+        for where, replicas in self.replicas.items():
+            led[replicas[0]].add(where)
+        settled: set[NodeId] = set()
+        while len(settled) < len(led):
+            most = max((broker for broker in led if broker not in settled), key=lambda b: (len(led[b]), -b))
+            path = self._path(most, led)
+            if path is None:
+                settled.add(most)
+                continue
+            for source, where, target in path:
+                replicas = self.replicas[where]
+                place = replicas.index(target)
+                replicas[0], replicas[place] = replicas[place], replicas[0]
+                led[source].remove(where)
+                led[target].add(where)
+
+    def _path(
+        self, most: NodeId, led: Mapping[NodeId, set[TopicPartition]]
+    ) -> list[tuple[NodeId, TopicPartition, NodeId]] | None:
+        """Handovers from `most`, one to the next, that end at somebody who leads at least two fewer."""
+        came: dict[NodeId, tuple[NodeId, TopicPartition]] = {}
+        queue = deque([most])
+        while queue:
+            broker = queue.popleft()
+            if len(led[broker]) <= len(led[most]) - 2:
+                path = []
+                while broker != most:
+                    source, where = came[broker]
+                    path.append((source, where, broker))
+                    broker = source
+                return path[::-1]
+            for where in sorted(led[broker]):
+                for other in self.replicas[where][1:]:
+                    if other != most and other not in came:
+                        came[other] = (broker, where)
+                        queue.append(other)
+        return None

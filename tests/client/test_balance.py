@@ -1,0 +1,106 @@
+"""Plans that give new brokers their share and empty those that go (source document 001), moving little."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from barnabas.client.balance import balanced, copies
+from barnabas.errors import ConfigError
+from barnabas.model import TopicPartition
+
+Assignment = dict[TopicPartition, tuple[int, ...]]
+
+
+def spread(partitions: int, brokers: Sequence[int], replicas: int = 3, topic: str = "t") -> Assignment:
+    """Round and round."""
+    count = len(brokers)
+    return {
+        TopicPartition(topic, k): tuple(brokers[(k + j) % count] for j in range(replicas))
+        for k in range(partitions)
+    }
+
+
+def after(current: Assignment, plan: Mapping[TopicPartition, Sequence[int]]) -> Assignment:
+    return {where: tuple(plan.get(where, replicas)) for where, replicas in current.items()}
+
+
+def counts(assignment: Assignment) -> tuple[Counter[int], Counter[int]]:
+    """Replicas and first replicas by broker."""
+    held = Counter(broker for replicas in assignment.values() for broker in replicas)
+    return held, Counter(replicas[0] for replicas in assignment.values())
+
+
+def is_even(assignment: Assignment, brokers: Sequence[int]) -> bool:
+    held, led = counts(assignment)
+    assert set(held) <= set(brokers)
+    return all(max(n[b] for b in brokers) - min(n[b] for b in brokers) <= 1 for n in (held, led))
+
+
+def test_a_broker_that_comes_gets_its_share_and_nothing_else_moves() -> None:
+    current = spread(60, [1, 2, 3])
+    plan = balanced(current, dict.fromkeys([1, 2, 3, 4]))
+    assert is_even(after(current, plan), [1, 2, 3, 4])
+    assert copies(current, plan) == 45  # a quarter of 180: what the new one has in the end, and no more
+
+
+def test_a_broker_that_goes_is_left_empty_and_only_its_replicas_are_copied() -> None:
+    current = spread(60, [1, 2, 3, 4])
+    held, _ = counts(current)
+    plan = balanced(current, dict.fromkeys([2, 3, 4]))
+    assert is_even(after(current, plan), [2, 3, 4])
+    assert copies(current, plan) == held[1]
+
+
+def test_an_even_cluster_is_left_alone() -> None:
+    current = spread(60, [1, 2, 3])
+    assert balanced(current, dict.fromkeys([1, 2, 3])) == {}
+
+
+def test_leaders_are_spread_without_copying_anything() -> None:
+    current = {TopicPartition("t", k): (1, 2, 3) for k in range(9)}
+    plan = balanced(current, dict.fromkeys([1, 2, 3]))
+    assert copies(current, plan) == 0
+    assert is_even(after(current, plan), [1, 2, 3])
+
+
+def test_a_partition_is_never_in_fewer_racks_than_before() -> None:
+    racks = {1: "a", 2: "a", 3: "b", 4: "b", 5: "c"}
+    current = {TopicPartition("t", k): ((1, 3) if k % 2 else (2, 4)) for k in range(20)}
+    done = after(current, balanced(current, racks))
+    assert all(len({racks[b] for b in replicas}) == 2 for replicas in done.values())
+    assert counts(done)[0][5] >= 7
+
+
+def test_replicas_that_have_to_go_look_for_another_rack_first() -> None:
+    racks = {1: "a", 2: "a", 3: "b"}
+    plan = balanced({TopicPartition("t", 0): (1, 9)}, racks)
+    assert plan[TopicPartition("t", 0)] == [1, 3] or plan[TopicPartition("t", 0)] == [3, 1]
+
+
+def test_more_replicas_than_brokers_is_refused_in_words() -> None:
+    with pytest.raises(ConfigError, match=r"t-0 has 3 replicas, that is more than 2 brokers"):
+        balanced(spread(1, [1, 2, 3]), dict.fromkeys([1, 2]))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_whatever_it_is_given_it_comes_out_even_and_whole(seed: int) -> None:
+    chance = random.Random(seed)
+    before = list(range(1, chance.randint(2, 8)))
+    wanted = sorted(chance.sample(range(1, 12), chance.randint(3, 8)))
+    most = min(len(before), len(wanted), 3)
+    current = {
+        TopicPartition(f"t{chance.randint(0, 2)}", k): tuple(chance.sample(before, chance.randint(1, most)))
+        for k in range(chance.randint(1, 80))
+    }
+    plan = balanced(current, dict.fromkeys(wanted))
+    done = after(current, plan)
+    for where, replicas in done.items():
+        assert len(set(replicas)) == len(replicas) == len(current[where])
+    held, _ = counts(done)
+    assert set(held) <= set(wanted)
+    assert max(held[b] for b in wanted) - min(held[b] for b in wanted) <= 1
+    assert balanced(done, dict.fromkeys(wanted)) == {}
