@@ -126,7 +126,7 @@ class LogDirectory:
         lock = disk.lock(f"{path}/{meta.LOCK}")
         try:
             found = meta.read_meta_properties(disk, path)
-            _check_identity(path, found, cluster_id, node_id)
+            check_identity(path, found, cluster_id, node_id)
             directory_id = found.directory_id if found is not None else None
             if directory_id is None:
                 directory_id = randomness.uuid()
@@ -474,7 +474,8 @@ def _named(steps: Generator[None, None, Log], name: str) -> Generator[str, None,
         yield name
 
 
-def _check_identity(path: str, found: meta.MetaProperties | None, cluster_id: str, node_id: NodeId) -> None:
+def check_identity(path: str, found: meta.MetaProperties | None, cluster_id: str, node_id: NodeId) -> None:
+    """Raise StorageError unless the directory in `path` is this node's."""
     if found is None:
         raise StorageError(
             f"{path} is not formatted: it has no {meta.META_PROPERTIES}",

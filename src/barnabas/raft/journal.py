@@ -240,6 +240,10 @@ class Journal:
             index -= 1
         return self._epochs[index - 1] if index else self._base_epoch
 
+    def epochs(self) -> list[tuple[Epoch, Offset]]:
+        """Each epoch in the log, and where it begins."""
+        return list(zip(self._epochs, self._starts, strict=True))
+
     def end_of_epoch(self, epoch: Epoch) -> EpochEnd:
         """The largest epoch here that is not above `epoch`, and the offset behind its last record."""
         end = self.end_offset

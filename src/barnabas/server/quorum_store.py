@@ -9,7 +9,7 @@ the node stops, nothing is tried again.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol
 
 from barnabas.config import LogConfig
@@ -19,9 +19,10 @@ from barnabas.controller.versions import LATEST
 from barnabas.doors import Clock, Disk
 from barnabas.errors import CorruptRecordError, StorageError, WireError
 from barnabas.log import snapshot as snapshots
+from barnabas.log.checkpoint import read_epochs
 from barnabas.log.log import Log
 from barnabas.log.sync import SyncJob
-from barnabas.model import METADATA_PARTITION, METADATA_TOPIC_ID, Offset
+from barnabas.model import METADATA_PARTITION, METADATA_TOPIC_ID, Epoch, Offset
 from barnabas.raft.entries import Batch, ElectionState, Entry, SnapshotId
 from barnabas.raft.journal import Journal
 from barnabas.raft.messages import (
@@ -41,7 +42,7 @@ from barnabas.server.quorum_point import EVERY, NO_POINT, RecoveryPoint, read_po
 from barnabas.server.quorum_records import SnapshotContent, decode_batch, encode_batch, read_snapshot
 from barnabas.server.quorum_state import QUORUM_STATE, election_text, read_election
 from barnabas.server.quorum_transfer import SnapshotDownload, check_snapshot, read_piece
-from barnabas.wire.records import batches, check_crc, read_batch_header
+from barnabas.wire.records import BatchHeader, batches, check_crc, read_batch_header
 
 __all__ = ["DiskThread", "MetadataStore", "StoreStatistics", "Waiting", "metadata_log_config"]
 
@@ -141,6 +142,7 @@ class MetadataStore:
         stored = snapshots.list_snapshots(disk, path)
         start = stored[0].end_offset if stored else 0
         point = read_point(disk, path)
+        epochs = _known_epochs(disk, path)
         required = point.offset if not stored or point.offset > stored[-1].end_offset else 0
         log = Log.open(
             disk,
@@ -176,6 +178,7 @@ class MetadataStore:
         if required and journal.epoch_at(point.offset - 1) != point.epoch:
             wrong = journal.epoch_at(point.offset - 1)
             raise _damaged(path, point, f"the record before it is of epoch {wrong}, not {point.epoch}")
+        _check_epochs(path, journal, epochs, point)
         journal.known_committed = max(point.offset, image.offset + 1)
         store = cls(disk, clock, log, journal, read_election(disk, path), image, waiting)
         store.point = point
@@ -398,6 +401,13 @@ def _damaged(path: str, point: RecoveryPoint, reason: str) -> StorageError:
     )
 
 
+def _known_epochs(disk: Disk, path: str) -> list[tuple[Epoch, Offset]]:
+    try:
+        return read_epochs(disk, f"{path}/leader-epoch-checkpoint")
+    except StorageError:
+        return []  # it is made again from the log
+
+
 def _load_snapshot(
     disk: Disk, path: str, at: snapshots.SnapshotId, cluster_id: str
 ) -> tuple[tuple[Entry, ...], MetadataImage]:
@@ -440,28 +450,50 @@ def _read_log(log: Log, journal: Journal, first_wanted: Offset) -> deque[Waiting
     waiting: deque[Waiting] = deque()
     offset = log.log_start_offset
     while offset < log.log_end_offset:
-        data = log.read(offset, _READ_SIZE, log.log_end_offset).read()
-        assert data, f"{log.path} ends at {offset}, not at {log.log_end_offset}"
-        for position, header in batches(data):
-            try:
-                if not check_crc(data, position, header):
-                    raise CorruptRecordError("its CRC is wrong")
-                batch = decode_batch(data, position, header)
-            except (CorruptRecordError, WireError) as error:
-                raise StorageError(
-                    f"{log.path} holds a batch at offset {header.base_offset} that cannot be read: "
-                    f"{error.message}",
-                    directory=log.path,
-                    next_step="a newer release may have written it; else replace this controller by a new one",
-                    fatal=True,
-                ) from error
-            offset = batch.end_offset
-            if offset <= journal.end_offset:
-                continue
-            journal.restore_batch(Batch(batch.base_offset, batch.epoch, batch.entries))
-            if batch.end_offset > first_wanted:
-                waiting.append(Waiting(batch, header.max_timestamp, header.size))
+        data, begun = log.read(offset, _READ_SIZE, log.log_end_offset).read(), offset
+        try:
+            for batch, header in _read_batches(data, offset):
+                offset = batch.end_offset
+                if offset <= journal.end_offset:
+                    continue
+                journal.restore_batch(Batch(batch.base_offset, batch.epoch, batch.entries))
+                if batch.end_offset > first_wanted:
+                    waiting.append(Waiting(batch, header.max_timestamp, header.size))
+            if offset <= begun:
+                raise CorruptRecordError("no whole batch is there")
+        except (CorruptRecordError, WireError) as error:
+            raise StorageError(
+                f"{log.path} holds a batch at offset {offset} that cannot be read: {error.message}",
+                directory=log.path,
+                next_step="a newer release may have written it; else replace this controller by a new one",
+                fatal=True,
+            ) from error
     return waiting
+
+
+def _read_batches(data: bytes, offset: Offset) -> Iterator[tuple[Batch, BatchHeader]]:
+    for position, header in batches(data):
+        if not check_crc(data, position, header):
+            raise CorruptRecordError("its CRC is wrong")
+        if header.last_offset < offset:
+            raise CorruptRecordError(f"it says that it begins at {header.base_offset}")
+        batch = decode_batch(data, position, header)
+        yield batch, header
+        offset = batch.end_offset
+
+
+def _check_epochs(
+    path: str, journal: Journal, known: list[tuple[Epoch, Offset]], point: RecoveryPoint
+) -> None:
+    """Hold the epochs of the batches, which no CRC covers, to `leader-epoch-checkpoint`, below the point."""
+    found = [(epoch, start) for epoch, start in journal.epochs() if journal.log_start < start < point.offset]
+    last = max((start for _, start in known), default=-1)
+    for epoch, start in found:
+        if start <= last and (epoch, start) not in known:
+            raise _damaged(path, point, f"a batch says that epoch {epoch} begins at {start}")
+    for epoch, start in known:
+        if journal.log_start < start < point.offset and (epoch, start) not in found:
+            raise _damaged(path, point, f"no batch says that epoch {epoch} begins at {start}")
 
 
 def metadata_log_config(segment_bytes: int, segment_ms: int) -> LogConfig:

@@ -15,7 +15,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.controller.image import MetadataImage
 from barnabas.controller.replay import Replay
-from barnabas.errors import BarnabasError, CorruptRecordError, ErrorCode, StorageError, WireError
+from barnabas.errors import (
+    BarnabasError,
+    CorruptRecordError,
+    ErrorCode,
+    KafkaError,
+    StorageError,
+    WireError,
+)
+from barnabas.log.directory import check_identity
+from barnabas.log.meta import read_meta_properties
 from barnabas.model import Endpoint, NodeId, ReplicaKey, Uuid
 from barnabas.raft.core import IllegalTransition
 from barnabas.raft.entries import Batch, ElectionState, Opaque, SnapshotId
@@ -158,6 +167,8 @@ class Node:
         self.clock.drift(1.0)
         self.disk.wall_ms = self.clock.now().wall_ms
         try:
+            owned = read_meta_properties(self.disk, DIRECTORY)
+            check_identity(DIRECTORY, owned, world.setup.cluster_id, self.id)
             process = Process(self)
         except Crashed as crash:
             self.off("all", str(crash))
@@ -335,7 +346,7 @@ class Process:
             return
         except StorageError as error:
             self.fail(error)
-        except IllegalTransition as error:
+        except (IllegalTransition, KafkaError) as error:
             if not owner.rotten:
                 world.alarm("Q6" if "truncating" in str(error) else "core", f"node {owner.id}: {error}")
             self.fail(StorageError(str(error)))

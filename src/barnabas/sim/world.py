@@ -66,14 +66,14 @@ class Line(NamedTuple):
 class World:
     """See the module.  `story` True keeps every line that is told."""
 
-    def __init__(self, seed: int, *, story: bool = False) -> None:
+    def __init__(self, seed: int, *, story: bool = False, setup: Setup | None = None) -> None:
         self.seed = seed
         self.time: float = 0.0
         self.events = 0
         self.idle = 0.0
         """Seconds in which nothing happened at all, for a while."""
         self.chance = random.Random(f"world {seed}")
-        self.setup = Setup.of(random.Random(f"setup {seed}"))
+        self.setup = setup or Setup.of(random.Random(f"setup {seed}"))
         self.network = Network(self, random.Random(f"network {seed}"))
         self.story: list[Line] | None = [] if story else None
         self.truth = Truth()
