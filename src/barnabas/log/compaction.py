@@ -42,7 +42,7 @@ BYTES_PER_KEY = 200
 """What a key costs in memory while a round runs: its 16 bytes or fewer as an object, its offset, its row."""
 _SHORT = 16
 _PIECE = 1 << 18
-_PER_RECORD = 100
+_PER_RECORD = 150
 _INT32_MAX = 0x7FFFFFFF
 _ABORT, _COMMIT = b"\0\0", b"\0\1"
 
