@@ -1,11 +1,12 @@
 """What administrators ask besides: pages of partitions, what has settings, disks, moves, access rules.
 
-Everything here only looks.  There is no authorizer and nothing moves in this release, and the answers say
-so in the words that Kafka's tools know: SECURITY_DISABLED, and an empty list of moves.
+Everything here only looks.  There is no authorizer in this release, and the answers say so in the word that
+Kafka's tools know: SECURITY_DISABLED.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,7 @@ from barnabas.wire.cluster import (
     DescribeTopicPartitionsResponseTopic,
 )
 from barnabas.wire.configs import ConfigResource, ListConfigResourcesRequest, ListConfigResourcesResponse
+from barnabas.wire.message import Message
 from barnabas.wire.reassignment import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
@@ -203,8 +205,15 @@ def _described(directory: LogDirectory, wanted: set[TopicPartition] | None) -> D
 
 def list_reassignments(
     node: Services, context: RequestContext, request: ListPartitionReassignmentsRequest
-) -> ListPartitionReassignmentsResponse:
-    """ListPartitionReassignments (key 46; KIP-455): replicas that come or go, as the metadata has it."""
+) -> Message | asyncio.Future[Message]:
+    """ListPartitionReassignments (key 46; KIP-455): replicas that come or go, as the active controller has it.
+
+    Who has just been told that a move began must find it here, so a broker that may be behind does not say.
+    """
+    if not node.quorum.is_active_controller:
+        if context.connection.listener.kind == "B":
+            return node.quorum.forward(request, context)
+        raise KafkaError(ErrorCode.NOT_CONTROLLER, "this node is not the active controller")
     image = node.quorum.image
 
     def asked() -> Iterator[tuple[Topic, PartitionState]]:
