@@ -5,6 +5,7 @@
 #   make test      all tests that belong to every change         make bench    side by side with Apache Kafka
 #   make check     ruff, format, mypy --strict                   make docs     write the generated pages of docs/
 #   make spec      the TLA+ model of how voters change           make clean     remove what was built, .venv included
+#   make chaos     real nodes, broken under traffic: SEED= FAULTS=
 
 PYTHON ?= python3
 VENV   := .venv
@@ -13,10 +14,10 @@ HEAVY  := $(BIN)/python tools/heavy.py
 JOBS   ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test check sim spec compat bench docs clean
+.PHONY: help venv demo test check sim chaos spec compat bench docs clean
 
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile | head -7
+	@sed -n 's/^# \{0,1\}//p' Makefile | head -8
 
 # One script makes the environment, shows its progress and says clearly what is missing.
 $(VENV)/.base: pyproject.toml constraints.txt tools/environment.py
@@ -44,6 +45,10 @@ compat: $(VENV)/.dev
 
 sim: $(VENV)/.dev
 	@$(HEAVY) $(BIN)/barnabas simulate $(if $(CLUSTER),--cluster) --seeds $(or $(N),200) --first $(or $(SEED),1) $(if $(RESUME),--resume,--ledger) $(ARGS)
+
+# As root in network namespaces, else on loopback without faults of links. ARGS="--json": the verdict as one document.
+chaos: $(VENV)/.dev
+	@$(HEAVY) $(BIN)/python -m tests.chaos $(if $(SEED),--seed $(SEED)) --faults $(or $(FAULTS),60) $(ARGS)
 
 # Needs Java, nothing of ours. Where Maven cannot fetch TLC: TLA2TOOLS=path/to/tla2tools.jar. MODEL=BadOwnEpoch: only that.
 spec:

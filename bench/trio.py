@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import subprocess
@@ -115,15 +116,20 @@ class Trio:
 
     def start_one(self, number: int) -> None:
         seat = self.seats[number]
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
         with (seat.folder / "log").open("ab") as log:
             seat.process = subprocess.Popen(
-                self.start_command(seat.properties), stdout=log, stderr=log, start_new_session=True
+                self.start_command(seat.properties),
+                stdout=log,
+                stderr=log,
+                env=environment,
+                start_new_session=True,
             )
 
     def wait_port(self, number: int) -> None:
         """Wait until a node takes connections."""
         port = self.seats[number].port
-        until(lambda: socket.create_connection(("127.0.0.1", port), timeout=1).close() or True, what="a port")
+        until(lambda: socket.create_connection(("127.0.0.1", port), timeout=1).close() or True, 180, "a port")
 
     def stop(self) -> None:
         running = [seat for seat in self.seats.values() if seat.process and seat.process.poll() is None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -110,9 +111,14 @@ class Node:
 
     def start(self) -> None:
         words = [sys.executable, "-m", "tests.chaos.node", str(self.properties), str(self.stall_file)]
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [*self._ground.prefix(self.number), *words], stdout=log, stderr=log, start_new_session=True
+                [*self._ground.prefix(self.number), *words],
+                stdout=log,
+                stderr=log,
+                env=environment,
+                start_new_session=True,
             )
 
     @property
@@ -149,9 +155,9 @@ class Node:
 
     def fill(self) -> None:
         """Leave no room on its small disk."""
-        state = os.statvfs(self.data)
-        with self.ballast.open("ab") as file:
-            os.posix_fallocate(file.fileno(), 0, max(1, state.f_bavail * state.f_frsize))
+        with self.ballast.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+            while True:
+                file.write(bytes(1 << 20))
 
     def unfill(self) -> None:
         self.ballast.unlink(missing_ok=True)

@@ -38,7 +38,7 @@ class World:
             quorum=SimpleNamespace(image=image, is_active_controller=active, epoch=1, submit=self.submit),
         )
         self.deaths = Deaths(self.node)
-        self.line: Any = SimpleNamespace(id=5)
+        self.line: Any = SimpleNamespace(id=5, software="barnabas 0.1")
 
     async def reached(self, *ports: int) -> None:
         """Have the controller connect to these ports while something listens there, then let that die."""
@@ -120,7 +120,7 @@ def test_a_heartbeat_in_between_is_a_sign_of_life() -> None:
         world.deaths.heard(world.line, 2)
         world.deaths.lost(5)
         await asyncio.sleep(0)
-        world.deaths.heard(SimpleNamespace(id=6), 2)  # type: ignore[arg-type]
+        world.deaths.heard(SimpleNamespace(id=6, software="barnabas 0.1"), 2)  # type: ignore[arg-type]
         assert not await world.examined()
 
     run(story)
@@ -220,5 +220,17 @@ def test_an_address_that_does_not_answer_is_tried_again_and_again() -> None:
         pauses = [b - a for a, b in itertools.pairwise(tried)]
         assert pauses[0] < 0.6 and pauses == sorted(pauses, key=round) and round(pauses[-1]) == 30
         await world.node.tasks.stop()
+
+    run(story)
+
+
+def test_an_apache_kafka_broker_keeps_its_session() -> None:
+    async def story() -> None:
+        port = closed_port()
+        world = World(port)
+        await world.reached(port)
+        world.deaths.heard(SimpleNamespace(id=5, software="apache-kafka-java 4.3.1"), 2)  # type: ignore[arg-type]
+        world.deaths.lost(5)
+        assert not await world.examined()
 
     run(story)

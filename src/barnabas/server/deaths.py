@@ -12,8 +12,9 @@ waiting for a disk, its kernel takes connections to the ports it listens on.  So
                 apart, and no heartbeat of it came since
 
 A healthy slow broker refuses nothing.  A broker whose addresses only its clients can reach (behind a mapping
-of addresses, say) is never reachable, and so never fenced here.  A host that is gone, or cut off, answers
-nothing, and that counts for nothing.  All those are fenced when their session ends, as in Apache Kafka.
+of addresses, say) is never reachable, and so never fenced here; neither is an Apache Kafka broker.  A host
+that is gone, or cut off, answers nothing, and that counts for nothing.  All those are fenced when their
+session ends, as in Apache Kafka.
 Where something begins to refuse connections in the broker's name (a firewall that rejects), a broker that is
 also silent is fenced early; it is unfenced with its next heartbeat.  `barnabas.fast.fencing=false` turns all
 of this off.
@@ -76,13 +77,25 @@ class _Reach(NamedTuple):
 class Deaths:
     """Suspects and examines brokers while this node is the active controller.  Times in monotonic seconds."""
 
-    __slots__ = ("_active_since", "_examined", "_heard", "_lines", "_node", "_patience", "_reach", "_wake")
+    __slots__ = (
+        "_active_since",
+        "_examined",
+        "_heard",
+        "_lines",
+        "_node",
+        "_others",
+        "_patience",
+        "_reach",
+        "_wake",
+    )
 
     def __init__(self, node: Services) -> None:
         self._node = node
         self._patience = node.config.int("broker.heartbeat.interval.ms") / 1000 * 1.5
         self._heard: dict[NodeId, float] = {}
         self._lines: dict[int, NodeId] = {}
+        self._others: set[NodeId] = set()
+        """Brokers that are not Barnabas's: they keep their session."""
         self._examined: dict[NodeId, float] = {}
         self._reach: dict[NodeId, _Reach] = {}
         self._active_since = -1
@@ -91,7 +104,11 @@ class Deaths:
     def heard(self, connection: Connection, broker: NodeId) -> None:
         """A heartbeat came in over this connection."""
         self._heard[broker] = self._node.clock.now().mono
-        self._lines[connection.id] = broker
+        if connection.software.startswith("barnabas"):
+            self._lines[connection.id] = broker
+            self._others.discard(broker)
+        else:
+            self._others.add(broker)
 
     def lost(self, connection_id: int) -> None:
         """A connection ended."""
@@ -158,7 +175,7 @@ class Deaths:
 
     def _suspect(self, id_: NodeId) -> None:
         """Examine it, unless that is under way."""
-        if id_ not in self._examined and self._living(id_) is not None:
+        if id_ not in self._examined and id_ not in self._others and self._living(id_) is not None:
             self._examined[id_] = self._node.clock.now().mono
             self._node.tasks.start(self._examine(id_), f"examine broker {id_}")
 
