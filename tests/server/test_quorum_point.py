@@ -29,8 +29,12 @@ class Thread:
     """Runs jobs at once."""
 
     def run(self, job: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
-        job()
-        done(None)
+        try:
+            job()
+        except StorageError as error:
+            done(error)
+        else:
+            done(None)
 
 
 def opened(disk: MemoryDisk, clock: Clock, segment_bytes: int = 1 << 20) -> MetadataStore:
@@ -94,6 +98,32 @@ def test_the_point_is_what_is_durable_and_committed_and_written_now_and_then() -
     store.committed(7)
     store.close()
     assert read_point(disk, PATH) == RecoveryPoint(7, 2), "a stop in order leaves the newest"
+
+
+class FullDisk(MemoryDisk):
+    """A disk that may have no room for another small file."""
+
+    full = False
+
+    def replace(self, path: str, content: bytes) -> None:
+        if self.full:
+            raise StorageError(f"cannot write {path}: No space left on device", full=True)
+        super().replace(path, content)
+
+
+def test_a_point_that_finds_no_room_is_left_where_it_was_and_raised_later() -> None:
+    disk, clock = FullDisk(), Clock()
+    disk.put("data/meta.properties", b"")
+    store = opened(disk, clock)
+    write(store, 3)
+    disk.full = True
+    clock.mono += 100.0
+    write(store, 3)
+    assert store.point == read_point(disk, PATH) == RecoveryPoint(3, 1)
+    disk.full = False
+    clock.mono += 100.0
+    write(store, 1)
+    assert store.point == read_point(disk, PATH) == RecoveryPoint(7, 1)
 
 
 def test_a_log_that_ends_below_the_point_is_refused_and_left_as_it_is() -> None:

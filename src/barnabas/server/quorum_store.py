@@ -351,10 +351,10 @@ class MetadataStore:
         self._point_due = mono + EVERY
 
         def written(error: BaseException | None) -> None:
-            if error is not None:
-                self._fail(error)
-            else:
+            if error is None:
                 self.point = point
+            elif not (isinstance(error, StorageError) and error.full):  # without room the old one still holds
+                self._fail(error)
 
         self._thread.run(lambda: write_point(self.disk, self.path, point), written)
 
