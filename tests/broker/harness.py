@@ -80,6 +80,8 @@ class World:
         self.altering: list[AlterPartitionRequest] = []
         self.cut: list[tuple[str, int, int, int]] = []
         self.corrupt: list[tuple[str, int, str]] = []
+        self.rooms: list[tuple[str, bool]] = []
+        self.no_room: list[StorageError] = []
         self.compactions: list[tuple[TopicPartition, CleaningStatistics]] = []
         self.uncompacted: list[tuple[TopicPartition, str]] = []
 
@@ -89,8 +91,13 @@ class World:
     def directory_failed(self, directory: Any, error: StorageError) -> None:
         self.failed.append((directory.path, error))
 
+    def room_changed(self, directory: Any, space: Any) -> None:
+        self.rooms.append((directory.path, space.full))
+
     def not_hosted(self, error: StorageError) -> None:
-        raise error
+        if not error.full:
+            raise error
+        self.no_room.append(error)
 
     def setting_refused(self, topic: str, error: ConfigError) -> None:
         self.refused.append((topic, error.message))

@@ -177,6 +177,7 @@ def test_retention_and_checkpoints_run_on_their_own_clock(node: Node, disk: Memo
     for _ in range(310):
         node.mono += 1
         node.broker.maintain(node.now)
+        node.turn()
     assert partition.log_start_offset > 0
     assert b"t 0 5" in disk.read("/data/replication-offset-checkpoint")
     assert b"t 0 5" in disk.read("/data/recovery-point-offset-checkpoint")

@@ -151,7 +151,7 @@ def test_a_failed_directory_takes_all_its_partitions_and_no_other(disk: MemoryDi
 
 def test_a_failed_write_answers_a_storage_error(node: Node, disk: MemoryDisk) -> None:
     produced = node.produce(batch("a" * 100))
-    disk.full_after(0)
+    disk.fail("append", "/t-0/")
     node.write()
     assert produced.error == ErrorCode.KAFKA_STORAGE_ERROR
     assert len(node.outside.failed) == 1
@@ -326,7 +326,7 @@ def test_deleted_files_are_removed_in_a_thread_one_thing_at_a_time(node: Node) -
     assert node.broker.end_turn(node.now) == []
     node.sync()
     assert not [name for name in node.disk.list("/data") if name.endswith("-delete")]
-    assert node.broker.upkeep.removing is None
+    assert node.broker.upkeep.doing is None
 
 
 def test_a_removal_that_fails_takes_its_directory_offline(node: Node, disk: MemoryDisk) -> None:

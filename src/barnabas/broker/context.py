@@ -11,6 +11,7 @@ from barnabas.log.directory import LogDirectory
 from barnabas.model import DirectoryId, NodeId, Offset, TopicId, TopicPartition
 
 if TYPE_CHECKING:
+    from barnabas.broker.space import DirectorySpace
     from barnabas.log.compaction import CleaningStatistics
     from barnabas.wire.brokers import AlterPartitionRequest
 
@@ -104,6 +105,10 @@ class Outside(Protocol):
 
     def directory_failed(self, directory: LogDirectory, error: StorageError) -> None:
         """A log directory went offline for good.  Log it, tell the controller, stop the node if it must."""
+        ...
+
+    def room_changed(self, directory: LogDirectory, space: DirectorySpace) -> None:
+        """A log directory has no room for records any more, or has room again (`space.full`).  Log it."""
         ...
 
     def not_hosted(self, error: StorageError) -> None:

@@ -185,6 +185,18 @@ class Follower:
         if self.partitions.get(key) is followed and key not in self._resting and key not in self._lost:
             self._news[key] = followed
 
+    def pause(self, followed: Followed, paused: bool) -> None:
+        """Its disk has no room, or has room again."""
+        if self.partitions.get(followed.key) is not followed:
+            return
+        self._leave_out(followed.key)
+        if paused:
+            self._resting[followed.key] = inf
+        else:
+            self._resting.pop(followed.key, None)
+            self.moved(followed)
+        self._broker.outside.fetch_from(self.leader)
+
     def safe(self, followed: Followed) -> None:
         """Everything it appended is acknowledged by our log."""
         if self._unsafe.pop(followed, True) is None and not self._unsafe:
@@ -323,6 +335,11 @@ class Follower:
             self._take(followed, data, now)
         except StorageError as error:
             self._broker.storage_failed(partition, error, now)
+            if error.full:
+                self._unsafe[followed] = None  # a part of it may have found room
+                partition.touch()
+                if not partition.no_room:
+                    self._rest(followed, now)
         except CorruptRecordError as error:
             self.errors += 1
             self._rest(followed, now)
@@ -422,7 +439,11 @@ class Follower:
                     self._was_cut(followed, before)
                 else:
                     self._rest(followed, now)
-            except (StorageError, KafkaError) as error:
+            except StorageError as error:
+                self._broker.storage_failed(partition, error, now)
+                if error.full and not partition.no_room:
+                    self._rest(followed, now)
+            except KafkaError as error:
                 self._broker.storage_failed(partition, StorageError(str(error)), now)
 
     # ---- views -------------------------------------------------------------------------------------------
@@ -461,6 +482,8 @@ class Followers:
         if follower is None:
             follower = self.by_leader[partition.leader] = Follower(self._broker, partition.leader)
         partition.followed = follower.add(partition)
+        if partition.no_room:
+            follower.pause(partition.followed, True)
 
     def release(self, partition: Partition) -> None:
         """Fetch it no longer: it is led here, or by nobody, or gone."""

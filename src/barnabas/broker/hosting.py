@@ -14,6 +14,7 @@ from typing import TypeVar
 from barnabas.broker.context import Outside
 from barnabas.broker.follower import Followers
 from barnabas.broker.partition import Partition
+from barnabas.broker.space import Space
 from barnabas.config import Config, LogConfig
 from barnabas.controller.image import RESOURCE_TOPIC, ImageDelta, MetadataImage, PartitionState, Topic
 from barnabas.errors import ConfigError, ErrorCode, StorageError
@@ -82,6 +83,11 @@ class Hosting:
         self.topics_by_id: dict[Uuid, HostedTopic] = {}
         self.turn: list[Partition] = []
         self.followers = Followers(self)
+        self.space = Space(self, outside, config)
+        self._unhosted: dict[tuple[TopicId, int], None] = {}
+        """Partitions that could not be made: there was no room."""
+        self._refused = False
+        """Whether that was why the last thing that was `_guarded` failed."""
         self._check_records = check_records
         self._failed: set[str] = set()
         self._leadership: list[LeadershipCallback] = []
@@ -166,7 +172,6 @@ class Hosting:
                 changed.append((topic, state))
             else:
                 self._delete(topic.name, state.index, now)
-        self.logs.settle()
         self._take(changed, now)
         if delta.brokers:
             for partition in self.partitions():
@@ -180,6 +185,7 @@ class Hosting:
         """The node's own settings changed: every topic that does not override them follows."""
         self.config = config
         self.generation += 1
+        self.space.configure(config)
         for topic in self.topics.values():
             self._configure(topic)
 
@@ -260,6 +266,8 @@ class Hosting:
                 return None
             log = self._guarded(lambda: self.logs.create(where, topic.id, now, directory_id=wanted), now)
             if log is None:
+                if self._refused:
+                    self._unhosted[topic.id, state.index] = None
                 return None
         elif log.topic_id is None:
             self._guarded(lambda: log.belongs_to(topic.id), now)
@@ -279,6 +287,7 @@ class Hosting:
             max_lag=self.config.int("replica.lag.time.max.ms") / 1000.0,
             eligible=self.eligible,
         )
+        self.space.applies_to(partition)
         if directory is not None and directory.directory_id != registered:
             assigned.append((topic.id, state.index, directory.directory_id))
         return partition
@@ -307,9 +316,21 @@ class Hosting:
         try:
             return action()
         except StorageError as error:
+            self._refused = error.full
             if not self.notice_failures(now):
                 self.outside.not_hosted(error)
             return None
+
+    def host_again(self, now: Now) -> None:
+        """There may be room by now for partitions that found none."""
+        waiting, self._unhosted = self._unhosted, {}
+        states: list[tuple[Topic, PartitionState]] = []
+        for topic_id, index in waiting:
+            topic = self.image.topics.get(topic_id)
+            if topic is not None and (state := topic.partitions.get(index)) is not None:
+                states.append((topic, state))
+        if states:
+            self._take(states, now)
 
     def notice_failures(self, now: Now) -> bool:
         """Follow directories that went offline by themselves; false when none did."""
@@ -319,7 +340,16 @@ class Hosting:
         return bool(news)
 
     def storage_failed(self, partition: Partition, error: StorageError, now: Now) -> None:
-        """An operation on a partition's log failed: its directory is offline for good."""
+        """An operation on a partition's log failed: its directory is offline for good.
+
+        If there was only no room, what was not written is gone again and who waits for it is told.
+        """
+        if error.full and partition.log.failed is None:
+            if partition.directory is not None:
+                self.space.refused(partition.directory, error, now)
+            partition.refuse_unwritten()
+            return
+        error.full = False
         directory = self.logs.fail(partition.log, error)
         if directory is not None:
             self.directory_failed(directory, error, now)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from barnabas.broker.remote import NEVER, RemoteReplica
 from barnabas.controller.image import PartitionState
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.model import NO_EPOCH, NO_NODE, Epoch, NodeId, Now, Offset, TopicId
+from barnabas.model import INTERNAL_TOPICS, NO_EPOCH, NO_NODE, Epoch, NodeId, Now, Offset, TopicId
 
 if TYPE_CHECKING:
     from barnabas.broker.fetch import FetchWaiting
@@ -92,6 +92,7 @@ class Partition:
         "_pending_here",
         "_purging",
         "_readable",
+        "_sync_refused",
         "_turn",
         "always_check_records",
         "config",
@@ -104,6 +105,7 @@ class Partition:
         "gone",
         "high_watermark",
         "index",
+        "internal",
         "is_leader",
         "isr",
         "leader",
@@ -111,6 +113,7 @@ class Partition:
         "log",
         "log_append_time",
         "max_lag",
+        "no_room",
         "node_id",
         "offline",
         "partition_epoch",
@@ -162,6 +165,10 @@ class Partition:
         self.offline = False
         self.gone = False
         self.high_watermark: Offset = log.high_watermark
+        self.internal = topic in INTERNAL_TOPICS
+        self.no_room = False
+        """Its disk is (nearly) full: it takes no records (`space`)."""
+        self._sync_refused = False
         self.syncing: SyncJob | None = None
         self.fetchers: dict[FetchWaiting, None] = {}
         self._fresh: list[Acknowledgement] = []
@@ -248,6 +255,14 @@ class Partition:
         """Its directory went offline, for good."""
         self.offline = True
         self.dismiss(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    def refuse_unwritten(self) -> None:
+        """There was no room for what it appended in this turn, and it is gone again: tell who waits for it."""
+        end = self.log.log_end_offset
+        refused = [acknowledgement for acknowledgement in self._fresh if acknowledgement.end > end]
+        self._fresh = [acknowledgement for acknowledgement in self._fresh if acknowledgement.end <= end]
+        for acknowledgement in refused:
+            acknowledgement.settle(ErrorCode.KAFKA_STORAGE_ERROR)
 
     def leave(self) -> None:
         """It was deleted from this node: producers cannot know what became of their records."""
@@ -373,7 +388,7 @@ class Partition:
 
     def sync_due(self) -> bool:
         """Whether a sync of this log should begin now: never a second one while one is in flight."""
-        if self.syncing is not None or self.gone or self.offline:
+        if self.syncing is not None or self.gone or self.offline or self._sync_refused:
             return False
         log = self.log
         if not log.page_cache:
@@ -382,6 +397,18 @@ class Partition:
             self._flush_now = False
             return log.needs_sync
         return False
+
+    def synced(self, log: Log, job: SyncJob) -> None:
+        """A sync of its log came back."""
+        log.finish_sync(job)
+        self._sync_refused = job.refused is not None
+        self.touch()
+
+    def sync_again(self) -> None:
+        """There may be room by now for a sync that found none."""
+        if self._sync_refused:
+            self._sync_refused = False
+            self.touch()
 
     def flush_if_old(self, now: Now) -> None:
         """Where acks do not wait for syncs, flush.ms still bounds how long records stay unsynced."""

@@ -285,6 +285,7 @@ def append_plain(
         header is None
         or not partition.is_leader
         or partition.offline
+        or partition.no_room
         or (acks < 0 and not partition.enough_in_sync)
         or (header.producer_id >= 0 and partition.log.producers.check(header) is not None)
     ):
@@ -318,6 +319,11 @@ def append_checked(
         )
     if header.producer_id >= 0 and (known := partition.log.producers.check(header)) is not None:
         return known.first_offset, known.last_offset + 1, known.timestamp
+    if partition.no_room:
+        raise RefusedError(
+            ErrorCode.KAFKA_STORAGE_ERROR,
+            "the disk is (nearly) full: records are taken again when there is room",
+        )
     append_time = -1
     batch = bytearray(records) if isinstance(records, bytes) else records
     if partition.log_append_time:

@@ -37,6 +37,7 @@ from barnabas.config import Config
 from barnabas.controller.image import BrokerEndpoint, MetadataImage
 from barnabas.doors import Randomness
 from barnabas.errors import ErrorCode, KafkaError, StorageError
+from barnabas.log.checkpoints import CheckpointJob
 from barnabas.log.compaction import Cleaning
 from barnabas.log.directories import LogDirectories
 from barnabas.log.removal import Removal
@@ -62,10 +63,11 @@ __all__ = ["Broker", "BrokerStatistics", "SyncRequest", "Work"]
 class SyncRequest:
     """One log to sync.  `run` may be called in any thread; then `Broker.synced` on the loop."""
 
-    __slots__ = ("job", "partition")
+    __slots__ = ("job", "log", "partition")
 
     def __init__(self, partition: Partition, job: SyncJob) -> None:
         self.partition = partition
+        self.log = partition.log
         self.job = job
 
     def run(self) -> None:
@@ -76,7 +78,7 @@ class SyncRequest:
         return f"<SyncRequest {self.partition.topic}-{self.partition.index}>"
 
 
-Work = SyncRequest | Removal | Cleaning
+Work = SyncRequest | Removal | CheckpointJob | Cleaning
 """What threads do for the broker."""
 
 
@@ -216,8 +218,8 @@ class Broker(Hosting):
                     syncs.append(SyncRequest(partition, job))
             for waiting in woken:
                 waiting.wake(now)
-        if (removal := self.upkeep.next_removal()) is not None:
-            syncs.append(removal)
+        if (chore := self.upkeep.next_job()) is not None:
+            syncs.append(chore)
         if (cleaning := self.upkeep.cleaner.next_piece(now)) is not None:
             syncs.append(cleaning)
         return syncs
@@ -232,8 +234,8 @@ class Broker(Hosting):
 
     def synced(self, sync: Work, error: StorageError | None, now: Now) -> None:
         """A sync came back.  Call `end_turn` afterwards: it answers, and begins the next one."""
-        if isinstance(sync, Removal):
-            self.upkeep.removed(sync)
+        if isinstance(sync, Removal | CheckpointJob):
+            self.upkeep.done(sync)
             if error is not None and (where := self.logs.at(sync.directory)) is not None:
                 self.logs.fail(where, error)
                 self.notice_failures(now)
@@ -248,10 +250,12 @@ class Broker(Hosting):
         if partition.gone or partition.offline:
             return
         if error is not None:
-            self.storage_failed(partition, error, now)
+            if sync.log is partition.log:
+                self.storage_failed(partition, error, now)
             return
-        partition.log.finish_sync(sync.job)
-        partition.touch()
+        partition.synced(sync.log, sync.job)
+        if sync.job.refused is not None:
+            self.storage_failed(partition, sync.job.refused, now)
 
     def tick(self, now: Now) -> None:
         """Let overdue waiters have their answers.  Call it at `next_deadline`."""
@@ -267,6 +271,8 @@ class Broker(Hosting):
     def maintain(self, now: Now) -> None:
         """Retention, checkpoints, expiry, each at its own interval, in small steps.  Call about every
         second; raises nothing."""
+        if self.space.look(now):
+            self.host_again(now)
         self.upkeep.step(now)
         self.notice_failures(now)
         self.in_sync.look(now)

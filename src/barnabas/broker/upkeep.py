@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.broker.cleaner import Cleaner
 from barnabas.config import Config
+from barnabas.log.checkpoints import CheckpointJob
 from barnabas.log.directories import LogDirectories
 from barnabas.log.log import Log
 from barnabas.log.removal import Removal
@@ -28,15 +29,15 @@ _LOGS_PER_STEP = 25
 class Upkeep:
     """The duties and when each is due next (monotonic seconds)."""
 
-    __slots__ = ("_due", "_logs", "_retaining", "_stopped", "_waiting", "cleaner", "removing")
+    __slots__ = ("_due", "_logs", "_retaining", "_stopped", "_waiting", "cleaner", "doing")
 
     def __init__(self, config: Config, logs: LogDirectories, outside: Outside) -> None:
         self._logs = logs
         self.cleaner = Cleaner(config, logs, outside)
-        self._waiting: deque[Removal] = deque()
+        self._waiting: deque[Removal | CheckpointJob] = deque()
         self._stopped = False
-        self.removing: Removal | None = None
-        """What a thread removes now: one thing at a time, syncs need the threads too."""
+        self.doing: Removal | CheckpointJob | None = None
+        """What a thread does now: one thing at a time, syncs need the threads too."""
         self._retaining: Generator[tuple[Log, list[str]], None, None] | None = None
         self._due: dict[str, tuple[float, float, Callable[[Now], object]]] = {}
         self._add("high watermarks", config.int("replica.high.watermark.checkpoint.interval.ms"), self._marks)
@@ -48,32 +49,32 @@ class Upkeep:
         self._due[name] = (-1.0, interval_ms / 1000.0, duty)
 
     def _marks(self, now: Now) -> None:
-        self._logs.checkpoint_high_watermarks()
+        self._waiting.extend(self._logs.high_watermarks())
 
     def _points(self, now: Now) -> None:
-        self._logs.checkpoint_recovery_points()
+        self._waiting.extend(self._logs.recovery_points())
 
     def _deleted(self, now: Now) -> None:
         self._waiting.extend(self._logs.tick(now))
 
-    def next_removal(self) -> Removal | None:
-        """What a thread should remove now; `removed` when it is done."""
-        if self.removing is not None or not self._waiting or self._stopped:
+    def next_job(self) -> Removal | CheckpointJob | None:
+        """What a thread should remove or write down now; `done` when it is."""
+        if self.doing is not None or not self._waiting or self._stopped:
             return None
-        self.removing = self._waiting.popleft()
-        return self.removing
+        self.doing = self._waiting.popleft()
+        return self.doing
 
-    def removed(self, removal: Removal) -> None:
-        """It is gone, or could not be removed."""
-        if self.removing is removal:
-            self.removing = None
+    def done(self, job: Removal | CheckpointJob) -> None:
+        """It is done, or could not be done."""
+        if self.doing is job:
+            self.doing = None
 
     def stop(self) -> None:
         """The node stops: what is left to remove waits for its next start."""
         self._stopped = True
         self.cleaner.stop()
-        if self.removing is not None:
-            self.removing.cancelled = True
+        if self.doing is not None:
+            self.doing.cancelled = True
 
     def _retain(self, now: Now) -> None:
         if self._retaining is None:

@@ -181,7 +181,7 @@ class LogDirectories:
             online = self.online()
             if not online:
                 raise self.directories[0].offline or StorageError("no log directory is online")
-            directory = min(online, key=lambda candidate: len(candidate.logs) + len(candidate.futures))
+            directory = min(online, key=lambda one: (one.full, len(one.logs) + len(one.futures)))
         return directory.create(topic_partition, topic_id, now)
 
     def delete(self, topic_partition: TopicPartition, now: Now) -> bool:

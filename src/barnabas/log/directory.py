@@ -51,6 +51,7 @@ class LogDirectory:
         "broker_epoch",
         "directory_id",
         "disk",
+        "full",
         "futures",
         "logs",
         "offline",
@@ -77,6 +78,8 @@ class LogDirectory:
         """Copies of logs that are on their way here from another directory."""
         self.offline: StorageError | None = None
         """The error that took this directory offline."""
+        self.full = False
+        """New logs go elsewhere if they can: there is little room (whoever looks after that says so)."""
         self.was_clean = False
         """Whether the last stop was clean."""
         self.broker_epoch = NO_NODE

@@ -140,6 +140,8 @@ SETTING_REFUSED = register(
 )
 LOOP_LATE = register("node.loop-late", _W, "one step of the event loop took too long")
 DIRECTORY_OFFLINE = register("log.directory-offline", _E, "a log directory went offline for good")
+DISK_FULL = register("log.disk-full", _E, "a volume is nearly full: records are refused until there is room")
+DISK_HAS_ROOM = register("log.disk-has-room", _I, "a volume has room again: records are taken")
 PARTITION_NOT_HOSTED = register("log.partition-not-hosted", _E, "a partition could not be opened")
 LOG_CUT = register("log.cut", _W, "the end of a log was no good after an unclean stop and is gone")
 LOG_LOST = register("log.lost", _E, "records that had been synced are gone: the disk did not keep its word")

@@ -39,7 +39,7 @@ def register_gauges(node: Services, logs: LogDirectories) -> None:
         ("kafka.server:type=broker-metadata-metrics,name=last-applied-record-offset", "Metadata applied",
          lambda: quorum.image.offset),
         ("kafka.log:type=LogManager,name=OfflineLogDirectoryCount", "Log directories offline",
-         lambda: len(logs.offline())),
+         lambda: len(logs.missing())),
         ("kafka.coordinator.group:type=GroupMetadataManager,name=NumGroups", "Consumer groups coordinated",
          lambda: groups.statistics().groups),
         ("kafka.coordinator.group:type=GroupMetadataManager,name=NumOffsets", "Positions of these groups",
@@ -74,10 +74,27 @@ def register_gauges(node: Services, logs: LogDirectories) -> None:
     ):  # fmt: skip
         node.metrics.gauge(f"kafka.log:type={name}", meaning, partial(_of_cleaner, node, value))
     node.metrics.collect(lambda: _of_partitions(node))
+    node.metrics.collect(lambda: _of_directories(node, logs))
 
 
 def _of_cleaner(node: Services, value: Callable[[CleanerStatistics], float]) -> float:
     return value(node.broker.upkeep.cleaner.statistics(node.clock.now()))
+
+
+def _of_directories(node: Services, logs: LogDirectories) -> Iterator[Metric]:
+    """Whether each log directory is there, and the room on its volume."""
+    missing = logs.missing()
+    for path in dict.fromkeys((*(directory.path for directory in logs.directories), *missing)):
+        tag = f",logDirectory={path.replace(',', '_')}"
+        gone = partial(float, path in missing)
+        yield Gauge(f"kafka.log:type=LogManager,name=LogDirectoryOffline{tag}", "1: offline", gone)
+        if (space := node.broker.space.known.get(path)) is not None and path not in missing:
+            for name, meaning, value in (
+                ("FreeBytes", "Bytes free on the volume of a log directory", space.free),
+                ("ReserveBytes", "Bytes of it that are kept free", space.reserve),
+                ("Full", "1: records are refused there for want of room", space.full),
+            ):
+                yield Gauge(f"barnabas:type=Disk,name={name}{tag}", meaning, partial(float, value))
 
 
 def _of_partitions(node: Services) -> Iterator[Metric]:

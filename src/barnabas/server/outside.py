@@ -15,6 +15,7 @@ from barnabas.wire.message import Message
 from barnabas.wire.transactions import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 
 if TYPE_CHECKING:
+    from barnabas.broker.space import DirectorySpace
     from barnabas.log.compaction import CleaningStatistics
     from barnabas.log.directories import LogDirectories
     from barnabas.log.directory import LogDirectory
@@ -95,6 +96,12 @@ class NodeOutside:
             self._on_fatal(
                 StorageError(f"the last log directory {directory.path} failed: {error}", fatal=True)
             )
+
+    def room_changed(self, directory: LogDirectory, space: DirectorySpace) -> None:
+        """A log directory has no room for records any more, or has room again."""
+        event = events.DISK_FULL if space.full else events.DISK_HAS_ROOM
+        free, reserve = space.free >> 20, space.reserve >> 20
+        events.emit(event, directory=directory.path, free_mib=free, reserve_mib=reserve)
 
     def not_hosted(self, error: StorageError) -> None:
         """A partition could not be opened; the others are."""

@@ -340,8 +340,12 @@ class Node:
             return "starting or stopping"
         if self.services.quorum.leader_id < 0:
             return "the quorum has no leader"
-        offline = [directory.path for directory in self.home.logs.offline()]
-        return f"log directories are offline: {', '.join(offline)}" if offline else None
+        if offline := self.home.logs.missing():
+            return f"log directories are offline: {', '.join(offline)}"
+        broker = self.services.broker
+        known = broker.space.known if broker is not None else {}
+        full = [f"{path} ({space})" for path, space in known.items() if space.full]
+        return f"records are refused for want of room in {', '.join(full)}" if full else None
 
     def fail(self, error: Exception) -> None:
         """Something without which this node cannot go on has failed; whoever runs it stops it."""

@@ -288,6 +288,13 @@ _s("min.insync.replicas", "int", 1,
 _s("unclean.leader.election.enable", "boolean", False,
    "Let a replica that was not in sync lead when no other is left (loses records).", update=ON_CLUSTER)
 
+_s("barnabas.disk.reserve.bytes", "long", 536870912,
+   "Bytes that are kept free on the volume of each log directory: with less, records are refused (an error "
+   "that producers try again) and replicas rest, until half as much again is free. 0 keeps nothing.",
+   low=0, high=MAX_LONG, update=ON_CLUSTER)
+_s("barnabas.disk.reserve.percent", "double", 5.0,
+   "The most that is kept free, as a share of the volume.", low=0, high=50, update=ON_CLUSTER)
+
 _group = "Producing and fetching"
 _s("fetch.max.bytes", "int", 57671680,
    "Most record bytes in one answer to a fetch.", low=1024, high=MAX_INT)
