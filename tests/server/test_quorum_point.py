@@ -122,8 +122,8 @@ def test_a_point_that_finds_no_room_is_left_where_it_was_and_raised_later() -> N
     assert store.point == read_point(disk, PATH) == RecoveryPoint(3, 1)
     disk.full = False
     clock.mono += 100.0
-    write(store, 1)
-    assert store.point == read_point(disk, PATH) == RecoveryPoint(7, 1)
+    store.keep_point()
+    assert store.point == read_point(disk, PATH) == RecoveryPoint(6, 1)
 
 
 def test_a_log_that_ends_below_the_point_is_refused_and_left_as_it_is() -> None:
