@@ -2,11 +2,13 @@
 
   barnabas log dump FILE...     what is in segments, indexes, snapshots: the lines of Kafka's DumpLogSegments
   barnabas log verify DIR       check every batch of every partition against its CRC
+  barnabas log compaction DIR   how far each compacted log is compacted
 
 examples:
   barnabas log dump barnabas-data/greetings-0/00000000000000000000.log --print-data-log
   barnabas log dump --cluster-metadata-decoder barnabas-data/__cluster_metadata-0/00000000000000000000.log
   barnabas log verify barnabas-data
+  barnabas log compaction barnabas-data --json
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ __all__ = ["add_arguments", "run"]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `barnabas log`."""
-    verbs = parser.add_subparsers(dest="verb", required=True, metavar="dump|verify")
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="dump|verify|compaction")
     dump = verbs.add_parser("dump", help="print segments, indexes and snapshots as Kafka's tool does")
     dump.add_argument("files", nargs="+", metavar="FILE", help="also several separated by commas")
     dump.add_argument("--print-data-log", action="store_true", help="print keys and payloads of records")
@@ -37,14 +39,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     verify = verbs.add_parser("verify", help="check all batches of a data directory or one partition")
     verify.add_argument("directory", metavar="DIR")
     verify.add_argument("--json", action="store_true", help="print one JSON document instead of a table")
+    compaction = verbs.add_parser("compaction", help="how far the logs of a data directory are compacted")
+    compaction.add_argument("directory", metavar="DIR")
+    compaction.add_argument("--json", action="store_true", help="print one JSON document instead of a table")
 
 
 def run(args: argparse.Namespace) -> int:
-    """`barnabas log dump|verify`."""
+    """`barnabas log dump|verify|compaction`."""
     if args.verb == "verify":
         from barnabas.cli.verify import verify
 
         return verify(args)
+    if args.verb == "compaction":
+        from barnabas.cli.compaction import compaction
+
+        return compaction(args)
     from barnabas.cli.dump import Decoder, Dumper, decode_coordinator, decode_metadata, decode_plain
     from barnabas.model import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 
