@@ -225,6 +225,11 @@ def test_many_partitions_are_made_and_deleted_without_waiting_for_the_disk_at_ea
     assert waits.count("/data/many-7") >= 1
     waits.clear()
     node.delete("many")
+    assert waits == []
+    for _ in range(2):
+        node.mono += 1
+        node.broker.maintain(node.now)
+    delta_turn()
     assert waits == ["/data"]
 
 
