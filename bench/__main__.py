@@ -4,7 +4,8 @@ Rounds are interleaved (a round of one, a round of the other), both sides are wa
 each side counts: on a machine that others use too, the least disturbed round says most.  CPU seconds before
 wall time.
 
-`python -m bench gap` (make bench ARGS=gap) measures a cluster of three: see `bench/gap.py`.
+`python -m bench gap` and `... rf3` (make bench ARGS=gap) measure clusters of three: see `bench/gap.py` and
+`bench/replicated.py`.
 """
 
 from __future__ import annotations
@@ -130,6 +131,10 @@ def main() -> int:
         from bench.gap import main as gap
 
         return gap(sys.argv[2:])
+    if sys.argv[1:2] == ["rf3"]:
+        from bench.replicated import main as replicated
+
+        return replicated(sys.argv[2:])
     options = arguments()
     load_before = machine_load()
     if load_before > BUSY and not options.force:

@@ -53,9 +53,14 @@ class Load:
         return f"bench-{self.topics}"
 
     def __call__(self, peer: Peer, mode: str, *arguments: str, topic: str) -> Figures:
-        command = [str(self.client), mode, "--bootstrap", peer.bootstrap, "--topic", topic, *arguments]
+        pids = [peer.pid] if mode != "firstack" else []
+        return self.on(peer.bootstrap, pids, mode, *arguments, topic=topic)
+
+    def on(self, bootstrap: str, pids: list[int], mode: str, *arguments: str, topic: str) -> Figures:
+        """Run against any brokers; CPU is counted of all of `pids`."""
+        command = [str(self.client), mode, "--bootstrap", bootstrap, "--topic", topic, *arguments]
         run = subprocess.run(
-            [*command, "--pid", str(peer.pid)] if mode != "firstack" else command,
+            [*command, "--pid", ",".join(map(str, pids))] if pids else command,
             capture_output=True,
             text=True,
             check=False,
@@ -64,7 +69,7 @@ class Load:
         line = next((line for line in reversed(run.stdout.splitlines()) if line.startswith("JSON ")), None)
         if run.returncode or line is None:
             raise SystemExit(
-                f"the load client failed against {peer.name}: {run.stdout[-500:]}{run.stderr[-500:]}"
+                f"the load client failed against {bootstrap}: {run.stdout[-500:]}{run.stderr[-500:]}"
             )
         return {name: value for name, value in json.loads(line[5:]).items() if isinstance(value, int | float)}
 

@@ -19,13 +19,12 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from bench.peers import ROOT, apache_is_here
+from bench.peers import apache_is_here
 from bench.processes import load, machine
-from bench.report import revision
+from bench.report import put_between, revision
 from bench.steady import Steady, Verdict
 from bench.trio import KILL, STOP, ApacheTrio, BarnabasTrio, Trio, until
 
-DOCS = ROOT / "docs" / "performance.md"
 BEGIN, END = "<!-- begin: written by make bench ARGS=gap -->", "<!-- end: written by make bench ARGS=gap -->"
 Found = dict[str, Any]
 
@@ -57,7 +56,7 @@ def main(words: list[str]) -> int:
     text = table(found, before)
     print(text)
     if not options.no_write:
-        write(text)
+        print(f"written: {put_between(BEGIN, END, text)}")
     return 0 if not any(total["lost"] + total["twice"] for total in found.values()) else 1
 
 
@@ -175,12 +174,3 @@ def table(found: dict[str, Found], before: float) -> str:
     verdicts = [f"{t['acknowledged']:,}, {t['failed']} / {t['lost']} / {t['twice']}" for t in found.values()]
     out.append("| acknowledged, failed / lost / twice | " + " | ".join(verdicts) + " |")
     return "\n".join(out)
-
-
-def write(text: str) -> None:
-    """Put the table between its marks in docs/performance.md."""
-    page = DOCS.read_text()
-    head, _, rest = page.partition(BEGIN)
-    _, _, tail = rest.partition(END)
-    DOCS.write_text(f"{head}{BEGIN}\n{text}\n{END}{tail}")
-    print(f"written: {DOCS.relative_to(ROOT)}")

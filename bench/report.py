@@ -75,6 +75,14 @@ def table(rows: list[Row]) -> str:
     return "\n".join(out)
 
 
+def put_between(begin: str, end: str, text: str) -> Path:
+    """Put a text between its marks in docs/performance.md."""
+    page = DOCS / "performance.md"
+    head, _, rest = page.read_text().partition(begin)
+    page.write_text(f"{head}{begin}\n{text}\n{end}{rest.partition(end)[2]}")
+    return page
+
+
 def revision() -> str:
     """The commit that is measured."""
     run = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
