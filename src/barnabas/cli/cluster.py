@@ -1,9 +1,11 @@
-"""The cluster: its id, its brokers and controllers, and forgetting a broker that is gone.
+"""The cluster: its id, its brokers and controllers, brokers that come, go, and are forgotten.
 
 barnabas cluster id
 barnabas cluster brokers
 barnabas cluster list-endpoints --bootstrap-controller 127.0.0.1:9093
 barnabas cluster unregister --id 3
+barnabas cluster add-brokers 4 5                 a plan that gives them their share; --execute does it
+barnabas cluster remove-brokers 1 --execute --wait
 """
 
 from __future__ import annotations
@@ -12,9 +14,12 @@ import argparse
 from typing import TYPE_CHECKING
 
 from barnabas.cli.controllers import add_flags, bootstrap_of
+from barnabas.cli.moves import add_plan_flags, carry_out, ids, placed
 from barnabas.cli.output import print_document, show
+from barnabas.errors import ConfigError
 
 if TYPE_CHECKING:
+    from barnabas.client.admin import Admin
     from barnabas.client.described import ClusterDescription
 
 __all__ = ["add_arguments", "endpoint_lines", "run"]
@@ -23,7 +28,9 @@ __all__ = ["add_arguments", "endpoint_lines", "run"]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `barnabas cluster`."""
     add_flags(parser, before_the_verb=True)
-    verbs = parser.add_subparsers(dest="verb", required=True, metavar="id|brokers|list-endpoints|unregister")
+    verbs = parser.add_subparsers(
+        dest="verb", required=True, metavar="id|brokers|list-endpoints|unregister|add-brokers|remove-brokers"
+    )
     ident = verbs.add_parser("id", help="the cluster's id: barnabas cluster id", aliases=["cluster-id"])
     brokers = verbs.add_parser("brokers", help="who is there: barnabas cluster brokers")
     endpoints = verbs.add_parser(
@@ -34,12 +41,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     unregister = verbs.add_parser("unregister", help="forget a broker that will not come back")
     unregister.add_argument("--id", "-i", type=int, required=True, metavar="ID", help="its node.id")
-    for verb in (ident, brokers, endpoints, unregister):
+    come = verbs.add_parser("add-brokers", help="give brokers that run their share of the partitions")
+    go = verbs.add_parser("remove-brokers", help="move all partitions away from brokers")
+    for verb in (come, go):
+        verb.add_argument("ids", nargs="+", type=int, metavar="ID", help="node.id")
+        add_plan_flags(verb)
+    for verb in (ident, brokers, endpoints, unregister, come, go):
         add_flags(verb)
 
 
 def run(args: argparse.Namespace) -> int:
-    """`barnabas cluster id|brokers|list-endpoints|unregister`."""
+    """`barnabas cluster id|brokers|list-endpoints|unregister|add-brokers|remove-brokers`."""
     from barnabas.client.admin import Admin
 
     listing = args.verb in ("list-endpoints", "endpoints")
@@ -53,6 +65,8 @@ def run(args: argparse.Namespace) -> int:
             else:
                 print(f"Broker {args.id} is no longer registered.")
             return 0
+        if args.verb in ("add-brokers", "remove-brokers"):
+            return _move(admin, args)
         fenced = args.verb == "brokers" or (listing and args.include_fenced_brokers)
         cluster = admin.describe_cluster(fenced=fenced)
     if listing and not args.json:
@@ -75,6 +89,31 @@ def run(args: argparse.Namespace) -> int:
     else:
         print(f"Cluster ID: {cluster.cluster_id}")
     return 0
+
+
+def _move(admin: Admin, args: argparse.Namespace) -> int:
+    """Partitions move so that these brokers carry their share, or nothing."""
+    from barnabas.client.balance import balanced
+
+    cluster = admin.describe_cluster()
+    living = {broker.id: broker.rack for broker in cluster.brokers}
+    before = placed(admin)
+    if args.verb == "add-brokers":
+        if missing := [id_ for id_ in args.ids if id_ not in living]:
+            raise ConfigError(
+                f"broker {missing[0]} does not serve", next_step="start it; see `barnabas cluster brokers`"
+            )
+        carrying = {id_ for replicas in before.values() for id_ in replicas} | set(args.ids)
+        staying = {id_: rack for id_, rack in living.items() if id_ in carrying}
+    else:
+        staying = {id_: rack for id_, rack in living.items() if id_ not in args.ids}
+        if not staying:
+            raise ConfigError("no broker would be left")
+    code = carry_out(admin, args, balanced(before, staying), before)
+    if args.verb == "remove-brokers" and args.execute and not args.json:
+        left = ids(args.ids)
+        print(f"When all is moved: stop {left}, then `barnabas cluster unregister --id` for each.")
+    return code
 
 
 def endpoint_lines(cluster: ClusterDescription, *, controllers: bool) -> list[str]:

@@ -5,6 +5,10 @@ barnabas topics describe orders                      partitions, leaders, replic
 barnabas topics create orders --partitions 6 --config retention.ms=3600000
 barnabas topics grow orders --partitions 12          more partitions (keys then map elsewhere)
 barnabas topics delete orders                        with all its records
+barnabas topics reassign                             what moves between brokers now
+barnabas topics reassign orders --brokers 1,2,3,4    a plan that spreads it evenly; --execute does it
+barnabas topics reassign orders --partition 0 --replicas 4,5,6 --execute --wait
+barnabas topics elect-leaders orders                 first replicas lead again
 """
 
 from __future__ import annotations
@@ -12,15 +16,19 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from barnabas.cli.output import add_cluster_flags, print_document, show
+from barnabas.cli.moves import add_plan_flags, carry_out, ids_of, placed, read_plan, show_moves
+from barnabas.cli.output import add_cluster_flags, print_document, print_rows, show
 from barnabas.errors import ConfigError
+from barnabas.model import TopicPartition
 
 __all__ = ["add_arguments", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `barnabas topics`."""
-    verbs = parser.add_subparsers(dest="verb", required=True, metavar="list|describe|create|grow|delete")
+    verbs = parser.add_subparsers(
+        dest="verb", required=True, metavar="list|describe|create|grow|delete|reassign|elect-leaders"
+    )
     lists = verbs.add_parser("list", help="all topics: barnabas topics list")
     lists.add_argument("--internal", action="store_true", help="also the brokers' own topics")
     describe = verbs.add_parser("describe", help="one topic: barnabas topics describe orders")
@@ -37,8 +45,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     grow.add_argument("--partitions", type=int, required=True, help="how many in all")
     delete = verbs.add_parser("delete", help="remove topics: barnabas topics delete orders")
     delete.add_argument("topics", nargs="+", metavar="topic")
-    for verb in (lists, describe, create, grow, delete):
+    for verb in (lists, describe, create, grow, delete, _reassign_flags(verbs), _elect_flags(verbs)):
         add_cluster_flags(verb)
+
+
+def _reassign_flags(verbs: Any) -> argparse.ArgumentParser:
+    reassign: argparse.ArgumentParser = verbs.add_parser(
+        "reassign", help="move partitions to other brokers; alone: what moves now"
+    )
+    reassign.add_argument("topics", nargs="*", metavar="topic")
+    how = reassign.add_mutually_exclusive_group()
+    how.add_argument("--brokers", metavar="IDS", help="spread the topics over these, moving little")
+    how.add_argument("--replicas", metavar="IDS", help="the replicas of --partition; the first is to lead")
+    how.add_argument("--plan", metavar="FILE", help="a plan in Kafka's format; - is standard input")
+    how.add_argument("--cancel", action="store_true", help="turn back what moves (of the topics, or all)")
+    reassign.add_argument("--partition", type=int, metavar="N", help="with --replicas: which one")
+    add_plan_flags(reassign)
+    return reassign
+
+
+def _elect_flags(verbs: Any) -> argparse.ArgumentParser:
+    elect: argparse.ArgumentParser = verbs.add_parser(
+        "elect-leaders", help="first replicas lead again: barnabas topics elect-leaders orders"
+    )
+    elect.add_argument("topics", nargs="*", metavar="topic", help="default: all")
+    elect.add_argument("--partition", type=int, metavar="N", help="only this one, of one topic")
+    elect.add_argument(
+        "--unclean", action="store_true", help="where nobody leads, whoever lives: records may be lost"
+    )
+    return elect
 
 
 def parse_settings(pairs: list[str]) -> dict[str, str]:
@@ -53,7 +88,7 @@ def parse_settings(pairs: list[str]) -> dict[str, str]:
 
 
 def run(args: argparse.Namespace) -> int:
-    """`barnabas topics list|describe|create|grow|delete`."""
+    """`barnabas topics list|describe|create|grow|delete|reassign|elect-leaders`."""
     from barnabas.client.admin import Admin
 
     with Admin(args.bootstrap_server, timeout=args.timeout) as admin:
@@ -63,6 +98,8 @@ def run(args: argparse.Namespace) -> int:
             "create": _create,
             "grow": _grow,
             "delete": _delete,
+            "reassign": _reassign,
+            "elect-leaders": _elect,
         }[args.verb]
         return int(verb(admin, args) or 0)
 
@@ -159,6 +196,83 @@ def _delete(admin: Any, args: argparse.Namespace) -> None:
             print(f"Deleted topic {name}.")
     if args.json:
         print_document("topics.deleted", {"deleted": args.topics})
+
+
+def _reassign(admin: Any, args: argparse.Namespace) -> int:
+    from barnabas.client.balance import balanced
+
+    if args.cancel:
+        return _cancel(admin, args)
+    if not (args.brokers or args.replicas or args.plan):
+        if args.execute:
+            raise ConfigError("say what to do: --brokers, --replicas or --plan")
+        found = [move for move in admin.moves() if not args.topics or move.topic in args.topics]
+        show_moves(args, found)
+        return 0
+    if args.plan:
+        plan = read_plan(args.plan)
+        before = placed(admin, sorted({where.topic for where in plan}))
+    elif args.replicas:
+        if len(args.topics) != 1 or args.partition is None:
+            raise ConfigError("--replicas are those of one --partition of one topic")
+        before = placed(admin, args.topics)
+        plan = {TopicPartition(args.topics[0], args.partition): ids_of(args.replicas)}
+    else:
+        if not args.topics:
+            raise ConfigError(
+                "say which topics", next_step="name them, or see `barnabas cluster add-brokers`"
+            )
+        before = placed(admin, args.topics)
+        racks = {broker.id: broker.rack for broker in admin.describe_cluster(fenced=True).brokers}
+        plan = balanced(before, {broker: racks.get(broker) for broker in ids_of(args.brokers)})
+    return carry_out(admin, args, plan, before)
+
+
+def _cancel(admin: Any, args: argparse.Namespace) -> int:
+    found = [move for move in admin.moves() if not args.topics or move.topic in args.topics]
+    refused = admin.move({TopicPartition(m.topic, m.partition): None for m in found}) if found else {}
+    if args.json:
+        rows = [
+            {
+                "topic": move.topic,
+                "partition": move.partition,
+                "error": error.code.name if (error := refused.get((move.topic, move.partition))) else None,
+            }
+            for move in found
+        ]
+        print_document("topics.cancelled", {"cancelled": rows})
+        return 1 if refused else 0
+    for where, error in refused.items():
+        print(f"{where.topic}-{where.partition} goes on: {error.message} ({error.code.name})")
+    print(f"Turned back: {len(found) - len(refused)} of {len(found)}." if found else "Nothing moves.")
+    return 1 if refused else 0
+
+
+def _elect(admin: Any, args: argparse.Namespace) -> int:
+    wanted: list[TopicPartition] | None = None
+    if args.topics:
+        wanted = [
+            TopicPartition(name, number)
+            for name in args.topics
+            for number in sorted(admin.describe_topic(name).partitions)
+            if args.partition in (None, number)
+        ]
+    elif args.partition is not None:
+        raise ConfigError("--partition is one of one topic: name it")
+    outcome = admin.elect_leaders(wanted, unclean=args.unclean)
+    rows = [
+        {"topic": where.topic, "partition": where.partition, "error": error.code.name if error else None}
+        for where, error in sorted(outcome.items())
+    ]
+    failed = [row for row in rows if row["error"] not in (None, "ELECTION_NOT_NEEDED")]
+    if args.json:
+        print_document("topics.elected", {"elected": rows})
+        return 1 if failed else 0
+    done = sum(row["error"] is None for row in rows)
+    print(f"Elected {done} {'leader' if done == 1 else 'leaders'}; {len(failed)} could not be.")
+    if failed:
+        print_rows(["topic", "partition", "error"], [list(row.values()) for row in failed])
+    return 1 if failed else 0
 
 
 def _numbers(numbers: list[int]) -> str:

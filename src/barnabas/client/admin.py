@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from barnabas.client.cluster import Broker, Cluster, TopicInfo
 from barnabas.client.described import (
@@ -49,6 +49,9 @@ from barnabas.wire.topics import (
     DeleteTopicsRequest,
     DeleteTopicState,
 )
+
+if TYPE_CHECKING:
+    from barnabas.client.moves import Move
 
 __all__ = ["Admin"]
 
@@ -163,6 +166,34 @@ class Admin:
     ) -> dict[int, OffsetAt]:
         """`admin.offsets("orders", "earliest")` -> {partition: OffsetAt}; `when` as in `list_offsets`."""
         return list_offsets(self.cluster, topic, when, partitions)
+
+    def moves(self) -> list[Move]:
+        """`admin.moves()` -> the partitions that move between brokers now, by topic and number."""
+        from barnabas.client import moves
+
+        return moves.moves(self.cluster)
+
+    def move(
+        self, plan: Mapping[TopicPartition, Sequence[NodeId] | None], *, keep_replication: bool = False
+    ) -> dict[TopicPartition, KafkaError]:
+        """`admin.move({TopicPartition("orders", 0): [4, 5, 6]})`: begin; returns what was refused, and why.
+
+        None turns a partition back.  `keep_replication` refuses another number of replicas.
+        """
+        from barnabas.client import moves
+
+        return moves.move(self.cluster, plan, keep_replication=keep_replication)
+
+    def elect_leaders(
+        self, partitions: Iterable[TopicPartition] | None = None, *, unclean: bool = False
+    ) -> dict[TopicPartition, KafkaError | None]:
+        """`admin.elect_leaders()`: first replicas lead again (None: of all partitions); what became of each.
+
+        `unclean`: whoever lives leads where nobody does; records may be lost by it.
+        """
+        from barnabas.client import moves
+
+        return moves.elect_leaders(self.cluster, partitions, unclean=unclean)
 
     # -- settings --------------------------------------------------------------------------------
 

@@ -1,0 +1,237 @@
+"""What the commands that move partitions share: plans as files and tables, doing them, watching them.
+
+A plan file is Apache Kafka's: {"version": 1, "partitions": [{"topic": ..., "partition": ..., "replicas": [...]}]},
+so plans of `kafka-reassign-partitions --generate` are taken, and ours are taken there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from barnabas.cli.output import print_document, print_rows
+from barnabas.errors import ConfigError, KafkaError
+from barnabas.model import NodeId, TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.client.admin import Admin
+    from barnabas.client.moves import Move
+
+__all__ = [
+    "add_plan_flags",
+    "carry_out",
+    "ids",
+    "ids_of",
+    "placed",
+    "plan_text",
+    "read_plan",
+    "show_moves",
+    "watch",
+]
+
+Plan = dict[TopicPartition, list[NodeId]]
+_LOOK_EVERY = 0.3
+
+
+def add_plan_flags(parser: argparse.ArgumentParser) -> None:
+    """Flags of a command that has a plan."""
+    parser.add_argument("--execute", action="store_true", help="do it; without this the plan is only shown")
+    parser.add_argument("--wait", action="store_true", help="with --execute: show progress until it is done")
+    parser.add_argument("--save", metavar="FILE", help="write the plan, and what undoes it to FILE.undo")
+
+
+def ids_of(text: str) -> list[NodeId]:
+    """`ids_of("1,2")` -> [1, 2].  Raises ConfigError."""
+    try:
+        return [int(word) for word in text.split(",")]
+    except ValueError as error:
+        raise ConfigError(
+            f"{text!r} is no list of broker ids", next_step="write them with commas: 4,5,6"
+        ) from error
+
+
+def ids(numbers: Iterable[NodeId]) -> str:
+    return ",".join(map(str, numbers))
+
+
+def placed(admin: Admin, topics: Sequence[str] = ()) -> Plan:
+    """The replicas of every partition of these topics (none named: of all), where they are going to be."""
+    found = [admin.describe_topic(name) for name in topics] or admin.topics(internal=True)
+    replicas = {
+        TopicPartition(topic.name, p.partition): list(p.replicas)
+        for topic in found
+        for p in topic.partitions.values()
+    }
+    for move in admin.moves():
+        where = TopicPartition(move.topic, move.partition)
+        if where in replicas:
+            replicas[where] = list(move.target)
+    return replicas
+
+
+# Plans as files.
+
+
+def plan_text(plan: Mapping[TopicPartition, Sequence[NodeId]]) -> str:
+    """A plan in Kafka's format."""
+    rows = [
+        {"topic": where.topic, "partition": where.partition, "replicas": list(replicas)}
+        for where, replicas in sorted(plan.items())
+    ]
+    return json.dumps({"version": 1, "partitions": rows}, indent=1) + "\n"
+
+
+def read_plan(path: str) -> Plan:
+    """A plan out of a file; "-" is standard input.  Raises ConfigError."""
+    try:
+        text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+        rows = json.loads(text)["partitions"]
+        plan = {
+            TopicPartition(str(row["topic"]), int(row["partition"])): [int(b) for b in row["replicas"]]
+            for row in rows
+        }
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror or error}") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise ConfigError(
+            f"{path} holds no plan: {error}",
+            next_step='write {"partitions": [{"topic": "orders", "partition": 0, "replicas": [1, 2]}]}',
+        ) from error
+    if len(plan) != len(rows):
+        raise ConfigError(f"{path} names a partition more than once")
+    return plan
+
+
+def _save(path: str, plan: Plan, before: Plan) -> None:
+    try:
+        Path(path).write_text(plan_text(plan), encoding="utf-8")
+        Path(path + ".undo").write_text(plan_text({where: before[where] for where in plan}), encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+# Showing and doing them.
+
+
+def carry_out(admin: Admin, args: argparse.Namespace, plan: Plan, before: Plan) -> int:
+    """Show a plan; with --execute begin it, with --wait watch it to its end.  The exit code."""
+    from barnabas.client.balance import copies
+
+    unknown = [where for where in plan if where not in before]
+    if unknown:
+        raise ConfigError(f"there is no partition {unknown[0].topic}-{unknown[0].partition}")
+    plan = {where: replicas for where, replicas in plan.items() if before[where] != replicas}
+    if args.save:
+        _save(args.save, plan, before)
+    refused: Mapping[TopicPartition, KafkaError] = {}
+    if args.execute and plan:
+        refused = admin.move(plan)
+    if args.json:
+        _document(args, plan, before, refused)
+    else:
+        _table(plan, before, refused)
+        copied = copies(before, plan)
+        moved = f"{len(plan)} {'partition' if len(plan) == 1 else 'partitions'}"
+        data = f"{copied} {'replica' if copied == 1 else 'replicas'} to copy"
+        if not plan:
+            print("Nothing has to move.")
+        elif args.execute:
+            print(
+                f"Began: {moved}, {data}." if not refused else f"Began, with {len(refused)} refused: {moved}."
+            )
+        else:
+            print(f"A plan: {moved}, {data}. Add --execute to do it.")
+    if args.execute and args.wait and plan:
+        watch(admin, [where for where in plan if where not in refused], quiet=args.json)
+    return 1 if refused else 0
+
+
+def _document(
+    args: argparse.Namespace, plan: Plan, before: Plan, refused: Mapping[TopicPartition, KafkaError]
+) -> None:
+    rows = [
+        {
+            "topic": where.topic,
+            "partition": where.partition,
+            "before": before[where],
+            "replicas": replicas,
+            "error": refused[where].code.name if where in refused else None,
+        }
+        for where, replicas in sorted(plan.items())
+    ]
+    print_document("topics.reassigned", {"reassigned": rows, "executed": args.execute})
+
+
+def _table(plan: Plan, before: Plan, refused: Mapping[TopicPartition, KafkaError]) -> None:
+    if plan:
+        columns = ["topic", "partition", "replicas", "becomes", *(["refused"] if refused else [])]
+        print_rows(
+            columns,
+            [
+                [
+                    where.topic,
+                    where.partition,
+                    ids(before[where]),
+                    ids(replicas),
+                    *([refused[where].code.name if where in refused else ""] if refused else []),
+                ]
+                for where, replicas in sorted(plan.items())
+            ],
+        )
+
+
+def show_moves(args: argparse.Namespace, found: Sequence[Move]) -> None:
+    """What moves now."""
+    if args.json:
+        rows: list[dict[str, Any]] = [
+            {
+                **move._asdict(),
+                "replicas": list(move.target),
+                "adding": list(move.adding),
+                "removing": list(move.removing),
+            }
+            for move in found
+        ]
+        print_document("topics.moving", {"moving": rows})
+    elif found:
+        print_rows(
+            ["topic", "partition", "replicas", "to_come", "to_go"],
+            [
+                [move.topic, move.partition, ids(move.target), ids(move.adding), ids(move.removing)]
+                for move in found
+            ],
+        )
+    else:
+        print("Nothing moves.")
+
+
+def watch(admin: Admin, partitions: Sequence[TopicPartition], *, quiet: bool) -> None:
+    """Wait until none of these partitions moves any more; a bar on a terminal, a line now and then elsewhere."""
+    wanted, total = set(partitions), len(partitions)
+
+    def left() -> int:
+        return sum(TopicPartition(m.topic, m.partition) in wanted for m in admin.moves())
+
+    if quiet or not sys.stdout.isatty():
+        told = -1
+        while (count := left()) > 0:
+            if not quiet and count != told:
+                print(f"{total - count} of {total} moved", flush=True)
+                told = count
+            time.sleep(_LOOK_EVERY)
+        if not quiet:
+            print(f"{total} of {total} moved")
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    with Progress(TextColumn("moving"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()) as progress:
+        bar = progress.add_task("moving", total=total)
+        while (count := left()) > 0:
+            progress.update(bar, completed=total - count)
+            time.sleep(_LOOK_EVERY)
+        progress.update(bar, completed=total)

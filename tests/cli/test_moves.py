@@ -1,0 +1,212 @@
+"""Moving partitions from the command line: plans, what is printed, and what is refused, against a double."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barnabas.cli.main import main
+from barnabas.client import admin as clients
+from barnabas.client.cluster import Broker, PartitionInfo, TopicInfo
+from barnabas.client.described import ClusterDescription
+from barnabas.client.moves import Move
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.model import ZERO_UUID, TopicPartition
+
+
+class Double:
+    """A cluster of brokers 1 to 4 (5 is fenced) with `orders` on 1, 2 and 2, 3."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        self.asked: list[Mapping[TopicPartition, Sequence[int] | None]] = []
+        self.refuse: dict[TopicPartition, KafkaError] = {}
+        self.moving: list[list[Move]] = []
+        self.replicas = {"orders": [(1, 2), (2, 3)]}
+        self.elected: dict[TopicPartition, KafkaError | None] = {}
+        self.elections: list[Any] = []
+
+    def __enter__(self) -> Double:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def topics(self, *, internal: bool = False) -> list[TopicInfo]:
+        return [self.describe_topic(name) for name in self.replicas]
+
+    def describe_topic(self, name: str) -> TopicInfo:
+        if name not in self.replicas:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
+        rows = {
+            number: PartitionInfo(number, replicas[0], 0, replicas, replicas)
+            for number, replicas in enumerate(self.replicas[name])
+        }
+        return TopicInfo(name, ZERO_UUID, rows)
+
+    def describe_cluster(self, *, fenced: bool = False) -> ClusterDescription:
+        brokers = tuple(Broker(id_, "127.0.0.1", 9090 + id_, None) for id_ in (1, 2, 3, 4, *([5] * fenced)))
+        return ClusterDescription("cluster", 1, brokers, (5,) if fenced else ())
+
+    def moves(self) -> list[Move]:
+        return self.moving.pop(0) if len(self.moving) > 1 else self.moving[0] if self.moving else []
+
+    def move(self, plan: Mapping[TopicPartition, Sequence[int] | None]) -> dict[TopicPartition, KafkaError]:
+        self.asked.append(plan)
+        return self.refuse
+
+    def elect_leaders(self, partitions: Any, *, unclean: bool) -> dict[TopicPartition, KafkaError | None]:
+        self.elections.append((partitions, unclean))
+        return self.elected
+
+
+class Shell:
+    def __init__(self, double: Double, capsys: pytest.CaptureFixture[str]) -> None:
+        self.double = double
+        self._capsys = capsys
+        self.out = self.err = ""
+
+    def __call__(self, line: str) -> int:
+        code = main(line.split())
+        self.out, self.err = self._capsys.readouterr()
+        return code
+
+
+@pytest.fixture
+def shell(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
+    double = Double()
+    monkeypatch.setattr(clients, "Admin", lambda *_, **__: double)
+    return Shell(double, capsys)
+
+
+ORDERS_0, ORDERS_1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
+
+
+def test_a_plan_is_shown_and_nothing_is_done(shell: Shell) -> None:
+    assert shell("topics reassign orders --partition 0 --replicas 4,2") == 0
+    assert shell.out.splitlines() == [
+        "TOPIC   PARTITION  REPLICAS  BECOMES",
+        "orders          0  1,2       4,2",
+        "A plan: 1 partition, 1 replica to copy. Add --execute to do it.",
+    ]
+    assert shell.double.asked == []
+
+
+def test_a_plan_is_done_and_watched_to_its_end(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    moving = Move("orders", 0, (4, 2, 1), (4,), (1,))
+    shell.double.moving = [[], [moving], [moving], []]
+    assert shell("topics reassign orders --partition 0 --replicas 4,2 --execute --wait") == 0
+    assert shell.double.asked == [{ORDERS_0: [4, 2]}]
+    assert shell.out.splitlines()[2:] == [
+        "Began: 1 partition, 1 replica to copy.",
+        "0 of 1 moved",
+        "1 of 1 moved",
+    ]
+
+
+def test_what_is_refused_is_said_by_partition_and_is_the_exit_code(shell: Shell) -> None:
+    shell.double.refuse = {
+        ORDERS_0: KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "broker 9 is not there")
+    }
+    assert shell("topics reassign orders --partition 0 --replicas 9,2 --execute") == 1
+    assert shell.out.splitlines()[1:] == [
+        "orders          0  1,2       9,2      INVALID_REPLICA_ASSIGNMENT",
+        "Began, with 1 refused: 1 partition.",
+    ]
+
+
+def test_topics_are_spread_over_brokers_and_the_plan_and_its_undoing_are_saved(
+    shell: Shell, tmp_path: Path
+) -> None:
+    file = tmp_path / "plan.json"
+    assert shell(f"topics reassign orders --brokers 3,4 --save {file}") == 0
+    plan = {row["partition"]: row["replicas"] for row in json.loads(file.read_text())["partitions"]}
+    assert {frozenset(replicas) for replicas in plan.values()} == {frozenset({3, 4})}
+    assert {replicas[0] for replicas in plan.values()} == {3, 4}
+    undo = json.loads((tmp_path / "plan.json.undo").read_text())
+    assert [row["replicas"] for row in undo["partitions"]] == [[1, 2], [2, 3]]
+    assert shell(f"topics reassign --plan {file} --execute") == 0
+    assert shell.double.asked == [{TopicPartition("orders", n): plan[n] for n in (0, 1)}]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "topics reassign --execute",
+        "topics reassign --brokers 1,2",
+        "topics reassign orders --replicas 1,2",
+        "topics reassign orders --brokers one",
+        "topics reassign orders --partition 9 --replicas 1",
+        "topics reassign --plan /no/such/file",
+        "topics elect-leaders --partition 1",
+        "cluster add-brokers 5",
+        "cluster remove-brokers 1 2 3 4",
+        "topics reassign orders --brokers 1",
+    ],
+)
+def test_what_makes_no_sense_is_wrong_usage(shell: Shell, line: str) -> None:
+    assert shell(line) == 2
+    assert shell.err.startswith("error: ")
+    assert shell.double.asked == []
+
+
+def test_a_file_that_is_no_plan_is_refused_with_what_a_plan_is(shell: Shell, tmp_path: Path) -> None:
+    file = tmp_path / "plan.json"
+    file.write_text('{"partitions": [{"topic": "orders"}]}')
+    assert shell(f"topics reassign --plan {file}") == 2
+    assert "next: write {" in shell.err
+
+
+def test_what_moves_now_is_listed_and_turned_back(shell: Shell) -> None:
+    shell.double.moving = [[Move("orders", 0, (4, 2, 1), (4,), (1,))]]
+    assert shell("topics reassign") == 0
+    assert shell.out.splitlines() == [
+        "TOPIC   PARTITION  REPLICAS  TO-COME  TO-GO",
+        "orders          0  4,2             4      1",
+    ]
+    assert shell("topics reassign --json") == 0
+    assert json.loads(shell.out) == {
+        "version": 1,
+        "kind": "topics.moving",
+        "moving": [{"topic": "orders", "partition": 0, "replicas": [4, 2], "adding": [4], "removing": [1]}],
+    }
+    assert shell("topics reassign --cancel other") == 0
+    assert shell.out == "Nothing moves.\n"
+    assert shell("topics reassign --cancel") == 0
+    assert shell.out == "Turned back: 1 of 1.\n"
+    assert shell.double.asked == [{ORDERS_0: None}]
+
+
+def test_a_broker_that_comes_gets_its_share(shell: Shell) -> None:
+    assert shell("cluster add-brokers 4 --json") == 0
+    document = json.loads(shell.out)
+    assert (document["kind"], document["executed"]) == ("topics.reassigned", False)
+    assert sum(4 in row["replicas"] for row in document["reassigned"]) == 1
+
+
+def test_a_broker_that_goes_is_left_empty(shell: Shell) -> None:
+    assert shell("cluster remove-brokers 2 --execute") == 0
+    (plan,) = shell.double.asked
+    assert plan.keys() == {ORDERS_0, ORDERS_1}
+    assert all(2 not in (replicas or ()) for replicas in plan.values())
+    assert shell.out.splitlines()[-1] == (
+        "When all is moved: stop 2, then `barnabas cluster unregister --id` for each."
+    )
+
+
+def test_leaders_are_elected_and_told(shell: Shell) -> None:
+    shell.double.elected = {ORDERS_0: None, ORDERS_1: KafkaError(ErrorCode.ELECTION_NOT_NEEDED, "")}
+    assert shell("topics elect-leaders orders") == 0
+    assert shell.out == "Elected 1 leader; 0 could not be.\n"
+    assert shell.double.elections == [([ORDERS_0, ORDERS_1], False)]
+    shell.double.elected = {ORDERS_0: KafkaError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "")}
+    assert shell("topics elect-leaders --unclean") == 1
+    assert shell.double.elections[-1] == (None, True)
+    assert shell.out.splitlines() == [
+        "Elected 0 leaders; 1 could not be.",
+        "TOPIC   PARTITION  ERROR",
+        "orders          0  PREFERRED_LEADER_NOT_AVAILABLE",
+    ]
