@@ -23,6 +23,7 @@ from barnabas.wire.fetch import (
     PartitionData,
 )
 from barnabas.wire.records import Record, batches, read_batch_header, read_records, write_batch
+from barnabas.wire.spans import hollow
 
 
 @pytest.fixture
@@ -199,6 +200,19 @@ def test_a_producer_may_abort_twice() -> None:
         ]
     )
     assert seen(raw, [(1, 0), (1, 2)]) == [4]
+
+
+def test_a_marker_that_compaction_left_empty_says_nothing() -> None:
+    empty = marker(1, 1, ControlType.ABORT)
+    raw = b"".join(
+        [
+            data_batch(0, 1),
+            hollow(read_batch_header(empty)),
+            marker(2, 1, ControlType.ABORT),
+            data_batch(3, 1),
+        ]
+    )
+    assert seen(raw, [(1, 0)]) == [3]
 
 
 def test_a_fetch_that_begins_inside_an_aborted_transaction_hides_the_rest() -> None:

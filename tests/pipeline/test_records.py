@@ -15,6 +15,7 @@ from barnabas.pipeline.records import ARROW_SCHEMA, ArrowDecoder, arrow_batches
 from barnabas.pipeline.varints import zigzags
 from barnabas.wire.primitives import varlong
 from barnabas.wire.records import Record, batches, read_batch_header, read_records, write_batch
+from barnabas.wire.spans import hollow, spans, thin_out, unpack, with_horizon
 
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 MILLISECOND = datetime.timedelta(milliseconds=1)
@@ -114,6 +115,27 @@ def test_the_columns_are_those_of_sparks_own_connector() -> None:
     assert table.schema == ARROW_SCHEMA
     names = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
     assert table.schema.names == names
+
+
+@pytest.mark.parametrize("codec", range(5))
+def test_compacted_batches_are_decoded_with_their_gaps_and_their_times(codec: int) -> None:
+    whole = write_batch(
+        [
+            Record(100 + i, 1_700_000_000_000 + i, b"k%d" % i, b"v%d" % i if i % 3 else None)
+            for i in range(10)
+        ],
+        codec=codec,
+    )
+    header = read_batch_header(whole)
+    data = unpack(whole, header)
+    kept = spans(data, header)[2::2]
+    buffers = [
+        bytes(thin_out(header, data, kept)),
+        bytes(with_horizon(whole, header, 1_800_000_000_000, {1, 5, 9})),
+        bytes(hollow(header)),
+    ]
+    assert rows_of(decoded(buffers, start=0, end=1000, include_headers=True)) == plain(buffers, 0, 1000)
+    assert len(plain(buffers, 0, 1000)) == 7
 
 
 def test_control_batches_are_left_out() -> None:

@@ -77,9 +77,9 @@ class Visible:
             self._open.add(heapq.heappop(self._aborted)[1])
         if header.is_control:
             if header.producer_id in self._open:
-                record = read_records(buffer, position, header, 1 << 16)[0]
-                if read_control(record)[0] == ControlType.ABORT:
-                    self._open.discard(header.producer_id)
+                for record in read_records(buffer, position, header, 1 << 16):  # none once it was compacted
+                    if read_control(record)[0] == ControlType.ABORT:
+                        self._open.discard(header.producer_id)
             return False
         return not (header.is_transactional and header.producer_id in self._open)
 
