@@ -313,6 +313,25 @@ def test_a_marker_stays_while_it_holds_the_epoch_of_a_producer() -> None:
         clean(log)
     controls = [header for header in headers(log) if header.is_control]
     assert [(header.producer_id, header.producer_epoch, header.count) for header in controls] == [(7, 1, 0)]
+    for name in log.disk.list(PATH):
+        if name.endswith(".snapshot"):
+            log.disk.remove(f"{PATH}/{name}")
+    found = open_log(log.disk, compacted(), cleaned=log.cleaned_offset)  # type: ignore[arg-type]
+    state = found.producers.get(7)
+    assert state is not None
+    assert state.epoch == 1, "an earlier epoch stays fenced"
+
+
+def test_the_latest_record_is_found_though_a_later_one_is_gone() -> None:
+    log = open_log(new_disk(), compacted())
+    put(log, (b"a", b"1"), timestamp=NOW.wall_ms + 5)
+    put(log, (b"gone", b"1"), timestamp=NOW.wall_ms + 900, producer=(7, 0, 0))
+    put(log, (b"gone", b"2"), timestamp=NOW.wall_ms + 3)
+    clean(log)
+    assert [header.count for header in headers(log)] == [1, 0, 1]
+    found = log.max_timestamp_offset(3)
+    assert found is not None
+    assert (found.offset, found.timestamp) == (0, NOW.wall_ms + 5)
 
 
 def test_the_end_of_a_round_is_kept_though_nothing_is_left_there() -> None:

@@ -355,6 +355,17 @@ class ProducerStates:
         self._find_first_unstable()
         return EndedTransaction(producer_id, first, marker_offset, stable)
 
+    def know(self, header: BatchFields) -> None:
+        """A marker that compaction left empty: the epoch of a producer of whom nothing else is left."""
+        state = self._states.get(header.producer_id)
+        if state is None:
+            state = self._states[header.producer_id] = ProducerState(header.producer_id, header.producer_epoch)
+        elif header.producer_epoch > state.epoch:
+            state.epoch = header.producer_epoch
+            state.batches.clear()
+            state.next_sequence = 0
+        state.last_timestamp = max(state.last_timestamp, header.max_timestamp)
+
     def advance(self, high_watermark: Offset) -> None:
         """Markers below the high watermark are decided for good: their transactions hold nobody back."""
         if self._ended and any(marker < high_watermark for _, marker in self._ended):

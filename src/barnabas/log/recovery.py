@@ -435,7 +435,12 @@ def end_transaction(
     header: BatchHeader,
     offset: Offset,
 ) -> None:
-    """A control batch of a producer is at `offset`: end its transaction, note an abort in `segment`."""
+    """A control batch of a producer is at `offset`: end its transaction, note an abort in `segment`.
+
+    One that compaction left empty says only which epoch the producer had.
+    """
+    if not header.count:
+        log.producers.know(header)
     for record in read_records(batch, 0, header):
         if record.key is None or record.value is None or len(record.key) < 4 or len(record.value) < 6:
             continue

@@ -6,6 +6,7 @@ The time index leads to a batch; only that batch is decoded.
 from __future__ import annotations
 
 from bisect import bisect_right
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.log.segment import Segment
@@ -62,10 +63,12 @@ def max_timestamp_offset(log: Log, end: Offset) -> TimestampOffset | None:
             rows = segment.time_index
             if len(rows) and rows.last_timestamp == segment.largest_timestamp:
                 start = segment.locate(segment.base + rows.offsets[-1])
+                if not all(header.count for _, header in islice(segment.headers(start), 1)):
+                    start = 0  # compaction left nothing of that batch
         for position, header in segment.headers(start):
             if header.last_offset >= end:
                 break
-            if header.last_offset >= log.log_start_offset and (
+            if header.count and header.last_offset >= log.log_start_offset and (
                 best is None or header.max_timestamp > best[0]
             ):
                 best = header.max_timestamp, segment, position, header
