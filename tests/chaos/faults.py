@@ -52,6 +52,22 @@ def kill_controller(world: World) -> str:
     return _kill(world, world.nodes[world.cluster.controller()], "the active controller")
 
 
+def kill_all(world: World) -> str:
+    nodes, down = list(world.nodes.values()), world.chance.uniform(0.1, 2.0)
+    with world.hurt(*world.nodes):
+        for node in nodes:
+            node.kill()
+        time.sleep(down)
+        begun = time.monotonic()
+        for node in nodes:
+            node.start()
+        for node in nodes:
+            until(lambda: node.ask(world.hello, 5.0), 60, f"{node} answers")  # noqa: B023 - asked at once
+    return (
+        f"all {len(nodes)} nodes at once, down for {down:.1f} s, back after {time.monotonic() - begun:.1f} s"
+    )
+
+
 def pause(world: World) -> str:
     node, seconds = world.some_node(), world.chance.choice((0.3, 0.3, 1.0, 3.0, 6.0))
     with world.hurt(node.number):
@@ -180,10 +196,11 @@ KINDS: dict[str, Callable[[World], str]] = {
     "restart": clean_restart,
     "voters": change_voters,
     "reassign": reassign,
+    "kill -9 all": kill_all,
     "rolling restart": rolling_restart,
     "preferred leaders": elect,
 }
-RARE = ("rolling restart", "preferred leaders")
+RARE = ("kill -9 all", "rolling restart", "preferred leaders")
 
 
 def possible(world: World) -> list[str]:

@@ -1,0 +1,74 @@
+"""The parts of the chaos that decide what a run says: its plan, its gaps, its values, its verdict."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+pytest.importorskip("confluent_kafka")
+
+from tests.chaos.faults import KINDS, RARE, possible
+from tests.chaos.story import AT_LEAST, Report, draw
+from tests.chaos.traffic import BLOCK, Records, value_of
+
+
+def world(*, links: bool = True, small_disk: int | None = 1) -> Any:
+    return SimpleNamespace(
+        ground=SimpleNamespace(has_links=links), cluster=SimpleNamespace(small_disk=small_disk)
+    )
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_sixty_faults_are_at_least_five_of_each_of_ten_kinds(seed: int) -> None:
+    plan = Counter(draw(random.Random(seed), possible(world()), 60))
+    assert plan.total() == 60
+    assert all(plan[kind] >= AT_LEAST for kind in KINDS if kind not in RARE)
+    assert plan == Counter(draw(random.Random(seed), possible(world()), 60)), "a seed is a plan"
+
+
+def test_a_short_run_draws_different_kinds() -> None:
+    plan = draw(random.Random(1), possible(world()), 6)
+    assert len(plan) == 6 and len(set(plan)) >= 3
+
+
+def test_without_root_links_and_the_small_disk_are_left_alone() -> None:
+    kinds = possible(world(links=False, small_disk=None))
+    assert {"cut link", "one-way link", "full disk"}.isdisjoint(kinds) and len(kinds) == len(KINDS) - 3
+
+
+def test_the_gap_is_the_longest_silence_of_a_partition_also_where_it_lasts() -> None:
+    records = Records()
+    records.acknowledged["t-0"] = [1.0, 2.0, 3.0, 7.0, 8.0, 9.0]
+    records.acknowledged["t-1"] = [1.0, 1.5, 2.0, 9.5]
+    assert records.gap(2.5, 10.0) == 7.5
+    assert records.gap(9.6, 16.0) == 7.0
+
+
+def test_values_say_who_sent_them_in_the_words_of_both_clients() -> None:
+    assert value_of(b"2000000017") == 2 * BLOCK + 17
+    assert value_of("9.17") == value_of(b"9.17") == 9 * BLOCK + 17
+
+
+def report(**changes: Any) -> Report:
+    usual: dict[str, Any] = dict.fromkeys(Report._fields, 0) | {"anomalies": [], "problem": "", "faults": {}}
+    return Report(**(usual | changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "ok"),
+    [
+        ({}, True),
+        ({"anomalies": ["lost write: ..."]}, False),
+        ({"problem": "not everything could be read"}, False),
+        ({"failed": 1}, False),
+        ({"longest_gap": 30.0}, True),
+    ],
+)
+def test_only_a_run_in_which_nothing_was_lost_refused_or_unreadable_is_proven(
+    changes: dict[str, Any], ok: bool
+) -> None:
+    assert cast(bool, report(**changes).ok) is ok
