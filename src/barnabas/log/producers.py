@@ -359,7 +359,9 @@ class ProducerStates:
         """A marker that compaction left empty: the epoch of a producer of whom nothing else is left."""
         state = self._states.get(header.producer_id)
         if state is None:
-            state = self._states[header.producer_id] = ProducerState(header.producer_id, header.producer_epoch)
+            state = self._states[header.producer_id] = ProducerState(
+                header.producer_id, header.producer_epoch
+            )
         elif header.producer_epoch > state.epoch:
             state.epoch = header.producer_epoch
             state.batches.clear()

@@ -68,8 +68,10 @@ def max_timestamp_offset(log: Log, end: Offset) -> TimestampOffset | None:
         for position, header in segment.headers(start):
             if header.last_offset >= end:
                 break
-            if header.count and header.last_offset >= log.log_start_offset and (
-                best is None or header.max_timestamp > best[0]
+            if (
+                header.count
+                and header.last_offset >= log.log_start_offset
+                and (best is None or header.max_timestamp > best[0])
             ):
                 best = header.max_timestamp, segment, position, header
     if best is None or best[0] < 0:
