@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
-from tests.compat.conftest import run_kafka_class
+from tests.compat.conftest import kafka_class, run_kafka_class
 from tests.compat.test_replication import Topic
 from tests.server.quorum_processes import Members, eventually
 
@@ -104,6 +104,47 @@ def test_librdkafka_reads_from_the_replica_in_its_rack_and_from_the_leader_when_
         assert set(seen.values()) == {1}
     finally:
         consumer.close()
+
+
+def test_deleted_records_are_gone_on_all_three_and_a_reader_nearby_begins_behind_them(
+    apache: Path, racked: Topic, tmp_path: Path
+) -> None:
+    with Admin(f"127.0.0.1:{racked.nodes[1].port}", timeout=20) as admin:
+        admin.create_topic("u", partitions=1, replication=3)
+    producer = Producer({"bootstrap.servers": racked.bootstrap, "acks": "all"})
+    for number in range(300):
+        producer.produce("u", str(number).encode(), partition=0)
+    assert producer.flush(60) == 0
+    until = tmp_path / "until.json"
+    until.write_text(
+        json.dumps({"version": 1, "partitions": [{"topic": "u", "partition": 0, "offset": 120}]})
+    )
+    printed = kafka_class(
+        "org.apache.kafka.tools.DeleteRecordsCommand",
+        *("--bootstrap-server", racked.bootstrap, "--offset-json-file", str(until)),
+    )
+    assert "low_watermark: 120" in printed
+    for rack in ("r1", "r2", "r3"):
+        consumer = Consumer(
+            {
+                "bootstrap.servers": racked.bootstrap,
+                "group.id": f"of {rack}",
+                "client.rack": rack,
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+            }
+        )
+        try:
+            consumer.assign([TopicPartition("u", 0, 0)])
+            seen: list[int] = []
+            deadline = time.monotonic() + 40
+            while len(seen) < 180 and time.monotonic() < deadline:
+                message: Any = consumer.poll(0.2)
+                if message is not None and message.error() is None:
+                    seen.append(message.offset())
+            assert seen == list(range(120, 300)), rack
+        finally:
+            consumer.close()
 
 
 def test_java_reads_from_the_replica_in_its_rack(apache: Path, racked: Topic) -> None:
