@@ -487,8 +487,11 @@ def test_the_upgrade_needs_every_voters_word_and_writes_version_and_voters_in_on
     ]
     assert solo.node.kraft_version == 1
     assert error_of(solo.ask(update(2))) is ErrorCode.REQUEST_TIMED_OUT, "K053: until it is committed"
+    assert solo.ask(UpgradeRequest(1)) is None, "success means committed, also for who asks again (seed 473)"
+    again = solo.tokens
     solo.fetch(2)
     assert error_of(solo.reply(token)) is ErrorCode.NONE
+    assert error_of(solo.reply(again)) is ErrorCode.NONE
     assert error_of(solo.ask(UpgradeRequest(1))) is ErrorCode.NONE
     assert error_of(solo.ask(UpgradeRequest(0))) is ErrorCode.INVALID_UPDATE_VERSION
 

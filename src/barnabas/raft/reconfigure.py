@@ -278,13 +278,16 @@ def step_update(core: Core, role: Leader, request: UpdateVoterRequest) -> str | 
 def step_upgrade(core: Core, role: Leader, request: UpgradeRequest) -> str | Offset | None:
     """Raise kraft.version (KIP-853): the static voters become voters that change.
 
-    1. Not lower than what is in force; the same is done already (None).
+    1. Not lower than what is in force; the same is done already (None), once it is committed.
     2. Every voter has told this leader its directory id and that it supports the new level.
     3. This leader has committed in its own epoch.
     4. Append the version and the whole set, directory ids included, in one batch.
     """
     current = core.journal.kraft_version
     if request.version == current:  # 1
+        offset = core.journal.kraft_versions.latest_offset
+        if offset is not None and offset >= leadership.published_high_watermark(core):
+            return f"kraft.version {current} is not committed yet"
         return None
     if request.version != 1:
         why = f"kraft.version is {current}; it can only be raised, to 1"

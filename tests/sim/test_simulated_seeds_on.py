@@ -1,0 +1,20 @@
+"""More of tests/sim/test_simulated_seeds.py: two files, for two processes of the test suite."""
+
+from __future__ import annotations
+
+import pytest
+from tests.sim.lives import Elsewhere, kept, lived
+
+CHUNK = 20
+FIRST = range(101, 201, CHUNK)
+
+
+@pytest.mark.parametrize("first", FIRST)
+def test_every_promise_is_kept_and_another_process_with_another_hash_seed_goes_the_same_way(
+    first: int,
+) -> None:
+    seeds = range(first, first + CHUNK)
+    elsewhere = Elsewhere(seeds)
+    here = [lived(seed).digest for seed in seeds]
+    assert elsewhere.digests() == here
+    assert not kept(seeds), kept(seeds)
