@@ -8,7 +8,7 @@ from tests.sim.lives import Elsewhere, kept, lived
 from barnabas.sim.nemesis import NEMESES
 from barnabas.sim.seeds import Summary
 
-CHUNK = 20
+CHUNK = 10
 FIRST = range(1, 101, CHUNK)
 
 

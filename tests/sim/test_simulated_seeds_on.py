@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.sim.lives import Elsewhere, kept, lived
 
-CHUNK = 20
+CHUNK = 10
 FIRST = range(101, 201, CHUNK)
 
 

@@ -93,6 +93,8 @@ class Life:
         racing = 2 if self.chance.random() < 0.5 else 1
         self.operators = [Operator(self.world, n + 1, self.chance) for n in range(racing)]
         self.writers = Writers(self.world, interval=0.15, chance=self.chance)
+        self.fair = False
+        """No fault begins for a while: what else could not be done gets done."""
         self.stay_down: set[int] = set()
         self.world.on_down = self._down
         self.world.change_pending = self.change_pending
@@ -114,6 +116,7 @@ class Life:
                 break
             if number == 15:
                 self.pace *= 4  # so hard a life gets nothing done
+            self._weather(fair=number >= 20 and number % 8 < 5)
             world.run(4.0)
         Liveness(self).run()
 
@@ -171,7 +174,7 @@ class Life:
 
     def _strike(self) -> None:
         """One fault of those enabled."""
-        if self.world.calm or not self.enabled or len(self.active) >= 4:
+        if self.world.calm or self.fair or not self.enabled or len(self.active) >= 4:
             return
         kind = self.chance.choices(self.enabled, [one.rate for one in self.enabled])[0]
         fault = kind(self.world, self.chance)
@@ -186,6 +189,12 @@ class Life:
             entry = (fault, occurrence)
             self.active.append(entry)
             self.world.at(fault.lasts, lambda: self._mend(entry))
+
+    def _weather(self, *, fair: bool) -> None:
+        if fair and not self.fair:
+            for entry in list(self.active):
+                self._mend(entry)
+        self.fair = fair
 
     def _mend(self, entry: tuple[Fault, Occurrence]) -> None:
         if entry in self.active:

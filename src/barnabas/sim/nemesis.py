@@ -16,7 +16,7 @@ from barnabas.sim.faults import Fault
 if TYPE_CHECKING:
     from barnabas.sim.node import Node
 
-__all__ = ["NEMESES", "FigureEight", "InstallPoint", "LateVotes", "Nemesis", "StrayLog"]
+__all__ = ["NEMESES", "FigureEight", "InstallPoint", "LateVotes", "Nemesis", "StrayLog", "TornWrites"]
 
 
 class Nemesis(Fault):
@@ -212,6 +212,37 @@ class InstallPoint(Nemesis):
             _lose_power_soon(node, self.chance.randint(0, 24))
 
 
+class TornWrites(Nemesis):
+    """A leader, or who follows it, loses its power while much is written: some of it is on the disk, torn."""
+
+    name = "power cut in a burst of writes"
+    rate = 1.5
+    duration = (0.2, 3.0)
+    victim: Node | None = None
+
+    def plan(self) -> str | None:
+        leader = self.world.leader
+        if leader is None or leader.process is None or leader.paused:
+            return None
+        self._write(leader, self.chance.choice((5, 10, 20)))
+        followers = [node for node in self.world.nodes.values() if node.up and node is not leader]
+        if followers and self.chance.random() < 0.4:
+            self.victim = self.chance.choice(followers)
+            return f"node {self.victim.id}, as soon as it writes"
+        self._lose(leader)
+        return f"leader {leader.id}"
+
+    def appended(self, node: Node, batch: Batch) -> None:
+        if node is self.victim and not node.paused:
+            self.victim = None
+            self.world.at(self.chance.uniform(0.0, 0.0005), lambda: self._lose(node))
+
+    def _lose(self, node: Node) -> None:
+        if node.process is not None:
+            node.off("some", "power cut in a burst of writes")
+            node.restart_at = self.world.time + self.lasts
+
+
 def _lose_power_soon(node: Node, step: int) -> None:
     disk, life = node.disk, node.life
     disk.crash_at(step)
@@ -265,4 +296,4 @@ class LateVotes(Nemesis):
         super().end()
 
 
-NEMESES: tuple[type[Nemesis], ...] = (FigureEight, StrayLog, InstallPoint, LateVotes)
+NEMESES: tuple[type[Nemesis], ...] = (FigureEight, StrayLog, InstallPoint, LateVotes, TornWrites)
