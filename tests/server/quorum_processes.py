@@ -100,6 +100,7 @@ class Member:
         }
         folder.mkdir(parents=True, exist_ok=True)
         self.properties = folder / "server.properties"
+        self.command = [sys.executable, "-m", "barnabas", "start", str(self.properties)]
         self.write_properties()
 
     def __repr__(self) -> str:
@@ -119,9 +120,7 @@ class Member:
 
     def start(self) -> Member:
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "barnabas", "start", str(self.properties)], stdout=log, stderr=log
-            )
+            self.process = subprocess.Popen(self.command, stdout=log, stderr=log)
         return self
 
     def kill(self, number: int = signal.SIGKILL) -> None:

@@ -167,6 +167,21 @@ def test_a_failed_disk_is_told_at_once() -> None:
     run(story)
 
 
+def test_it_reports_at_once_when_somebody_waits_for_what_it_has_replayed() -> None:
+    async def story() -> None:
+        answers = Answers()
+        broker = lifecycle(answers, heartbeat_interval=60.0)
+        await broker.register()
+        await broker.unfence()
+        before = len(answers.heartbeats)
+        broker.report_soon()
+        await until(lambda: len(answers.heartbeats) > before)
+        assert answers.heartbeats[-1].current_metadata_offset == 11
+        broker.abandon()
+
+    run(story)
+
+
 def test_an_epoch_that_went_stale_is_answered_by_registering_anew() -> None:
     async def story() -> None:
         answers = Answers()

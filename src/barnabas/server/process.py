@@ -12,7 +12,7 @@ Start, top to bottom; whatever fails undoes what was done before it, and is one 
 
 Stop, bottom to top:
   1. Not ready any more.  The controllers are told, so that leaders move elsewhere first; where there are
-     other brokers this node goes on serving until they have moved.
+     other brokers this node goes on serving until they have moved, and a moment longer (it tells who leads now).
   2. No new connections; no more reading from those that are open.
   3. Syncs in flight come back, and what they make durable is acknowledged; then everybody who still waits
      is answered.
@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 from barnabas.config import SETTINGS, Config
 from barnabas.controller.image import RESOURCE_BROKER, BrokerEndpoint
 from barnabas.errors import BarnabasError, ConfigError, KafkaError, StorageError
-from barnabas.model import Endpoint
+from barnabas.model import Endpoint, NodeId
 from barnabas.server import events
 from barnabas.server.dispatch import served_on
 from barnabas.server.home import Home, open_home
@@ -55,6 +55,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Node", "loop_factory", "run"]
 
+LINGER = 0.3
+"""Seconds for which a node goes on telling clients who leads now, after it has handed everything over."""
 PLAINTEXT = 0
 """Security protocol of every listener of this release."""
 
@@ -266,7 +268,7 @@ class Node:
             self.config,
             cluster_id=self.home.cluster_id,
             listeners=[BrokerEndpoint(e.listener, e.host, e.port, PLAINTEXT) for e in self._advertised("B")],
-            directories=[directory.directory_id for directory in directories],
+            directories=[directory.directory_id for directory in self.home.logs.online()],
             previous_epoch=min((directory.broker_epoch for directory in directories), default=-1),
         )
         lifecycle = self._lifecycle = BrokerLifecycle(
@@ -302,6 +304,8 @@ class Node:
             if any(kind == RESOURCE_BROKER for kind, _ in delta.configs):
                 self._reconfigure(node)
             node.broker.apply(delta, now)
+            if self._lifecycle is not None and _somebody_leaves(delta, node.node_id):
+                self._lifecycle.report_soon()
             for topic in delta.topics_deleted.values():
                 node.groups.topic_deleted(topic.name, topic.id, now)
             node.turn.soon()
@@ -391,6 +395,7 @@ class Node:
         if self._lifecycle is not None and self.failure is None and len(image.alive_brokers()) > 1:
             with suppress(KafkaError):  # others take over while this node still serves
                 await self._lifecycle.leave()
+                await asyncio.sleep(LINGER)
         self._hosting = False
         for listener in self.listeners:
             if listener.kind == "B":
@@ -440,6 +445,15 @@ class Node:
     def __repr__(self) -> str:
         state = "ready" if self.ready else "stopped" if self._stopped else "starting"
         return f"<Node {self.config.node_id} {state} {' '.join(map(str, self.endpoints))}>"
+
+
+def _somebody_leaves(delta: ImageDelta, but: NodeId) -> bool:
+    """Whether a broker on its way out was touched: it may go when all others have replayed what moved."""
+    brokers = delta.image.brokers
+    return any(
+        id_ != but and (broker := brokers.get(id_)) is not None and broker.in_controlled_shutdown
+        for id_ in delta.brokers
+    )
 
 
 def loop_factory(config: Config) -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -227,6 +227,10 @@ class BrokerLifecycle:
             self._reporter.cancel()
             self._reporter = None
 
+    def report_soon(self) -> None:
+        """Report at once: somebody waits for what this broker has replayed (another that leaves in order)."""
+        self._wake.set()
+
     def directory_failed(self, directory_id: DirectoryId) -> None:
         """Tell the controller with the next heartbeat, at once, that a disk is gone."""
         self._offline.add(directory_id)
