@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import socket
 import subprocess
 import time
@@ -236,3 +237,60 @@ def test_a_topic_is_compacted_by_either_of_us_and_read_by_everybody(apache: Path
         assert "Unexpected exception" not in (node.folder / "kafka.log").read_text()
     finally:
         node.discard()
+
+
+@pytest.mark.slow
+def test_a_node_killed_while_it_compacts_loses_no_last_value(tmp_path: Path) -> None:
+    """Fifteen lives: what was acknowledged last of each key, or something newer, is there in the next one."""
+    chance = random.Random(11)
+    settings = {**SETTINGS, "log_cleaner_backoff_ms": "20", "log_cleaner_dedupe_buffer_size": "6000"}
+    node = NodeProcess(tmp_path / "node", **settings)
+    acknowledged: dict[bytes, int] = {}
+    serial = rounds = 0
+    try:
+        node.start()
+        admin = AdminClient({"bootstrap.servers": node.bootstrap})
+        admin.create_topics([NewTopic("c", 1, 1, config={**TOPIC, "segment.ms": "60"})])["c"].result(20)
+        for life in range(15):
+            producer = Producer(
+                {
+                    "bootstrap.servers": node.bootstrap,
+                    "enable.idempotence": True,
+                    "linger.ms": 1,
+                    "log_level": 0,
+                }
+            )
+
+            def delivered(error: object, message: Any) -> None:
+                if error is None:
+                    key, value = message.key(), int(message.value().split(b":")[0])
+                    acknowledged[key] = max(acknowledged.get(key, -1), value)
+
+            ends = time.monotonic() + chance.uniform(0.5, 1.5)
+            while time.monotonic() < ends:
+                serial += 1
+                value = b"%d:" % serial + b"x" * chance.randrange(2000)
+                producer.produce("c", value, b"key-%d" % chance.randrange(50), on_delivery=delivered)
+                producer.poll(0.001)
+            node.kill()
+            producer.poll(0)
+            before = cleaned(node) if (node.data / "cleaner-offset-checkpoint").exists() else 0
+            rounds += before > 0
+            node.start()
+            producer.purge()
+            model = Model(node.bootstrap)
+            found, _ = model.read()
+            last = {key: int((value or b"").split(b":")[0]) for key, value in found.items()}
+            behind = {
+                key: (value, last.get(key))
+                for key, value in acknowledged.items()
+                if last.get(key, -1) < value
+            }
+            assert not behind, f"life {life}"
+        assert rounds > 5
+        assert node.stop() == 0
+        assert not list((node.data / "c-0").glob("*.cleaned"))
+    finally:
+        node.discard()
+    assert "not-compacted" not in node.log.read_text()
+    assert "log.lost" not in node.log.read_text()
