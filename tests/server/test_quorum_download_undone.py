@@ -66,6 +66,7 @@ def add_snapshot(disk: MemoryDisk, end: int, epoch: int) -> None:
 
 
 def test_an_old_log_whose_segment_begins_at_the_snapshot_is_not_its_continuation() -> None:
+    """K138."""
     disk, bases = disk_with_a_log(*[3] * 12)
     end = bases[1]
     add_snapshot(disk, end, 8)
