@@ -8,9 +8,9 @@ import pytest
 from tests.broker.harness import PAGE_CACHE, Node, batch
 
 from barnabas.controller.image import ImageDelta
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.errors import ErrorCode, KafkaError, StorageError
 from barnabas.log.disk import OsDisk
-from barnabas.model import DIRECTORY_UNASSIGNED, TopicPartition
+from barnabas.model import DIRECTORY_UNASSIGNED, TopicPartition, Uuid
 from barnabas.sim.disk import MemoryDisk
 from barnabas.wire.records import batches
 
@@ -156,13 +156,32 @@ def test_a_log_of_an_earlier_topic_of_the_same_name_is_set_aside(tmp_path: Path)
 def test_a_replica_whose_directory_is_offline_answers_a_storage_error(disk: MemoryDisk) -> None:
     node = Node(disk, ("/one", "/two"))
     node.create("t")
+    node.logs.fail(node.logs.directories[1], StorageError("gone"))
+    grow(node, node.logs.directories[1].directory_id)
+    assert node.produce(batch("a"), index=1).error == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_a_replica_whose_disk_was_replaced_begins_anew_on_another(disk: MemoryDisk) -> None:
+    """All directories are there and it is in none: nobody will ever find the one where it lay."""
+    node = Node(disk, ("/one", "/two"))
+    node.create("t")
+    grow(node, node.chance.uuid())
+    answer = node.produce(batch("a"), index=1)
+    node.turn()
+    assert answer.error == ErrorCode.NONE
+    partition = node.broker.partition("t", 1)
+    assert partition is not None and partition.directory is not None
+    node.broker.directories_assigned({(node.topic_id("t"), 0): ErrorCode.NONE}, node.now)
+    assert partition.directory.directory_id in {directory for _, _, directory in node.outside.assigned}
+
+
+def grow(node: Node, directory: Uuid) -> None:
+    """Partition 1 of `t`, registered in that directory."""
     topic = node.image.topics_by_name["t"]
-    lost = node.chance.uuid()
-    topic.partitions[1] = topic.partitions[0]._replace(index=1, directories=(lost,))
+    topic.partitions[1] = topic.partitions[0]._replace(index=1, directories=(directory,))
     delta = ImageDelta(node.image)
     delta.partitions[topic.id] = {1: None}
     node.broker.apply(delta, node.now)
-    assert node.produce(batch("a"), index=1).error == ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def test_retention_and_checkpoints_run_on_their_own_clock(node: Node, disk: MemoryDisk) -> None:

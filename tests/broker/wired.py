@@ -183,7 +183,7 @@ class Wired:
             node.broker.partitions_altered(answer, node.now)
         if node.outside.assigned:
             assigned, node.outside.assigned = node.outside.assigned, []
-            self.ask(
+            told = self.ask(
                 AssignReplicasToDirsRequest(
                     broker_id=node.id,
                     broker_epoch=self.controller.epochs[node.id],
@@ -203,6 +203,13 @@ class Wired:
                     ],
                 )
             )
+            results = {
+                (topic.topic_id, row.partition_index): ErrorCode(row.error_code)
+                for directory in told.directories
+                for topic in directory.topics
+                for row in topic.partitions
+            }
+            node.broker.directories_assigned(results, node.now)
 
     def _fetch(self, id_: int) -> None:
         node = self.nodes[id_]

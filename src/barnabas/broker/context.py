@@ -120,7 +120,8 @@ class Outside(Protocol):
         ...
 
     def assign_directories(self, assignments: Sequence[tuple[TopicId, int, DirectoryId]]) -> None:
-        """Tell the controller in which directory new replicas lie (AssignReplicasToDirs)."""
+        """Tell the controller in which directory replicas lie (AssignReplicasToDirs); the answer comes in
+        through `Broker.directories_assigned`."""
         ...
 
     def fetch_from(self, leader: NodeId) -> None:

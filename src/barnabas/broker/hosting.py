@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TypeVar
 
+from barnabas.broker.assignments import Assignments
 from barnabas.broker.context import Outside
 from barnabas.broker.follower import Followers
+from barnabas.broker.moving import Moves
 from barnabas.broker.partition import Partition
 from barnabas.broker.space import Space
 from barnabas.config import Config, LogConfig
@@ -20,6 +22,7 @@ from barnabas.controller.image import RESOURCE_TOPIC, ImageDelta, MetadataImage,
 from barnabas.errors import ConfigError, ErrorCode, StorageError
 from barnabas.log.directories import LogDirectories
 from barnabas.log.directory import LogDirectory
+from barnabas.log.log import Log
 from barnabas.model import (
     DIRECTORY_LOST,
     DIRECTORY_MIGRATING,
@@ -84,6 +87,8 @@ class Hosting:
         self.turn: list[Partition] = []
         self.followers = Followers(self)
         self.space = Space(self, outside, config)
+        self.assignments = Assignments(outside)
+        self.moves = Moves(self, config)
         self._unhosted: dict[tuple[TopicId, int], None] = {}
         """Partitions that could not be made: there was no room."""
         self._refused = False
@@ -152,7 +157,8 @@ class Hosting:
             state = topic.partitions.get(where.partition) if topic is not None else None
             same = topic is not None and log.topic_id in (None, topic.id)
             if where.topic != METADATA_TOPIC and not (state and same and self.node_id in state.replicas):
-                self._guarded(partial(self.logs.stray, where), now)
+                self.guarded(partial(self.logs.drop_future, where, now), now)
+                self.guarded(partial(self.logs.stray, where), now)
         self.logs.settle()
         states = [
             (topic, state) for topic in self.image.topics.values() for state in topic.partitions.values()
@@ -186,6 +192,7 @@ class Hosting:
         self.config = config
         self.generation += 1
         self.space.configure(config)
+        self.moves.configure(config)
         for topic in self.topics.values():
             self._configure(topic)
 
@@ -240,8 +247,9 @@ class Hosting:
                     self.followers.release(partition)
         if hosted:
             self.generation += 1
-        if assigned:
-            self.outside.assign_directories(assigned)
+        for topic_id, index, directory in assigned:
+            self.assignments.want((topic_id, index), directory)
+        self.assignments.send()
         for partition, leads in news:
             for callback in self._leadership:
                 callback(partition, leads, partition.leader_epoch)
@@ -260,17 +268,23 @@ class Hosting:
         where = TopicPartition(topic.name, state.index)
         registered = state.directory_of(self.node_id) or DIRECTORY_UNASSIGNED
         log = self.logs.get(where)
+        if log is None and self.logs.future(where) is not None:
+            log = self.guarded(lambda: self._last_copy(where, registered, now), now)
         if log is None:
             wanted = None if registered in _RESERVED else registered
             if wanted is not None and not any(d.directory_id == wanted for d in self.logs.online()):
-                return None
-            log = self._guarded(lambda: self.logs.create(where, topic.id, now, directory_id=wanted), now)
+                if self.logs.missing():
+                    return None
+                wanted = None  # all are there, so that one was replaced by an empty one
+            if wanted is None and (asked := self.moves.wanted(where)) is not None:
+                wanted = asked.directory_id
+            log = self.guarded(lambda: self.logs.create(where, topic.id, now, directory_id=wanted), now)
             if log is None:
                 if self._refused:
                     self._unhosted[topic.id, state.index] = None
                 return None
         elif log.topic_id is None:
-            self._guarded(lambda: log.belongs_to(topic.id), now)
+            self.guarded(lambda: log.belongs_to(topic.id), now)
         directory = self.logs.directory_of(where)
         if hosted is None or hosted.id != topic.id:
             hosted = self.topics[topic.name] = self.topics_by_id[topic.id] = HostedTopic(topic.name, topic.id)
@@ -288,9 +302,19 @@ class Hosting:
             eligible=self.eligible,
         )
         self.space.applies_to(partition)
+        self.moves.hosted(partition)
         if directory is not None and directory.directory_id != registered:
             assigned.append((topic.id, state.index, directory.directory_id))
         return partition
+
+    def _last_copy(self, where: TopicPartition, registered: DirectoryId, now: Now) -> Log | None:
+        """A copy without its log: a crash came in the middle of the swap, unless the log lies on a lost disk."""
+        directory = self.logs.future_directory(where)
+        if directory is not None and directory.directory_id == registered:
+            return self.logs.promote(where, now)
+        if not self.logs.missing():
+            self.logs.drop_future(where, now)
+        return None
 
     def _delete(self, name: str, index: int, now: Now) -> None:
         hosted = self.topics.get(name)
@@ -299,9 +323,10 @@ class Hosting:
             return
         led, epoch = partition.is_leader, partition.leader_epoch
         self.followers.release(partition)
+        self.moves.release(partition)
         partition.leave()
         if not partition.offline:
-            self._guarded(lambda: self.logs.delete(TopicPartition(name, index), now), now)
+            self.guarded(lambda: self.logs.delete(TopicPartition(name, index), now), now)
         if not hosted.partitions:
             del self.topics[name]
             del self.topics_by_id[hosted.id]
@@ -311,7 +336,7 @@ class Hosting:
 
     # ---- directories that fail ---------------------------------------------------------------------------
 
-    def _guarded(self, action: Callable[[], _T], now: Now) -> _T | None:
+    def guarded(self, action: Callable[[], _T], now: Now) -> _T | None:
         """Do something with directories; None when that took one of them offline."""
         try:
             return action()

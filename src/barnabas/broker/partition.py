@@ -264,6 +264,15 @@ class Partition:
         for acknowledgement in refused:
             acknowledgement.settle(ErrorCode.KAFKA_STORAGE_ERROR)
 
+    def moved(self, log: Log, directory: LogDirectory) -> None:
+        """It lies in another directory now; `log` holds all that the old one held, as durably."""
+        self.log = log
+        self.directory = directory
+        self.syncing = None
+        self._sync_refused = False
+        self._readable = (-1, -1, -1)
+        self.touch()
+
     def leave(self) -> None:
         """It was deleted from this node: producers cannot know what became of their records."""
         self.gone = True

@@ -16,9 +16,10 @@ What is hosted follows the metadata: `start` takes the image whole, `apply` what
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
+from barnabas.broker.assignments import Replica
 from barnabas.broker.context import Authorizer, Outside, RequestContext
 from barnabas.broker.delete_records import delete_records
 from barnabas.broker.epochs import offsets_for_leader_epoch
@@ -26,6 +27,7 @@ from barnabas.broker.fetch import FetchWaiting, fetch
 from barnabas.broker.hosting import Hosting
 from barnabas.broker.in_sync import InSyncSets
 from barnabas.broker.list_offsets import list_offsets
+from barnabas.broker.moving import CopyJob
 from barnabas.broker.nearest import RACK_AWARE
 from barnabas.broker.partition import Acknowledgement, Partition
 from barnabas.broker.produce import append_checked, produce
@@ -78,7 +80,7 @@ class SyncRequest:
         return f"<SyncRequest {self.partition.topic}-{self.partition.index}>"
 
 
-Work = SyncRequest | Removal | CheckpointJob | Cleaning
+Work = SyncRequest | Removal | CheckpointJob | Cleaning | CopyJob
 """What threads do for the broker."""
 
 
@@ -163,6 +165,10 @@ class Broker(Hosting):
         """The controller's answer to `Outside.alter_partitions`; None when there was none."""
         self.in_sync.answered(answer, now)
 
+    def directories_assigned(self, results: Mapping[Replica, ErrorCode] | None, now: Now) -> None:
+        """The controller's answer to `Outside.assign_directories`; None when there was none."""
+        self.assignments.answered(results, now)
+
     def delete_records(
         self, context: RequestContext, request: DeleteRecordsRequest, version: int, now: Now
     ) -> DeleteRecordsResponse | Waiting:
@@ -209,6 +215,8 @@ class Broker(Hosting):
                     partition.write()
                 except StorageError as error:
                     self.storage_failed(partition, error, now)
+            if self.moves:
+                self.moves.advance(now)
             woken: dict[FetchWaiting, None] = {}
             for partition in partitions:
                 if partition.advance(now) and partition.fetchers:
@@ -222,6 +230,8 @@ class Broker(Hosting):
             syncs.append(chore)
         if (cleaning := self.upkeep.cleaner.next_piece(now)) is not None:
             syncs.append(cleaning)
+        if self.moves and (copying := self.moves.next_job(now)) is not None:
+            syncs.append(copying)
         return syncs
 
     def write_now(self, partition: Partition, now: Now) -> None:
@@ -244,6 +254,9 @@ class Broker(Hosting):
             self.upkeep.cleaner.returned(sync, error, now)
             self.notice_failures(now)
             return
+        if isinstance(sync, CopyJob):
+            self.moves.returned(sync, error, now)
+            return
         partition = sync.partition
         if partition.syncing is sync.job:
             partition.syncing = None
@@ -261,12 +274,17 @@ class Broker(Hosting):
         """Let overdue waiters have their answers.  Call it at `next_deadline`."""
         self.room.expire(now)
         self.in_sync.tick(now)
+        self.assignments.tick(now)
 
     def next_deadline(self) -> float | None:
         """When `tick` has something to do, in monotonic seconds."""
         waiting, asking = self.room.next_deadline(), self.in_sync.next_deadline()
-        cleaning = self.upkeep.cleaner.next_deadline()
-        return min((at for at in (waiting, asking, cleaning) if at is not None), default=None)
+        others = (
+            self.upkeep.cleaner.next_deadline(),
+            self.assignments.next_deadline(),
+            self.moves.next_deadline(),
+        )
+        return min((at for at in (waiting, asking, *others) if at is not None), default=None)
 
     def maintain(self, now: Now) -> None:
         """Retention, checkpoints, expiry, each at its own interval, in small steps.  Call about every

@@ -18,6 +18,7 @@ from barnabas.broker.context import Operation, ResourceType
 from barnabas.server import handlers_admin as admin
 from barnabas.server import handlers_cluster as cluster
 from barnabas.server import handlers_data as data
+from barnabas.server import handlers_directories as directories
 from barnabas.server import handlers_groups as groups
 from barnabas.server import handlers_metadata as metadata
 from barnabas.server import handlers_quorum as quorum
@@ -92,7 +93,8 @@ TABLE: tuple[Row, ...] = (
     # looking around
     Row(75, 0, 0, "B", admin.describe_topic_partitions, _DESCRIBE, _TOPIC),
     Row(74, 0, 1, "B", admin.list_config_resources, _SEE_CONFIGS, _CLUSTER),
-    Row(35, 1, 5, "B", admin.describe_log_dirs, _DESCRIBE,  _CLUSTER),
+    Row(34, 1, 2, "B", directories.alter_replica_log_dirs, _ALTER, _CLUSTER),
+    Row(35, 1, 5, "B", directories.describe_log_dirs, _DESCRIBE, _CLUSTER),
     Row(46, 0, 0, "BC", admin.list_reassignments, _DESCRIBE, _CLUSTER, forward=True),
     Row(29, 1, 3, "B", admin.describe_acls,   _DESCRIBE,    _CLUSTER),
     Row(30, 1, 3, "BC", admin.create_acls,    _ALTER,       _CLUSTER, forward=True),

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from barnabas.broker.context import Operation, ResourceType, allowed
 from barnabas.controller.image import PartitionState, Topic
-from barnabas.errors import ErrorCode, KafkaError, StorageError
-from barnabas.model import INTERNAL_TOPICS, METADATA_TOPIC, NO_NODE, TopicPartition
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.model import INTERNAL_TOPICS, METADATA_TOPIC, NO_NODE
 from barnabas.server.context import RequestContext
 from barnabas.server.handlers_metadata import TOPIC_OPERATIONS
 from barnabas.wire.acls import (
@@ -36,11 +36,6 @@ from barnabas.wire.cluster import (
 from barnabas.wire.configs import ConfigResource, ListConfigResourcesRequest, ListConfigResourcesResponse
 from barnabas.wire.message import Message
 from barnabas.wire.reassignment import (
-    DescribeLogDirsPartition,
-    DescribeLogDirsRequest,
-    DescribeLogDirsResponse,
-    DescribeLogDirsResult,
-    DescribeLogDirsTopic,
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
     OngoingPartitionReassignment,
@@ -48,14 +43,12 @@ from barnabas.wire.reassignment import (
 )
 
 if TYPE_CHECKING:
-    from barnabas.log.directory import LogDirectory
     from barnabas.server.services import Services
 
 __all__ = [
     "create_acls",
     "delete_acls",
     "describe_acls",
-    "describe_log_dirs",
     "describe_topic_partitions",
     "list_config_resources",
     "list_reassignments",
@@ -160,46 +153,6 @@ def list_config_resources(
             for kind in dict.fromkeys(kinds)
             for name in sorted(names[kind])
         ]
-    )
-
-
-def describe_log_dirs(
-    node: Services, context: RequestContext, request: DescribeLogDirsRequest
-) -> DescribeLogDirsResponse:
-    """DescribeLogDirs (key 35; KIP-113, KIP-827): directories, the replicas in them, sizes, room left.
-
-    The size of the whole volume is left unknown (-1).
-    """
-    wanted: set[TopicPartition] | None = None
-    if request.topics is not None:
-        wanted = {
-            TopicPartition(asked.topic, index) for asked in request.topics for index in asked.partitions
-        }
-    directories = node.broker.logs.directories
-    return DescribeLogDirsResponse(results=[_described(directory, wanted) for directory in directories])
-
-
-def _described(directory: LogDirectory, wanted: set[TopicPartition] | None) -> DescribeLogDirsResult:
-    failed = DescribeLogDirsResult(error_code=int(ErrorCode.KAFKA_STORAGE_ERROR), log_dir=directory.path)
-    if directory.offline is not None:
-        return failed
-    try:
-        usable = directory.disk.free_bytes(directory.path)
-    except StorageError:
-        return failed
-    topics: dict[str, list[DescribeLogDirsPartition]] = {}
-    for key, log in sorted(directory.logs.items()):
-        if wanted is None or key in wanted:
-            lag = max(0, log.log_end_offset - log.high_watermark)
-            topics.setdefault(key.topic, []).append(
-                DescribeLogDirsPartition(
-                    partition_index=key.partition, partition_size=log.size, offset_lag=lag
-                )
-            )
-    return DescribeLogDirsResult(
-        log_dir=directory.path,
-        usable_bytes=usable,
-        topics=[DescribeLogDirsTopic(name=name, partitions=rows) for name, rows in topics.items()],
     )
 
 

@@ -12,6 +12,13 @@ from barnabas.model import DirectoryId, NodeId, Offset, TopicId, TopicPartition
 from barnabas.server import events
 from barnabas.wire.brokers import AlterPartitionRequest, AlterPartitionResponse
 from barnabas.wire.message import Message
+from barnabas.wire.reassignment import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
+)
+from barnabas.wire.reassignment import AssignReplicasToDirsRequestDirectoryData as DirectoryData
+from barnabas.wire.reassignment import AssignReplicasToDirsRequestPartitionData as PartitionData
+from barnabas.wire.reassignment import AssignReplicasToDirsRequestTopicData as TopicData
 from barnabas.wire.transactions import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 
 if TYPE_CHECKING:
@@ -112,7 +119,41 @@ class NodeOutside:
         events.emit(events.SETTING_REFUSED, topic=topic, error=error)
 
     def assign_directories(self, assignments: Sequence[tuple[TopicId, int, DirectoryId]]) -> None:
-        """Nothing to tell: the controllers of this release do not keep where replicas lie."""
+        """AssignReplicasToDirs (key 73; KIP-858); the answer goes to `Broker.directories_assigned`."""
+        by_directory: dict[DirectoryId, dict[TopicId, list[int]]] = {}
+        for topic_id, index, directory in assignments:
+            by_directory.setdefault(directory, {}).setdefault(topic_id, []).append(index)
+        request = AssignReplicasToDirsRequest(
+            broker_id=self._node.node_id,
+            broker_epoch=self._epoch,
+            directories=[
+                DirectoryData(
+                    id=directory,
+                    topics=[
+                        TopicData(topic_id=t, partitions=[PartitionData(partition_index=i) for i in rows])
+                        for t, rows in topics.items()
+                    ],
+                )
+                for directory, topics in by_directory.items()
+            ],
+        )
+        self._node.quorum.request(request).add_done_callback(self._assigned)
+
+    def _assigned(self, future: asyncio.Future[Message]) -> None:
+        if future.cancelled():
+            return
+        node = self._node
+        answer = None if future.exception() is not None else future.result()
+        results: dict[tuple[TopicId, int], ErrorCode] | None = None
+        if isinstance(answer, AssignReplicasToDirsResponse) and not answer.error_code:
+            results = {
+                (topic.topic_id, row.partition_index): ErrorCode(row.error_code)
+                for directory in answer.directories
+                for topic in directory.topics
+                for row in topic.partitions
+            }
+        node.broker.directories_assigned(results, node.clock.now())
+        node.turn.soon()
 
     def fetch_from(self, leader: NodeId) -> None:
         """Something is new about what is fetched from that node."""

@@ -288,6 +288,9 @@ _s("min.insync.replicas", "int", 1,
 _s("unclean.leader.election.enable", "boolean", False,
    "Let a replica that was not in sync lead when no other is left (loses records).", update=ON_CLUSTER)
 
+_s("replica.alter.log.dirs.io.max.bytes.per.second", "long", MAX_LONG,
+   "Bytes per second that are copied at most when replicas move between directories of this node.",
+   low=1, high=MAX_LONG, update="per-broker")
 _s("barnabas.disk.reserve.bytes", "long", 536870912,
    "Bytes that are kept free on the volume of each log directory: with less, records are refused (an error "
    "that producers try again) and replicas rest, until half as much again is free. 0 keeps nothing.",

@@ -1,0 +1,91 @@
+"""In which directories the replicas of this node lie, told to the controller (KIP-858).
+
+Kafka's AssignReplicasToDirs: the controller must know, so that it takes away from this node what lay on a
+disk that failed, and nothing else.  One request is under way at a time; what could not be told is told again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import inf
+from typing import TYPE_CHECKING
+
+from barnabas.errors import ErrorCode
+from barnabas.model import DirectoryId, Now, TopicId
+
+if TYPE_CHECKING:
+    from barnabas.broker.context import Outside
+
+__all__ = ["Assignments", "Replica"]
+
+Replica = tuple[TopicId, int]
+
+_RETRY = 0.5
+_GONE = (
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+)
+"""The controller knows of no such replica: nothing is left to tell."""
+
+
+class Assignments:
+    """What is to be told, and what is being told."""
+
+    __slots__ = ("_asked", "_outside", "_retry_at", "_then", "_wanted")
+
+    def __init__(self, outside: Outside) -> None:
+        self._outside = outside
+        self._wanted: dict[Replica, DirectoryId] = {}
+        self._then: dict[Replica, Callable[[], None]] = {}
+        self._asked: dict[Replica, DirectoryId] | None = None
+        self._retry_at = inf
+
+    def want(self, replica: Replica, directory: DirectoryId, then: Callable[[], None] | None = None) -> None:
+        """Tell that a replica lies there; `then` is called when the controller has it."""
+        self._wanted[replica] = directory
+        self._then.pop(replica, None)
+        if then is not None:
+            self._then[replica] = then
+
+    def forget(self, replica: Replica) -> None:
+        """It lies nowhere any more."""
+        self._wanted.pop(replica, None)
+        self._then.pop(replica, None)
+
+    def send(self) -> None:
+        """Tell what is to be told, unless an answer is awaited."""
+        if self._asked is None and self._wanted and self._retry_at == inf:
+            self._asked, self._wanted = self._wanted, {}
+            told = [(topic, index, directory) for (topic, index), directory in self._asked.items()]
+            self._outside.assign_directories(told)
+
+    def answered(self, results: Mapping[Replica, ErrorCode] | None, now: Now) -> None:
+        """The controller's answer by replica; None: it could not be asked."""
+        asked, self._asked = self._asked or {}, None
+        for replica, directory in asked.items():
+            if replica in self._wanted:
+                continue  # it lies elsewhere by now
+            code = ErrorCode.NONE if results is None else results.get(replica, ErrorCode.UNKNOWN_SERVER_ERROR)
+            if results is not None and code is ErrorCode.NONE:
+                if (then := self._then.pop(replica, None)) is not None:
+                    then()
+            elif results is None or code not in _GONE:
+                self._wanted[replica] = directory
+                self._retry_at = now.mono + _RETRY
+            else:
+                self._then.pop(replica, None)
+        self.send()
+
+    def tick(self, now: Now) -> None:
+        """Tell again what could not be told."""
+        if now.mono >= self._retry_at:
+            self._retry_at = inf
+            self.send()
+
+    def next_deadline(self) -> float | None:
+        """When `tick` has something to do."""
+        return None if self._retry_at == inf else self._retry_at
+
+    def __repr__(self) -> str:
+        return f"<Assignments wanted={len(self._wanted)} asked={len(self._asked or ())}>"
