@@ -20,7 +20,15 @@ from barnabas.wire.configs import (
     IncrementalAlterConfigsRequestAlterConfigsResource,
 )
 from barnabas.wire.message import Message
-from barnabas.wire.reassignment import ElectLeadersRequest, TopicPartitions
+from barnabas.wire.offsets import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from barnabas.wire.quorum import AddRaftVoterRequest, AddRaftVoterRequestListener, RemoveRaftVoterRequest
+from barnabas.wire.reassignment import (
+    AlterPartitionReassignmentsRequest,
+    ElectLeadersRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+    TopicPartitions,
+)
 from barnabas.wire.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
 if TYPE_CHECKING:
@@ -40,11 +48,12 @@ class Admin:
         self.chance = chance
         self.host = world.client("admin")
         self.done: Counter[str] = Counter()
-        self.busy = 0
+        self.on_delete: Callable[[str, int], None] = lambda partition, before: None
+        """Told before records are deleted: the partition (`topic-0`), and the offset they are below."""
         self._connection: AsyncConnection | None = None
 
     def __repr__(self) -> str:
-        return f"<Admin done={dict(self.done)} busy={self.busy}>"
+        return f"<Admin done={dict(self.done)}>"
 
     def spawn(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
         return self.host.spawn(work, name)
@@ -110,21 +119,23 @@ class Admin:
 
     async def something(self) -> None:
         """One of the things that are done now and then."""
-        name, work = self.chance.choice(
+        name, work, seconds = self.chance.choice(
             (
-                ("preferred election", self._elect),
-                ("topic setting", self._alter),
-                ("election of one", self._elect_one),
+                ("preferred election", self._elect, 10.0),
+                ("election of one", self._elect_one, 10.0),
+                ("topic setting", self._alter, 10.0),
+                ("delete records", self._delete_records, 5.0),
+                ("delete records", self._delete_records, 5.0),
+                ("reassignment", self._reassign, 10.0),
+                ("reassignment", self._reassign, 10.0),
+                ("voters", self._voters, 10.0),
+                ("rolling restart", self._roll, 1.0),
             )
         )
-        self.busy += 1
         self.world.tell("admin", name)
-        try:
-            if await self.until(work, 10.0):
-                self.done[name] += 1
-                self.world.tell("admin", f"{name}: done")
-        finally:
-            self.busy -= 1
+        if await self.until(work, seconds):
+            self.done[name] += 1
+            self.world.tell("admin", f"{name}: done")
 
     async def _elect(self) -> bool:
         answer = await self.ask(ElectLeadersRequest(topic_partitions=None, timeout_ms=3_000))
@@ -159,3 +170,90 @@ class Admin:
             )
         )
         return all(not one.error_code for one in answer.responses)
+
+    async def _delete_records(self) -> bool:
+        """Of a partition, up to somewhere below what is committed."""
+        name, index = self.chance.choice(self.world.partitions())
+        leader = self.world.leader_of(name, index)
+        partition = None if leader is None or leader.broker is None else leader.broker.partition(name, index)
+        if leader is None or partition is None or not partition.is_leader:
+            return False
+        before = self.chance.randint(0, partition.high_watermark * 3 // 4)
+        self.on_delete(f"{name}-{index}", before)
+        request = DeleteRecordsRequest(
+            topics=[
+                DeleteRecordsTopic(
+                    name=name, partitions=[DeleteRecordsPartition(partition_index=index, offset=before)]
+                )
+            ],
+            timeout_ms=3_000,
+        )
+        async with await AsyncConnection.connect(
+            *leader.address, client_id="admin", connect_timeout=1.0
+        ) as line:
+            answer = await line.request(request, timeout=4.0)
+        return not any(p.error_code for topic in answer.topics for p in topic.partitions)
+
+    async def _reassign(self) -> bool:
+        """A partition moves, or only the order of its replicas changes."""
+        name, index = self.chance.choice(self.world.partitions())
+        replicas = self.chance.sample(self.world.setup.brokers, 3)
+        answer = await self.ask(
+            AlterPartitionReassignmentsRequest(
+                topics=[
+                    ReassignableTopic(
+                        name=name,
+                        partitions=[ReassignablePartition(partition_index=index, replicas=replicas)],
+                    )
+                ],
+                timeout_ms=3_000,
+            )
+        )
+        return not answer.error_code and not any(
+            p.error_code for topic in answer.responses for p in topic.partitions
+        )
+
+    async def _voters(self) -> bool:
+        """A voter is removed; or one that was removed is added again."""
+        world = self.world
+        active = world.active_controller
+        if world.setup.static or len(world.setup.controllers) < 3 or active is None or active.quorum is None:
+            return True
+        now = {key.id for key in active.quorum.voters.keys}
+        missing = [voter for voter in world.setup.voters if voter.key.id not in now]
+        request: Message
+        if missing:
+            (endpoint,) = missing[0].endpoints
+            request = AddRaftVoterRequest(
+                cluster_id=world.setup.cluster_id,
+                timeout_ms=3_000,
+                voter_id=missing[0].key.id,
+                voter_directory_id=missing[0].key.directory_id,
+                listeners=[
+                    AddRaftVoterRequestListener(
+                        name=endpoint.listener, host=endpoint.host, port=endpoint.port
+                    )
+                ],
+            )
+        else:
+            key = self.chance.choice(list(world.setup.voters)).key
+            request = RemoveRaftVoterRequest(
+                cluster_id=world.setup.cluster_id, voter_id=key.id, voter_directory_id=key.directory_id
+            )
+        answer = await self.ask(request, timeout=5.0)
+        world.tell("admin", f"{type(request).__name__}: {answer.error_code}")
+        return not answer.error_code
+
+    async def _roll(self) -> bool:
+        """One node after the other is stopped in order and started again."""
+        for node in self.world.nodes.values():
+            if self.world.calm or not node.serves or node.paused:
+                continue
+            life = node.life
+            node.stop()
+            self.world.restart_when_down(node, 0.1)
+            for _ in range(100):
+                await asyncio.sleep(0.1)
+                if node.life > life and node.serves:
+                    break
+        return True

@@ -11,6 +11,8 @@ import random
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar
 
+from barnabas.sim.cluster.budget import may_lose
+
 if TYPE_CHECKING:
     from barnabas.sim.cluster.node import SimNode
     from barnabas.sim.cluster.world import World
@@ -464,6 +466,27 @@ class FullDisk(Fault):
         self.world.operator_looks_at(self.node, self.chance.uniform(0.5, 3.0))
 
 
+class EmptyDisk(Fault):
+    """A broker comes back with an empty disk under its old number."""
+
+    name = "empty disk"
+    rate = 1.5
+    duration = (0.1, 6.0)
+
+    def begin(self) -> str | None:
+        nodes = [node for node in self.world.nodes.values() if may_lose(self.world, node)]
+        if not nodes:
+            return None
+        node = self.chance.choice(nodes)
+        if node.up:
+            node.power_cut("all", "its disk is gone")
+        node.replace_disk()
+        self.world.emptied[node.id] = node.disks
+        self.world.on_emptied(node)
+        self.world.start_in(self.lasts, node)
+        return node.host.name
+
+
 FAULTS: tuple[type[Fault], ...] = (
     Delay,
     LostPackets,
@@ -487,4 +510,5 @@ FAULTS: tuple[type[Fault], ...] = (
     SyncError,
     WriteError,
     FullDisk,
+    # EmptyDisk,
 )

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Protocol
 from barnabas.model import NO_NODE
 from barnabas.sim.cluster.admin import Admin
 from barnabas.sim.cluster.basics import Broken, Line
+from barnabas.sim.cluster.budget import whole_again
 from barnabas.sim.cluster.faults import FAULTS, Fault
 from barnabas.sim.cluster.loop import RoundInCircles
 from barnabas.sim.cluster.promises import LOOK_EVERY, Promises
@@ -33,7 +34,7 @@ __all__ = ["Clients", "Life", "Occurrence", "Report", "run_seed"]
 
 FORMED_WITHIN = 30.0
 HEALED_WITHIN = 90.0
-MOST_EVENTS = 2_000_000
+WITHOUT_ONE_WITHIN = 60.0
 
 
 class Clients(Protocol):
@@ -95,6 +96,7 @@ class Life:
         self.world.on_end = self._ended
         self.world.on_over = self.promises.life_over
         self.world.on_recovered = self.promises.recovered
+        self.world.on_emptied = self.promises.emptied
         self.chance = random.Random(f"cluster life {seed}")
         self.occurrences: list[Occurrence] = []
         self.active: list[tuple[Fault, Occurrence]] = []
@@ -104,8 +106,10 @@ class Life:
         self.lasts = self.chance.uniform(12.0, 30.0)
         self.admin = Admin(self.world, self.chance)
         self.clients = (clients or _workload)(self.world)
+        if (history := getattr(self.clients, "history", None)) is not None:
+            self.admin.on_delete = history.deleted
         self.away: SimNode | None = None
-        """Who stays broken in the liveness phase."""
+        """Who goes at the very end, and does not come back."""
 
     def __repr__(self) -> str:
         return f"<Life {self.world!r} faults={len(self.occurrences)}>"
@@ -116,6 +120,7 @@ class Life:
         if not world.run(FORMED_WITHIN, lambda: all(node.serves for node in world.nodes.values())):
             world.alarm("L1", f"the cluster did not form in {FORMED_WITHIN} s of peace")
         world.every(LOOK_EVERY, self.promises.look)
+        world.every(0.25, lambda: whole_again(world))
         made = self.admin.spawn(self.admin.create_topics(), "create topics")
         if not world.run(FORMED_WITHIN, made.done):
             world.alarm("L2", "the topics were not created")
@@ -129,7 +134,26 @@ class Life:
         if not world.run(HEALED_WITHIN, lambda: self.wanting() is None):
             world.alarm("L3", f"{HEALED_WITHIN} s after everything was mended, {self.wanting()}")
         self.promises.final()
+        if self.chance.random() < 0.3:
+            self._do_without_one()
         self.clients.check()
+
+    def _do_without_one(self) -> None:
+        """A node goes for good: the others take over what it led, and nothing waits for it."""
+        world = self.world
+        active = world.active_controller
+        voters = active.quorum.voters if active is not None and active.quorum is not None else ()
+        spare = [n for n in world.nodes.values() if not n.is_controller or len(voters) == 3]
+        if not spare:
+            return
+        away = self.away = self.chance.choice(spare)
+        if self.chance.random() < 0.5:
+            away.kill("kill -9, for good")
+        else:
+            away.power_cut("some", "power cut, for good")
+        if not world.run(WITHOUT_ONE_WITHIN, lambda: self.wanting() is None):
+            world.alarm("L3", f"{WITHOUT_ONE_WITHIN} s after node {away.id} was lost, {self.wanting()}")
+        self.promises.look()
 
     # Faults and operators.
 
@@ -186,6 +210,8 @@ class Life:
             node.disk.stalled_until = 0.0
             if not node.up:
                 world.start_in(self.chance.uniform(0.1, 2.0), node)
+            elif node.stopping:
+                world.restart_when_down(node, 0.1)
             elif node.ails or node.damaged:
                 node.stop()
                 world.restart_when_down(node, 0.1)
@@ -193,14 +219,16 @@ class Life:
     def wanting(self) -> str | None:
         """What is still missing of what a healthy cluster is; None when nothing is."""
         world = self.world
-        for node in world.nodes.values():
+        nodes = [node for node in world.nodes.values() if node is not self.away]
+        gone = set() if self.away is None else {self.away.id}
+        for node in nodes:
             if not node.serves:
                 return f"node {node.id} does not serve"
         active = world.active_controller
         if active is None or active.quorum is None:
             return "there is no active controller"
         image = active.quorum.image
-        for node in world.nodes.values():
+        for node in nodes:
             if node.is_broker and image.brokers[node.id].fenced:
                 return f"broker {node.id} is fenced"
             if node.quorum is not None and node.quorum.image.offset < image.offset - 2:
@@ -211,7 +239,9 @@ class Life:
             for index, state in topic.partitions.items():
                 if state.leader == NO_NODE:
                     return f"{topic.name}-{index} has no leader: {state}"
-                if set(state.isr) != set(state.replicas):
+                if state.adding or state.removing:
+                    return f"{topic.name}-{index} is still moving: {state}"
+                if set(state.isr) != set(state.replicas) - gone:
                     return f"{topic.name}-{index} is under-replicated: {state.isr} of {state.replicas}"
         if not self.clients.done:
             return f"clients are not done: {self.clients!r}"

@@ -40,9 +40,9 @@ class SimNode:
         self.host = world.network.host(f"n{node_id}")
         self.host.on_task_error = self._task_failed
         self.clock = NodeClock(world)
-        self.disk = SlowDisk(world.chance.randrange(1 << 30), self.clock)
-        self.disk.on_crash = self._crashed
-        self.disk.on_stall = self._stalled
+        self.disks = 0
+        """How many disks it has had."""
+        self.disk = self._new_disk()
         self.process: Process | None = None
         self.loop: VirtualLoop | None = None
         self.life = 0
@@ -110,7 +110,20 @@ class SimNode:
             setup.cluster_id,
             initial_controllers=None if setup.static or not self.is_controller else _initial(self.world),
         )
-        format_directories(self.disk, self.clock, Chance(f"format {self.world.seed} {self.id}"), plan)
+        chance = Chance(f"format {self.world.seed} {self.id} {self.disks}")
+        format_directories(self.disk, self.clock, chance, plan)
+
+    def _new_disk(self) -> SlowDisk:
+        self.disks += 1
+        disk = SlowDisk(self.world.chance.randrange(1 << 30), self.clock)
+        disk.on_crash, disk.on_stall = self._crashed, self._stalled
+        return disk
+
+    def replace_disk(self) -> None:
+        """The machine, which is down, gets an empty disk, formatted anew: other directory ids, nothing on it."""
+        assert self.process is None and not self.is_controller
+        self.disk = self._new_disk()
+        self.format()
 
     # The beginning of a life, and its ends.
 

@@ -77,7 +77,7 @@ class Promises:
             broker = node.broker
             if broker is not None:
                 for partition in broker.partitions():
-                    if partition.is_leader and not partition.offline and not partition.gone:
+                    if partition.is_leader and _open(partition):
                         self._leader(node, partition)
         for node in self.world.nodes.values():
             broker = node.broker
@@ -142,7 +142,7 @@ class Promises:
 
     def _in_sync(self, node: SimNode, partition: Partition) -> None:
         known = self.partitions.get((partition.topic_id, partition.index))
-        if known is None or partition.offline or partition.gone or node.id not in known.isr:
+        if known is None or not _open(partition) or node.id not in known.isr:
             return
         if partition.log.log_end_offset < known.end:
             self.world.alarm(
@@ -204,6 +204,10 @@ class Promises:
         if node.damaged:
             self.durable.pop(node.id, None)
 
+    def emptied(self, node: SimNode) -> None:
+        """Its disk is gone, and with it what it had synced."""
+        self.durable.pop(node.id, None)
+
     def recovered(self, node: SimNode) -> None:
         """A node has just recovered its logs, and done nothing else yet."""
         process = node.process
@@ -236,8 +240,12 @@ class Promises:
             broker = node.broker
             for partition in broker.partitions() if broker is not None else ():
                 known = self._committed(partition)
-                if not partition.offline and not partition.gone:
+                if _open(partition):
                     self._same(node, partition.log, known, min(known.end, partition.log.log_end_offset))
+
+
+def _open(partition: Partition) -> bool:
+    return not partition.offline and not partition.gone and partition.log.failed is None
 
 
 def stored(log: Log, start: Offset, end: Offset) -> Iterator[Stored]:

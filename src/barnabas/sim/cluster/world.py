@@ -83,6 +83,9 @@ class World:
         """Told when a life is about to end."""
         self.on_recovered: Callable[[SimNode], None] = lambda node: None
         """Told when a node has opened its directories, and done nothing else yet."""
+        self.emptied: dict[NodeId, int] = {}
+        """Brokers that lost their disk and do not hold everything again yet."""
+        self.on_emptied: Callable[[SimNode], None] = lambda node: None
         self.clients: dict[str, ClientHost] = {}
         self._hash = hashlib.sha256()
         self.nodes: dict[NodeId, SimNode] = {i: SimNode(self, i) for i in self.setup.nodes}
@@ -227,11 +230,15 @@ class World:
         """Topics and partitions of the seed's topics."""
         return [(topic.name, index) for topic in self.setup.topics for index in range(topic.partitions)]
 
+    def leader_of(self, topic: str, index: int) -> SimNode | None:
+        """Who leads a partition, by the metadata."""
+        image = self.image
+        state = None if image is None else image.partition(topic, index)
+        return None if state is None else self.nodes.get(state.leader)
+
     def leader_of_something(self, chance: random.Random) -> SimNode | None:
         """The leader of one of the partitions that clients use."""
-        image = self.image
-        state = None if image is None else image.partition(*chance.choice(self.partitions()))
-        return None if state is None else self.nodes.get(state.leader)
+        return self.leader_of(*chance.choice(self.partitions()))
 
     @property
     def active_controller(self) -> SimNode | None:

@@ -1,0 +1,45 @@
+"""How much may break: of everything committed at least one whole copy stays.
+
+A crash costs a disk nothing that was synced, so any number of nodes may crash at any time.  A disk that is
+lost costs its copies: it may be lost while every partition has somebody else in sync who still has the disk
+it was in sync with, and while nobody who lost a disk before is still catching up.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from barnabas.sim.cluster.node import SimNode
+    from barnabas.sim.cluster.world import World
+
+__all__ = ["may_lose", "whole_again"]
+
+
+def may_lose(world: World, node: SimNode) -> bool:
+    """Whether the disk of this broker may be lost now.  (Controllers keep theirs: that is `sim.budget`'s.)"""
+    image = world.image
+    if node.is_controller or world.emptied or image is None or node.paused or node.stopping:
+        return False
+    active = world.active_controller
+    if active is None or active.quorum is None or active.quorum.image is not image:
+        return False  # nobody knows who is in sync
+    for topic in image.topics.values():
+        for state in topic.partitions.values():
+            if node.id in state.replicas and len(set(state.isr) - {node.id}) < 2:
+                return False
+    return True
+
+
+def whole_again(world: World) -> None:
+    """Forget who lost a disk, once he is in sync everywhere with the new one."""
+    image = world.image
+    for node_id in list(world.emptied) if image is not None else ():
+        node = world.nodes[node_id]
+        lifecycle = None if node.process is None else node.process._lifecycle
+        broker = image.brokers.get(node_id) if image is not None else None
+        if lifecycle is None or broker is None or broker.epoch != lifecycle.epoch or broker.fenced:
+            continue
+        states = [s for topic in image.topics.values() for s in topic.partitions.values()] if image else []
+        if all(node_id in state.isr for state in states if node_id in state.replicas):
+            del world.emptied[node_id]
