@@ -390,8 +390,8 @@ class RaftNode:
         elif isinstance(response, FetchSnapshotResponse):
             following.on_snapshot_response(core, node_id, response, now)
         elif isinstance(response, BeginQuorumEpochResponse):
-            if response.error is ErrorCode.INVALID_VOTER_KEY:
-                core.links.elsewhere(node_id)
+            if response.error in (ErrorCode.INVALID_VOTER_KEY, ErrorCode.INVALID_REQUEST):
+                core.links.elsewhere(node_id)  # another answered; or we did, among the bootstrap servers
             if election.find_leader(core, response, now):
                 changes.on_begin_response(core, node_id, request, response, now)
         elif isinstance(response, EndQuorumEpochResponse):

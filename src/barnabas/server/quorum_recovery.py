@@ -26,7 +26,7 @@ from barnabas.server.quorum_point import RecoveryPoint, write_point
 from barnabas.server.quorum_state import QUORUM_STATE, election_text
 from barnabas.server.quorum_store import MetadataStore, metadata_log_config
 
-__all__ = ["Found", "document_of", "execute", "found_in", "from_document", "read_survivor"]
+__all__ = ["Found", "document_of", "execute", "found_in", "from_document", "read_survivor", "survivor_of"]
 
 _LEAST_METADATA_VERSION = 21
 """Voters that change at run time are of 3.9 (KIP-853)."""
@@ -91,7 +91,7 @@ def read_survivor(
             shutil.copytree(f"{directory}/{METADATA_PARTITION}", f"{scratch}/{METADATA_PARTITION}")
             store = _open(disk, clock, scratch, meta.cluster_id, fixed)
             try:
-                survivor = _survivor(store, key, endpoints)
+                survivor = survivor_of(store, key, endpoints)
             finally:
                 store.log.abandon()
     except FileNotFoundError as error:
@@ -112,7 +112,8 @@ def _open(disk: Disk, clock: Clock, directory: str, cluster_id: str, fixed: Vote
     )
 
 
-def _survivor(store: MetadataStore, key: ReplicaKey, endpoints: tuple[Endpoint, ...]) -> Survivor:
+def survivor_of(store: MetadataStore, key: ReplicaKey, endpoints: tuple[Endpoint, ...]) -> Survivor:
+    """What an open log says of its node.  Raises ConfigError where it cannot be a voter."""
     journal = store.journal
     known = journal.voters.get(key.id)
     if not endpoints and known is not None:

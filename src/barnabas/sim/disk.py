@@ -10,6 +10,7 @@ crash at the n-th step that changes something (`crash_at`), a flipped byte (`cor
 
 from __future__ import annotations
 
+import copy
 import random
 from collections.abc import Callable, Sequence
 from typing import Final, Literal
@@ -156,7 +157,8 @@ class MemoryFile:
         except StorageError as error:
             self._refusal = error
             raise
-        self._inode.sync()
+        if not self._disk.lying:
+            self._inode.sync()
 
     def fileno(self) -> int:
         return -1
@@ -189,6 +191,8 @@ class MemoryDisk:
         self.steps = 0
         """Steps so far that changed something (what `crash_at` counts)."""
         self.locks: set[str] = set()
+        self.lying = False
+        """Whether syncs say that they are done, and do nothing."""
         self.on_step: Callable[[str, str], None] | None = None
         """Called with (operation, path) before each step that changes something."""
         self._root = _Directory()
@@ -234,6 +238,17 @@ class MemoryDisk:
     def full_after(self, size: int) -> None:
         """Appends fail once `size` more bytes are written."""
         self._space = size
+
+    def clone(self) -> MemoryDisk:
+        """What a copy of the platter, taken now, would be: another disk."""
+        listener, self.on_step = self.on_step, None
+        try:
+            copied = copy.deepcopy(self)
+        finally:
+            self.on_step = listener
+        copied.heal()
+        copied.crash("all")
+        return copied
 
     def corrupt(self, path: str, position: int, *, flip: int = 0xFF) -> None:
         """Bit rot: flip bits of one byte, on the platter too."""
@@ -369,7 +384,8 @@ class MemoryDisk:
         if not isinstance(node, _Directory):
             raise StorageError(f"cannot sync {path}: No such directory")
         self.step("sync", path)
-        node.sync()
+        if not self.lying:
+            node.sync()
 
     def size(self, path: str) -> int:
         return len(self._inode(path).data)

@@ -522,3 +522,8 @@ class Promises(Invariant):
         super().__init__(world)
         self.all = [kind(world) for kind in kinds]
         listen(self, self.all)
+
+    def forget(self, *names: str) -> None:
+        """These are not promised any more."""
+        self.all = [one for one in self.all if one.name not in names]
+        listen(self, self.all)

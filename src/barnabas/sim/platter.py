@@ -8,7 +8,7 @@ from struct import Struct
 from barnabas.model import Epoch, Offset
 from barnabas.sim.disk import MemoryDisk
 
-__all__ = ["platter_holds"]
+__all__ = ["batches_on_platter", "platter_holds"]
 
 _HEAD = Struct(">qii")
 _DELTA = Struct(">i")
@@ -38,6 +38,22 @@ def platter_holds(disk: MemoryDisk, path: str, end: Offset, epoch: Epoch) -> boo
             at = bisect_left(reading.ends, end)
             return at < len(reading.ends) and reading.epochs[at] == epoch
     return end == 0
+
+
+def batches_on_platter(disk: MemoryDisk, path: str) -> list[tuple[str, int, int, Offset]]:
+    """Every batch that a power cut would leave: its file, from where to where, the offset behind it."""
+    found = []
+    for name in disk.platter_names(path):
+        inode = disk.platter(f"{path}/{name}") if name.endswith(".log") else None
+        position, data = 0, b"" if inode is None else bytes(inode.durable)
+        while position + _SMALLEST <= len(data):
+            first, length, _ = _HEAD.unpack_from(data, position)
+            if length < _SMALLEST - 12 or position + 12 + length > len(data):
+                break
+            end = first + _DELTA.unpack_from(data, position + 23)[0] + 1
+            found.append((f"{path}/{name}", position, position + 12 + length, end))
+            position += 12 + length
+    return found
 
 
 def _read(disk: MemoryDisk, path: str) -> _Reading:
