@@ -21,7 +21,7 @@ def run_seeds(seeds: Iterable[int], *, jobs: int = 2) -> Iterator[Report]:
         return
     context = multiprocessing.get_context("fork")
     with context.Pool(jobs, _prepare, maxtasksperchild=200) as pool:
-        yield from pool.imap_unordered(run_seed, seeds, chunksize=4)
+        yield from pool.imap_unordered(run_seed, seeds)
 
 
 def _prepare() -> None:
@@ -45,6 +45,8 @@ class Summary:
     changes: int = 0
     overlaps: int = 0
     failed: dict[int, str] = field(default_factory=dict)
+    missed: list[int] = field(default_factory=list)
+    """Seeds that did not reach what a seed is for."""
     faults: Counter[str] = field(default_factory=Counter)
     operations: Counter[str] = field(default_factory=Counter)
     outcomes: Counter[str] = field(default_factory=Counter)
@@ -55,6 +57,8 @@ class Summary:
         """Count one seed in."""
         self.seeds += 1
         self.reached += report.reached
+        if not report.reached:
+            self.missed.append(report.seed)
         self.events += report.events
         self.virtual_seconds += report.virtual_seconds
         self.idle_seconds += report.idle_seconds
@@ -86,6 +90,8 @@ class Summary:
             f"{self.seeds} seeds, {len(self.failed)} failed, {self.reached} reached all that a seed is for; "
             f"{self.commits} commits, {self.changes} changes of the voters, {self.overlaps} faults during one"
         )
+        if self.missed:
+            yield f"these did not: {', '.join(map(str, sorted(self.missed)))}"
         yield (
             f"{self.virtual_seconds:.0f} virtual seconds ({self.idle_seconds:.0f} of them idle) in "
             f"{self.cpu_seconds:.0f} s of CPU: {self.busy_rate:.0f} busy virtual seconds and "
@@ -109,6 +115,7 @@ class Summary:
             "seeds": self.seeds,
             "failed": self.failed,
             "reached": self.reached,
+            "missed": sorted(self.missed),
             "commits": self.commits,
             "changes": self.changes,
             "overlaps": self.overlaps,
