@@ -5,6 +5,8 @@ Where Apache Kafka answers REQUEST_TIMED_OUT at once, an intent here waits and s
 
 from __future__ import annotations
 
+from math import inf
+
 import pytest
 from raft_cluster import CLUSTER, Cluster, endpoint_of, key_of, voter_of, voter_set
 from raft_solo import Solo, journal_of
@@ -22,6 +24,7 @@ from barnabas.raft.entries import (
     Opaque,
     VotersEntry,
 )
+from barnabas.raft.intent import Intent
 from barnabas.raft.messages import (
     AddVoterRequest,
     Append,
@@ -382,6 +385,15 @@ def test_a_waiting_change_can_be_withdrawn_and_an_appended_one_cannot() -> None:
     assert error_of(solo.ask(CancelChangeRequest(key_of(4)))) is ErrorCode.NONE
     assert error_of(solo.reply(token)) is ErrorCode.OPERATION_NOT_ATTEMPTED
     solo.ask(remove(3))
+    assert error_of(solo.ask(CancelChangeRequest(key_of(3)))) is ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+
+
+def test_a_step_on_the_way_to_a_target_is_not_withdrawn_alone() -> None:
+    """The leader would take it up again at once: success would be a lie (quorum seed 228)."""
+    solo = leader()
+    role = solo.node.role
+    assert isinstance(role, Leader)
+    role.intents.append(Intent(None, remove(3), inf, planned=True, answered=True))
     assert error_of(solo.ask(CancelChangeRequest(key_of(3)))) is ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
 
 

@@ -112,7 +112,7 @@ def _cancel(core: Core, role: Leader, token: object, request: CancelChangeReques
     for intent in role.intents:
         wish = intent.request
         named = isinstance(wish, (AddVoterRequest, RemoveVoterRequest)) and wish.voter == request.voter
-        if named and intent.offset is None:
+        if named and intent.offset is None and not intent.planned:
             _answer(core, intent, ErrorCode.OPERATION_NOT_ATTEMPTED, f"{intent} was withdrawn")
             role.intents.remove(intent)
             core.reply(token, ChangeResponse(ErrorCode.NONE))

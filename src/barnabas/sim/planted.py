@@ -265,7 +265,7 @@ BUGS: tuple[Bug, ...] = (
         "a log that a crash brought back is taken for the one that the snapshot ends in",
         "server.quorum_store",
         "_begins_elsewhere",
-        "return before != newest.epoch",
+        "return before[-1] != newest.epoch",
         "return False",
         0,
     ),
