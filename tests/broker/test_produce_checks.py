@@ -208,6 +208,27 @@ def test_row_11_too_few_in_sync_replicas_refuse_acks_all_and_nothing_is_written(
     assert node.append(batch("b"), "two", acks=1).base_offset == 0
 
 
+def test_row_11_what_was_sent_behind_a_refused_batch_is_refused_alike_when_it_comes_too_late(
+    node: Node,
+) -> None:
+    """The producer numbers its batches, and the second arrives when enough are in sync again."""
+    node.create("two", replicas=(1, 2), isr=(1,), min_insync_replicas="2")
+
+    def send(sequence: int) -> ErrorCode:
+        data = batch("a", producer_id=7, producer_epoch=0, base_sequence=sequence)
+        return ErrorCode(node.produce(data, "two").error)
+
+    assert send(0) == ErrorCode.NOT_ENOUGH_REPLICAS
+    node.change("two", isr=(1, 2))
+    assert send(1) == ErrorCode.NOT_ENOUGH_REPLICAS
+    partition = node.broker.partition("two", 0)
+    assert partition is not None
+    assert partition.log.log_end_offset == 0
+    node.produce(batch("a", producer_id=7, producer_epoch=0, base_sequence=0), "two")
+    node.produce(batch("a", producer_id=7, producer_epoch=0, base_sequence=1), "two")
+    assert partition.log.log_end_offset == 2
+
+
 def test_row_11_min_insync_replicas_never_asks_for_more_than_there_are(node: Node) -> None:
     node.create("one", min_insync_replicas="3")
     assert node.append(batch("a"), "one").error_code == ErrorCode.NONE

@@ -62,6 +62,44 @@ def test_a_higher_epoch_begins_at_zero_and_fences_the_lower() -> None:
     assert code(log, batch(b"a", producer=(9, 3, 0))) is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
+def refuse(log: Log, data: bytearray) -> None:
+    """The leader cannot take it for now."""
+    log.producers.refused(read_batch_header(data), ErrorCode.KAFKA_STORAGE_ERROR)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_what_was_sent_behind_a_batch_that_was_refused_for_now_gets_its_answer(known: bool) -> None:
+    """Else librdkafka begins a new epoch, and sends again what it has no answer for yet: it is there twice."""
+    log = open_log(new_disk())
+    if known:
+        produce(log, batch(b"a", producer=(9, 0, 0)))
+    refuse(log, batch(b"b", producer=(9, 0, 1)))
+    for sequence in (2, 3, 4, 5):
+        assert code(log, batch(b"c", producer=(9, 0, sequence))) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert produce(log, batch(b"b", producer=(9, 0, 1))) == ((1, 1) if known else (0, 0))
+    assert code(log, batch(b"d", producer=(9, 0, 3))) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert produce(log, batch(b"c", producer=(9, 0, 2))) == ((2, 2) if known else (1, 1))
+
+
+def test_the_first_of_several_refused_batches_is_the_one_to_come_again() -> None:
+    log = open_log(new_disk())
+    for sequence in (3, 1, 2):
+        refuse(log, batch(b"a", producer=(9, 0, sequence)))
+    assert code(log, batch(b"b", producer=(9, 0, 2))) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert produce(log, batch(b"a", producer=(9, 0, 1))) == (0, 0)
+
+
+def test_a_producer_that_gave_up_what_was_refused_is_told_of_the_gap() -> None:
+    """Not more than can have been on their way get that answer; a new epoch begins anew at once."""
+    log = open_log(new_disk())
+    produce(log, batch(b"a", producer=(9, 0, 0)))
+    refuse(log, batch(b"b", producer=(9, 0, 1)))
+    codes = [code(log, batch(b"c", producer=(9, 0, 2))) for _ in range(6)]
+    assert codes == [ErrorCode.KAFKA_STORAGE_ERROR] * 5 + [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER]
+    refuse(log, batch(b"b", producer=(9, 0, 1)))
+    assert produce(log, batch(b"c", producer=(9, 1, 0))) == (1, 1)
+
+
 def test_a_transaction_holds_back_the_last_stable_offset_until_its_marker_is_below_the_watermark() -> None:
     log = open_log(new_disk())
     fill(log, 2)

@@ -303,6 +303,7 @@ def append_checked(
     if not partition.is_leader or partition.offline:
         raise KafkaError(partition.unavailable())
     if acks < 0 and not partition.enough_in_sync:
+        _refused_for_now(partition, header, ErrorCode.NOT_ENOUGH_REPLICAS)
         raise RefusedError(
             ErrorCode.NOT_ENOUGH_REPLICAS,
             f"{len(partition.isr)} replicas are in sync, "
@@ -320,6 +321,7 @@ def append_checked(
     if header.producer_id >= 0 and (known := partition.log.producers.check(header)) is not None:
         return known.first_offset, known.last_offset + 1, known.timestamp
     if partition.no_room:
+        _refused_for_now(partition, header, ErrorCode.KAFKA_STORAGE_ERROR)
         raise RefusedError(
             ErrorCode.KAFKA_STORAGE_ERROR,
             "the disk is (nearly) full: records are taken again when there is room",
@@ -331,6 +333,11 @@ def append_checked(
         header = restamp(batch, header, 1, append_time)
     first = _append(broker, partition, batch, header, now)
     return first, first + header.count, append_time
+
+
+def _refused_for_now(partition: Partition, header: BatchHeader, code: ErrorCode) -> None:
+    if header.producer_id >= 0:
+        partition.log.producers.refused(header, code)
 
 
 def _append(

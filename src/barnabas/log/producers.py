@@ -6,6 +6,12 @@ offset, up to which a read_committed consumer may read.
 
 `check` decides and changes nothing; `append` and `end_transaction` are called by the log for every batch
 that is appended, on leader, follower and at recovery alike, so all replicas remember the same.
+
+A leader may have to refuse a batch for now (`refused`: too few replicas in sync, no room).  What its producer
+has sent behind it is on its way already, and would be answered OUT_OF_ORDER_SEQUENCE_NUMBER when it comes a
+moment too late to be refused for the same reason: librdkafka takes that for a loss, begins a new epoch, and
+sends anew, to all partitions, what it has no answer for yet, so that some records are there twice.  So the
+few batches that can be on their way get the answer of the first.
 """
 
 from __future__ import annotations
@@ -33,6 +39,8 @@ _MAX_SEQUENCE = 0x7FFFFFFF
 _MAX_EPOCH = 0x7FFF
 _TRANSACTIONAL = 0x10
 _NEVER_SEEN = -2
+_IN_FLIGHT = 5
+"""An idempotent producer waits for so many answers at most."""
 
 
 class BatchFields(Protocol):
@@ -86,6 +94,18 @@ class VerificationGuard:
         self.epoch = epoch
         self.supports_bump = supports_bump
         self.since_ms = since_ms
+
+
+class _Refused:
+    """The first batch that was refused for now, why, and how many behind it may still come."""
+
+    __slots__ = ("code", "epoch", "left", "sequence")
+
+    def __init__(self, epoch: Epoch, sequence: int, code: ErrorCode) -> None:
+        self.epoch = epoch
+        self.sequence = sequence
+        self.code = code
+        self.left = _IN_FLIGHT
 
 
 class ProducerState:
@@ -169,7 +189,15 @@ class ProducerState:
 class ProducerStates:
     """All producers of one partition."""
 
-    __slots__ = ("_ended", "_ongoing", "_states", "_verifications", "expiration_ms", "first_unstable_offset")
+    __slots__ = (
+        "_ended",
+        "_ongoing",
+        "_refused",
+        "_states",
+        "_verifications",
+        "expiration_ms",
+        "first_unstable_offset",
+    )
 
     def __init__(self, expiration_ms: int = DEFAULT_EXPIRATION_MS) -> None:
         self.expiration_ms = expiration_ms
@@ -179,6 +207,7 @@ class ProducerStates:
         self._ongoing: dict[Offset, ProducerId] = {}
         self._ended: list[tuple[Offset, Offset]] = []
         self._verifications: dict[ProducerId, VerificationGuard] = {}
+        self._refused: dict[ProducerId, _Refused] = {}
 
     def __repr__(self) -> str:
         return f"<ProducerStates {len(self._states)} open={len(self._ongoing)}>"
@@ -212,7 +241,8 @@ class ProducerStates:
 
         `verify`: transactional batches need the current `guard` unless their transaction is open.
         `coordinator`: the batch comes from a coordinator of ours, which numbers nothing.
-        Raises KafkaError INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER or INVALID_TXN_STATE.
+        Raises KafkaError INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER or INVALID_TXN_STATE, or what
+        a batch before it was refused with.
         """
         state = self._states.get(header.producer_id)
         transactional = header.attributes & _TRANSACTIONAL
@@ -241,6 +271,8 @@ class ProducerStates:
         if state is not None and epoch < state.epoch:
             _refuse_epoch(header, state)
         if not coordinator:
+            if self._refused:
+                self._check_refused(header)
             self._check_sequence(header, state)
         if state is not None and state.transaction_start >= 0 and not transactional:
             raise KafkaError(
@@ -248,6 +280,30 @@ class ProducerStates:
                 f"producer {header.producer_id} has a transaction open and sent a batch outside of it",
             )
         return None
+
+    def refused(self, header: BatchFields, code: ErrorCode) -> None:
+        """A batch cannot be taken for now, for a reason that its producer will try again after."""
+        known = self._refused.get(header.producer_id)
+        sequence, epoch = header.base_sequence, header.producer_epoch
+        if known is None or known.epoch != epoch or _is_before(sequence, known.sequence):
+            self._refused[header.producer_id] = _Refused(epoch, sequence, code)
+        else:
+            known.code, known.left = code, _IN_FLIGHT
+
+    def _check_refused(self, header: BatchFields) -> None:
+        """What was sent behind a batch that was refused for now has its answer."""
+        known = self._refused.get(header.producer_id)
+        if known is None or known.epoch != header.producer_epoch:
+            return
+        if _is_before(known.sequence, header.base_sequence):
+            known.left -= 1
+            if known.left >= 0:
+                raise KafkaError(
+                    known.code,
+                    f"producer {header.producer_id} has to send sequence {known.sequence} first, "
+                    "which was refused for now",
+                )
+            del self._refused[header.producer_id]
 
     def _check_sequence(self, header: BatchFields, state: ProducerState | None) -> None:
         sequence = header.base_sequence
@@ -325,6 +381,8 @@ class ProducerStates:
         batches.append((first, last, first_offset, last_offset, timestamp))
         state.next_sequence = (last + 1) & _MAX_SEQUENCE
         state.last_timestamp = timestamp
+        if self._refused:
+            self._refused.pop(producer_id, None)
         if header.attributes & _TRANSACTIONAL and state.transaction_start < 0:
             state.transaction_start = first_offset
             self._ongoing[first_offset] = producer_id
@@ -425,6 +483,11 @@ class ProducerStates:
             if row.first_offset_of_transaction >= 0:
                 self._ongoing[row.first_offset_of_transaction] = row.producer_id
         self._find_first_unstable()
+
+
+def _is_before(one: int, other: int) -> bool:
+    """Whether a sequence number comes before another (they begin anew after 2^31 - 1)."""
+    return 0 < ((other - one) & _MAX_SEQUENCE) < 1 << 30
 
 
 def _refuse_epoch(header: BatchFields, state: ProducerState) -> NoReturn:
