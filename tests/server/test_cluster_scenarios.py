@@ -668,3 +668,30 @@ def test_k201_what_a_controller_could_not_commit_is_refused_and_seen_by_nobody()
             for node in cluster.world.nodes.values()
             if node.quorum
         )
+
+
+def test_gauges_tell_what_moves_and_what_ails() -> None:
+    with Virtual((4, 5, 6, 7), (1, 2, 3)) as cluster:
+        cluster.create("t", [4, 5], [5, 4])
+        cluster.run(2)
+        cluster.kill(7)
+        cluster.until(lambda: cluster.image.brokers[7].fenced, 15)
+
+        def gauge(name: str, node: NodeId = 4) -> float:
+            process = cluster[node].process
+            assert process is not None
+            return next(m.read() for m in process.services.metrics if m.name.endswith(f"name={name}"))  # type: ignore[attr-defined]
+
+        assert (gauge("GlobalTopicCount"), gauge("GlobalPartitionCount")) == (1, 2)
+        cluster.move("t", [7, 4])
+        cluster.run(1)
+        assert (gauge("ReassigningPartitions"), gauge("UnderReplicatedPartitions")) == (1, 0)
+        assert gauge("PreferredReplicaImbalanceCount") == 1  # 7 is to lead
+        cluster.kill(5)
+        cluster.until(lambda: cluster.image.brokers[5].fenced, 15)
+        cluster.run(1)
+        assert gauge("UnderReplicatedPartitions") == 2  # of the two that were there
+        assert gauge("OfflinePartitionsCount") == 0
+        cluster.stop(4)
+        cluster.run(1)
+        assert gauge("OfflinePartitionsCount", 6) == 2

@@ -30,8 +30,6 @@ def register_gauges(node: Services, logs: LogDirectories) -> None:
          lambda: broker.statistics().leading),
         ("kafka.server:type=ReplicaManager,name=OfflineReplicaCount", "Replicas offline",
          lambda: broker.statistics().offline),
-        ("kafka.server:type=ReplicaManager,name=UnderReplicatedPartitions", "Partitions below the full set",
-         lambda: broker.statistics().under_replicated),
         ("kafka.server:type=ReplicaManager,name=UnderMinIsrPartitionCount", "Partitions that refuse acks=all",
          lambda: broker.statistics().under_min_isr),
         ("kafka.server:type=FetchSessionCache,name=NumIncrementalFetchSessions", "Fetch sessions",

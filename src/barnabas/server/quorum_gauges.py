@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from barnabas.model import NO_NODE
+from barnabas.server.image_gauges import image_gauges
 
 if TYPE_CHECKING:
     from barnabas.server.metrics import Metrics
@@ -58,3 +59,4 @@ def register_quorum_gauges(metrics: Metrics, quorum: Quorum) -> None:
     )  # fmt: skip
     for name, meaning, reader in read:
         metrics.gauge(name, meaning, reader)
+    metrics.collect(lambda: image_gauges(quorum))
