@@ -280,6 +280,18 @@ def test_aborted_records_go_at_once_and_their_marker_when_its_time_has_come() ->
     assert not [header for header in headers(log) if header.is_control]
 
 
+def test_aborted_records_whose_marker_is_in_the_segment_that_grows_supersede_nothing() -> None:
+    log = open_log(new_disk(), compacted())
+    put(log, (b"a", b"the last that counts"))
+    put(log, (b"a", b"aborted"), producer=(7, 0, 0), transactional=True)
+    log.roll(NOW)
+    append(log, marker(False, 7, 0))
+    put(log, (b"b", b"1"))
+    assert drive(begin(log))
+    assert (0, b"a", b"the last that counts") in records_of(log)
+    assert committed(log) == [(0, b"a", b"the last that counts"), (3, b"b", b"1")]
+
+
 def test_the_last_sequence_of_a_producer_outlives_its_records_and_a_restart() -> None:
     disk = new_disk()
     log = open_log(disk, compacted())
@@ -535,7 +547,19 @@ def test_a_log_that_is_closed_or_failed_ends_its_round() -> None:
 LIFE = st.lists(
     st.tuples(
         st.lists(st.tuples(st.integers(0, 7), st.booleans()), min_size=1, max_size=4),
-        st.sampled_from(["plain", "idempotent", "commit", "abort", "roll", "clean", "restart"]),
+        st.sampled_from(
+            [
+                "plain",
+                "idempotent",
+                "commit",
+                "abort",
+                "abort late",
+                "roll",
+                "clean",
+                "clean a part",
+                "restart",
+            ]
+        ),
         st.integers(0, 4),
     ),
     min_size=5,
@@ -561,6 +585,9 @@ def test_whatever_was_written_reads_back_as_the_last_value_of_each_key(
             log.roll(now)
         elif kind == "clean":
             clean(log, now, memory=BYTES_PER_KEY * 4)
+        elif kind == "clean a part":
+            if cleanable(log, now).dirty_bytes:
+                assert drive(begin(log, now), now)
         elif kind == "restart":
             commit(log)
             cleaned, mark = log.cleaned_offset, log.high_watermark
@@ -574,14 +601,16 @@ def test_whatever_was_written_reads_back_as_the_last_value_of_each_key(
             producer = (-1, -1, -1)
             if kind != "plain":
                 producer, sequence = (3, 0, sequence), sequence + len(rows)
-            transactional = kind in ("commit", "abort")
+            transactional = kind in ("commit", "abort", "abort late")
             data = keyed(
                 *rows, timestamp=now.wall_ms, codec=codec, producer=producer, transactional=transactional
             )
             assert log.producers.check(read_batch_header(data)) is None
             first = append(log, data, now=now).first_offset
-            if kind != "abort":
+            if not kind.startswith("abort"):
                 written += [(first + i, key, value) for i, (key, value) in enumerate(rows)]
+            if kind == "abort late":
+                log.roll(now)
             if transactional:
                 append(log, marker(kind == "commit", 3, 0, timestamp=now.wall_ms), now=now)
             commit(log)

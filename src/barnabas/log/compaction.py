@@ -122,7 +122,8 @@ class Cleaning:
             for segment, end in zip(log.segments, ends, strict=True)
             if segment.base < self.limit
         ]
-        self._aborted = [row for source in self._sources for row in source.segment.transactions.rows]
+        reach = self._sources[-1].end if self._sources else 0  # markers may lie in later segments
+        self._aborted = log.aborted_transactions(log.bases[0], reach)
         self._last_of: dict[ProducerId, tuple[Offset, Epoch]] = {
             state.producer_id: (state.last_offset, state.epoch) for state in log.producers.active()
         }
