@@ -6,6 +6,7 @@ barnabas simulate --seeds 200 --first 1  many seeds, and what they came to
 barnabas simulate --seeds 200 --resume   the next ones that this code has not lived; the ledger counts them
 barnabas simulate --status               how many seeds the ledger counts, by code
 barnabas simulate --cluster ...          the same with whole clusters: real nodes, clients, replication
+barnabas simulate --beyond ...           quorums with one fault more than they can bear
 """
 
 from __future__ import annotations
@@ -22,12 +23,15 @@ if TYPE_CHECKING:
 __all__ = ["add_arguments", "run"]
 
 LEDGER = Path("simulation") / "ledger.jsonl"
+BEYOND_LEDGER = Path("simulation") / "beyond.jsonl"
 CLUSTER_LEDGER = Path("simulation") / "cluster.jsonl"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The flags of this noun."""
-    parser.add_argument("--cluster", action="store_true", help="whole clusters instead of quorums")
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--cluster", action="store_true", help="whole clusters instead of quorums")
+    kind.add_argument("--beyond", action="store_true", help="faults that a quorum cannot bear")
     parser.add_argument("--seed", type=int, metavar="N", help="live this one seed and tell of it")
     parser.add_argument("--story", action="store_true", help="with --seed: tell the whole timeline")
     parser.add_argument("--seeds", type=int, metavar="N", help="live so many seeds")
@@ -50,6 +54,8 @@ def run(arguments: argparse.Namespace) -> int:
         )
         return 2
     if arguments.seed is not None:
+        if arguments.beyond:
+            return _one_beyond(arguments)
         return _one_cluster(arguments) if arguments.cluster else _one(arguments)
     return _many(arguments)
 
@@ -113,10 +119,40 @@ def _one_cluster(arguments: argparse.Namespace) -> int:
     return 0 if report.ok else 1
 
 
+def _one_beyond(arguments: argparse.Namespace) -> int:
+    from barnabas.sim.beyond import run_seed, tell
+
+    report = run_seed(arguments.seed, story=True)
+    if arguments.json:
+        document = {
+            "version": 1,
+            "seed": report.seed,
+            "promise": report.promise,
+            "error": report.error,
+            "trace": report.digest,
+            "setup": report.setup,
+            "events": report.events,
+            "virtual_seconds": round(report.virtual_seconds, 3),
+            "cpu_seconds": round(report.cpu_seconds, 3),
+            "commits": report.commits,
+            "fault": report.fault,
+            "outcome": report.outcome,
+            "faults": [str(fault) for fault in report.faults],
+            "refusals": dict(sorted(report.refusals.items())),
+        }
+        print(json.dumps(document, indent=2))
+    else:
+        if report.ok and not arguments.story:
+            report.story = []
+        for line in tell(report, lines=0 if arguments.story else 60):
+            print(line)
+    return 0 if report.ok else 1
+
+
 def _many(arguments: argparse.Namespace) -> int:
     from barnabas.cli.simulate_many import run_many, show_status
 
-    kind = _kind(arguments.cluster)
+    kind = _beyond() if arguments.beyond else _kind(arguments.cluster)
     return show_status(kind.ledger, arguments.json) if arguments.status else run_many(arguments, kind)
 
 
@@ -135,3 +171,12 @@ def _kind(cluster: bool) -> Kind:
     from barnabas.sim import seeds, story
 
     return Kind(Ledger(LEDGER, code_hash()), code_hash, seeds.Summary, seeds.run_seeds, story.command)
+
+
+def _beyond() -> Kind:
+    from barnabas.cli.simulate_many import Kind
+    from barnabas.sim import beyond
+    from barnabas.sim.ledger import Ledger, code_hash
+
+    ledger = Ledger(BEYOND_LEDGER, code_hash())
+    return Kind(ledger, code_hash, beyond.BeyondSummary, beyond.run_seeds, beyond.command)
