@@ -64,12 +64,13 @@ class Manner(NamedTuple):
 class Batch:
     """Records on their way.  `maybe`: an attempt may have worked."""
 
-    __slots__ = ("attempts", "created", "maybe", "rows", "sent", "sequence", "values")
+    __slots__ = ("attempts", "created", "maybe", "number", "rows", "sent", "sequence", "values")
 
     def __init__(self, values: list[int], rows: list[int], created: float) -> None:
         self.values = values
         self.rows = rows
         self.created = created
+        self.number = -1
         self.sequence = -1
         self.sent = False
         self.maybe = False
@@ -141,6 +142,7 @@ class Lane:
         """An attempt failed: nothing more goes out until nothing is under way."""
         self.identity: tuple[int, int] | None = None
         self.sequence = 0
+        self.next_number = 0
 
     def __repr__(self) -> str:
         return f"<Lane {self.contact.name} {self.where} queue={len(self.queue)} in_flight={self.in_flight}>"
@@ -186,7 +188,7 @@ class Lane:
     async def _send_next(self) -> bool:
         """Begin to send the first batch that is not under way; false when there is none."""
         batch = next((batch for batch in self.queue if not batch.sent), None)
-        if batch is None:
+        if batch is None or (batch.number < 0 and self._far_behind()):
             return False
         try:
             leader = self.contact.leader(self.where)
@@ -202,6 +204,8 @@ class Lane:
         if self.troubled:
             return True
         manner = self.producer.manner
+        if batch.number < 0:
+            batch.number, self.next_number = self.next_number, self.next_number + 1
         if manner.idempotent and batch.sequence < 0:
             batch.sequence = self.sequence
             self.sequence += len(batch.values)
@@ -225,6 +229,11 @@ class Lane:
         task = asyncio.get_running_loop().create_task(answer, name="produce")
         task.add_done_callback(lambda task: self._answered(batch, task))
         return True
+
+    def _far_behind(self) -> bool:
+        """Whether so many later batches are written that a leader would not know the first one again."""
+        first = self.queue[0].number
+        return first >= 0 and self.next_number - first >= self.producer.manner.in_flight
 
     async def _identify(self, node: int) -> None:
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=2**31 - 1)
