@@ -61,7 +61,9 @@ class LogConfig:
         "file_delete_delay_ms",
         "flush_messages",
         "flush_ms",
+        "follower_throttled",
         "index_interval_bytes",
+        "leader_throttled",
         "max_compaction_lag_ms",
         "max_decompressed_bytes",
         "max_message_bytes",
@@ -109,6 +111,8 @@ class LogConfig:
         min_cleanable_dirty_ratio: float = 0.5,
         min_compaction_lag_ms: int = 0,
         max_compaction_lag_ms: int = MAX_LONG,
+        leader_throttled: tuple[str, ...] = (),
+        follower_throttled: tuple[str, ...] = (),
     ) -> None:
         self.segment_bytes = segment_bytes
         self.segment_ms = segment_ms
@@ -136,6 +140,8 @@ class LogConfig:
         self.min_cleanable_dirty_ratio = min_cleanable_dirty_ratio
         self.min_compaction_lag_ms = min_compaction_lag_ms
         self.max_compaction_lag_ms = max_compaction_lag_ms
+        self.leader_throttled = leader_throttled
+        self.follower_throttled = follower_throttled
 
     @property
     def compact(self) -> bool:
@@ -171,6 +177,8 @@ class LogConfig:
 
 
 _ATTRIBUTES = {
+    "follower.replication.throttled.replicas": "follower_throttled",
+    "leader.replication.throttled.replicas": "leader_throttled",
     "max.decompressed.message.bytes": "max_decompressed_bytes",
     "message.timestamp.type": "timestamp_type",
     "message.timestamp.before.max.ms": "timestamp_before_max_ms",
@@ -266,7 +274,7 @@ class Config:
         if name == "segment.jitter.ms":
             return self._first_set(("log.roll.jitter.ms", 1), ("log.roll.jitter.hours", 3_600_000))
         row = TOPIC_SETTINGS[name]
-        value = self._values[row.node_name]
+        value = self._values[row.node_name] if row.node_name else None
         return row.ours if value is None else value
 
     def _first_set(self, *names: tuple[str, int]) -> int:
@@ -341,6 +349,8 @@ def _parse_overrides(overrides: Mapping[str, str | None]) -> dict[str, Value]:
         row = TOPIC_SETTINGS.get(name) or (_INTERNAL_SEGMENT if name == _INTERNAL_SEGMENT.name else None)
         if row is not None:
             parsed[name] = parse_value(row, text)
+            if name.endswith(".throttled.replicas"):
+                _check_throttled(name, cast("tuple[str, ...]", parsed[name]))
             continue
         from barnabas.settings.unused import TOPIC_SETTINGS_NOT_USED  # rarely needed
 
@@ -350,6 +360,13 @@ def _parse_overrides(overrides: Mapping[str, str | None]) -> dict[str, Value]:
         elif text.strip().lower() not in allowed:
             raise ConfigError(f"{name}={text} is known to Kafka and not supported by this release")
     return parsed
+
+
+def _check_throttled(name: str, replicas: tuple[str, ...]) -> None:
+    for replica in replicas if replicas != ("*",) else ():
+        partition, _, broker = replica.partition(":")
+        if not (partition.isdecimal() and broker.isdecimal()):
+            raise ConfigError(f"{name}: {replica!r} is no replica; write partition:broker,... or *")
 
 
 def validate_topic_overrides(overrides: Mapping[str, str | None]) -> None:

@@ -204,6 +204,9 @@ class _Reader:
                 return one
         if self.replica >= 0:
             end = log.acknowledged_end_offset
+            if partition.leader_throttled and self.replica not in partition.isr:
+                if broker.leader_quota.exceeded(now):
+                    return one
         else:
             end = one.stable if self.committed else one.high_watermark
         if offset < end and (first or room > 0):
@@ -269,6 +272,8 @@ class _Reader:
                 return FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH, session_id=session_id)
         elif plan.create:
             session_id = self.broker.sessions.create(plan.positions, self.by_id, self.replica >= 0, now)
+        if self.replica >= 0 and self.broker.leader_quota.limited:
+            self._count(found, now)
         responses: list[FetchableTopicResponse] = []
         by_topic: dict[str | Uuid, list[PartitionData]] = {}
         leaders: set[NodeId] = set()
@@ -288,6 +293,14 @@ class _Reader:
             session.move_to_end([one.position for one in found if len(one.records)])
         endpoints = self._endpoints(leaders) if leaders and self.version >= _ENDPOINTS_SINCE else []
         return FetchResponse(session_id=session_id, responses=responses, node_endpoints=endpoints)
+
+    def _count(self, found: list[_Found], now: Now) -> None:
+        """What goes to a follower counts for the throttle, in sync or not; only who is not in sync waits."""
+        for one in found:
+            topic = self.topic(one.position.topic) if len(one.records) else None
+            partition = topic.partitions.get(one.position.index) if topic is not None else None
+            if partition is not None and partition.leader_throttled:
+                self.broker.leader_quota.record(len(one.records), now)
 
     def _news(self, one: _Found) -> bool:
         """Whether this must be told in an incremental answer; remembers that it was."""

@@ -211,6 +211,8 @@ class Follower:
         for key in [key for key, until in self._resting.items() if until <= now.mono]:
             del self._resting[key]
             self._news[key] = self.partitions[key]
+        if self._broker.follower_quota.limited:
+            self._hold_throttled(now)
         if self._lost:
             return self._where_to_begin()
         if self._session_epoch == 0:
@@ -230,6 +232,18 @@ class Follower:
         self._forget = {}
         self.fetches += 1
         return request
+
+    def _hold_throttled(self, now: Now) -> None:
+        """Throttled partitions that are not in sync wait until the rate allows more (KIP-73)."""
+        quota = self._broker.follower_quota
+        asked = self._news if self._session_epoch else self.partitions
+        for key, followed in list(asked.items()):
+            partition = followed.partition
+            if key in self._resting or not partition.follower_throttled or not quota.exceeded(now):
+                continue
+            if not 0 <= followed.mark <= partition.log.log_end_offset:
+                self._leave_out(key)
+                self._resting[key] = min(quota.free_at(now), now.mono + 1.0) + 0.001
 
     def next_time(self) -> float:
         """When `next_request` may have something without anything else happening (mono s; inf: never)."""
@@ -352,9 +366,9 @@ class Follower:
             if data.diverging_epoch.end_offset >= 0:
                 self._cut_back(followed, data.diverging_epoch.epoch, data.diverging_epoch.end_offset, now)
                 return
+            followed.mark = data.high_watermark
             if data.records is not None and len(data.records):
                 self._append(followed, data, now)
-            followed.mark = data.high_watermark
             followed.start = data.log_start_offset
             followed.partition.touch()
             return
@@ -389,6 +403,8 @@ class Follower:
         appended = log.append_as_follower(records, now, leader_epoch=partition.leader_epoch)
         if appended is not None:
             self.bytes += len(records)
+            if partition.follower_throttled:
+                self._broker.follower_quota.record(len(records), now)
             self._unsafe[followed] = None
             self._news[followed.key] = followed
 

@@ -16,6 +16,7 @@ from barnabas.broker.context import Outside
 from barnabas.broker.follower import Followers
 from barnabas.broker.moving import Moves
 from barnabas.broker.partition import Partition
+from barnabas.broker.quota import Quota
 from barnabas.broker.space import Space
 from barnabas.config import Config, LogConfig
 from barnabas.controller.image import RESOURCE_TOPIC, ImageDelta, MetadataImage, PartitionState, Topic
@@ -89,6 +90,8 @@ class Hosting:
         self.space = Space(self, outside, config)
         self.assignments = Assignments(outside)
         self.moves = Moves(self, config)
+        self.leader_quota, self.follower_quota = Quota(), Quota()
+        self._configure_quotas(config)
         self._unhosted: dict[tuple[TopicId, int], None] = {}
         """Partitions that could not be made: there was no room."""
         self._refused = False
@@ -193,8 +196,13 @@ class Hosting:
         self.generation += 1
         self.space.configure(config)
         self.moves.configure(config)
+        self._configure_quotas(config)
         for topic in self.topics.values():
             self._configure(topic)
+
+    def _configure_quotas(self, config: Config) -> None:
+        self.leader_quota.configure(config.int("leader.replication.throttled.rate"))
+        self.follower_quota.configure(config.int("follower.replication.throttled.rate"))
 
     def _configure(self, topic: HostedTopic) -> None:
         config = self._log_config(topic.name)

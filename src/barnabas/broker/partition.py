@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
+from barnabas.broker.quota import is_throttled
 from barnabas.broker.remote import NEVER, RemoteReplica
 from barnabas.controller.image import PartitionState
 from barnabas.errors import ErrorCode, KafkaError
@@ -102,6 +103,7 @@ class Partition:
         "epoch_start",
         "fetchers",
         "followed",
+        "follower_throttled",
         "gone",
         "high_watermark",
         "index",
@@ -110,6 +112,7 @@ class Partition:
         "isr",
         "leader",
         "leader_epoch",
+        "leader_throttled",
         "log",
         "log_append_time",
         "max_lag",
@@ -189,6 +192,8 @@ class Partition:
         self.config = config
         self.log.reconfigure(config)
         self.log_append_time = config.log_append_time
+        self.leader_throttled = is_throttled(config.leader_throttled, self.index, self.node_id)
+        self.follower_throttled = is_throttled(config.follower_throttled, self.index, self.node_id)
         self.target_codec = _CODECS.get(config.compression_type, -1)
         self.always_check_records = (
             check_records or config.compact or config.timestamp_before_max_ms < NO_LIMIT

@@ -133,12 +133,13 @@ def topic_origins(
     origins = []
     if (value := own.get(row.name)) is not None:
         origins.append(Origin(row.name, value, Source.TOPIC))
-    names = _CHAINS.get(row.name, (row.node_name,))
+    names = _CHAINS.get(row.name, (row.node_name,) if row.node_name else ())
     found = [origin for name in names for origin in _node_origins(image, config, name, node_id)]
     origins += (origin for origin in found if origin.source is not Source.DEFAULT)
     default = _first_default(names)
     value = format_value(row.ours if default is None else default[1])
-    origins.append(Origin(names[0] if default is None else default[0], value, Source.DEFAULT))
+    named = names[0] if names else row.name
+    origins.append(Origin(named if default is None else default[0], value, Source.DEFAULT))
     if not origins[:-1] and row.name in _CHAINS:
         # hours and minutes are defaults in their own unit; the value in force is in milliseconds
         in_force = format_value(config.topic_default(row.name))

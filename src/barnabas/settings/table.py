@@ -75,6 +75,11 @@ def _t(name: str, node_name: str, *, default: Value = None, doc: str = "") -> No
     TOPIC_SETTINGS[name] = row._replace(doc=doc) if doc else row
 
 
+def _own(name: str, kind: Kind, default: Value, doc: str) -> None:
+    """A topic setting that the node has none for."""
+    TOPIC_SETTINGS[name] = Setting(name, kind, default, default, doc, group="Topics")
+
+
 CODECS = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 ON_CLUSTER: Update = "cluster-wide"
 
@@ -288,6 +293,12 @@ _s("min.insync.replicas", "int", 1,
 _s("unclean.leader.election.enable", "boolean", False,
    "Let a replica that was not in sync lead when no other is left (loses records).", update=ON_CLUSTER)
 
+_s("leader.replication.throttled.rate", "long", MAX_LONG,
+   "Bytes per second that this node sends at most to replicas that are throttled (a topic's "
+   "`leader.replication.throttled.replicas`) and not in sync.", low=0, high=MAX_LONG, update="per-broker")
+_s("follower.replication.throttled.rate", "long", MAX_LONG,
+   "Bytes per second that this node fetches at most for its own replicas that are throttled (a topic's "
+   "`follower.replication.throttled.replicas`) and not in sync.", low=0, high=MAX_LONG, update="per-broker")
 _s("replica.alter.log.dirs.io.max.bytes.per.second", "long", MAX_LONG,
    "Bytes per second that are copied at most when replicas move between directories of this node.",
    low=1, high=MAX_LONG, update="per-broker")
@@ -444,7 +455,11 @@ _t("delete.retention.ms", "log.cleaner.delete.retention.ms")
 _t("file.delete.delay.ms", "log.segment.delete.delay.ms")
 _t("flush.messages", "log.flush.interval.messages")
 _t("flush.ms", "log.flush.interval.ms", default=MAX_LONG, doc="Longest time a record stays unsynced.")
+_own("follower.replication.throttled.replicas", "list", (),
+     "replicas that are made at `follower.replication.throttled.rate`: `partition:broker,...` or `*`")
 _t("index.interval.bytes", "log.index.interval.bytes")
+_own("leader.replication.throttled.replicas", "list", (),
+     "replicas whose leader sends at `leader.replication.throttled.rate`: `partition:broker,...` or `*`")
 _t("max.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms")
 _t("max.decompressed.message.bytes", "max.decompressed.message.bytes")
 _t("max.message.bytes", "message.max.bytes")

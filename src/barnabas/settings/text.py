@@ -171,7 +171,8 @@ def config_table_markdown() -> str:
         "|---|---|---|---|---|---|",
     ]
     for row in TOPIC_SETTINGS.values():
-        lines.append(_table_row(row._replace(doc=f"`{row.node_name}`", why="")))
+        shown = f"`{row.node_name}`" if row.node_name else f"none: {row.doc}"
+        lines.append(_table_row(row._replace(doc=shown, why="")))
     return "\n".join(lines) + "\n"
 
 

@@ -77,8 +77,6 @@ protection, or fewer copies, than they believe they have; so it is refused."""
 
 TOPIC_SETTINGS_NOT_USED: dict[str, tuple[str, ...]] = {
     "errors.deadletterqueue.group.enable": ("false",),
-    "follower.replication.throttled.replicas": ("",),
-    "leader.replication.throttled.replicas": ("",),
     "local.retention.bytes": ("-2",),
     "local.retention.ms": ("-2",),
     "preallocate": ("false",),
