@@ -409,6 +409,21 @@ def test_who_was_removed_comes_back_only_by_an_operators_word() -> None:
     assert error_of(solo.ask(add(3, disk=1, ack_when_committed=False))) is None
 
 
+def test_of_those_who_were_removed_only_the_newest_thousand_are_remembered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("barnabas.raft.reconfigure.MOST_TOMBSTONES", 2)
+    solo = leader()
+    prefix = "barnabas.quorum.removed."
+    old = tuple(Note(f"{prefix}{n}-x", str(9_990 + n * 5)) for n in (7, 3, 5))
+    solo.step(Propose("old", 1, (*old, Note("barnabas.quorum.other", "1"))))
+    solo.fetch(2)
+    solo.ask(remove(3))
+    solo.fetch(2)
+    kept = {key for key in solo.node.journal.notes if key.startswith(prefix)}
+    assert kept == {f"{prefix}7-x", f"{prefix}{key_of(3).id}-{key_of(3).directory_id}"}
+
+
 # ------------------------------------------------------------------ update and upgrade
 
 

@@ -40,6 +40,8 @@ TOMBSTONE = "barnabas.quorum.removed."
 """Notes with this key and a replica behind it: removed, and not to come back by itself."""
 
 
+MOST_TOMBSTONES = 1000
+"""So many removed replicas are remembered, the newest."""
 NO_SUPPORT = VersionRange(0, 0)
 """What a node supports that does not know the feature kraft.version."""
 
@@ -230,8 +232,16 @@ def step_remove(core: Core, role: Leader, request: RemoveVoterRequest, now: Now)
     voters = core.voters.without(request.voter)
     if waits := _would_be_stuck(core, role, voters, now):  # 4
         return waits
-    leadership.append(core, role, (Note(tombstone(request.voter), str(now.wall_ms)),))  # 5
+    note = Note(tombstone(request.voter), str(now.wall_ms))
+    leadership.append(core, role, (*_forgotten(core), note))  # 5
     return _append_voters(core, role, voters)
+
+
+def _forgotten(core: Core) -> tuple[Note, ...]:
+    """Erase the oldest tombstones, when there are too many: nobody has a thousand old disks lying about."""
+    kept = [(value, key) for key, value in core.journal.notes.items() if key.startswith(TOMBSTONE)]
+    kept.sort(key=lambda one: (len(one[0]), one))
+    return tuple(Note(key, None) for _, key in kept[: max(0, len(kept) - MOST_TOMBSTONES + 1)])
 
 
 def tombstone(replica: ReplicaKey) -> str:
