@@ -93,7 +93,15 @@ def test_replicas_move_between_the_directories_of_their_brokers(nodes: Members, 
     one = {"topic": "t", "partition": 0, "replicas": [1, 2, 3], "log_dirs": [targets[b] for b in (1, 2, 3)]}
     plan.write_text(json.dumps({"version": 1, "partitions": [one]}))
     named = ("--bootstrap-server", bootstrap(nodes), "--reassignment-json-file", str(plan))
-    printed = kafka_class(REASSIGN, *named, "--execute", "--replica-alter-log-dirs-throttle", "50000000")
+    printed = kafka_class(
+        REASSIGN,
+        *named,
+        "--execute",
+        "--replica-alter-log-dirs-throttle",
+        "50000000",
+        "--throttle",
+        "50000000",
+    )
     assert "Successfully started" in printed, printed
 
     def done() -> str | None:
