@@ -510,5 +510,5 @@ FAULTS: tuple[type[Fault], ...] = (
     SyncError,
     WriteError,
     FullDisk,
-    # EmptyDisk,
+    EmptyDisk,
 )
