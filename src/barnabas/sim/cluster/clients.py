@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from barnabas.model import TopicPartition
+from barnabas.model import NodeId, TopicPartition
 from barnabas.sim.cluster.basics import Broken
 from barnabas.sim.cluster.checker import Verdict, check
 from barnabas.sim.cluster.clients_committer import Committer
@@ -84,6 +84,7 @@ class Workload:
             contact = self._contact(f"producer{number}")
             interval = chance.choice((0.1, 0.2, 0.5))
             producer = Producer(contact, self.history, self.values, self._some(), manner, interval)
+            producer.on_acknowledged = self._acknowledged
             self.producers.append(producer)
             contact.machine.spawn(producer.work(), contact.name)
         for number in range(1, 3):
@@ -105,6 +106,18 @@ class Workload:
     def _some(self) -> list[TopicPartition]:
         """One or more of the partitions."""
         return sorted(self.chance.sample(self.partitions, self.chance.randint(1, len(self.partitions))))
+
+    def _acknowledged(self, where: TopicPartition, end: int, leader: NodeId, life: int) -> None:
+        """What is acknowledged by acks=all is committed, and who said so knows it as long as it lives."""
+        node = self.world.nodes[leader]
+        broker = node.broker
+        partition = broker.partition(*where) if broker is not None else None
+        if partition is not None and node.life == life and partition.high_watermark < end:
+            raise Broken(
+                "P1",
+                f"{where.topic}-{where.partition}: node {leader} acknowledged what ends at {end}, "
+                f"its high watermark is {partition.high_watermark}",
+            )
 
     def finish(self) -> None:
         """The end begins; `done` says when it is over."""

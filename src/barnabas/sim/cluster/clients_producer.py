@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.errors import BarnabasError, ErrorCode
-from barnabas.model import TopicPartition
+from barnabas.model import NodeId, TopicPartition
 from barnabas.sim.clock import EPOCH_MS
 from barnabas.sim.cluster.basics import Broken
 from barnabas.wire.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -101,6 +102,8 @@ class Producer:
         self.process = history.process(f"{contact.name} ({manner})", repeats=not manner.idempotent)
         self.lanes = [Lane(self, where) for where in partitions]
         self.acknowledged = self.given_up = self.failed = 0
+        self.on_acknowledged: Callable[[TopicPartition, int, NodeId, int], None] = lambda *_: None
+        """Told of every acks=all: where, up to which offset, by whom, in which life."""
         self.finishing = False
         self.done = False
 
@@ -227,7 +230,8 @@ class Lane:
         self.in_flight += 1
         answer = connection.request(request, timeout=self.contact.timing.request)
         task = asyncio.get_running_loop().create_task(answer, name="produce")
-        task.add_done_callback(lambda task: self._answered(batch, task))
+        life = self.contact.machine.world.nodes[leader.node].life
+        task.add_done_callback(lambda task: self._answered(batch, leader.node, life, task))
         return True
 
     def _far_behind(self) -> bool:
@@ -256,7 +260,7 @@ class Lane:
 
     # ---- being answered ----------------------------------------------------------------------------------
 
-    def _answered(self, batch: Batch, task: asyncio.Task[object]) -> None:
+    def _answered(self, batch: Batch, leader: NodeId, life: int, task: asyncio.Task[object]) -> None:
         self.in_flight -= 1
         self.wake.set()
         batch.sent = False
@@ -273,6 +277,9 @@ class Lane:
         code = ErrorCode(answer.error_code)
         if code in _DONE:
             self._acknowledged(batch, answer.base_offset)
+            if self.producer.manner.acks == -1 and answer.base_offset >= 0:
+                end = answer.base_offset + len(batch.rows)
+                self.producer.on_acknowledged(self.where, end, leader, life)
             return
         if answer.current_leader.leader_id >= 0:
             self.contact.learn(

@@ -39,7 +39,7 @@ class Stored(NamedTuple):
 class Committed:
     """What is committed of a partition, as far as any leader ever said so."""
 
-    __slots__ = ("batches", "end", "isr", "leaders", "name", "partition_epoch", "seen_by")
+    __slots__ = ("batches", "elr", "end", "isr", "leaders", "name", "partition_epoch", "seen_by")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -48,6 +48,7 @@ class Committed:
         self.leaders: dict[Epoch, NodeId] = {}
         self.partition_epoch = -1
         self.isr: tuple[NodeId, ...] = ()
+        self.elr: tuple[NodeId, ...] = ()
         self.seen_by: tuple[NodeId, int, Epoch] = (NO_NODE, 0, -1)
         """Node, life and leader epoch of whoever was compared with it last."""
 
@@ -101,7 +102,7 @@ class Promises:
         if first != node.id:
             self.world.alarm("P4", f"{known.name}: nodes {first} and {node.id} both lead in epoch {epoch}")
         if partition.partition_epoch > known.partition_epoch:
-            known.partition_epoch, known.isr = partition.partition_epoch, partition.isr
+            known.partition_epoch, known.isr, known.elr = partition.partition_epoch, partition.isr, ()
         mark = partition.high_watermark
         if mark <= known.end:
             return
@@ -138,18 +139,19 @@ class Promises:
                 f"{theirs[number : number + 1]} is committed",
             )
 
-    # P2: who is in sync holds what is committed.
+    # P2: who is in sync, or may be elected, has what is committed on its disk.
 
     def _in_sync(self, node: SimNode, partition: Partition) -> None:
         known = self.partitions.get((partition.topic_id, partition.index))
-        if known is None or not _open(partition) or node.id not in known.isr:
+        if known is None or not _open(partition) or node.id not in (*known.isr, *known.elr):
             return
-        if partition.log.log_end_offset < known.end:
+        end = partition.log.acknowledged_end_offset
+        if end < known.end:
+            what = f"in sync ({known.isr}" if node.id in known.isr else f"eligible ({known.elr}"
             self.world.alarm(
                 "P2",
-                f"{known.name}: node {node.id} is in sync ({known.isr} in partition epoch "
-                f"{known.partition_epoch}) and ends at {partition.log.log_end_offset}, but everything below "
-                f"{known.end} is committed",
+                f"{known.name}: node {node.id} is {what} in partition epoch {known.partition_epoch}), its log is "
+                f"safe up to {end}, but everything below {known.end} is committed",
             )
 
     # P4, C1: the metadata.
@@ -188,8 +190,9 @@ class Promises:
         committed = self.partitions.get(place)
         if committed is None:
             committed = self.partitions[place] = Committed(name)
-        if state.partition_epoch > committed.partition_epoch:
+        if state.partition_epoch >= committed.partition_epoch:
             committed.partition_epoch, committed.isr = state.partition_epoch, state.isr
+            committed.elr = state.elr
 
     # S1: what was synced is there after a crash.
 
