@@ -58,7 +58,7 @@ BUGS: tuple[Bug, ...] = (
         "_grants",
         "return _same(role.voted, request.candidate)",
         "return up_to_date",
-        21,
+        7,
     ),
     Bug(
         "vote for a shorter log",
@@ -67,7 +67,7 @@ BUGS: tuple[Bug, ...] = (
         "_grants",
         ">= mine",
         ">= (0, 0)",
-        1,
+        3,
     ),
     Bug(
         "vote before it is saved",
@@ -85,7 +85,7 @@ BUGS: tuple[Bug, ...] = (
         "_addressed",
         "_same(voter, core.key)",
         "voter.id == core.key.id",
-        1,
+        12,
     ),
     Bug(
         "same epoch again",
@@ -112,7 +112,7 @@ BUGS: tuple[Bug, ...] = (
         "VoterSet.majority",
         "len(self.voters) // 2 + 1",
         "(len(self.voters) + 1) // 2",
-        1,
+        6,
     ),
     Bug(
         "leader counts what it has not synced",
@@ -131,7 +131,7 @@ BUGS: tuple[Bug, ...] = (
         "held = ends[len(ends) // 2]",
         "ends = sorted(ends + ([] if core.voters.has(core.key) else [core.journal.persisted]))[::-1]; "
         "held = ends[len(ends) // 2]",
-        14,
+        9,
     ),
     Bug(
         "older epochs count",
@@ -140,7 +140,7 @@ BUGS: tuple[Bug, ...] = (
         "_advance",
         "held > role.epoch_start and",
         "held > (core.high_watermark or 0) and",
-        0,
+        20,
     ),
     Bug(
         "fetch before sync",
@@ -158,7 +158,7 @@ BUGS: tuple[Bug, ...] = (
         "Journal.check_fetch",
         "known.epoch != last_epoch or known.end_offset < offset",
         "False",
-        2,
+        1,
     ),
     Bug(
         "cut too far",
@@ -167,7 +167,7 @@ BUGS: tuple[Bug, ...] = (
         "Journal.divergence",
         "return min(mine.end_offset, leader.end_offset)",
         "return self.log_start",
-        2,
+        1,
     ),
     Bug(
         "voters are not taken back",
@@ -176,7 +176,7 @@ BUGS: tuple[Bug, ...] = (
         "Journal.truncate",
         "self.voter_sets.truncate(end_offset)",
         "pass",
-        4,
+        8,
     ),
     Bug(
         "two changes at once",
@@ -194,7 +194,7 @@ BUGS: tuple[Bug, ...] = (
         "committed_in_this_epoch",
         "(core.high_watermark or 0) > role.epoch_start",
         "True",
-        1,
+        11,
     ),
     Bug(
         "nobody asks who it is",
@@ -203,7 +203,7 @@ BUGS: tuple[Bug, ...] = (
         "_probe",
         "if probe.is_who_it_says:",
         "if probe.versions is not None:",
-        2,
+        7,
     ),
     Bug(
         "answer before commit",
@@ -221,7 +221,7 @@ BUGS: tuple[Bug, ...] = (
         "drive",
         "intent.deadline <= now.mono",
         "intent.deadline <= 0.0",
-        0,
+        16,
         (Change("raft.changes", "deadline", "if not intent.answered", "if intent.answered is None"),),
     ),
     Bug(
@@ -231,7 +231,7 @@ BUGS: tuple[Bug, ...] = (
         "_grants",
         "return up_to_date and not follows",
         "return up_to_date",
-        3,
+        5,
     ),
     Bug(
         "voters of the snapshot's end",
@@ -240,7 +240,7 @@ BUGS: tuple[Bug, ...] = (
         "SnapshotKeeper.begin",
         "journal.voters_at(end)",
         "journal.voters",
-        7,
+        5,
     ),
     Bug(
         "voters forgotten by the snapshot",
@@ -258,7 +258,7 @@ BUGS: tuple[Bug, ...] = (
         "MetadataStore._begin_behind",
         "self.log.truncate_fully_and_start_at(at.end_offset, self.clock.now())",
         "pass",
-        3,
+        1,
     ),
     Bug(
         "the cut behind a download comes back",
@@ -267,7 +267,7 @@ BUGS: tuple[Bug, ...] = (
         "_begins_elsewhere",
         "return before[-1] != newest.epoch",
         "return False",
-        0,
+        14,
     ),
     Bug(
         "sync that is none",
@@ -303,7 +303,7 @@ BUGS: tuple[Bug, ...] = (
         "batches_of",
         "if not check_crc(chunk, at, header):",
         "if False:",
-        31,
+        57,
     ),
     Bug(
         "send before persist",
@@ -312,7 +312,7 @@ BUGS: tuple[Bug, ...] = (
         "Order._carry_out",
         "self._persist(effects)\n    self._send(effects)",
         "self._send(effects)\n    self._persist(effects)",
-        0,
+        1,
     ),
     Bug(
         "silent place asked for ever",
@@ -321,7 +321,7 @@ BUGS: tuple[Bug, ...] = (
         "Links.elsewhere",
         "self.place(node_id) + 1",
         "max(1, self.place(node_id))",
-        6,
+        29,
     ),
     Bug(
         "old name of a segment",
@@ -330,7 +330,7 @@ BUGS: tuple[Bug, ...] = (
         "Log.doom",
         "if file.path != path",
         "if file is not segment.file",
-        10,
+        21,
     ),
     Bug(
         "late answers count",
@@ -346,7 +346,7 @@ BUGS: tuple[Bug, ...] = (
         return
 """,
         "    role = core.role\n",
-        0,
+        98,
         (Change("raft.core", "Core.become", "if new_links or not isinstance(role, Follower):", "if False:"),),
     ),
 )
