@@ -8,7 +8,7 @@ from typing import Any
 
 from barnabas.controller.image import BrokerState, ImageDelta, MetadataImage
 from barnabas.model import ZERO_UUID, Now, Uuid
-from barnabas.server.doubts import LONGEST, REMEMBERED, Doubts
+from barnabas.server.doubts import A_MOMENT, LONGEST, REMEMBERED, Doubts
 
 TOPIC = Uuid(bytes(15) + b"\1")
 
@@ -78,6 +78,20 @@ def test_who_waits_is_told_when_something_changes() -> None:
             await asyncio.sleep(0)
             what()
             await asyncio.wait_for(asyncio.gather(*waiting), 0.5)
+
+    asyncio.run(story())
+
+
+def test_a_question_is_settled_when_its_leader_answers_again_and_not_before() -> None:
+    async def story() -> None:
+        doubts = Doubts(Clock())
+        doubts.lost(3)
+        asked = asyncio.ensure_future(doubts.settled(lambda: [topic(3)]))
+        await asyncio.sleep(2 * A_MOMENT)
+        assert not asked.done()
+        await asyncio.wait_for(doubts.settled(lambda: [topic(2)]), 5)
+        doubts.heard(3)
+        await asyncio.wait_for(asked, 5)
 
     asyncio.run(story())
 

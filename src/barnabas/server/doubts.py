@@ -17,19 +17,21 @@ moved, and with its next question (it mostly asks twice) that the node is gone.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from barnabas.model import NodeId
+from barnabas.model import NO_NODE, NodeId
 
 if TYPE_CHECKING:
     from barnabas.controller.image import ImageDelta, Topic
     from barnabas.doors import Clock
 
-__all__ = ["LONGEST", "Doubts"]
+__all__ = ["LONGEST", "Doubts", "others_lead"]
 
 LONGEST = 1.0
 """Seconds after the end of a connection for which its leader is doubted at most."""
+A_MOMENT = 0.015
+"""Who asks may ask because a leader died: seconds until this node has noticed the same."""
 REMEMBERED = 5.0
 """Seconds after a leader was fenced in which connections are told its name once more."""
 
@@ -87,6 +89,12 @@ class Doubts:
             partition.leader in since for topic in topics for partition in topic.partitions.values()
         )
 
+    async def settled(self, topics: Callable[[], Iterable[Topic]]) -> None:
+        """Wait a moment, and then as long as a leader of these topics is in doubt."""
+        await asyncio.sleep(A_MOMENT)
+        while self.concern(topics()):
+            await self.news()
+
     async def news(self) -> None:
         """Wait until something has changed, or the oldest doubt is over."""
         if not self._since:
@@ -118,6 +126,11 @@ class Doubts:
 
     def __repr__(self) -> str:
         return f"<Doubts {list(self._since)} departed={len(self._departed)}>"
+
+
+def others_lead(topics: Iterable[Topic], node: NodeId) -> bool:
+    """Whether another node leads a partition of these topics."""
+    return any(p.leader not in (NO_NODE, node) for topic in topics for p in topic.partitions.values())
 
 
 def _led_something(delta: ImageDelta, node: NodeId) -> bool:

@@ -11,6 +11,7 @@ from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import NO_NODE, OFFSETS_TOPIC
 from barnabas.server.addresses import node_address
 from barnabas.server.context import RequestContext
+from barnabas.server.doubts import others_lead
 from barnabas.server.handlers_metadata import create_topics
 from barnabas.wire.groups import (
     Coordinator,
@@ -55,8 +56,17 @@ def find_coordinator(
 
     The first group of a cluster creates that topic; its client is answered when it is there.
     """
-    if request.key_type == GROUP and node.quorum.image.topic(OFFSETS_TOPIC) is None:
+    topic = node.quorum.image.topic(OFFSETS_TOPIC)
+    if request.key_type == GROUP and topic is None:
         return node.tasks.start(_create_then_find(node, context, request), "find-coordinator")
+    if topic is not None and others_lead([topic], node.node_id):
+        return node.tasks.start(_find_when_led(node, context, request), "find-coordinator")
+    return _find(node, context, request)
+
+
+async def _find_when_led(node: Services, context: RequestContext, request: FindCoordinatorRequest) -> Message:
+    """The answer once no coordinator is in doubt."""
+    await node.doubts.settled(lambda: filter(None, [node.quorum.image.topic(OFFSETS_TOPIC)]))
     return _find(node, context, request)
 
 

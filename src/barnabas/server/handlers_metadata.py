@@ -7,7 +7,6 @@ while a leader is being replaced is answered when it has been (`doubts`).
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -19,6 +18,7 @@ from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import INTERNAL_TOPICS, NO_NODE, OFFSETS_TOPIC, ZERO_UUID, NodeId, TopicId
 from barnabas.server.addresses import node_address
 from barnabas.server.context import RequestContext
+from barnabas.server.doubts import others_lead
 from barnabas.server.handlers_cluster import CLUSTER_OPERATIONS
 from barnabas.wire.cluster import (
     MetadataRequest,
@@ -31,15 +31,14 @@ from barnabas.wire.message import Message, replace
 from barnabas.wire.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
 if TYPE_CHECKING:
+    import asyncio
+
     from barnabas.server.services import Services
 
 __all__ = ["TopicAnswers", "create_topics", "metadata", "offsets_topic"]
 
 TOPIC_OPERATIONS = (3, 4, 5, 6, 7, 8, 10, 11)
 """Codes of the operations that exist on a topic (KIP-430)."""
-_A_MOMENT = 0.015
-"""Who asks may ask because a leader died: answers that name other nodes as leaders come so much (seconds) later,
-when this node has noticed the same."""
 LISTENER_NOT_FOUND_FROM = 6
 ALL_TOPICS_IS_NONE_FROM = 1
 TOPIC_IDS_FROM = 12
@@ -126,7 +125,7 @@ def metadata(
         ]
         if wanted and _may_create(node, context):
             return node.tasks.start(_create_then_answer(node, context, request, wanted), "create-topics")
-    if _others_lead(node, _topics_of(image, request, everything)):
+    if len(image.brokers) > 1 and others_lead(_topics_of(image, request, everything), node.node_id):
         return node.tasks.start(_answer_when_led(node, context, request, everything), "leaders in doubt")
     return _answer(node, context, request, everything)
 
@@ -142,17 +141,11 @@ def _topics_of(image: MetadataImage, request: MetadataRequest, everything: bool)
             yield topic
 
 
-def _others_lead(node: Services, topics: Iterable[Topic]) -> bool:
-    return any(p.leader not in (NO_NODE, node.node_id) for topic in topics for p in topic.partitions.values())
-
-
 async def _answer_when_led(
     node: Services, context: RequestContext, request: MetadataRequest, everything: bool
 ) -> Message:
     """The answer once no leader in it is in doubt."""
-    await asyncio.sleep(_A_MOMENT)
-    while node.doubts.concern(_topics_of(node.quorum.image, request, everything)):
-        await node.doubts.news()
+    await node.doubts.settled(lambda: _topics_of(node.quorum.image, request, everything))
     return _answer(node, context, request, everything)
 
 
