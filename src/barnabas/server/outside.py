@@ -95,6 +95,8 @@ class NodeOutside:
         events.emit(events.DIRECTORY_OFFLINE, directory=directory.path, error=error)
         if self.lifecycle is not None:
             self.lifecycle.directory_failed(directory.directory_id)
+            patience = self._node.config.int("log.dir.failure.timeout.ms") / 1000
+            self._node.loop.call_later(patience, self._must_be_reported, directory)
         if directory.path == self._metadata_directory:
             self._on_fatal(
                 StorageError(f"the metadata directory {directory.path} failed: {error}", fatal=True)
@@ -102,6 +104,18 @@ class NodeOutside:
         elif not self._logs.online():
             self._on_fatal(
                 StorageError(f"the last log directory {directory.path} failed: {error}", fatal=True)
+            )
+
+    def _must_be_reported(self, directory: LogDirectory) -> None:
+        """As long as the controller believes in a dead disk, nobody else leads what lay on it."""
+        lifecycle = self.lifecycle
+        if lifecycle is not None and directory.directory_id not in lifecycle.reported:
+            self._on_fatal(
+                StorageError(
+                    f"the log directory {directory.path} failed, and no controller has heard of it since",
+                    next_step="see why this node does not reach the active controller",
+                    fatal=True,
+                )
             )
 
     def room_changed(self, directory: LogDirectory, space: DirectorySpace) -> None:

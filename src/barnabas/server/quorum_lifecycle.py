@@ -117,6 +117,8 @@ class BrokerLifecycle:
         self._metadata_offset = metadata_offset
         self._incarnation = random.uuid()
         self._offline: set[DirectoryId] = set()
+        self.reported: set[DirectoryId] = set()
+        """Directories of which the controller has heard that they failed."""
         self._reporter: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
         self._changed = asyncio.Event()
@@ -239,6 +241,7 @@ class BrokerLifecycle:
     async def _report(self) -> None:
         while not self._may_stop:
             self._wake.clear()
+            offline = sorted(self._offline)
             try:
                 answer = await self._submit(
                     BrokerHeartbeatRequest(
@@ -247,7 +250,7 @@ class BrokerLifecycle:
                         current_metadata_offset=self._metadata_offset(),
                         want_fence=False,
                         want_shut_down=self.state is LifecycleState.PENDING_CONTROLLED_SHUTDOWN,
-                        offline_log_dirs=sorted(self._offline),
+                        offline_log_dirs=offline,
                     )
                 )
                 assert isinstance(answer, BrokerHeartbeatResponse)
@@ -261,6 +264,7 @@ class BrokerLifecycle:
                     await self._register_again()
             else:
                 self._failures = 0
+                self.reported.update(offline)
                 self._heard(answer)
             self._changed.set()
             if self._may_stop:

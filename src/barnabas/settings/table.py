@@ -293,6 +293,9 @@ _s("min.insync.replicas", "int", 1,
 _s("unclean.leader.election.enable", "boolean", False,
    "Let a replica that was not in sync lead when no other is left (loses records).", update=ON_CLUSTER)
 
+_s("log.dir.failure.timeout.ms", "long", 30000,
+   "A node that cannot tell the active controller for so long that one of its log directories failed stops: "
+   "only then do others lead what lay there.", low=1, high=MAX_LONG)
 _s("leader.replication.throttled.rate", "long", MAX_LONG,
    "Bytes per second that this node sends at most to replicas that are throttled (a topic's "
    "`leader.replication.throttled.replicas`) and not in sync.", low=0, high=MAX_LONG, update="per-broker")

@@ -43,7 +43,7 @@ group.coordinator.background.threads group.coordinator.cached.buffer.max.bytes
 group.coordinator.rebalance.protocols group.coordinator.threads
 internal.metadata.delete.delay.millis internal.metadata.log.segment.bytes
 internal.metadata.max.batch.size.in.bytes kafka.metrics.polling.interval.secs
-kafka.metrics.reporters log.cleaner.io.buffer.size log.dir.failure.timeout.ms log.flush.scheduler.interval.ms
+kafka.metrics.reporters log.cleaner.io.buffer.size log.flush.scheduler.interval.ms
 log.flush.start.offset.checkpoint.interval.ms log.initial.task.delay.ms
 log.local.retention.bytes log.local.retention.ms log.preallocate log.remote.copy.lag.bytes
 log.remote.copy.lag.ms max.connection.creation.rate max.connections.per.ip.overrides
