@@ -143,6 +143,29 @@ def test_the_old_request_replaces_everything_that_was_set(cluster: Cluster) -> N
     assert cluster.image.topic_config("flights") == {"segment.ms": "9"}
 
 
+def test_the_notes_of_the_quorum_look_like_settings_and_nobody_sets_or_loses_them(cluster: Cluster) -> None:
+    target = "barnabas.quorum.target"
+    note = ConfigRecord(resource_type=BROKER, resource_name="", name=target, value="4-x@")
+    cluster.append([note])
+    assert alter(cluster, BROKER, "", (target, SET, "junk")) == ErrorCode.INVALID_REQUEST
+    assert alter(cluster, BROKER, "", (target, DELETE, None)) == ErrorCode.INVALID_REQUEST
+    assert alter(cluster, BROKER, "", ("barnabas.quorum.new", SET, "1")) == ErrorCode.INVALID_REQUEST
+    request = AlterConfigsRequest(
+        resources=[
+            AlterConfigsRequestAlterConfigsResource(
+                resource_type=BROKER,
+                resource_name="",
+                configs=[
+                    AlterConfigsRequestAlterableConfig(name="log.retention.ms", value="9"),
+                    AlterConfigsRequestAlterableConfig(name="min.insync.replicas", value="1"),
+                ],
+            )
+        ]
+    )
+    assert cluster.answer(AlterConfigsResponse, request).responses[0].error_code == 0
+    assert cluster.image.cluster_config()[target] == "4-x@", "the old request replaces settings, not notes"
+
+
 def test_a_change_of_min_insync_replicas_clears_the_elr_of_whom_it_concerns(cluster: Cluster) -> None:
     request = IncrementalAlterConfigsRequest(
         resources=[resource(TOPIC, "flights", ("min.insync.replicas", SET, "2"))]

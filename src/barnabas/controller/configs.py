@@ -48,6 +48,8 @@ RESOURCE_GROUP = 32
 _LONGEST = 32767
 """Bytes of a string in a record."""
 _MIN_ISR = "min.insync.replicas"
+_NOTES = "barnabas.quorum."
+"""What the quorum notes for itself is a setting of all brokers with such a name."""
 
 
 class Operation(IntEnum):
@@ -146,7 +148,7 @@ def _one_resource(view: View, resource: Resource, changes: list[Change], wanted:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"{change.name} has no value")
     _check_resource(view, resource)
     before = view.image.configs.get(resource, {})
-    after = wanted(resource, before, changes)
+    after = _with_notes(resource, before, changes, wanted(resource, before, changes))
     for name, value in after.items():
         if before.get(name) != value:
             _check_length(name, value)
@@ -160,6 +162,20 @@ def _one_resource(view: View, resource: Resource, changes: list[Change], wanted:
     if before.get(_MIN_ISR) != after.get(_MIN_ISR) and _keeps_elr(view):
         records.append(ClearElrRecord(topic_name=resource_name if type_ == RESOURCE_TOPIC else ""))
     return records
+
+
+def _with_notes(
+    resource: Resource, before: Mapping[str, str], changes: list[Change], after: dict[str, str]
+) -> dict[str, str]:
+    """The settings with the quorum's own notes as they were: they look like settings, and nobody sets them."""
+    if resource != (RESOURCE_BROKER, ""):
+        return after
+    for change in changes:
+        if change.name.startswith(_NOTES) and after.get(change.name) != before.get(change.name):
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, f"{change.name} is kept by the quorum itself: nobody else sets it"
+            )
+    return after | {name: value for name, value in before.items() if name.startswith(_NOTES)}
 
 
 def _incremental(resource: Resource, before: Mapping[str, str], changes: list[Change]) -> dict[str, str]:

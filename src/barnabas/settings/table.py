@@ -458,11 +458,19 @@ _t("delete.retention.ms", "log.cleaner.delete.retention.ms")
 _t("file.delete.delay.ms", "log.segment.delete.delay.ms")
 _t("flush.messages", "log.flush.interval.messages")
 _t("flush.ms", "log.flush.interval.ms", default=MAX_LONG, doc="Longest time a record stays unsynced.")
-_own("follower.replication.throttled.replicas", "list", (),
-     "replicas that are made at `follower.replication.throttled.rate`: `partition:broker,...` or `*`")
+_own(
+    "follower.replication.throttled.replicas",
+    "list",
+    (),
+    "replicas that are made at `follower.replication.throttled.rate`: `partition:broker,...` or `*`",
+)
 _t("index.interval.bytes", "log.index.interval.bytes")
-_own("leader.replication.throttled.replicas", "list", (),
-     "replicas whose leader sends at `leader.replication.throttled.rate`: `partition:broker,...` or `*`")
+_own(
+    "leader.replication.throttled.replicas",
+    "list",
+    (),
+    "replicas whose leader sends at `leader.replication.throttled.rate`: `partition:broker,...` or `*`",
+)
 _t("max.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms")
 _t("max.decompressed.message.bytes", "max.decompressed.message.bytes")
 _t("max.message.bytes", "message.max.bytes")
