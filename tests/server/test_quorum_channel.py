@@ -103,6 +103,24 @@ def test_an_own_request_goes_to_the_active_controller_as_it_is() -> None:
     run(story)
 
 
+def test_an_own_request_that_gets_no_answer_is_lost_and_the_next_one_takes_another_connection() -> None:
+    async def story(channel: ControllerChannel, knows: Knows, other: Other) -> None:
+        async def heartbeat(version: int) -> Message:
+            if other.connections == 1:
+                await asyncio.sleep(60)
+            return BrokerHeartbeatResponse(is_caught_up=True)
+
+        other.answers[63] = heartbeat
+        knows.leader_endpoint = other.endpoint
+        with pytest.raises(KafkaError) as lost:
+            await channel.submit(HEARTBEAT)
+        assert lost.value.code is ErrorCode.NOT_CONTROLLER
+        answer = await channel.submit(HEARTBEAT)
+        assert isinstance(answer, BrokerHeartbeatResponse) and answer.is_caught_up
+
+    run(story, timeout=0.2)
+
+
 def test_a_clients_request_looks_for_the_controller_until_one_takes_it() -> None:
     async def story(channel: ControllerChannel, knows: Knows, other: Other) -> None:
         tries = 0

@@ -30,6 +30,9 @@ __all__ = ["ControllerChannel"]
 
 _PAUSE = 0.02
 """Seconds between two looks for the active controller."""
+_OWN_WITHIN = 3.0
+"""Seconds after which a request of this node is taken for lost: a third of a broker's session, so that a link that
+lost some packets costs a heartbeat and not the broker."""
 _SLOW = frozenset({80, 81, 57, 45})
 """Requests that may wait for seconds: they get a connection that nothing else waits behind."""
 
@@ -57,7 +60,8 @@ class ControllerChannel:
         """
         if self._quorum.is_active_controller:
             return self._quorum.submit(request, context, version)
-        return self._start(self._ask("own", lambda line: line.request(request, version)))
+        limit = min(self._timeout, _OWN_WITHIN)
+        return self._start(self._ask("own", lambda line: line.request(request, version, limit)))
 
     def forward(self, context: RequestContext, request: Message) -> asyncio.Future[Message]:
         """A client's request.  NOT_CONTROLLER is not for the client: the controller is looked for again."""
