@@ -33,7 +33,7 @@ def something(cluster: Virtual, chance: random.Random, down: NodeId | None) -> N
     return down
 
 
-@pytest.mark.parametrize("seed", [3, 4])
+@pytest.mark.parametrize("seed", [pytest.param(3, marks=pytest.mark.slow), 4])
 def test_whatever_moves_and_whoever_dies_nothing_is_lost_or_left_behind(seed: int) -> None:
     chance = random.Random(seed)
     controllers = (1, 2, 3) if seed % 2 else (6, 7, 8)
