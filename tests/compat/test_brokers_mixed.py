@@ -15,7 +15,7 @@ from barnabas.client.consumer import Consumer
 from barnabas.client.producer import Producer
 from barnabas.model import TopicPartition
 
-pytestmark = pytest.mark.compat
+pytestmark = [pytest.mark.compat, pytest.mark.timeout(600)]
 
 WHERE = TopicPartition("t", 0)
 

@@ -18,7 +18,7 @@ from barnabas.client.cluster import PartitionInfo
 from barnabas.client.producer import Producer
 from barnabas.errors import BarnabasError
 
-pytestmark = pytest.mark.compat
+pytestmark = [pytest.mark.compat, pytest.mark.timeout(600)]  # a tool of Kafka starts a JVM each time
 
 TOOLS = "org.apache.kafka.tools."
 TOPICS = TOOLS + "TopicCommand"
@@ -142,15 +142,19 @@ def test_partitions_move_are_watched_and_verified(brokers: Brokers, tmp_path: Pa
     (plan,) = re.findall(r"(?s)Proposed partition reassignment configuration\n(\{.*?\})\n", proposed + "\n")
     file = tmp_path / "plan.json"
     file.write_text(plan)
-    begun = brokers.tool(REASSIGN, "--execute", "--reassignment-json-file", str(file))
+    plan_of = ("--reassignment-json-file", str(file))
+    begun = brokers.tool(REASSIGN, "--execute", *plan_of, "--throttle", "50000000")
     assert "Successfully started partition reassignments for moved-0,moved-1" in begun
+    assert "The inter-broker throttle limit was set to 50000000 B/s" in begun
 
     def verified() -> bool:
-        told = brokers.tool(REASSIGN, "--verify", "--reassignment-json-file", str(file))
-        return told.count("is completed.") == 2
+        told = brokers.tool(REASSIGN, "--verify", *plan_of)
+        return told.count("is completed.") == 2 and "Clearing topic-level throttles on topic moved" in told
 
     eventually(verified, 60)
     assert {frozenset(brokers.partition("moved", n).replicas) for n in (0, 1)} == {frozenset({3, 4})}
+    named = ("--entity-type", "topics", "--entity-name", "moved")
+    assert "throttled" not in brokers.tool(CONFIGS, *named, "--describe")
     assert "No partition reassignments found." in brokers.tool(REASSIGN, "--list")
     ends = brokers.tool(TOOLS + "GetOffsetShell", "--topic", "moved")
     assert sum(int(end) for end in re.findall(r"moved:\d:(\d+)", ends)) == 300
