@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import shutil
 import subprocess
@@ -19,7 +20,7 @@ from tests.server.test_node import batch, connect, error_of, fetch, on, settings
 
 from barnabas.client.aio import AsyncConnection
 from barnabas.client.blocking import BlockingConnection
-from barnabas.errors import ErrorCode, KafkaError, StorageError
+from barnabas.errors import BarnabasError, ErrorCode, KafkaError, StorageError
 from barnabas.server.process import Node
 from barnabas.sim.disk import MemoryDisk
 from barnabas.wire.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -224,6 +225,30 @@ def test_a_replica_moves_between_the_disks_of_a_node_that_serves(tmp_path: Path)
                 for p in t.partitions
                 if (t.name, p.partition_index) == ("t", 0)
             ] == [there]
+
+    on(asyncio.new_event_loop, config, work)
+
+
+def test_a_disk_that_does_not_give_what_is_sent_from_it_is_offline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Large answers go by sendfile, without this node ever seeing their bytes: the kernel says that it failed."""
+    config = settings(f"{tmp_path}/one,{tmp_path}/two")
+
+    async def work(node: Node) -> None:
+        async with await connect(node) as connection:
+            await create(connection)
+            index, path = next((i, p) for i, p in places(node).items() if p.endswith("two"))
+            assert await send(connection, index, bytes(200_000)) == 0
+
+            def broken(*_: object) -> int:
+                raise OSError(errno.EIO, "Input/output error")
+
+            monkeypatch.setattr(os, "sendfile", broken)
+            with pytest.raises(BarnabasError):
+                await read(connection, index)
+            await until(lambda: [d.path for d in node.home.logs.offline()] == [path])
+            assert not node.failed.is_set()
 
     on(asyncio.new_event_loop, config, work)
 

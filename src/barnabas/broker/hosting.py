@@ -387,6 +387,15 @@ class Hosting:
         if directory is not None:
             self.directory_failed(directory, error, now)
 
+    def unreadable(self, error: StorageError, now: Now) -> None:
+        """A disk did not give what was to be sent from one of its files."""
+        for directory in self.logs.online():
+            if f" {directory.path}/" in error.message:
+                error.full = False
+                self.logs.fail(directory, error)
+                self.notice_failures(now)
+                return
+
     def directory_failed(self, directory: LogDirectory, error: StorageError, now: Now) -> None:
         """A directory is offline for good: so is every partition in it.  The second time changes nothing."""
         if directory.path in self._failed:

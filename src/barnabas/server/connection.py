@@ -15,6 +15,7 @@ memory for clients is used up; what was received by then waits.
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections import deque
 from struct import Struct
 from time import monotonic
@@ -401,6 +402,11 @@ class Connection(asyncio.BufferedProtocol):
     def _send_failed(self, error: Exception) -> None:
         if not isinstance(error, OSError) or isinstance(error, StorageError):
             events.emit(events.REQUEST_FAILED, client=self.client_host, error=error)
+        if isinstance(error, StorageError) and isinstance(error.__cause__, OSError):
+            node = self.listener.node
+            if error.__cause__.errno == errno.EIO and node.broker is not None:
+                node.broker.unreadable(error, node.clock.now())
+                node.turn.soon()
         self.abort()
 
     # -- pausing --

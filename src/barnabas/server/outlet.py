@@ -8,6 +8,7 @@ peer that does not read costs the few bytes it has not taken, whatever it asked 
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import socket
 from collections import deque
@@ -15,6 +16,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from barnabas.doors import Buffer, DiskFile
+from barnabas.errors import StorageError
 
 if TYPE_CHECKING:
     from barnabas.server.memory import MemoryBudget
@@ -202,7 +204,7 @@ class Outlet:
                 return False
             at = part.position + done
             if descriptor >= 0:
-                sent = os.sendfile(self._descriptor, descriptor, at, min(size, enough) - done)
+                sent = _send(self._descriptor, part.file, descriptor, at, min(size, enough) - done)
                 if not sent:
                     raise OSError(f"{part.file.path} ends before {at + size - done}")
             else:
@@ -277,3 +279,13 @@ class Outlet:
 
     def __repr__(self) -> str:
         return f"<Outlet pending={self.pending} held={self.held}{' blocked' if self.blocked else ''}>"
+
+
+def _send(descriptor: int, file: DiskFile, source: int, at: int, size: int) -> int:
+    """Have the kernel send from a file.  Raises OSError of the socket; StorageError if the disk is at fault."""
+    try:
+        return os.sendfile(descriptor, source, at, size)
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+        raise StorageError(f"cannot read {file.path}: {error.strerror}") from error
