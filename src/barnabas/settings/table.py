@@ -426,7 +426,8 @@ _s("unclean.leader.election.interval.ms", "long", 300000,
    low=1, high=MAX_LONG)
 _s("barnabas.fast.fencing", "boolean", None,
    "A broker whose connection to the active controller ended, or that missed a heartbeat, is fenced at once "
-   "if every address it registered refuses connections. A live broker, however slow, refuses none.",
+   "if every one of its addresses that this controller has reached before refuses connections. A live broker, "
+   "however slow, refuses none.",
    ours=True, why="a killed broker is replaced in a fraction of a second, not after its session")
 _s("initial.broker.registration.timeout.ms", "int", 60000,
    "How long a starting broker tries to register before it gives up.", low=1, high=MAX_INT)
