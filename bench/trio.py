@@ -112,7 +112,7 @@ class Trio:
         for number in self.seats:
             self.start_one(number)
         self._admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
-        until(lambda: len(self.admin.list_topics(timeout=5).brokers) == len(self.seats), what="all brokers")
+        until(lambda: len(self.admin.list_topics(timeout=5).brokers) == len(self.seats), 240, "all brokers")
 
     def start_one(self, number: int) -> None:
         seat = self.seats[number]
@@ -153,7 +153,7 @@ class Trio:
         """A topic with these replicas, the first of each partition being its leader."""
         wanted = NewTopic(topic, len(assignment), replica_assignment=[list(one) for one in assignment])
         self.admin.create_topics([wanted])[topic].result(30)
-        until(lambda: self.full(topic), what="all replicas in sync")
+        until(lambda: self.full(topic), 120, "all replicas in sync")
 
     def leader(self, topic: str) -> int:
         """Who leads partition 0, once somebody does."""
