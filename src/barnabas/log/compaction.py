@@ -7,7 +7,8 @@ the last offset of each key; the second reads the log from its start and writes 
     a deletion mark       gets a time (delete.retention.ms from now) in the first pass that meets it
     aborted data          goes at once
     a transaction's end   goes like a deletion mark, once no batch of the transaction is left
-    an empty batch        stays where it holds the last sequence of a producer, or the end of the round
+    an empty batch        stays where it holds the last sequence of a producer, or the end of a segment: each
+                          segment still ends where the next one begins, so that a file that is lost is missed
 
 Offsets never change, nor do a batch's base offset, last offset, producer, epoch and codec.
 
@@ -301,10 +302,10 @@ class Cleaning:
         for header, batch in self._batches(source):
             if header.is_control:
                 without_data = self._end(batch, header, undecided, making)
-                stays = self._marker(batch, header, without_data)
+                stays = self._marker(batch, header, without_data, source.end)
             else:
                 aborted = undecided.data(header)
-                stays = self._records(batch, header, aborted)
+                stays = self._records(batch, header, aborted, source.end)
             self.records += header.count
             if stays is None:
                 making.changed = True
@@ -336,26 +337,26 @@ class Cleaning:
         return True  # an empty one ended its transaction in an earlier round
 
     def _marker(
-        self, batch: memoryview, header: BatchHeader, without_data: bool
+        self, batch: memoryview, header: BatchHeader, without_data: bool, end: Offset
     ) -> memoryview | bytearray | None:
         """What stays of the end of a transaction."""
         if not without_data or header.base_offset >= self.end or not header.count:
-            return batch if header.count or self._holds_on(header) else None
+            return batch if header.count or self._holds_on(header, end) else None
         horizon = header.delete_horizon
         if horizon is None:
             return with_horizon(batch, header, self._wall_ms + self.log.config.delete_retention_ms, None)
         if horizon > self._wall_ms:
             return batch
-        return hollow(header) if self._holds_on(header) else None
+        return hollow(header) if self._holds_on(header, end) else None
 
     def _records(
-        self, batch: memoryview, header: BatchHeader, aborted: bool
+        self, batch: memoryview, header: BatchHeader, aborted: bool, end: Offset
     ) -> memoryview | bytearray | None:
         """What stays of a batch of records."""
         if header.base_offset >= self.end:
             return batch
         if aborted or not header.count:
-            if not self._holds_on(header):
+            if not self._holds_on(header, end):
                 return None
             return hollow(header) if header.count else batch
         keys, base = self._keys, header.base_offset
@@ -376,16 +377,16 @@ class Cleaning:
                 marks = True
             kept.append(span)
         if not kept:
-            return hollow(header) if self._holds_on(header) else None
+            return hollow(header) if self._holds_on(header, end) else None
         if marks and header.delete_horizon is None:
             horizon = self._wall_ms + self.log.config.delete_retention_ms
             return with_horizon(batch, header, horizon, {span.offset_delta for span in kept})
         return batch if len(kept) == len(found) else thin_out(header, data, kept)
 
-    def _holds_on(self, header: BatchHeader) -> bool:
+    def _holds_on(self, header: BatchHeader, end: Offset) -> bool:
         """Whether the header must stay though its records go: it says the last sequence (or epoch) of a
-        producer that is remembered, or where the round ended."""
-        if header.last_offset + 1 == self.limit:
+        producer that is remembered, or where its segment (which ends at `end`) or the round ended."""
+        if header.last_offset + 1 in (end, self.limit):
             return True
         last = self._last_of.get(header.producer_id) if header.producer_id >= 0 else None
         if last is None:
