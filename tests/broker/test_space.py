@@ -124,6 +124,38 @@ def test_a_write_without_room_is_refused_and_tried_again_later(node: Node, disk:
     assert (answer.error, answer.produced.base_offset) == (ErrorCode.NONE, 1)
 
 
+def test_a_refusal_that_is_explained_by_what_is_free_ends_with_it(node: Node, disk: Volume) -> None:
+    disk.full_after(0)
+    node.produce(batch("x"))
+    node.turn()
+    left(node, disk, 0)
+    disk.heal()
+    left(node, disk, 1 << 40)
+    answer = node.produce(batch("z"))
+    node.turn()
+    assert answer.error == ErrorCode.NONE
+
+
+def test_what_was_sent_behind_a_batch_without_room_is_refused_for_the_same_reason(
+    node: Node, disk: Volume
+) -> None:
+    """An answer that speaks of a gap would make the producer begin anew, and send twice."""
+
+    def send(sequence: int) -> Answer:
+        answer = node.produce(batch("a", producer_id=7, producer_epoch=0, base_sequence=sequence))
+        node.turn()
+        return answer
+
+    assert send(0).error == ErrorCode.NONE
+    disk.full_after(0)
+    assert [send(sequence).error for sequence in (1, 2, 1, 3)] == [ErrorCode.KAFKA_STORAGE_ERROR] * 4
+    left(node, disk, 0)
+    disk.heal()
+    left(node, disk, 1 << 40)
+    assert [send(sequence).error for sequence in (2, 3)] == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
+    assert [send(sequence).produced.base_offset for sequence in (1, 2, 3)] == [1, 2, 3]
+
+
 def test_a_batch_refused_at_the_beginning_of_a_segment_is_refused_alone(node: Node, disk: Volume) -> None:
     node.configure("t", segment_bytes="1048576")
     first = node.produce(batch("x" * 900_000))

@@ -28,6 +28,7 @@ from barnabas.broker.validation import (
 from barnabas.broker.waiting import Waiting, WaitingRoom
 from barnabas.doors import Buffer
 from barnabas.errors import ErrorCode, KafkaError, StorageError
+from barnabas.log.producers import Duplicate
 from barnabas.model import Now, Offset, TopicId, TopicPartition
 from barnabas.wire.produce import (
     BatchIndexAndErrorMessage,
@@ -318,7 +319,7 @@ def append_checked(
             ErrorCode.RECORD_LIST_TOO_LARGE,
             f"a batch of {len(records)} bytes; segment.bytes is {config.segment_bytes}",
         )
-    if header.producer_id >= 0 and (known := partition.log.producers.check(header)) is not None:
+    if header.producer_id >= 0 and (known := _known(partition, header)) is not None:
         return known.first_offset, known.last_offset + 1, known.timestamp
     if partition.no_room:
         _refused_for_now(partition, header, ErrorCode.KAFKA_STORAGE_ERROR)
@@ -333,6 +334,16 @@ def append_checked(
         header = restamp(batch, header, 1, append_time)
     first = _append(broker, partition, batch, header, now)
     return first, first + header.count, append_time
+
+
+def _known(partition: Partition, header: BatchHeader) -> Duplicate | None:
+    """Where the batch is already.  Raises KafkaError for one that cannot be taken, whatever room there is."""
+    try:
+        return partition.log.producers.check(header)
+    except KafkaError as error:
+        if partition.no_room and error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+            return None  # what it was sent behind found no room, nor will it
+        raise
 
 
 def _refused_for_now(partition: Partition, header: BatchHeader, code: ErrorCode) -> None:

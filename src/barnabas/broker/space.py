@@ -104,6 +104,8 @@ class Space:
     def _judge(self, directory: LogDirectory, free: int, total: int, now: Now) -> None:
         reserve = min(self._bytes, int(total * self._percent / 100))
         before = self.known.get(directory.path)
+        if free < reserve:
+            self._refused.pop(directory.path, None)  # that explains it: from here on what is free counts
         if refused := now.mono < self._refused.get(directory.path, 0.0):
             free = min(free, reserve - 1)
         limit = reserve + reserve // 2 if before is not None and before.full else reserve
