@@ -205,6 +205,7 @@ class Consumer(Reader):
         self.interval = interval
         self.finishing = False
         self.done = False
+        self._epochs: dict[TopicPartition, int] = {}
 
     async def work(self) -> None:
         """Everything."""
@@ -214,7 +215,7 @@ class Consumer(Reader):
             what = chance.random()
             if what < 0.02:
                 self.seek(reading, chance.randint(0, reading.position))
-            elif what < 0.07:
+            elif what < 0.05 or self._led_anew(reading.where):
                 await self.offset(reading, _LATEST)
             else:
                 await self.fetch(
@@ -224,6 +225,14 @@ class Consumer(Reader):
                 )
             await asyncio.sleep(chance.expovariate(1 / self.interval))
         self.done = True
+
+    def _led_anew(self, where: TopicPartition) -> bool:
+        """Whether another leader leads since this was asked last: where it says the end is, is of interest."""
+        leader = self.contact.leader(where)
+        if leader is None or self._epochs.get(where) == leader.epoch:
+            return False
+        self._epochs[where] = leader.epoch
+        return True
 
     def finish(self) -> None:
         """Read no more."""

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.errors import BarnabasError, ErrorCode
-from barnabas.model import NodeId, TopicPartition
+from barnabas.model import NO_NODE, NodeId, TopicPartition
 from barnabas.sim.clock import EPOCH_MS
 from barnabas.sim.cluster.basics import Broken
 from barnabas.wire.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -141,6 +141,8 @@ class Lane:
         self.queue: deque[Batch] = deque()
         self.wake = asyncio.Event()
         self.in_flight = 0
+        self.leader: NodeId = NO_NODE
+        """Where what is in flight went: nothing goes to another leader meanwhile."""
         self.troubled = False
         """An attempt failed: nothing more goes out until nothing is under way."""
         self.identity: tuple[int, int] | None = None
@@ -198,6 +200,8 @@ class Lane:
             if leader is None or self.where.topic not in self.contact.ids:
                 self.troubled = True
                 return True
+            if self.in_flight and leader.node != self.leader:
+                return False
             if self.producer.manner.idempotent and self.identity is None:
                 await self._identify(leader.node)
             connection = await self.contact.connection(leader.node)
@@ -225,6 +229,7 @@ class Lane:
                 )
             ],
         )
+        self.leader = leader.node
         batch.sent = True
         batch.attempts += 1
         self.in_flight += 1

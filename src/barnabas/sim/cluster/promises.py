@@ -177,6 +177,17 @@ class Promises:
                     self.world.alarm(
                         "C1", f"{topic.name}-{index} is {state} on node {node.id}, and was {known}"
                     )
+                self._fenced(f"{topic.name}-{index}", state, image)
+
+    def _fenced(self, name: str, state: PartitionState, image: MetadataImage) -> None:
+        """Who is fenced leads nothing and is in no in-sync set, unless it is the last one of it."""
+        for member in state.isr if len(state.isr) > 1 else ():
+            broker = image.brokers.get(member)
+            if broker is None or broker.fenced:
+                self.world.alarm("P4", f"{name}: {member} is fenced, and in sync are {state.isr}")
+        leader = image.brokers.get(state.leader)
+        if state.leader != NO_NODE and (leader is None or leader.fenced):
+            self.world.alarm("P4", f"{name}: {state.leader} is fenced and leads")
 
     def _state(self, name: str, topic_id: TopicId, state: PartitionState, image: MetadataImage) -> None:
         for what, nodes in (("in sync", state.isr), ("eligible", state.elr)):
@@ -245,10 +256,41 @@ class Promises:
                 known = self._committed(partition)
                 if _open(partition):
                     self._same(node, partition.log, known, min(known.end, partition.log.log_end_offset))
+        self._producers()
+
+    def _producers(self) -> None:
+        """P1: every replica would know a repeated batch again."""
+        remembered: dict[Place, tuple[NodeId, Partition]] = {}
+        for node in self.world.nodes.values():
+            for partition in node.broker.partitions() if node.broker is not None else ():
+                if not _open(partition):
+                    continue
+                first, other = remembered.setdefault(
+                    (partition.topic_id, partition.index), (node.id, partition)
+                )
+                start = max(partition.log.log_start_offset, other.log.log_start_offset)
+                end = min(partition.log.log_end_offset, other.log.log_end_offset)
+                mine, theirs = _remembered(partition.log, start, end), _remembered(other.log, start, end)
+                if mine != theirs:
+                    odd = sorted(set(mine.items()) ^ set(theirs.items()))[:4]
+                    self.world.alarm(
+                        "P1",
+                        f"{partition.topic}-{partition.index}: nodes {first} and {node.id} remember other "
+                        f"batches of producers: {odd}",
+                    )
 
 
 def _open(partition: Partition) -> bool:
     return not partition.offline and not partition.gone and partition.log.failed is None
+
+
+def _remembered(log: Log, start: Offset, end: Offset) -> dict[int, tuple[int, int]]:
+    """Of each producer the last sequence and offset, where that lies between these offsets in all logs."""
+    found = {}
+    for state in log.producers.active():
+        if state.batches and start <= state.last_offset < end:
+            found[state.producer_id] = (state.last_sequence, state.last_offset)
+    return found
 
 
 def stored(log: Log, start: Offset, end: Offset) -> Iterator[Stored]:
