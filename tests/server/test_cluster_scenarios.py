@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.server.virtual import Virtual
 
+from barnabas.config import NO_FLUSH
 from barnabas.controller.features import supported
 from barnabas.controller.image import PartitionState
 from barnabas.errors import ErrorCode, KafkaError
@@ -387,9 +388,10 @@ def test_k194_the_eligible_replica_leads_when_the_in_sync_set_is_empty() -> None
 
 
 def test_k194_the_last_known_leader_leads_when_nobody_is_eligible() -> None:
-    """K194.  Both died, so neither proved that it kept everything: whoever led last leads."""
+    """K194.  Both died, so with acknowledgements from the page cache neither kept everything for sure:
+    whoever led last leads."""
     with Virtual(**SEPARATE) as cluster:
-        cluster.create("t", [4, 5])
+        cluster.create("t", [4, 5], flush_messages=str(NO_FLUSH))
         cluster.kill(4)
         cluster.until(lambda: cluster.state("t").leader == 5, 15)
         cluster.kill(5)
@@ -401,6 +403,33 @@ def test_k194_the_last_known_leader_leads_when_nobody_is_eligible() -> None:
         cluster.until(lambda: cluster.state("t").leader == 5)
         cluster.until(lambda: in_sync(cluster, "t", 4, 5))
         assert not cluster.state("t").recovering
+
+
+def test_a_replica_that_lost_its_power_is_eligible_still_since_it_synced_what_it_acknowledged() -> None:
+    """Found by the simulated cluster (seed 2131): a disk is lost, then all lose their power; those that hold
+    everything were taken out of the sets, and the empty one led."""
+    with Virtual(**SEPARATE) as cluster:
+        cluster.create("t", [4, 5, 6], min_insync_replicas="2")
+        cluster.run(1)
+        for broker in (4, 5, 6):
+            cluster[broker].power_cut("all")
+        cluster[4].replace_disk()
+        for back in (5, 6, 4):
+            cluster.start(back)
+        cluster.until(lambda: in_sync(cluster, "t", 4, 5, 6))
+
+
+def test_a_page_cache_does_not_outlive_its_broker() -> None:
+    """As KIP-966 asks: who may lack something is not eligible."""
+    with Virtual(**SEPARATE) as cluster:
+        cluster.create("t", [4, 5, 6], min_insync_replicas="2", flush_messages=str(NO_FLUSH))
+        cluster.run(1)
+        for broker in (4, 5, 6):
+            cluster[broker].power_cut("all")
+        cluster.start(5)
+        cluster.start(6)
+        cluster.run(3)
+        assert cluster.state("t").isr == (4,) and cluster.state("t").elr == ()
 
 
 def leaderless(cluster: Virtual) -> None:

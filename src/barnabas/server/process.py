@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 from barnabas.config import SETTINGS, Config
 from barnabas.controller.image import RESOURCE_BROKER, BrokerEndpoint
 from barnabas.errors import BarnabasError, ConfigError, KafkaError, StorageError
-from barnabas.model import Endpoint, NodeId
+from barnabas.model import BrokerEpoch, Endpoint, NodeId
 from barnabas.server import events
 from barnabas.server.dispatch import served_on
 from barnabas.server.home import Home, open_home
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from barnabas.doors import Clock, Disk, Randomness
     from barnabas.server.fetcher import Fetchers
     from barnabas.server.http import HttpServer
+    from barnabas.server.last_life import LastLife
     from barnabas.server.machine import Machine
     from barnabas.server.quorum_lifecycle import BrokerLifecycle
 
@@ -93,6 +94,7 @@ class Node:
         self.ready = False
         self._lifecycle: BrokerLifecycle | None = None
         self._fetchers: Fetchers | None = None
+        self._last_life: LastLife
         self._http: HttpServer | None = None
         self._stopped = False
         self._hosting = True
@@ -153,7 +155,7 @@ class Node:
         self._undo.append(("the directories", self.home.abandon))
         await self._start_quorum(node, disk)
         if "broker" in config.roles:
-            await self._start_broker(node)
+            await self._start_broker(node, disk)
         await self._start_http(node)
         node.tasks.start(self._sweep(), "sweep")
         if node.deaths is not None:
@@ -243,11 +245,12 @@ class Node:
         await quorum.start()
         node.metadata = TopicAnswers(quorum.image)
 
-    async def _start_broker(self, node: Services) -> None:
+    async def _start_broker(self, node: Services, disk: Disk) -> None:
         from barnabas.broker.groups import Groups
         from barnabas.broker.replicas import Broker
         from barnabas.server.fetcher import Fetchers
         from barnabas.server.gauges import register_gauges
+        from barnabas.server.last_life import LastLife
         from barnabas.server.outside import NodeOutside
         from barnabas.server.quorum_lifecycle import BrokerLifecycle, LifecycleSettings
 
@@ -263,17 +266,19 @@ class Node:
             check_records=self.config.bool("barnabas.produce.check.records"),
         )
         groups = Groups(self.config, self._random, broker)
-        quorum, directories = node.quorum, self.home.logs.directories
+        quorum = node.quorum
+        self._last_life = LastLife(disk, self.home.logs.directories)
         settings = LifecycleSettings.of(
             self.config,
             cluster_id=self.home.cluster_id,
             listeners=[BrokerEndpoint(e.listener, e.host, e.port, PLAINTEXT) for e in self._advertised("B")],
             directories=[directory.directory_id for directory in self.home.logs.online()],
-            previous_epoch=min((directory.broker_epoch for directory in directories), default=-1),
+            previous_epoch=self._last_life.epoch(),
         )
         lifecycle = self._lifecycle = BrokerLifecycle(
             quorum.request, settings, metadata_offset=lambda: quorum.image.offset, random=self._random
         )
+        lifecycle.on_registered = self._remember
         self._undo.append(("the heartbeats", lifecycle.abandon))
         outside.lifecycle = lifecycle
         await quorum.replayed(await lifecycle.register())
@@ -283,12 +288,23 @@ class Node:
         self._reconfigure(node)
         broker.start(self._clock.now())
         node.quorum.on_change(self._metadata_changed)
+        if not self._all_is_synced():
+            self._last_life.remember(lifecycle.epoch, synced=False)
         register_gauges(node, self.home.logs)
         await lifecycle.unfence()
         for listener in self.listeners:
             if listener.kind == "B":
                 await listener.start()
         node.turn.soon()
+
+    def _remember(self, epoch: BrokerEpoch) -> None:
+        """This broker is registered under a new epoch, and not in sync anywhere yet."""
+        self._last_life.remember(epoch, synced=self._all_is_synced())
+
+    def _all_is_synced(self) -> bool:
+        from barnabas.server.last_life import everything_is_synced
+
+        return everything_is_synced(self.config, self.services.quorum.image, self.config.node_id)
 
     def _inter_broker_listener(self) -> str:
         """The name of the listener by which brokers reach each other."""
@@ -303,6 +319,8 @@ class Node:
         if node.broker is not None and self._hosting:
             if any(kind == RESOURCE_BROKER for kind, _ in delta.configs):
                 self._reconfigure(node)
+            if delta.configs and self._lifecycle is not None and not self._all_is_synced():
+                self._last_life.remember(self._lifecycle.epoch, synced=False)
             node.broker.apply(delta, now)
             if self._lifecycle is not None and _somebody_leaves(delta, node.node_id):
                 self._lifecycle.report_soon()

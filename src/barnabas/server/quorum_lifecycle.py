@@ -124,6 +124,8 @@ class BrokerLifecycle:
         self._changed = asyncio.Event()
         self._may_stop = False
         self._failures = 0
+        self.on_registered: Callable[[BrokerEpoch], None] = lambda epoch: None
+        """Told of each registration, before this broker can be unfenced under it."""
 
     def __repr__(self) -> str:
         return f"<BrokerLifecycle {self.settings.broker_id} epoch={self.epoch} {self.state.name}>"
@@ -184,6 +186,7 @@ class BrokerLifecycle:
         assert isinstance(answer, BrokerRegistrationResponse)
         if answer.error_code:
             raise KafkaError(ErrorCode(answer.error_code))
+        self.on_registered(answer.broker_epoch)
         return answer.broker_epoch
 
     async def unfence(self) -> None:

@@ -1,0 +1,92 @@
+"""What a broker's disks remember of its last life: its epoch, where everything acknowledged was synced.
+
+A controller takes a broker that did not stop in order out of every in-sync and eligible set (KIP-966): its
+disk may lack what only its memory had.  Here nothing is acknowledged before it is synced, unless an operator
+wants it (`flush.messages`), so a disk that is whole lacks nothing, however the life before ended.  The broker
+says so as Apache Kafka's does after an orderly stop: it registers with the epoch of that life.  A disk that
+was replaced, left out, or an older copy of itself does not know that epoch, and the controller does what
+KIP-966 asks.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from barnabas.config import Config
+from barnabas.controller.image import MetadataImage
+from barnabas.doors import Disk
+from barnabas.errors import ConfigError, StorageError
+from barnabas.log.directory import LogDirectory
+from barnabas.model import BrokerEpoch
+
+if TYPE_CHECKING:
+    from barnabas.model import NodeId
+
+__all__ = ["FILE", "LastLife", "everything_is_synced"]
+
+FILE = "barnabas-last-life"
+_NONE: BrokerEpoch = -1
+_NODE, _TOPIC = "log.flush.interval.messages", "flush.messages"
+
+
+class LastLife:
+    """`epoch()` of the life before, once; `remember` the epoch of this one as long as all is synced."""
+
+    __slots__ = ("_directories", "_disk", "_spoilt")
+
+    def __init__(self, disk: Disk, directories: Sequence[LogDirectory]) -> None:
+        self._disk = disk
+        self._directories = directories
+        self._spoilt = False
+
+    def __repr__(self) -> str:
+        return f"<LastLife of {len(self._directories)} directories{' spoilt' if self._spoilt else ''}>"
+
+    def epoch(self) -> BrokerEpoch:
+        """The broker epoch that all directories remember; -1 where something may be missing."""
+        return min(map(self._epoch_in, self._directories), default=_NONE)
+
+    def _epoch_in(self, directory: LogDirectory) -> BrokerEpoch:
+        if directory.offline is not None:
+            return _NONE
+        if directory.broker_epoch >= 0:
+            return directory.broker_epoch
+        if any(log.recovery.below_recovery_point for log in directory.logs.values()):
+            return _NONE
+        path = f"{directory.path}/{FILE}"
+        try:
+            if not self._disk.exists(path):
+                return _NONE
+            epoch = json.loads(self._disk.read(path))["brokerEpoch"]
+        except (StorageError, ValueError, KeyError, TypeError):
+            return _NONE
+        return epoch if isinstance(epoch, int) else _NONE
+
+    def remember(self, epoch: BrokerEpoch, *, synced: bool) -> None:
+        """This life's epoch, before it can be in sync anywhere; not `synced`: nothing is known of it any more."""
+        if self._spoilt:
+            return
+        self._spoilt = not synced
+        content = json.dumps({"version": 0, "brokerEpoch": epoch if synced else _NONE}).encode()
+        for directory in self._directories:
+            if directory.offline is None:
+                try:
+                    self._disk.replace(f"{directory.path}/{FILE}", content)
+                except StorageError:  # an older epoch stays there, which no controller takes for this one
+                    continue
+
+
+def everything_is_synced(config: Config, image: MetadataImage, node: NodeId) -> bool:
+    """Whether this node, and every topic, acknowledges only what is synced."""
+    changed = {**image.cluster_config(), **image.broker_config(node)}.get(_NODE)
+    try:
+        usual = config if changed is None else config.with_changes({_NODE: changed})
+        return usual.log_config().sync_before_ack and all(
+            usual.log_config({_TOPIC: image.topic_config(name)[_TOPIC]}).sync_before_ack
+            for name in image.topics_by_name
+            if _TOPIC in image.topic_config(name)
+        )
+    except ConfigError:  # set by a release that knows more values
+        return False
