@@ -15,6 +15,11 @@ from barnabas.wire.groups import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
+from barnabas.wire.reassignment import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 
 OFFSETS = "__consumer_offsets"
 
@@ -81,3 +86,23 @@ def test_committed_offsets_move_with_their_partition() -> None:
         cluster.run(1)
         third = coordinator(cluster, next(b for b in (4, 5, 6, 7) if b != second))
         assert committed(cluster, third) == (ErrorCode.NONE, 43)
+
+
+def test_voters_and_partitions_may_be_moved_in_one_request() -> None:
+    """What is asked for the partitions (no other number of replicas) holds beside the voters too."""
+    with Virtual((4, 5, 6), (1, 2, 3)) as cluster:
+        cluster.create("t", [4, 5])
+        topics = [
+            ReassignableTopic(
+                name=name, partitions=[ReassignablePartition(partition_index=0, replicas=replicas)]
+            )
+            for name, replicas in (("__cluster_metadata", [1, 2]), ("t", [4, 5, 6]))
+        ]
+        answer = cluster.ask(
+            AlterPartitionReassignmentsRequest(allow_replication_factor_change=False, topics=topics)
+        )
+        codes = {topic.name: ErrorCode(topic.partitions[0].error_code) for topic in answer.responses}
+        assert codes == {
+            "__cluster_metadata": ErrorCode.NONE,
+            "t": ErrorCode.INVALID_REPLICATION_FACTOR,
+        }

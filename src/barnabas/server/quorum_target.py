@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from barnabas.controller.controller import Controller
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import METADATA_TOPIC, Endpoint, NodeId
 from barnabas.raft.messages import ChangeResponse, ReassignRequest
@@ -33,13 +32,11 @@ if TYPE_CHECKING:
 
 __all__ = ["alter_reassignments", "ongoing"]
 
-ALTER = 45
-
 
 def alter_reassignments(quorum: Quorum, request: Message, context: RequestContext) -> asyncio.Future[Message]:
     """AlterPartitionReassignments (key 45), on the active controller."""
     assert isinstance(request, AlterPartitionReassignmentsRequest)
-    if not any(topic.name == METADATA_TOPIC for topic in request.topics) and Controller.handles(ALTER):
+    if not any(topic.name == METADATA_TOPIC for topic in request.topics):
         return quorum.submit(request, context, context.version)
     return asyncio.get_running_loop().create_task(_alter(quorum, request, context))
 
@@ -51,15 +48,12 @@ async def _alter(
         raise KafkaError(ErrorCode.NOT_CONTROLLER, "this node is not the active controller")
     responses: list[ReassignableTopicResponse] = []
     others = [topic for topic in request.topics if topic.name != METADATA_TOPIC]
-    if others and Controller.handles(ALTER):
+    if others:
         answer = await quorum.submit(_of(request, others), context, context.version)
         assert isinstance(answer, AlterPartitionReassignmentsResponse)
         if answer.error_code:
             return answer
         responses += answer.responses
-    elif others:
-        why = ErrorCode.UNSUPPORTED_VERSION, "this release does not move partitions between brokers"
-        responses += [_refused(topic, *why) for topic in others]
     for topic in request.topics:
         if topic.name == METADATA_TOPIC:
             responses.append(await _set_target(quorum, topic, request.timeout_ms / 1000))
@@ -69,18 +63,10 @@ async def _alter(
 def _of(
     request: AlterPartitionReassignmentsRequest, topics: list[ReassignableTopic]
 ) -> AlterPartitionReassignmentsRequest:
-    return AlterPartitionReassignmentsRequest(timeout_ms=request.timeout_ms, topics=topics)
-
-
-def _refused(topic: ReassignableTopic, error: ErrorCode, why: str) -> ReassignableTopicResponse:
-    return ReassignableTopicResponse(
-        name=topic.name,
-        partitions=[
-            ReassignablePartitionResponse(
-                partition_index=partition.partition_index, error_code=error, error_message=why
-            )
-            for partition in topic.partitions
-        ],
+    return AlterPartitionReassignmentsRequest(
+        timeout_ms=request.timeout_ms,
+        allow_replication_factor_change=request.allow_replication_factor_change,
+        topics=topics,
     )
 
 
