@@ -321,12 +321,12 @@ def _fill_and_free(port: int, volume: Path) -> None:
     with BlockingConnection("127.0.0.1", port) as connection:
         topics = [CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in ("t", "old")]
         connection.request(CreateTopicsRequest(topics=topics, timeout_ms=5000))
-        for _ in range(12):
+        for _ in range(14):
             assert sent(connection, piece, "old") == 0
         deadline = time.monotonic() + 60
         while (error := sent(connection, piece)) == 0 and time.monotonic() < deadline:
-            if room() < 7 << 20:
-                time.sleep(0.1)  # the node looks once a second
+            if room() < 8 << 20:
+                time.sleep(0.7)  # the node looks once a second
         assert error == ErrorCode.KAFKA_STORAGE_ERROR and room() > 0
         with contextlib.suppress(OSError), (volume / "ballast").open("wb", buffering=0) as ballast:
             while True:

@@ -406,7 +406,8 @@ class Partition:
             return False
         log = self.log
         if not log.page_cache:
-            return log.needs_sync
+            # An empty log becomes durable with its first record: a thousand new partitions cost nothing.
+            return log.log_start_offset < log.log_end_offset and log.needs_sync
         if log.rolled_unsynced or log.epochs.dirty or self._flush_now:
             self._flush_now = False
             return log.needs_sync
