@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
+from functools import cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -266,11 +267,12 @@ def remove_broker(
 ) -> list[PartitionChangeRecord]:
     """The records that take a broker out of all ISRs and leaderships (it is fenced, leaves, or crashed)."""
     changes: list[PartitionChangeRecord] = []
+    rules = cache(lambda topic_id: without(rules_for(image.topics[topic_id]), broker))
     for topic, state in partitions_of(image, broker, eligible=unclean_shutdown):
         change = change_partition(
             topic,
             state,
-            without(rules_for(topic), broker),
+            rules(topic.id),
             isr=tuple(member for member in state.isr if member != broker),
             unclean_shutdown=broker if unclean_shutdown else None,
         )
@@ -285,10 +287,11 @@ def elect_for(
     """The records that give partitions that nobody leads a leader, now that a broker came back."""
     registered = image.brokers[broker]
     changes: list[PartitionChangeRecord] = []
+    rules = cache(lambda topic_id: _with_back(rules_for(image.topics[topic_id]), registered))
     for topic in image.topics.values():
         for state in topic.partitions.values():
             if state.leader == NO_NODE:
-                change = change_partition(topic, state, _with_back(rules_for(topic), registered))
+                change = change_partition(topic, state, rules(topic.id))
                 if change is not None:
                     changes.append(change)
     return changes

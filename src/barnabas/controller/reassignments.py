@@ -11,7 +11,7 @@ from collections import Counter
 
 from barnabas.controller.assignment import Assignment
 from barnabas.controller.image import PartitionState, Topic
-from barnabas.controller.partitions import Election, change_partition
+from barnabas.controller.partitions import Election, ElectionRules, change_partition
 from barnabas.controller.view import BATCH_LIMIT, Decision, View
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import NodeId
@@ -34,6 +34,8 @@ def alter_reassignments(view: View, request: AlterPartitionReassignmentsRequest)
     topics: list[ReassignableTopicResponse] = []
     for topic in request.topics:
         rows = []
+        known = view.image.topic(topic.name)
+        rules = None if known is None else view.rules(known)
         for wish in topic.partitions:
             code, message = ErrorCode.NONE, None
             try:
@@ -43,7 +45,11 @@ def alter_reassignments(view: View, request: AlterPartitionReassignmentsRequest)
                     raise KafkaError(
                         ErrorCode.POLICY_VIOLATION, f"one request may move at most {BATCH_LIMIT} partitions"
                     )
-                record = _decide(view, topic.name, wish, request.allow_replication_factor_change)
+                if known is None or rules is None:
+                    raise KafkaError(
+                        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic.name} does not exist"
+                    )
+                record = _decide(view, known, rules, wish, request.allow_replication_factor_change)
                 if record is not None:
                     records.append(record)
             except KafkaError as error:
@@ -62,18 +68,17 @@ def alter_reassignments(view: View, request: AlterPartitionReassignmentsRequest)
     return Decision(answer, records)
 
 
-def _decide(view: View, name: str, wish: ReassignablePartition, other_factor: bool) -> Record | None:
+def _decide(
+    view: View, topic: Topic, rules: ElectionRules, wish: ReassignablePartition, other_factor: bool
+) -> Record | None:
     """The record that begins, replaces or turns back one move; None: nothing changes.  Raises KafkaError."""
-    topic = view.image.topic(name)
-    if topic is None:
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name} does not exist")
     state = topic.partitions.get(wish.partition_index)
     if state is None:
         raise KafkaError(
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {name}-{wish.partition_index}"
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {topic.name}-{wish.partition_index}"
         )
     if wish.replicas is None:
-        return _turn_back(view, topic, state)
+        return _turn_back(topic, state, rules)
     target = tuple(wish.replicas)
     _check_target(view, target)
     have = len(Assignment.of(state).target())
@@ -82,8 +87,8 @@ def _decide(view: View, name: str, wish: ReassignablePartition, other_factor: bo
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"the partition has {have} replicas, the request names {len(target)} and forbids another number",
         )
-    rules = view.rules(topic)._replace(election=Election.ONLINE)
-    return change_partition(topic, state, rules, assignment=Assignment.towards(state, target))
+    online = rules._replace(election=Election.ONLINE)
+    return change_partition(topic, state, online, assignment=Assignment.towards(state, target))
 
 
 def _check_target(view: View, target: tuple[NodeId, ...]) -> None:
@@ -99,13 +104,12 @@ def _check_target(view: View, target: tuple[NodeId, ...]) -> None:
     raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, why)
 
 
-def _turn_back(view: View, topic: Topic, state: PartitionState) -> Record | None:
+def _turn_back(topic: Topic, state: PartitionState, rules: ElectionRules) -> Record | None:
     """Without the replicas that were being added; if only those are in sync, records may be lost by it."""
     if not Assignment.of(state).moving:
         raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, f"{topic.name}-{state.index} is not moving")
     replicas = Assignment.of(state).original()
     isr = tuple(broker for broker in state.isr if broker not in state.adding)
-    rules = view.rules(topic)
     if not replicas:
         raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "all its replicas are being added")
     if not isr:
