@@ -362,3 +362,16 @@ def test_the_topic_id_is_read_from_its_file() -> None:
     disk.put(f"{PATH}/partition.metadata", b"version: 7\n")
     with pytest.raises(StorageError, match="senseless"):
         open_log(disk)
+
+
+def test_a_base_offset_that_the_disk_made_huge_ends_the_log_and_not_the_node() -> None:
+    disk = new_disk()
+    log = open_log(disk, small(segment_bytes=1 << 20))
+    values = fill(log, 3)
+    end = log.size
+    append(log, batch(b"last"))
+    log.sync()
+    disk.corrupt(f"{PATH}/{0:020d}.log", end + 1)  # a high byte, that no CRC covers
+    again = open_log(disk)
+    assert values_of(again) == values and again.log_end_offset == 3
+    assert "no successor" in again.recovery.reason

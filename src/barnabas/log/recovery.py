@@ -35,6 +35,8 @@ EPOCHS = "leader-epoch-checkpoint"
 _CONTROL = 0x20
 _STEP = 1 << 20
 _MAX_OFFSET = (1 << 63) - 1
+_OFFSETS_IN_A_SEGMENT = 1 << 31
+"""Its tables count from its base in 32 bits; no CRC covers a batch's base offset."""
 _ABORT = 0
 _TABLES = (".index", ".timeindex", ".txnindex")
 
@@ -280,6 +282,7 @@ def _reread(
         segment = log.segments[place]
         keep = place + 1
         limit = log.segments[keep].base if keep < len(log.segments) else _MAX_OFFSET
+        limit = min(limit, segment.base + _OFFSETS_IN_A_SEGMENT)
         gap = segment.base > end and place > first and not compacted and segment.base > cleaned
         if segment.base < end or gap:
             reason = f"segment {segment.base} does not begin at {end}, where the one before it ends"
