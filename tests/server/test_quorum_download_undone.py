@@ -1,4 +1,4 @@
-"""A crash can undo the cut behind a downloaded snapshot: then the old log must not be taken for what follows it."""
+"""A crash can undo the cut behind a downloaded snapshot: the old log must not be taken for what follows it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ from collections.abc import Callable
 
 import pytest
 
+from barnabas.log.snapshot import SnapshotId, SnapshotWriter, list_snapshots
 from barnabas.model import Now
 from barnabas.raft.entries import Batch, LeaderChange
-from barnabas.raft.messages import SyncTicket
+from barnabas.raft.entries import SnapshotId as Wanted
+from barnabas.raft.messages import SyncTicket, WriteSnapshot
 from barnabas.raft.voters import VoterSet
 from barnabas.server.quorum_records import snapshot_batches
 from barnabas.server.quorum_store import MetadataStore, metadata_log_config
+from barnabas.server.quorum_transfer import SnapshotDownload
 from barnabas.sim.disk import MemoryDisk
 
 PATH = "data/__cluster_metadata-0"
@@ -90,3 +93,18 @@ def test_the_log_that_goes_on_behind_its_own_snapshot_stays() -> None:
     add_snapshot(disk, bases[1], 3 if bases[1] <= 4 else 8)
     store = opened(disk)
     assert store.journal.end_offset == 12 and store.journal.last_epoch == 8
+
+
+def test_a_download_that_was_given_up_is_not_in_the_way_of_a_snapshot_of_our_own() -> None:
+    """Quorum seed 1311: both were written to one file, and the next download missed it."""
+    disk = MemoryDisk()
+    disk.make_directories(PATH)
+    download = SnapshotDownload(disk, PATH)
+    download.write(WriteSnapshot(Wanted(75, 1), 0, b"the first piece"))
+    own = SnapshotWriter(disk, PATH, SnapshotId(75, 1))
+    own.append([b"our own"])
+    download.write(WriteSnapshot(Wanted(75, 1), 15, b" and another"))
+    own.freeze()
+    download.write(WriteSnapshot(Wanted(148, 2), 0, b"the next one"))
+    assert list_snapshots(disk, PATH) == [SnapshotId(75, 1)]
+    assert disk.read(f"{PATH}/{SnapshotId(75, 1).file_name}") == b"our own"

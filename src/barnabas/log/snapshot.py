@@ -26,6 +26,7 @@ __all__ = [
 ]
 
 _NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
+_SUFFIX = ".checkpoint"
 _UNFINISHED = re.compile(r"\d{20}-\d{10}.*\.checkpoint\.(part|deleted)")
 
 
@@ -65,16 +66,21 @@ def read_snapshot(disk: Disk, directory: str, snapshot: SnapshotId) -> bytes:
 
 
 class SnapshotWriter:
-    """Writes one snapshot; nobody sees it before `freeze`."""
+    """Writes one snapshot; nobody sees it before `freeze`.
 
-    __slots__ = ("_directory", "_disk", "_file", "_part", "snapshot")
+    Who writes the same snapshot at another time, or at the same time, needs another `mark`: a download that
+    was given up must not be in the way of a snapshot of our own.
+    """
 
-    def __init__(self, disk: Disk, directory: str, snapshot: SnapshotId) -> None:
+    __slots__ = ("_directory", "_disk", "_file", "part", "snapshot")
+
+    def __init__(self, disk: Disk, directory: str, snapshot: SnapshotId, mark: str = "") -> None:
         self.snapshot = snapshot
         self._disk = disk
         self._directory = directory
-        self._part = f"{directory}/{snapshot.file_name}.part"
-        self._file: DiskFile | None = disk.open(self._part, create=True)
+        self.part = f"{directory}/{snapshot.file_name.removesuffix(_SUFFIX)}{mark}{_SUFFIX}.part"
+        """Where it is written."""
+        self._file: DiskFile | None = disk.open(self.part, create=True)
         self._file.truncate(0)
 
     def __repr__(self) -> str:
@@ -95,7 +101,7 @@ class SnapshotWriter:
         file.sync()
         file.close()
         self._file = None
-        self._disk.rename(self._part, f"{self._directory}/{self.snapshot.file_name}")
+        self._disk.rename(self.part, f"{self._directory}/{self.snapshot.file_name}")
         self._disk.sync_directory(self._directory)
         return self.snapshot
 
@@ -104,7 +110,7 @@ class SnapshotWriter:
         if self._file is not None:
             self._file.close()
             self._file = None
-            self._disk.remove(self._part)
+            self._disk.remove(self.part)
 
     def _open(self) -> DiskFile:
         if self._file is None:

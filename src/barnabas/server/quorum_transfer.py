@@ -78,19 +78,17 @@ def check_snapshot(disk: Disk, path: str, at: SnapshotId) -> str:
 class InstallJob:
     """Checks and freezes a downloaded snapshot; `run` once, in the disk thread."""
 
-    __slots__ = ("_disk", "_path", "_writer", "content")
+    __slots__ = ("_disk", "_writer", "content")
 
-    def __init__(self, disk: Disk, path: str, writer: files.SnapshotWriter) -> None:
+    def __init__(self, disk: Disk, writer: files.SnapshotWriter) -> None:
         self.content: SnapshotContent
         self._disk = disk
-        self._path = path
         self._writer = writer
 
     def run(self) -> None:
         """Raises CorruptRecordError when it is not whole; it is gone then.  Raises StorageError."""
-        part = f"{self._path}/{self._writer.snapshot.file_name}.part"
         try:
-            self.content = read_snapshot(self._disk.read(part))
+            self.content = read_snapshot(self._disk.read(self._writer.part))
         except (CorruptRecordError, WireError) as error:
             self._writer.abort()
             raise CorruptRecordError(error.message) from error
@@ -115,7 +113,8 @@ class SnapshotDownload:
         if effect.position == 0:
             if self._writer is not None:
                 self._writer.abort()
-            self._writer = files.SnapshotWriter(self._disk, self._path, files.SnapshotId(*effect.snapshot))
+            snapshot = files.SnapshotId(*effect.snapshot)
+            self._writer = files.SnapshotWriter(self._disk, self._path, snapshot, mark="-download")
         writer, data = self._writer, effect.data
         if writer is None or writer.size != effect.position or tuple(writer.snapshot) != effect.snapshot:
             raise StorageError(f"a piece of {effect.snapshot} at {effect.position} does not fit {self!r}")
@@ -127,4 +126,4 @@ class SnapshotDownload:
         writer, self._writer = self._writer, None
         if writer is None or writer.size != effect.size or tuple(writer.snapshot) != effect.snapshot:
             raise StorageError(f"snapshot {effect.snapshot} has not arrived whole", directory=self._path)
-        return InstallJob(self._disk, self._path, writer)
+        return InstallJob(self._disk, writer)

@@ -250,6 +250,8 @@ class Liveness:
         quiet = world.run(12.0, lambda: not life.change_pending())
         self._choose(quiet)
         world.run(1.0)
+        if not self._electable():
+            self._everybody()
         self._upgrade_wish()
         patience = 12 * (world.setup.election_timeout + world.setup.fetch_timeout)
         if not world.run(patience, self._leads):
@@ -294,6 +296,37 @@ class Liveness:
             if node.process is None:
                 world.at(life.chance.uniform(0.0, 1.0), lambda node=node: self._start(node))  # type: ignore[misc]
         world.tell(0, f"the core {[node.id for node in self.core]} is healed")
+
+    def _electable(self) -> bool:
+        """Whether the core could agree on somebody, as its logs are.
+
+        A node can need the vote of another one that it alone knows as a voter, and that has, as an observer,
+        newer entries of a leader that is gone: then they must wait for that leader (see docs/simulation.md).
+        """
+        ends: dict[int, tuple[int, int]] = {}
+        for node in self.core:
+            if node.process is not None:
+                journal = node.process.journal
+                ends[node.id] = journal.last_epoch, journal.end_offset
+        for node in self.core:
+            if node.process is None or node.process.node.is_leader:
+                return True  # it leads, or nobody knows yet
+            voters, mine = node.process.node.voters, ends[node.id]
+            votes = sum(ends.get(i, (mine[0] + 1, 0)) <= mine for i in voters.ids)
+            if node.process.node.core.may_stand and votes >= voters.majority:
+                return True
+        return False
+
+    def _everybody(self) -> None:
+        """Who was to stay broken is healed after all."""
+        world = self.world
+        world.tell(0, "the core cannot elect anybody: everybody is healed")
+        world.network.heal()
+        self.life.stay_down.clear()
+        for node in world.nodes.values():
+            if node not in self.core:
+                self._start(node)
+        self.core = list(world.nodes.values())
 
     def _start(self, node: Node) -> None:
         if node.process is None:
