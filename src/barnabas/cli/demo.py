@@ -181,13 +181,19 @@ class Demo:
         )
 
     def watch(self, until: Callable[[], bool], seconds: float = float("inf"), what: str = "") -> None:
-        """Show what happens, kill the leader and bring it back when it is time, until the condition holds."""
-        deadline = time.monotonic() + max(seconds, 0)
+        """Show what happens, kill the leader and bring it back when it is time, until the condition holds.
+
+        `seconds` count from the last batch of Spark's: a busy machine may take its time.
+        """
+        assert self.stream is not None
+        begun, batch = time.monotonic(), self.stream.batch
         while not until():
             self.check()
             self.strike()
             self.screen.show(self.numbers())
-            if time.monotonic() > deadline:
+            if batch != self.stream.batch:
+                begun, batch = time.monotonic(), self.stream.batch
+            if time.monotonic() > begun + seconds:
                 raise BarnabasError(f"{what} within {seconds:.0f} s")
             time.sleep(TICK)
         self.check()
