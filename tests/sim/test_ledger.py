@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 
-from barnabas.sim.ledger import Ledger, code_hash
+from barnabas.sim.ledger import NOT_RUN, Ledger, code_hash
+from barnabas.sim.life import run_seed
 
 
 def lines(ledger: Ledger) -> list[dict[str, object]]:
@@ -71,3 +75,20 @@ def test_a_write_that_is_broken_off_leaves_what_was_there(
 def test_the_code_has_one_fingerprint() -> None:
     assert code_hash() == code_hash()
     assert len(code_hash()) == 16
+
+
+def test_what_the_hash_leaves_out_is_not_run_by_a_seed() -> None:
+    ran: set[str] = set()
+
+    def called(frame: FrameType, event: str, _argument: Any) -> None:
+        if event == "call":
+            ran.add(frame.f_code.co_filename)
+
+    sys.setprofile(called)
+    try:
+        run_seed(1)
+    finally:
+        sys.setprofile(None)
+    names = {path.name for path in map(Path, ran) if path.parent.name == "log"}
+    assert "log.py" in names
+    assert not names & NOT_RUN
