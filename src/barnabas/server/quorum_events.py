@@ -19,8 +19,25 @@ UNREADABLE = events.register(
     logging.ERROR,
     "no download can be read: look at the leader's disk, and ours",
 )
+STALE = events.register(
+    "quorum.incarnation-refused",
+    logging.WARNING,
+    "a node speaks for a quorum that was put together anew since",
+)
+FOREIGN = events.register(
+    "quorum.incarnation-foreign", logging.WARNING, "a node with records of the old quorum is not let in"
+)
+SUPERSEDED = events.register(
+    "quorum.incarnation-over", logging.WARNING, "the quorum was put together anew by force, without this node"
+)
 
-_LOUD: Final = {"raft.snapshot.rejected": REJECTED, "raft.snapshot.unreadable": UNREADABLE}
+_LOUD: Final = {
+    "raft.snapshot.rejected": REJECTED,
+    "raft.snapshot.unreadable": UNREADABLE,
+    "raft.incarnation.refused": STALE,
+    "raft.incarnation.foreign": FOREIGN,
+    "raft.incarnation.superseded": SUPERSEDED,
+}
 
 
 def tell(event: Event) -> None:
