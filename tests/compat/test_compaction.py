@@ -186,6 +186,7 @@ def cleaned(node: NodeProcess) -> int:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_a_topic_is_compacted_by_either_of_us_and_read_by_everybody(apache: Path, tmp_path: Path) -> None:
     node = NodeProcess(tmp_path / "node", **SETTINGS)
     model = Model(node.bootstrap)
@@ -240,6 +241,7 @@ def test_a_topic_is_compacted_by_either_of_us_and_read_by_everybody(apache: Path
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_a_node_killed_while_it_compacts_loses_no_last_value(tmp_path: Path) -> None:
     """Fifteen lives: what was acknowledged last of each key, or something newer, is there in the next one."""
     chance = random.Random(11)
