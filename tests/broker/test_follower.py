@@ -247,6 +247,44 @@ def test_a_fetch_from_an_earlier_life_counts_for_nothing(three: Replicas) -> Non
     assert partition.fetched_by(2, 0, 0, now, 12) is False
 
 
+def a_new_leader_that_knows_less_than_it_has(three: Replicas) -> None:
+    """2 has two records that 1 committed, does not know that they are, and leads now; 3 has none of them."""
+    three.crash(3)
+    three.fence(3)
+    three.produce("a", "b")
+    three.turn(1)
+    three.fetch(2)
+    three.turn(2)
+    three.fetch(2)
+    three.turn(1)
+    assert three[1].high_watermark == 2 and three.state.isr == (1, 2)
+    three.crash(1)
+    three.put(leader=2, isr=(1, 2))
+    three.turn(2)
+    assert three[2].high_watermark == 0 and three[2].log.log_end_offset == 2
+
+
+def test_a_follower_does_not_join_before_it_has_reached_the_leaders_epoch(three: Replicas) -> None:
+    a_new_leader_that_knows_less_than_it_has(three)
+    three.restart(3)
+    three.fetch(3)  # from offset 0: all that 2 knows to be committed
+    three.turn(2)
+    assert three.state.isr == (1, 2)
+    three.turn(3)
+    three.fetch(3)  # from offset 2
+    three.turn(2)
+    assert set(three.state.isr) == {1, 2, 3}
+
+
+def test_a_new_leader_lists_no_end_before_the_one_that_was_known(three: Replicas) -> None:
+    """KIP-207."""
+    a_new_leader_that_knows_less_than_it_has(three)
+    assert not three[2].offsets_available()
+    three.fence(1)
+    three.turn(2)
+    assert three[2].high_watermark == 2 and three[2].offsets_available()
+
+
 # ---- logs that part ------------------------------------------------------------------------------------------
 
 
@@ -305,6 +343,26 @@ def test_fast_changes_of_leaders_leave_no_divergence() -> None:
     assert two.values(1) == two.values(2) == ["a", "x", "z"]
     assert two[2].log.epochs.entries() == [(0, 0), (2, 2)]
     assert set(two.state.isr) == {1, 2}
+
+
+def test_a_tail_no_longer_than_the_leaders_log_is_cut_by_its_epoch() -> None:
+    """KIP-279, the short tail: by its offset it could be a prefix of the leader's log, by its epoch it is none."""
+    two = Replicas((1, 2))
+    two.produce("a")
+    two.settle()
+    two.cut.add(2)
+    two.produce("x")  # epoch 0, offset 1, on 1 only
+    two.turn(1)
+    two.put(leader=2, isr=(2,))
+    two.produce("y")  # epoch 1, offset 1, on 2 only
+    two.turn(2)
+    two.put(leader=1, isr=(1,))
+    two.produce("z")  # epoch 2, offset 2
+    two.turn(1)
+    two.cut.clear()
+    two.settle()
+    assert two.values(1) == two.values(2) == ["a", "x", "z"]
+    assert two.nodes[2].outside.cut == [("t", 0, 2, 1)]
 
 
 def test_an_epoch_without_records_is_forgotten_by_a_follower(three: Replicas) -> None:
