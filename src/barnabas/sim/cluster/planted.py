@@ -1,8 +1,8 @@
 """Planted replication bugs: what the simulated cluster must find, or it is worth nothing.
 
 Each is one function with a few characters of its source changed (as in `sim.planted`).  `seed` is the first
-seed, from 1 on, whose alarm goes off; 0: none of the first `SEARCHED` does.  `guard` then says what stands
-behind the place that was changed, so that it does no harm alone.
+seed, from 1 on, whose alarm goes off; 0: no seed that was looked at so far.  `guard` then names the test that
+finds it, or what stands behind the place that was changed so that it does no harm alone.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ _FOLLOWING: tuple[Bug, ...] = (
         "broker.follower Followers.follow",
         "self.release(partition)\n",
         "self.release(partition); partition.log.truncate_to(partition.log.high_watermark, Now(0.0, 0))\n",
+        2,
     ),
     _bug(
         "the leader's end alone",
@@ -55,6 +56,7 @@ _FOLLOWING: tuple[Bug, ...] = (
         "broker.follower Follower._cut_back",
         "min(end if here < 0 else here, end, log.log_end_offset)",
         "min(end, log.log_end_offset)",
+        guard="tests/broker/test_follower.py (the short tail)",
     ),
     _bug(
         "epochs are not compared",
@@ -62,6 +64,7 @@ _FOLLOWING: tuple[Bug, ...] = (
         "broker.fetch _Reader._diverging",
         "epoch < position.last_fetched_epoch or end < position.offset",
         "end < position.offset",
+        guard="tests/broker/test_follower.py (the short tail)",
     ),
     _bug(
         "divergence is overlooked",
@@ -69,6 +72,7 @@ _FOLLOWING: tuple[Bug, ...] = (
         "broker.fetch _Reader._diverging",
         "if position.last_fetched_epoch < 0:",
         "if True:",
+        4,
     ),
     _bug(
         "a diverging follower counts",
@@ -76,6 +80,7 @@ _FOLLOWING: tuple[Bug, ...] = (
         "broker.fetch _Reader.record_follower",
         "if self._diverging(partition, position) is not None:",
         "if False:",
+        guard="the answer makes the follower cut, and its next fetch counts again",
     ),
     _bug(
         "follower acknowledges before its sync",
@@ -83,6 +88,7 @@ _FOLLOWING: tuple[Bug, ...] = (
         "broker.follower Follower.next_request",
         "if self._unsafe:",
         "if False:",
+        1,
     ),
     _bug(
         "follower's high watermark is its end",
@@ -90,6 +96,7 @@ _FOLLOWING: tuple[Bug, ...] = (
         "broker.follower Follower._take",
         "followed.mark = data.high_watermark",
         "followed.mark = followed.partition.log.log_end_offset",
+        2,
     ),
     _bug(
         "late answers count",
@@ -97,6 +104,7 @@ _FOLLOWING: tuple[Bug, ...] = (
         "broker.follower Follower._is_current",
         "return followed.sent == here and partition.followed is followed and not partition.offline",
         "return not partition.offline",
+        guard="a connection is dropped when the epoch changes, and offsets are compared",
     ),
     _bug(
         "any epoch is appended",
@@ -104,6 +112,7 @@ _FOLLOWING: tuple[Bug, ...] = (
         "log.replicating take_batches",
         "if epoch < latest_epoch:",
         "if False:",
+        guard="a fetch from another history is answered with where it ends",
     ),
     _bug(
         "offsets are not compared",
@@ -111,6 +120,7 @@ _FOLLOWING: tuple[Bug, ...] = (
         "log.replicating take_batches",
         "if header.base_offset < log_end or header.last_offset < header.base_offset:",
         "if False:",
+        guard="tests/log/test_log_appends.py; a late answer is not taken at all",
     ),
     _bug(
         "the dedupe state is not replicated",
@@ -118,6 +128,7 @@ _FOLLOWING: tuple[Bug, ...] = (
         "log.log Log._append_replica",
         "if header.producer_id >= 0:",
         "if False:",
+        2,
     ),
     _bug(
         "a cut leaves the dedupe state",
@@ -125,6 +136,7 @@ _FOLLOWING: tuple[Bug, ...] = (
         "log.cutting truncate_to",
         "for _ in replay_producers(log):",
         "for _ in ():",
+        4,
     ),
     _bug(
         "a cut leaves the epochs",
@@ -132,6 +144,7 @@ _FOLLOWING: tuple[Bug, ...] = (
         "log.cutting truncate_to",
         "log.epochs.truncate_from_end(end)",
         "pass",
+        guard="a follower cuts them once more",
     ),
 )
 
@@ -142,6 +155,7 @@ _LEADING: tuple[Bug, ...] = (
         "broker.partition Partition.advance",
         "here = log.acknowledged_end_offset",
         "here = log.written_end_offset",
+        guard="followers are only given what is durable, and less than two never commit",
     ),
     _bug(
         "the leader's end is the high watermark",
@@ -149,6 +163,7 @@ _LEADING: tuple[Bug, ...] = (
         "broker.partition Partition.advance",
         "here if not self.remote else self._least_end(here, now)",
         "here",
+        1,
     ),
     _bug(
         "acknowledged before the in-sync replicas",
@@ -156,6 +171,7 @@ _LEADING: tuple[Bug, ...] = (
         "broker.partition Partition.advance",
         "if acknowledgement.end <= mark:",
         "if acknowledgement.end <= here:",
+        2,
     ),
     _bug(
         "a majority is enough",
@@ -163,6 +179,7 @@ _LEADING: tuple[Bug, ...] = (
         "broker.partition Partition._least_end",
         "return end",
         "ends = sorted([here, *(r.log_end for r in self.remote.values())]); return ends[len(ends) // 2]",
+        1,
     ),
     _bug(
         "slow replicas do not count",
@@ -170,6 +187,7 @@ _LEADING: tuple[Bug, ...] = (
         "broker.partition Partition._least_end",
         "node in self.isr",
         "(node in self.isr and replica.caught_up(here, now, 0.2))",
+        1,
     ),
     _bug(
         "a shrink counts before it is agreed",
@@ -177,6 +195,7 @@ _LEADING: tuple[Bug, ...] = (
         "broker.partition Partition._least_end",
         "node in self.isr",
         "node in (self.proposed or self.isr)",
+        1,
     ),
     _bug(
         "an expansion does not count before it is agreed",
@@ -184,6 +203,7 @@ _LEADING: tuple[Bug, ...] = (
         "broker.partition Partition._least_end",
         "node in proposed",
         "False",
+        guard="a replica that has caught up counts anyway",
     ),
     _bug(
         "min.insync.replicas is ignored",
@@ -191,6 +211,7 @@ _LEADING: tuple[Bug, ...] = (
         "broker.partition Partition._count_in_sync",
         "len(self.isr) >= min(self.config.min_insync_replicas, len(self.replicas) or 1)",
         "True",
+        3,
     ),
     _bug(
         "joins before this epoch",
@@ -198,6 +219,7 @@ _LEADING: tuple[Bug, ...] = (
         "broker.partition Partition.may_join",
         "and replica.log_end >= self.epoch_start",
         "",
+        5,
     ),
     _bug(
         "joins wherever it is",
@@ -205,6 +227,7 @@ _LEADING: tuple[Bug, ...] = (
         "broker.partition Partition.may_join",
         "and replica.log_end >= self.high_watermark",
         "and True or True",
+        1,
     ),
     _bug(
         "a new leader's end is committed",
@@ -212,6 +235,7 @@ _LEADING: tuple[Bug, ...] = (
         "broker.partition Partition.lead",
         "self.high_watermark = self.log.high_watermark",
         "self.high_watermark = self.log.high_watermark = self.log.log_end_offset",
+        2,
     ),
     _bug(
         "what was reported to an earlier leader counts",
@@ -219,6 +243,7 @@ _LEADING: tuple[Bug, ...] = (
         "broker.partition Partition.lead",
         "known = {} if fresh else self.remote",
         "known = self.remote",
+        guard="whoever ceases to lead forgets it",
     ),
     _bug(
         "losing the leadership answers yes",
@@ -226,6 +251,7 @@ _LEADING: tuple[Bug, ...] = (
         "broker.partition Partition.dismiss",
         "acknowledgement.settle(error)",
         "acknowledgement.settle(ErrorCode.NONE)",
+        3,
     ),
     _bug(
         "a timeout answers yes",
@@ -233,6 +259,7 @@ _LEADING: tuple[Bug, ...] = (
         "broker.produce ProduceWaiting.expired",
         "result.settle(ErrorCode.REQUEST_TIMED_OUT)",
         "result.settle(ErrorCode.NONE)",
+        2,
     ),
     _bug(
         "consumers read to the end",
@@ -240,6 +267,7 @@ _LEADING: tuple[Bug, ...] = (
         "broker.fetch _Reader._read_one",
         "end = one.stable if self.committed else one.high_watermark",
         "end = log.acknowledged_end_offset",
+        1,
     ),
     _bug(
         "ends go back after an election",
@@ -247,6 +275,7 @@ _LEADING: tuple[Bug, ...] = (
         "broker.partition Partition.offsets_available",
         "return self.high_watermark >= self.epoch_start",
         "return True",
+        guard="tests/broker/test_follower.py (KIP-207)",
     ),
     _bug(
         "a former life counts",
@@ -254,6 +283,7 @@ _LEADING: tuple[Bug, ...] = (
         "broker.partition Partition.fetched_by",
         "-1 < epoch < replica.broker_epoch",
         "False",
+        guard="tests/broker/test_follower.py (an earlier life)",
     ),
     _bug(
         "any leader epoch will do",
@@ -261,6 +291,7 @@ _LEADING: tuple[Bug, ...] = (
         "broker.partition Partition.unavailable",
         "if epoch != NO_EPOCH and epoch != self.leader_epoch:",
         "if False:",
+        guard="a fetch compares the epoch where it reads, and where histories part",
     ),
     _bug(
         "repeated batches are not recognized",
@@ -268,6 +299,7 @@ _LEADING: tuple[Bug, ...] = (
         "log.producers ProducerStates.check",
         "if first == sequence and end == last:",
         "if False:",
+        1,
     ),
     _bug(
         "sequences are not compared",
@@ -275,6 +307,7 @@ _LEADING: tuple[Bug, ...] = (
         "log.producers ProducerStates._check_sequence",
         "if sequence != expected:",
         "if False:",
+        1,
     ),
     _bug(
         "one batch is remembered",
@@ -282,6 +315,7 @@ _LEADING: tuple[Bug, ...] = (
         "log.producers ProducerStates.append",
         "if len(batches) == BATCHES_REMEMBERED:",
         "if batches:",
+        1,
     ),
     _bug(
         "producers forgotten at a start",
@@ -289,6 +323,7 @@ _LEADING: tuple[Bug, ...] = (
         "log.producers ProducerStates.replace",
         "for row in rows:",
         "for row in ():",
+        2,
     ),
 )
 
@@ -299,6 +334,7 @@ _DECIDING: tuple[Bug, ...] = (
         "controller.partitions _elect",
         "holds = broker in isr or (not isr and broker in elr)",
         "holds = True",
+        2,
     ),
     _bug(
         "eligible whoever leaves",
@@ -306,6 +342,7 @@ _DECIDING: tuple[Bug, ...] = (
         "controller.partitions _wanted_elr",
         "len(isr) >= min(rules.min_isr, len(replicas))",
         "False",
+        2,
     ),
     _bug(
         "eligible beside a living set",
@@ -313,6 +350,7 @@ _DECIDING: tuple[Bug, ...] = (
         "controller.partitions _elect",
         "(not isr and broker in elr)",
         "broker in elr",
+        guard="who is eligible has all that is committed",
     ),
     _bug(
         "every replica is eligible",
@@ -320,6 +358,7 @@ _DECIDING: tuple[Bug, ...] = (
         "controller.partitions _wanted_elr",
         "{*state.elr, *state.isr}",
         "set(replicas)",
+        2,
     ),
     _bug(
         "a lost disk stays eligible",
@@ -327,6 +366,7 @@ _DECIDING: tuple[Bug, ...] = (
         "controller.brokers register_broker",
         "clean = not elr or request.previous_broker_epoch == known.epoch",
         "clean = True",
+        guard="tests/controller/test_brokers.py",
     ),
     _bug(
         "a new life stays in sync",
@@ -334,6 +374,7 @@ _DECIDING: tuple[Bug, ...] = (
         "controller.brokers register_broker",
         "if known is not None and not same_life:",
         "if False:",
+        2,
     ),
     _bug(
         "the leader epoch stays",
@@ -341,6 +382,7 @@ _DECIDING: tuple[Bug, ...] = (
         "controller.replay partition_after",
         "before.leader_epoch + 1",
         "before.leader_epoch + (change.leader < 0)",
+        2,
     ),
     _bug(
         "old views are agreed to",
@@ -348,6 +390,7 @@ _DECIDING: tuple[Bug, ...] = (
         "controller.in_sync _check_epochs",
         "if data.leader_epoch > state.leader_epoch",
         "return\n    if data.leader_epoch > state.leader_epoch",
+        guard="the sender must lead, and the leader sees the metadata first",
     ),
     _bug(
         "an old partition epoch is agreed to",
@@ -355,6 +398,7 @@ _DECIDING: tuple[Bug, ...] = (
         "controller.in_sync _check_epochs",
         "if data.partition_epoch < state.partition_epoch:",
         "if False:",
+        guard="the leader epoch and the broker epochs are compared",
     ),
     _bug(
         "the fenced join",
@@ -362,6 +406,7 @@ _DECIDING: tuple[Bug, ...] = (
         "controller.in_sync _check_eligible",
         "known is None or not known.active or epoch not in (_ANY_EPOCH, known.epoch)",
         "known is None",
+        guard="the leader looks at who is alive, too",
     ),
     _bug(
         "a fenced broker keeps its leaderships",
@@ -369,6 +414,7 @@ _DECIDING: tuple[Bug, ...] = (
         "controller.brokers fence",
         "[*remove_broker(view.image, broker.id, view.rules), change]",
         "[change]",
+        3,
     ),
     _bug(
         "the fenced stay in sync",
@@ -376,6 +422,7 @@ _DECIDING: tuple[Bug, ...] = (
         "controller.partitions remove_broker",
         "isr=tuple(member for member in state.isr if member != broker)",
         "isr=state.isr",
+        2,
     ),
     _bug(
         "unfenced before it knows",
@@ -383,6 +430,7 @@ _DECIDING: tuple[Bug, ...] = (
         "controller.brokers heartbeat",
         "caught_up = offset >= contact.registered_at",
         "caught_up = True",
+        guard="tests/controller/test_brokers.py",
     ),
     _bug(
         "any broker epoch will do",
@@ -390,6 +438,7 @@ _DECIDING: tuple[Bug, ...] = (
         "controller.brokers known_broker",
         "if broker is None or broker.epoch != epoch:",
         "if broker is None:",
+        guard="tests/controller/test_brokers.py",
     ),
 )
 
@@ -400,6 +449,7 @@ _KEEPING: tuple[Bug, ...] = (
         "log.sync SyncJob._run",
         "file.sync()",
         "pass",
+        2,
     ),
     _bug(
         "no CRC at recovery",
@@ -407,6 +457,7 @@ _KEEPING: tuple[Bug, ...] = (
         "log.scan batches_of",
         "if not check_crc(chunk, at, header):",
         "if False:",
+        guard="tests/log/test_log_recovery.py",
     ),
 )
 
