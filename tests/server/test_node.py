@@ -397,6 +397,9 @@ def test_metrics_and_health_of_a_node_over_http(tmp_path: Path) -> None:
             "kafka_controller_KafkaController_ActiveControllerCount 1.0",
             "kafka_coordinator_group_GroupMetadataManager_NumGroups 0.0",
             "barnabas_Groups_Unreadable 0.0",
+            f'kafka_log_LogManager_LogDirectoryOffline{{logDirectory="{tmp_path}"}} 0.0',
+            f'barnabas_Disk_Full{{logDirectory="{tmp_path}"}} 0.0',
+            f'barnabas_Disk_FreeBytes{{logDirectory="{tmp_path}"}} ',
         ):
             assert line in text, line
         assert "kafka_log_LogFlushStats_LogFlushRateAndTime_seconds_count" in text
