@@ -182,6 +182,23 @@ def test_all_segments_gone_are_refused() -> None:
         opened(disk, Clock())
 
 
+def test_a_log_that_begins_earlier_than_when_its_epochs_were_written_is_the_same_log() -> None:
+    """A forgotten snapshot can come back with a crash; the file's first row stands where the log began."""
+    disk, clock = MemoryDisk(), Clock()
+    disk.put("data/meta.properties", b"")
+    store = opened(disk, clock)
+    write(store, 5)
+    clock.mono += 10.0
+    write(store, 5, epoch=2)
+    disk.crash("none")
+    disk.put(f"{PATH}/leader-epoch-checkpoint", b"0\n1\n2 7\n")
+    assert opened(disk, Clock()).journal.epochs() == [(1, 0), (2, 5)]
+    disk.crash("none")
+    disk.put(f"{PATH}/leader-epoch-checkpoint", b"0\n1\n3 7\n")
+    with pytest.raises(StorageError, match=r"below offset 10 .* 7 is of epoch 2"):
+        opened(disk, Clock())
+
+
 def test_another_epoch_at_the_point_is_another_log() -> None:
     disk = disk_with()
     write_point(disk, PATH, RecoveryPoint(10, 4))

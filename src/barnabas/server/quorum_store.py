@@ -485,14 +485,23 @@ def _read_batches(data: bytes, offset: Offset) -> Iterator[tuple[Batch, BatchHea
 def _check_epochs(
     path: str, journal: Journal, known: list[tuple[Epoch, Offset]], point: RecoveryPoint
 ) -> None:
-    """Hold the epochs of the batches, which no CRC covers, to `leader-epoch-checkpoint`, below the point."""
-    found = [(epoch, start) for epoch, start in journal.epochs() if journal.log_start < start < point.offset]
-    last = max((start for _, start in known), default=-1)
+    """Hold the epochs of the batches, which no CRC covers, to `leader-epoch-checkpoint`, below the point.
+
+    Its first row may only say which epoch was in force where the log began when it was written: a crash can
+    bring a forgotten snapshot back, and then the log begins earlier.
+    """
+    if not known:
+        return
+    (first_epoch, first), last = known[0], known[-1][1]
+    begin = max(journal.log_start, first)
+    if journal.log_start <= first < point.offset and journal.epoch_at(first) != first_epoch:
+        raise _damaged(path, point, f"a batch says that {first} is of epoch {journal.epoch_at(first)}")
+    found = [(epoch, start) for epoch, start in journal.epochs() if begin < start < point.offset]
     for epoch, start in found:
         if start <= last and (epoch, start) not in known:
             raise _damaged(path, point, f"a batch says that epoch {epoch} begins at {start}")
     for epoch, start in known:
-        if journal.log_start < start < point.offset and (epoch, start) not in found:
+        if begin < start < point.offset and (epoch, start) not in found:
             raise _damaged(path, point, f"no batch says that epoch {epoch} begins at {start}")
 
 

@@ -203,9 +203,12 @@ class Node:
         self.world.down(self, why)
 
     def closed(self) -> None:
-        """The end of a life in order."""
-        process = self.process
+        """The end of a life in order: when the disk's thread has done what it was given."""
+        process, world, life = self.process, self.world, self.life
         assert process is not None
+        if process.disk_free > world.time:
+            world.when(process.disk_free, lambda: self.act(life, self.closed))
+            return
         try:
             process.store.close()
             self.clean = True
@@ -215,8 +218,8 @@ class Node:
         self.paused = False
         self.backlog.clear()
         self.disk.crash("none" if self.clean else "some")
-        self.world.tell(self.id, "stops in order")
-        self.world.down(self, "stopped")
+        world.tell(self.id, "stops in order")
+        world.down(self, "stopped")
 
     def new_disk(self) -> None:
         """An empty disk under the same node id: another replica."""
@@ -321,7 +324,7 @@ class Process:
         self._was_leader = False
         self._mark: tuple[object, ...] = ()
         self._armed = inf
-        self._disk_free = 0.0
+        self.disk_free = 0.0
 
     def __repr__(self) -> str:
         return f"<Process {self.node!r}>"
@@ -408,7 +411,7 @@ class Process:
     def run(self, job: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
         """The disk's thread: one job after the other, each takes its time (`quorum_store.DiskThread`)."""
         world, owner = self.world, self.owner
-        self._disk_free = max(self._disk_free, world.time) + world.chance.uniform(*owner.latency)
+        self.disk_free = max(self.disk_free, world.time) + world.chance.uniform(*owner.latency)
 
         def work() -> None:
             failure: BaseException | None = None
@@ -423,7 +426,7 @@ class Process:
             if failure is None and owner.process is self:
                 world.promises.synced(owner)
 
-        world.when(self._disk_free, lambda: owner.act(self.life, work))
+        world.when(self.disk_free, lambda: owner.act(self.life, work))
 
     # Outside.
 
