@@ -15,9 +15,11 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from barnabas.cli.simulate_many import Kind
 
 __all__ = ["add_arguments", "run"]
@@ -54,16 +56,13 @@ def run(arguments: argparse.Namespace) -> int:
         )
         return 2
     if arguments.seed is not None:
-        if arguments.beyond:
-            return _one_beyond(arguments)
-        return _one_cluster(arguments) if arguments.cluster else _one(arguments)
+        return _one(arguments)
     return _many(arguments)
 
 
 def _one(arguments: argparse.Namespace) -> int:
-    from barnabas.sim.life import run_seed
-    from barnabas.sim.story import tell
-
+    """One seed, told; what every kind of seed reports, and what only its own does."""
+    run_seed, tell, own = _teller(arguments)
     report = run_seed(arguments.seed, story=True)
     if arguments.json:
         document = {
@@ -76,77 +75,58 @@ def _one(arguments: argparse.Namespace) -> int:
             "events": report.events,
             "virtual_seconds": round(report.virtual_seconds, 3),
             "cpu_seconds": round(report.cpu_seconds, 3),
+            "faults": [str(fault) for fault in report.faults],
+            **own(report),
+        }
+        print(json.dumps(document, indent=2))
+    else:
+        if report.ok and not arguments.story:
+            report.story = []
+        for line in tell(report, lines=0 if arguments.story else 60):
+            print(line)
+    return 0 if report.ok else 1
+
+
+def _teller(
+    arguments: argparse.Namespace,
+) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
+    """How a seed of the kind asked for is lived and told, and what only that kind reports."""
+    if arguments.beyond:
+        from barnabas.sim import beyond
+
+        return (
+            beyond.run_seed,
+            beyond.tell,
+            lambda report: {
+                "commits": report.commits,
+                "fault": report.fault,
+                "outcome": report.outcome,
+                "refusals": dict(sorted(report.refusals.items())),
+            },
+        )
+    if arguments.cluster:
+        from barnabas.sim.cluster import life as cluster_life
+        from barnabas.sim.cluster import seeds as cluster_seeds
+
+        return (
+            cluster_life.run_seed,
+            cluster_seeds.tell,
+            lambda report: {
+                "records": report.counts,
+                "operations": dict(sorted(report.operations.items())),
+            },
+        )
+    from barnabas.sim import life, story
+
+    return (
+        life.run_seed,
+        story.tell,
+        lambda report: {
             "commits": report.commits,
             "changes": report.changes,
-            "faults": [str(fault) for fault in report.faults],
             "outcomes": dict(sorted(report.outcomes.items())),
-        }
-        print(json.dumps(document, indent=2))
-    else:
-        if report.ok and not arguments.story:
-            report.story = []
-        for line in tell(report, lines=0 if arguments.story else 60):
-            print(line)
-    return 0 if report.ok else 1
-
-
-def _one_cluster(arguments: argparse.Namespace) -> int:
-    from barnabas.sim.cluster.life import run_seed
-    from barnabas.sim.cluster.seeds import tell
-
-    report = run_seed(arguments.seed, story=True)
-    if arguments.json:
-        document = {
-            "version": 1,
-            "seed": report.seed,
-            "promise": report.promise,
-            "error": report.error,
-            "trace": report.digest,
-            "setup": report.setup,
-            "events": report.events,
-            "virtual_seconds": round(report.virtual_seconds, 3),
-            "cpu_seconds": round(report.cpu_seconds, 3),
-            "records": report.counts,
-            "faults": [str(fault) for fault in report.faults],
-            "operations": dict(sorted(report.operations.items())),
-        }
-        print(json.dumps(document, indent=2))
-    else:
-        if report.ok and not arguments.story:
-            report.story = []
-        for line in tell(report, lines=0 if arguments.story else 60):
-            print(line)
-    return 0 if report.ok else 1
-
-
-def _one_beyond(arguments: argparse.Namespace) -> int:
-    from barnabas.sim.beyond import run_seed, tell
-
-    report = run_seed(arguments.seed, story=True)
-    if arguments.json:
-        document = {
-            "version": 1,
-            "seed": report.seed,
-            "promise": report.promise,
-            "error": report.error,
-            "trace": report.digest,
-            "setup": report.setup,
-            "events": report.events,
-            "virtual_seconds": round(report.virtual_seconds, 3),
-            "cpu_seconds": round(report.cpu_seconds, 3),
-            "commits": report.commits,
-            "fault": report.fault,
-            "outcome": report.outcome,
-            "faults": [str(fault) for fault in report.faults],
-            "refusals": dict(sorted(report.refusals.items())),
-        }
-        print(json.dumps(document, indent=2))
-    else:
-        if report.ok and not arguments.story:
-            report.story = []
-        for line in tell(report, lines=0 if arguments.story else 60):
-            print(line)
-    return 0 if report.ok else 1
+        },
+    )
 
 
 def _many(arguments: argparse.Namespace) -> int:
