@@ -39,7 +39,7 @@ class SimNode:
         self.id = node_id
         self.host = world.network.host(f"n{node_id}")
         self.host.on_task_error = self._task_failed
-        self.clock = NodeClock(world)
+        self.clock = NodeClock(world.scheduler)
         self.disks = 0
         """How many disks it has had."""
         self.disk = self._new_disk()

@@ -73,6 +73,7 @@ class Setup:
             "barnabas.produce.memo": "true" if chance.random() < 0.5 else "false",
             "auto.create.topics.enable": "false",
             "offsets.topic.num.partitions": 1,
+            "min.insync.replicas": 2,
             "barnabas.shutdown.timeout.ms": 10_000,
         }
         topics = tuple(_topic(chance, number) for number in range(chance.choice((1, 1, 2))))

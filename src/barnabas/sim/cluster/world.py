@@ -36,7 +36,7 @@ class ClientHost:
         self.name = name
         self.host = world.network.host(name)
         self.host.on_task_error = self._failed
-        self.clock = NodeClock(world)
+        self.clock = NodeClock(world.scheduler)
         self.random = Chance(f"{name} {world.seed}")
         self.chance = random.Random(f"client {name} {world.seed}")
         self.loop = VirtualLoop.of(world.scheduler, self.host, name, on_error=self._failed)
