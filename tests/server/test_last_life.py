@@ -15,10 +15,19 @@ from barnabas.server.last_life import FILE, LastLife, everything_is_synced
 from barnabas.sim.disk import MemoryDisk
 
 
-def directory(path: str, *, clean: int = -1, lost: bool = False, offline: bool = False) -> Any:
+def directory(
+    path: str,
+    *,
+    clean: int = -1,
+    lost: bool = False,
+    offline: bool = False,
+    failed: list[StorageError] | None = None,
+) -> Any:
     log = SimpleNamespace(recovery=SimpleNamespace(below_recovery_point=lost))
     return SimpleNamespace(
         path=path,
+        directory_id=f"id of {path}",
+        fail=lambda error: failed.append(error) if failed is not None else None,
         broker_epoch=clean,
         offline=StorageError("gone") if offline else None,
         logs={"t-0": log},
@@ -67,6 +76,37 @@ def test_once_something_was_not_synced_this_life_is_not_remembered(disk: MemoryD
     assert LastLife(disk, [directory("/a")]).epoch() == -1
 
 
+@pytest.mark.parametrize("clean", [-1, 7])
+def test_a_directory_that_is_not_used_any_more_is_missed(disk: MemoryDisk, clean: int) -> None:
+    LastLife(disk, [directory("/a"), directory("/b")]).remember(7, synced=True)
+    assert LastLife(disk, [directory("/a", clean=clean)]).epoch() == -1
+    both = [directory("/a", clean=clean), directory("/b", clean=clean)]
+    assert LastLife(disk, both).epoch() == 7
+    LastLife(disk, [directory("/a")]).remember(8, synced=True)
+    assert LastLife(disk, [directory("/a")]).epoch() == 8
+
+
+def test_a_disk_without_room_does_not_keep_the_epoch_of_a_life_that_is_spoilt(disk: MemoryDisk) -> None:
+    life = LastLife(disk, [directory("/a")])
+    life.remember(7, synced=True)
+    disk.full_after(0)
+    life.remember(7, synced=False)
+    disk.heal()
+    disk.crash("all")
+    assert LastLife(disk, [directory("/a")]).epoch() == -1
+
+
+def test_a_disk_on_which_nothing_can_be_changed_is_not_served_unsynced(disk: MemoryDisk) -> None:
+    failed: list[StorageError] = []
+    life = LastLife(disk, [directory("/a", failed=failed)])
+    life.remember(7, synced=True)
+    disk.fail("sync", FILE)
+    disk.fail("remove", FILE)
+    life.remember(7, synced=False)
+    assert len(failed) == 1
+    assert not failed[0].full
+
+
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"brokerEpoch":"7"}', b"7"])
 def test_nonsense_in_the_file_is_no_epoch(disk: MemoryDisk, content: bytes) -> None:
     disk.put(f"/a/{FILE}", content)
@@ -97,3 +137,6 @@ def test_everything_is_synced_unless_the_node_or_a_topic_says_otherwise() -> Non
     configs[RESOURCE_BROKER, "1"] = {"log.flush.interval.messages": str(NO_FLUSH)}
     assert not everything_is_synced(config, image, 1)
     assert everything_is_synced(config, image, 2)
+    configs[RESOURCE_BROKER, "1"] = {"log.flush.interval.messages": "1"}
+    unsynced = Config.load({"log.flush.interval.messages": str(NO_FLUSH)})
+    assert not everything_is_synced(unsynced, image, 1)  # that change may be refused

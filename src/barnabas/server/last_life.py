@@ -4,8 +4,8 @@ A controller takes a broker that did not stop in order out of every in-sync and 
 disk may lack what only its memory had.  Here nothing is acknowledged before it is synced, unless an operator
 wants it (`flush.messages`), so a disk that is whole lacks nothing, however the life before ended.  The broker
 says so as Apache Kafka's does after an orderly stop: it registers with the epoch of that life.  A disk that
-was replaced, left out, or an older copy of itself does not know that epoch, and the controller does what
-KIP-966 asks.
+was replaced or is an older copy of itself does not know that epoch, one that is missing or was taken out of
+`log.dirs` is missed by the others, and the controller does what KIP-966 asks.
 """
 
 from __future__ import annotations
@@ -46,21 +46,29 @@ class LastLife:
 
     def epoch(self) -> BrokerEpoch:
         """The broker epoch that all directories remember; -1 where something may be missing."""
-        return min(map(self._epoch_in, self._directories), default=_NONE)
+        here = self._ids()
+        return min((self._epoch_in(directory, here) for directory in self._directories), default=_NONE)
 
-    def _epoch_in(self, directory: LogDirectory) -> BrokerEpoch:
+    def _ids(self) -> set[str]:
+        return {str(directory.directory_id) for directory in self._directories if directory.offline is None}
+
+    def _epoch_in(self, directory: LogDirectory, here: set[str]) -> BrokerEpoch:
+        """What one directory remembers, unless one of those that were in use beside it is not `here`."""
         if directory.offline is not None:
             return _NONE
+        path = f"{directory.path}/{FILE}"
+        epoch = _NONE
+        try:
+            if self._disk.exists(path):
+                found = json.loads(self._disk.read(path))
+                if not here.issuperset(found.get("directories", ())):
+                    return _NONE
+                epoch = found["brokerEpoch"]
+        except (StorageError, ValueError, KeyError, TypeError, AttributeError):
+            epoch = _NONE
         if directory.broker_epoch >= 0:
             return directory.broker_epoch
         if any(log.recovery.below_recovery_point for log in directory.logs.values()):
-            return _NONE
-        path = f"{directory.path}/{FILE}"
-        try:
-            if not self._disk.exists(path):
-                return _NONE
-            epoch = json.loads(self._disk.read(path))["brokerEpoch"]
-        except (StorageError, ValueError, KeyError, TypeError):
             return _NONE
         return epoch if isinstance(epoch, int) else _NONE
 
@@ -69,21 +77,39 @@ class LastLife:
         if self._spoilt:
             return
         self._spoilt = not synced
-        content = json.dumps({"version": 0, "brokerEpoch": epoch if synced else _NONE}).encode()
+        said = {"version": 0, "brokerEpoch": epoch if synced else _NONE, "directories": sorted(self._ids())}
+        content = json.dumps(said).encode()
         for directory in self._directories:
             if directory.offline is None:
                 try:
                     self._disk.replace(f"{directory.path}/{FILE}", content)
-                except StorageError:  # an older epoch stays there, which no controller takes for this one
-                    continue
+                except StorageError:
+                    # An older epoch stays there, which no controller takes for this one; but this one must go.
+                    if not synced:
+                        self._forget(directory)
+
+    def _forget(self, directory: LogDirectory) -> None:
+        """There is no room to say that this life is not to be remembered: remove what says that it is."""
+        path = f"{directory.path}/{FILE}"
+        try:
+            if self._disk.exists(path):
+                self._disk.remove(path)
+                self._disk.sync_directory(directory.path)
+        except StorageError as error:
+            error.full = False
+            directory.fail(error)
 
 
 def everything_is_synced(config: Config, image: MetadataImage, node: NodeId) -> bool:
-    """Whether this node, and every topic, acknowledges only what is synced."""
+    """Whether this node, and every topic, acknowledges only what is synced.
+
+    Not where the node's own configuration says otherwise: what changes that may be refused.
+    """
     changed = {**image.cluster_config(), **image.broker_config(node)}.get(_NODE)
     try:
         usual = config if changed is None else config.with_changes({_NODE: changed})
-        return usual.log_config().sync_before_ack and all(
+        synced = config.log_config().sync_before_ack and usual.log_config().sync_before_ack
+        return synced and all(
             usual.log_config({_TOPIC: image.topic_config(name)[_TOPIC]}).sync_before_ack
             for name in image.topics_by_name
             if _TOPIC in image.topic_config(name)
