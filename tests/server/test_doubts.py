@@ -100,19 +100,47 @@ def test_nobody_waits_when_nothing_is_in_doubt() -> None:
     asyncio.run(asyncio.wait_for(Doubts(Clock()).news(), 5))
 
 
-def test_each_connection_hears_once_of_a_leader_that_was_fenced() -> None:
-    clock = Clock()
-    doubts = Doubts(clock)
-    doubts.changed(fenced(3))
-    assert doubts.departed(1) == [3] and doubts.departed(1) == [] and doubts.departed(2) == [3]
-    clock.mono += REMEMBERED
-    assert doubts.departed(4) == []
+def asking(doubts: Doubts, connection: int) -> asyncio.Task[None]:
+    """A question of a connection that waits."""
+    return asyncio.ensure_future(doubts.settled(lambda: [topic(3)], connection))
+
+
+def test_a_connection_that_asks_twice_hears_once_more_of_a_leader_that_was_fenced() -> None:
+    async def story() -> None:
+        clock = Clock()
+        doubts = Doubts(clock)
+        doubts.changed(fenced(3))
+        waiting = [asking(doubts, connection) for connection in (1, 2, 4)]
+        await asyncio.sleep(0)
+        assert doubts.departed(1) == [3] and doubts.departed(1) == [] and doubts.departed(2) == [3]
+        clock.mono += REMEMBERED
+        assert doubts.departed(4) == []
+        await asyncio.gather(*waiting)
+
+    asyncio.run(story())
+
+
+def test_a_connection_that_asks_once_is_not_told_the_name_of_a_dead_node() -> None:
+    async def story() -> None:
+        doubts = Doubts(Clock())
+        doubts.changed(fenced(3))
+        assert doubts.departed(1) == []
+        await asking(doubts, 2)
+        assert doubts.departed(2) == []
+
+    asyncio.run(story())
 
 
 def test_a_node_that_led_nothing_or_came_back_is_not_named_once_more() -> None:
-    doubts = Doubts(Clock())
-    doubts.changed(fenced(3, led=False))
-    assert doubts.departed(1) == []
-    doubts.changed(fenced(3))
-    doubts.changed(fenced(3, fenced=False))
-    assert doubts.departed(1) == []
+    async def story() -> None:
+        doubts = Doubts(Clock())
+        waiting = asking(doubts, 1)
+        await asyncio.sleep(0)
+        doubts.changed(fenced(3, led=False))
+        assert doubts.departed(1) == []
+        doubts.changed(fenced(3))
+        doubts.changed(fenced(3, fenced=False))
+        assert doubts.departed(1) == []
+        await waiting
+
+    asyncio.run(story())

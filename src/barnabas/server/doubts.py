@@ -8,15 +8,17 @@ this node lets answers to Metadata wait that would name it, at most `LONGEST` se
 closes its connections one after the other, so whoever asks for others' partitions waits a moment in any
 case, before this node looks.)
 
-The first answer that a connection gets after a leader was fenced still names the dead node among the nodes,
-leading nothing.  librdkafka forgets a node that is named no more, together with what its threads are just
-about to move from there to the new leader, and looks for that anew a second later; so it first learns what
-moved, and with its next question (it mostly asks twice) that the node is gone.
+librdkafka mostly asks twice at once.  The first of two answers still names the dead node among the nodes,
+leading nothing: librdkafka forgets a node that is named no more, together with what its threads are just about
+to move from there to the new leader, and looks for that anew up to a second later.  So it first learns what
+moved, and then that the node is gone.  When it asks once it has to forget the node all the same, else it would
+not try for up to ten seconds to connect to it when it is back, and leads.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -28,12 +30,13 @@ if TYPE_CHECKING:
 
 __all__ = ["LONGEST", "Doubts", "others_lead"]
 
+NOBODY = -1
 LONGEST = 1.0
 """Seconds after the end of a connection for which its leader is doubted at most."""
 A_MOMENT = 0.015
 """Who asks may ask because a leader died: seconds until this node has noticed the same."""
 REMEMBERED = 5.0
-"""Seconds after a leader was fenced in which connections are told its name once more."""
+"""Seconds after a leader was fenced in which a connection that asks twice is told its name once more."""
 
 
 class _Departed(NamedTuple):
@@ -46,10 +49,12 @@ class _Departed(NamedTuple):
 class Doubts:
     """`lost(leader)` when a connection to it ended, `heard(leader)` when it answers; times from `clock`."""
 
-    __slots__ = ("_changed", "_clock", "_departed", "_since")
+    __slots__ = ("_asking", "_changed", "_clock", "_departed", "_since")
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+        self._asking: Counter[int] = Counter()
+        """Questions that wait, by connection."""
         self._since: dict[NodeId, float] = {}
         self._departed: dict[NodeId, _Departed] = {}
         self._changed: asyncio.Future[None] | None = None
@@ -89,11 +94,17 @@ class Doubts:
             partition.leader in since for topic in topics for partition in topic.partitions.values()
         )
 
-    async def settled(self, topics: Callable[[], Iterable[Topic]]) -> None:
+    async def settled(self, topics: Callable[[], Iterable[Topic]], connection: int = NOBODY) -> None:
         """Wait a moment, and then as long as a leader of these topics is in doubt."""
-        await asyncio.sleep(A_MOMENT)
-        while self.concern(topics()):
-            await self.news()
+        self._asking[connection] += 1
+        try:
+            await asyncio.sleep(A_MOMENT)
+            while self.concern(topics()):
+                await self.news()
+        finally:
+            self._asking[connection] -= 1
+            if not self._asking[connection]:
+                del self._asking[connection]
 
     async def news(self) -> None:
         """Wait until something has changed, or the oldest doubt is over."""
@@ -109,7 +120,7 @@ class Doubts:
             return
 
     def departed(self, connection: int) -> list[NodeId]:
-        """Nodes that led until a moment ago and are fenced, once for each connection."""
+        """Nodes that led until a moment ago and are fenced, once for each connection that asks again already."""
         if not self._departed:
             return []
         early = self._clock.now().mono - REMEMBERED
@@ -117,7 +128,7 @@ class Doubts:
         found = [node for node, left in self._departed.items() if connection not in left.told]
         for node in found:
             self._departed[node].told.add(connection)
-        return found
+        return found if self._asking[connection] else []
 
     def _wake(self) -> None:
         changed, self._changed = self._changed, None

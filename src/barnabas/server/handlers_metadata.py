@@ -145,7 +145,8 @@ async def _answer_when_led(
     node: Services, context: RequestContext, request: MetadataRequest, everything: bool
 ) -> Message:
     """The answer once no leader in it is in doubt."""
-    await node.doubts.settled(lambda: _topics_of(node.quorum.image, request, everything))
+    topics = lambda: _topics_of(node.quorum.image, request, everything)  # noqa: E731
+    await node.doubts.settled(topics, context.connection_id)
     return _answer(node, context, request, everything)
 
 
