@@ -266,6 +266,25 @@ def test_the_destination_that_fails_leaves_the_replica_where_it_is() -> None:
     assert not node.broker.moves
 
 
+@pytest.mark.parametrize("accepted", [False, True])
+@pytest.mark.parametrize("failing", [0, 1])
+def test_the_controller_hears_where_a_replica_stays_when_a_disk_fails(failing: int, accepted: bool) -> None:
+    """Else it would take the replica for lost with its destination, or for alive without its own disk."""
+    node = two()
+    node.append(batch("a"))
+    node.broker.moves.alter(T, "/two", node.now)
+    while not node.outside.assigned:
+        settle(node, answering=False, rounds=1)
+    if accepted:
+        answer(node)
+    node.logs.fail(node.logs.directories[failing], StorageError("gone"))
+    node.broker.notice_failures(node.now)
+    settle(node)
+    assert lies(node) == "/one" and not node.broker.moves
+    (where,) = node.image.topics_by_name["t"].partitions[0].directories
+    assert where == node.logs.directories[0].directory_id
+
+
 def test_a_full_destination_waits_for_room() -> None:
     node = two()
     node.append(batch("a" * 500))

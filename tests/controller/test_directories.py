@@ -141,3 +141,22 @@ def test_the_broker_change_comes_after_the_partitions(cluster: Cluster) -> None:
     )
     kinds = [type(record) for record in cluster.decide(request).records]
     assert kinds == [PartitionChangeRecord, BrokerRegistrationChangeRecord]
+
+
+def test_a_broker_that_is_back_without_a_disk_leads_nothing_of_what_lay_there() -> None:
+    """Its disk hung for longer than its session; the heartbeat that ends the silence tells of the disk too."""
+    cluster = Cluster(2, min_insync_replicas="2")
+    cluster.register(1, log_dirs=[A, B])
+    cluster.beat(1)
+    cluster.assign([1, 2], [1, 2])
+    assign(cluster, A, 0)
+    assign(cluster, B, 1)
+    for broker in (2, 1):
+        cluster.beat(broker, want_fence=True)
+    assert cluster.state().leader == NO_NODE
+    cluster.beat(1, offline_log_dirs=[A])
+    cluster.beat(1, offline_log_dirs=[A])
+    assert not cluster.image.brokers[1].fenced
+    assert [cluster.state(index=index).leader for index in (0, 1)] == [NO_NODE, 1]
+    cluster.beat(2)
+    assert [cluster.state(index=index).leader for index in (0, 1)] == [2, 1]

@@ -199,6 +199,11 @@ class Moves:
         del self._moves[partition]
         where = TopicPartition(partition.topic, partition.index)
         self._broker.guarded(lambda: self._broker.logs.drop_future(where, now), now)
+        self._correct(move)
+
+    def _correct(self, move: _Move) -> None:
+        """The replica stays where it lies, whatever the controller was told of its destination."""
+        partition = move.partition
         if move.asked and partition.directory is not None:
             replica = partition.topic_id, partition.index
             self._broker.assignments.want(replica, partition.directory.directory_id)
@@ -299,8 +304,11 @@ class Moves:
     def advance(self, now: Now) -> None:
         """Everything of this turn is written: see which copies have caught up."""
         for partition, move in list(self._moves.items()):
-            if partition.gone or partition.offline or move.target.offline is not None:
+            if partition.gone:
                 self.release(partition)
+            elif partition.offline or move.target.offline is not None:
+                del self._moves[partition]
+                self._correct(move)
             elif now.mono >= move.rest_until and (self.working is None or self.working.move is not move):
                 self._advance(move, now)
 

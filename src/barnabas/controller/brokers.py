@@ -209,7 +209,7 @@ def heartbeat(view: View, request: BrokerHeartbeatRequest) -> Decision:
     if broker.fenced:
         stop = request.want_shut_down
         if not stop and not request.want_fence and caught_up:
-            records += _unfence(view, broker)
+            records += _unfence(view, broker, request.offline_log_dirs)
             fenced = False
     elif broker.in_controlled_shutdown and not request.want_fence:
         if not _leads(view.image, broker.id) and _all_have_seen(view, contact.shutdown_offset):
@@ -251,9 +251,9 @@ def _all_have_seen(view: View, offset: Offset | None) -> bool:
     )
 
 
-def _unfence(view: View, broker: BrokerState) -> list[Record]:
+def _unfence(view: View, broker: BrokerState, offline: Iterable[DirectoryId]) -> list[Record]:
     change = BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, fenced=-1)
-    return [change, *elect_for(view.image, broker.id, view.rules)]
+    return [change, *elect_for(view.image, broker.id, view.rules, frozenset(offline))]
 
 
 def fence(view: View, broker: BrokerState) -> list[Record]:

@@ -282,10 +282,18 @@ def remove_broker(
 
 
 def elect_for(
-    image: MetadataImage, broker: NodeId, rules_for: Callable[[Topic], ElectionRules]
+    image: MetadataImage,
+    broker: NodeId,
+    rules_for: Callable[[Topic], ElectionRules],
+    lost: Iterable[DirectoryId] = (),
 ) -> list[PartitionChangeRecord]:
-    """The records that give partitions that nobody leads a leader, now that a broker came back."""
+    """The records that give partitions that nobody leads a leader, now that a broker came back.
+
+    `lost` are directories that it came back without.
+    """
     registered = image.brokers[broker]
+    left = tuple(directory for directory in registered.directories if directory not in lost)
+    registered = registered._replace(directories=left)
     changes: list[PartitionChangeRecord] = []
     rules = cache(lambda topic_id: _with_back(rules_for(image.topics[topic_id]), registered))
     for topic in image.topics.values():
