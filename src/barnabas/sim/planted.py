@@ -185,7 +185,7 @@ BUGS: tuple[Bug, ...] = (
         "open_change",
         "offset is not None and",
         "offset is None and",
-        1,
+        2,
     ),
     Bug(
         "change before the own epoch",
