@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from typing import Any
 
@@ -11,9 +12,10 @@ from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import METADATA_TOPIC, ZERO_UUID, Endpoint, ReplicaKey, Uuid
 from barnabas.raft import messages as raft
 from barnabas.raft.entries import Batch, EpochEnd, KraftVersionEntry, LeaderChange, Opaque, SnapshotId
-from barnabas.raft.incarnation import UNKNOWN
+from barnabas.raft.incarnation import UNKNOWN, number_of
 from barnabas.raft.value import altered
 from barnabas.raft.voters import VersionRange
+from barnabas.server.quorum_caller import Caller
 from barnabas.server.quorum_records import encode_batch
 from barnabas.server.quorum_wire import request_in, request_out, response_in, response_out
 from barnabas.wire.message import Message, decode, encode, replace
@@ -183,3 +185,17 @@ def test_the_incarnation_of_the_quorum_travels_both_ways_and_kafka_says_none() -
     assert request_in(kafkas, version, "CONTROLLER").incarnation == UNKNOWN  # type: ignore[union-attr]
     answer = raft.VoteResponse(ErrorCode.NONE, 5, 2, True, THERE, incarnation=3)
     assert there_and_back(answer, message, version) == answer
+
+
+@pytest.mark.parametrize("request_", REQUESTS[:7], ids=lambda r: type(r).__name__)
+def test_a_node_of_another_cluster_does_not_end_our_incarnation(request_: raft.Request) -> None:
+    """One that was put together by force, and whose node has our address: nobody here could stand any more."""
+
+    async def said(own: str) -> int:
+        message, version = request_out(altered(request_, incarnation=3), lambda kind: kind.VERSIONS[1])
+        future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        return number_of(Caller(future, message, version, "CONTROLLER", own).asked())
+
+    assert asyncio.run(said(CLUSTER)) == 3
+    named = getattr(request_, "cluster_id", None) is not None
+    assert asyncio.run(said("another")) == (UNKNOWN if named else 3)
