@@ -6,7 +6,7 @@ import random
 from math import inf
 
 import pytest
-from tests.broker.harness import PAGE_CACHE
+from tests.broker.harness import PAGE_CACHE, batch
 from tests.broker.replication import ALL, Replicas
 
 from barnabas.errors import ErrorCode
@@ -645,3 +645,31 @@ def test_nothing_acknowledged_is_lost_whatever_fails_in_whatever_order(seed: int
     assert "last" in acknowledged
     assert not [value for value in acknowledged if value not in logs[0]]
     assert len(set(logs[0])) == len(logs[0])
+
+
+@pytest.mark.parametrize("error", [ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER])
+def test_a_full_disk_rests_whatever_answer_was_on_its_way(three: Replicas, error: ErrorCode) -> None:
+    """Else it would be asked for more at once, and again and again until nothing is free at all."""
+    three.leader.produce(batch("a"))
+    three.turn(1)
+    records = three[1].log.read(0, 1 << 20, 1).read()
+    node = three.nodes[2]
+    follower = node.broker.followers.by_leader[1]
+    (followed,) = follower.partitions.values()
+    request = follower.next_request(node.now)
+    assert request is not None
+    three[2].no_room = True
+    follower.pause(followed, True)
+    data = PartitionData(partition_index=0, error_code=error, high_watermark=0, records=records)
+    topic = FetchableTopicResponse(topic_id=three.topic.id, partitions=[data])
+    follower.received(request, FetchResponse(session_id=5, responses=[topic]), node.now)
+    node.turn()
+    for _ in range(3):
+        asked = follower.next_request(node.now)
+        assert asked is None or not asked.topics
+        node.after(2)
+    three[2].no_room = False
+    follower.pause(followed, False)
+    asked = follower.next_request(node.now)
+    assert isinstance(asked, FetchRequest)
+    assert [topic.topic_id for topic in asked.topics] == [three.topic.id]

@@ -461,3 +461,38 @@ def test_a_log_is_found_where_it_serves_and_not_where_an_earlier_one_died() -> N
     dead.fail(StorageError("gone"))
     again = logs.create(A, Uuid.of(9, 9), NOW)
     assert logs.directory_of(A) is alive and logs.get(A) is again
+
+
+def test_a_log_that_was_cut_below_its_start_keeps_what_came_afterwards() -> None:
+    """After an unclean election the leader may end before this log began: its start on disk must not stay."""
+    disk = formatted("/d0")
+    logs = opened(disk)
+    log = logs.create(A, TOPIC, NOW)
+    fill(log, 20)
+    log.high_watermark = 20
+    log.increment_log_start(18)
+    logs.checkpoint_recovery_points()
+    log.truncate_to(5, NOW)
+    values = [*values_of(log), *fill(log, 3, start=5)]
+    assert log.durable_end_offset == log.log_end_offset
+    disk.crash()
+    again = opened(disk).get(A)
+    assert again is not None and again.log_end_offset == log.log_end_offset
+    assert values_of(again) == values
+
+
+def test_rows_of_an_earlier_log_are_void_in_a_file_that_could_not_be_read() -> None:
+    disk = formatted("/d0")
+    disk.put("/d0/log-start-offset-checkpoint", b"nonsense")
+    logs = opened(disk)
+    log = logs.create(A, TOPIC, NOW)
+    fill(log, 20)
+    log.high_watermark = 20
+    log.increment_log_start(18)
+    (job,) = logs.recovery_points()
+    logs.delete(A, NOW)
+    values = fill(logs.create(A, Uuid.of(3, 5), NOW), 3)
+    job.run()
+    disk.crash()
+    again = opened(disk).get(A)
+    assert again is not None and values_of(again) == values

@@ -154,6 +154,7 @@ class Cleaner:
         self._worst = self._seen[0], int(self._seen[1])
         best, self._best = self._best, None
         self._aside = {log: error for log, error in self._aside.items() if log.failed is None}
+        self._resting = {log: until for log, until in self._resting.items() if log.failed is None}
         if best is None:
             self._look_at = now.mono + self._pause
             return

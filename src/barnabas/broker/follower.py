@@ -386,6 +386,8 @@ class Follower:
         """Leave it out for a while: a little after the first error, replica.fetch.backoff.ms in the end."""
         longest = self._broker.config.int("replica.fetch.backoff.ms") / 1000.0
         pause = min(longest, _FIRST_PAUSE * 2.0 ** min(followed.failures, 16))
+        if followed.partition.no_room:
+            pause = inf  # until there is room
         followed.failures += 1
         self._leave_out(followed.key)
         self._resting[followed.key] = now.mono + pause
@@ -406,7 +408,7 @@ class Follower:
             if partition.follower_throttled:
                 self._broker.follower_quota.record(len(records), now)
             self._unsafe[followed] = None
-            self._news[followed.key] = followed
+            self.moved(followed)
 
     def _cut_back(self, followed: Followed, epoch: int, end: Offset, now: Now) -> None:
         """The leader's log of our last epoch ended at `end`: keep what both have, forget the rest."""
@@ -422,7 +424,7 @@ class Follower:
         partition = followed.partition
         self.truncations += 1
         partition.high_watermark = partition.log.high_watermark
-        self._news[followed.key] = followed
+        self.moved(followed)
         self._broker.outside.truncated(partition.topic, partition.index, before, partition.log.log_end_offset)
         if partition.log.acknowledged_end_offset < partition.log.log_end_offset:
             self._unsafe[followed] = None

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from barnabas.doors import Disk
 from barnabas.errors import StorageError
-from barnabas.log.checkpoint import read_offsets, write_offsets
+from barnabas.log.checkpoint import LOG_STARTS, read_offsets, write_offsets
 from barnabas.model import Offset, TopicPartition
 
 __all__ = ["CheckpointJob", "Checkpoints", "Rows"]
@@ -39,6 +39,7 @@ class Checkpoints:
     def read(self, name: str) -> tuple[Rows, bool]:
         """A checkpoint, and whether it could be read: a corrupt one counts as empty, and costs a recovery."""
         try:
+            self._serials.setdefault(name, 0)
             found = self._written[name] = read_offsets(self._disk, f"{self._path}/{name}")
         except StorageError:
             return {}, False
@@ -56,12 +57,16 @@ class Checkpoints:
             self._written[name] = rows
 
     def lower(self, name: str, key: TopicPartition, offset: Offset) -> None:
-        """See that the file says at most `offset` for a log, from now on.  Raises StorageError."""
+        """See that the file says at most `offset` for a log, from now on, and so does that of the log starts.
+
+        A log that started above its own end would be taken for empty.  Raises StorageError.
+        """
         with self._guard:
-            self._serials[name] = self._serials.get(name, 0) + 1
-            rows = self._written.get(name, {})
-            if rows.get(key, 0) > offset:
-                self._write(name, {**rows, key: offset}, True)
+            for one in (name, LOG_STARTS):
+                self._serials[one] = self._serials.get(one, 0) + 1
+                rows = self._written.get(one, {})
+                if rows.get(key, 0) > offset:
+                    self._write(one, {**rows, key: offset}, True)
 
     def forget(self, key: TopicPartition, known: Mapping[TopicPartition, object]) -> None:
         """No file shall say anything of `key`: its rows are an earlier log's.
@@ -70,9 +75,9 @@ class Checkpoints:
         Raises StorageError.
         """
         with self._guard:
-            for name, rows in self._written.copy().items():
-                self._serials[name] = self._serials.get(name, 0) + 1
-                if key in rows:
+            for name in self._serials:
+                self._serials[name] += 1
+                if key in (rows := self._written.get(name, {})):
                     left = {other: offset for other, offset in rows.items() if other in known}
                     self._write(name, left, True)
 
@@ -82,7 +87,8 @@ class Checkpoints:
             news = {name: rows for name, rows in contents.items() if self._written.get(name) != rows}
             if not news:
                 return None
-            return CheckpointJob(self, self._path, news, {n: self._serials.get(n, 0) for n in news}, durable)
+            serials = {name: self._serials.setdefault(name, 0) for name in news}
+            return CheckpointJob(self, self._path, news, serials, durable)
 
     def run(self, job: CheckpointJob) -> None:
         """Write what is not void by now.  Raises StorageError."""
