@@ -300,3 +300,10 @@ def test_a_coordinator_hears_of_a_lost_leadership_and_of_a_timeout(node: Node) -
 
 def test_unassigned_directories_are_what_new_topics_have(node: Node) -> None:
     assert node.image.topics_by_name["t"].partitions[0].directories == (DIRECTORY_UNASSIGNED,)
+
+
+def test_of_directories_that_lie_in_each_other_the_one_that_holds_the_file_fails() -> None:
+    node = Node(MemoryDisk(), ("/data", "/data/second"))
+    error = StorageError("cannot read /data/second/t-0/00000000000000000000.log: Input/output error")
+    node.broker.unreadable(error, node.now)
+    assert [path for path, _ in node.outside.failed] == ["/data/second"]

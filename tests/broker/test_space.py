@@ -259,3 +259,20 @@ def test_a_follower_without_room_rests_and_comes_back() -> None:
             node.broker.maintain(node.now)
         replicas.settle()
     assert replicas.values(3) == ["a", "b"] and set(replicas.state.isr) == {1, 2, 3}
+
+
+def test_what_retention_found_no_room_for_is_refused_and_never_acknowledged_for_another(
+    node: Node, disk: Volume
+) -> None:
+    """It writes what was appended in this turn, so that the log may begin behind it."""
+    node.configure("t", segment_bytes="1048576", retention_bytes="1")
+    for value in "ab":
+        node.append(batch(value * 900_000))
+    node.broker.maintain(node.now)
+    lost = node.produce(batch("lost"))
+    disk.full_after(0)
+    node.mono += 301
+    for _ in range(3):
+        node.broker.maintain(node.now)
+    node.turn()
+    assert lost.here and lost.error == ErrorCode.KAFKA_STORAGE_ERROR

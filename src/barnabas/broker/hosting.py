@@ -389,7 +389,7 @@ class Hosting:
 
     def unreadable(self, error: StorageError, now: Now) -> None:
         """A disk did not give what was to be sent from one of its files."""
-        for directory in self.logs.online():
+        for directory in sorted(self.logs.online(), key=lambda one: -len(one.path)):  # one may lie in another
             if f" {directory.path}/" in error.message:
                 error.full = False
                 self.logs.fail(directory, error)

@@ -17,6 +17,7 @@ What is hosted follows the metadata: `start` takes the image whole, `apply` what
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 from barnabas.broker.assignments import Replica
@@ -291,6 +292,9 @@ class Broker(Hosting):
         second; raises nothing."""
         if self.space.look(now):
             self.host_again(now)
+        for partition in self.turn:  # else retention writes it, and where there is no room nobody is told
+            with suppress(KafkaError):
+                self.write_now(partition, now)
         self.upkeep.step(now)
         self.notice_failures(now)
         self.in_sync.look(now)
