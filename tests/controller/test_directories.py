@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import pytest
-from tests.controller.cluster import Cluster, directory
+from tests.controller.cluster import Cluster, assigned, directory, registration
 
+from barnabas.controller.snapshot import image_records
+from barnabas.controller.versions import DIRECTORIES, LATEST, MINIMUM
+from barnabas.controller.view import Decision
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import DIRECTORY_LOST, DIRECTORY_UNASSIGNED, NO_NODE, Uuid
-from barnabas.wire.brokers import BrokerHeartbeatRequest
+from barnabas.raft.entries import Batch, Opaque
+from barnabas.server.quorum_records import decode_batch, encode_batch, metadata_of
+from barnabas.wire.brokers import BrokerHeartbeatRequest, BrokerRegistrationResponse
+from barnabas.wire.message import Message, Record
 from barnabas.wire.metadata import BrokerRegistrationChangeRecord, PartitionChangeRecord
 from barnabas.wire.reassignment import (
+    AlterPartitionReassignmentsRequest,
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsRequestDirectoryData,
     AssignReplicasToDirsRequestPartitionData,
     AssignReplicasToDirsRequestTopicData,
     AssignReplicasToDirsResponse,
+    ReassignablePartition,
+    ReassignableTopic,
 )
+from barnabas.wire.records import read_batch_header
+from barnabas.wire.topics import CreateTopicsRequest
 
 A, B = Uuid.of(1, 1000), Uuid.of(1, 2000)
 
@@ -160,3 +171,42 @@ def test_a_broker_that_is_back_without_a_disk_leads_nothing_of_what_lay_there() 
     assert [cluster.state(index=index).leader for index in (0, 1)] == [NO_NODE, 1]
     cluster.beat(2)
     assert [cluster.state(index=index).leader for index in (0, 1)] == [2, 1]
+
+
+@pytest.mark.parametrize("level", [MINIMUM, DIRECTORIES - 1, DIRECTORIES, LATEST])
+def test_every_decision_and_the_snapshot_can_be_written_at_every_metadata_version(level: int) -> None:
+    """What cannot be written ends the controller, and the next one: directories are named from 3.7 on."""
+    cluster = Cluster(elr=False)
+    cluster.image.features["metadata.version"] = level
+    written: list[Record] = []
+
+    def commit(request: Message) -> Decision:
+        decision = cluster.commit(request)
+        written.extend(decision.records)
+        return decision
+
+    for broker in (1, 2):
+        answer = commit(
+            registration(broker, 1, None, log_dirs=[directory(broker), Uuid.of(broker, 2000)])
+        ).answer
+        assert isinstance(answer, BrokerRegistrationResponse)
+        cluster.epochs[broker] = answer.broker_epoch
+        cluster.beat(broker)
+    commit(CreateTopicsRequest(topics=[assigned("flights", [1, 2], [2, 1])]))
+    cluster.beat(1, offline_log_dirs=[directory(1)])
+    row = ReassignablePartition(partition_index=0, replicas=[2])
+    topic = ReassignableTopic(name="flights", partitions=[row])
+    commit(AlterPartitionReassignmentsRequest(topics=[topic]))
+    everything = Opaque((*written, *image_records(cluster.image)), 1)
+    raw = encode_batch(Batch(0, 1, (everything,)), timestamp_ms=0, metadata_version=level)
+    read = decode_batch(raw, 0, read_batch_header(raw))
+    assert len(metadata_of(read)) == len(everything.payload)
+    assert bool(cluster.image.brokers[1].directories) is (level >= DIRECTORIES)
+
+
+def test_a_broker_that_registered_before_directories_were_named_keeps_its_replicas(cluster: Cluster) -> None:
+    cluster.image.brokers[1] = cluster.image.brokers[1]._replace(directories=())
+    assert assign(cluster, A, 0) == [ErrorCode.NONE]
+    assert (cluster.state().leader, cluster.state().isr, cluster.state().directory_of(1)) == (1, (1, 2, 3), A)
+    cluster.beat(2, want_fence=True)
+    assert cluster.state().leader == 1

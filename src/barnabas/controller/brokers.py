@@ -14,6 +14,7 @@ from barnabas.controller.directories import directories_reported
 from barnabas.controller.features import ELR_FEATURE, METADATA_VERSION
 from barnabas.controller.image import BrokerState, MetadataImage
 from barnabas.controller.partitions import elect_for, remove_broker
+from barnabas.controller.versions import DIRECTORIES
 from barnabas.controller.view import BrokerContact, Decision, View
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import DirectoryId, NodeId, Now, Offset
@@ -87,7 +88,7 @@ def register_broker(view: View, request: BrokerRegistrationRequest) -> Decision:
             rack=request.rack,
             fenced=known.fenced if known is not None and same_life else True,
             in_controlled_shutdown=known.in_controlled_shutdown if known is not None and same_life else False,
-            log_dirs=list(request.log_dirs),
+            log_dirs=list(request.log_dirs) if _knows_directories(view.image) else [],
             cordoned_log_dirs=None,
         )
     )
@@ -111,7 +112,8 @@ def _check_registration(view: View, request: BrokerRegistrationRequest, known: B
         raise KafkaError(ErrorCode.DUPLICATE_BROKER_REGISTRATION, f"another broker with id {id_} is alive")
     if request.is_migrating_zk_broker:
         raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, "brokers on ZooKeeper cannot register")
-    _check_directories(view.image, id_, request.log_dirs)
+    if _knows_directories(view.image):
+        _check_directories(view.image, id_, request.log_dirs)
     ranges = {f.name: (f.min_supported_version, f.max_supported_version) for f in request.features}
     if METADATA_VERSION not in ranges:
         raise KafkaError(ErrorCode.INVALID_REGISTRATION, f"broker {id_} does not say its metadata.version")
@@ -122,6 +124,10 @@ def _check_registration(view: View, request: BrokerRegistrationRequest, known: B
                 ErrorCode.UNSUPPORTED_VERSION,
                 f"broker {id_} supports {name} {low} to {high}, the cluster is at {level}",
             )
+
+
+def _knows_directories(image: MetadataImage) -> bool:
+    return image.feature(METADATA_VERSION) >= DIRECTORIES
 
 
 def _check_directories(image: MetadataImage, id_: NodeId, directories: Iterable[DirectoryId]) -> None:

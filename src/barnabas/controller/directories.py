@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from barnabas.controller.features import METADATA_VERSION
 from barnabas.controller.image import BrokerState, PartitionState, Topic
 from barnabas.controller.partitions import Election, change_partition, without
+from barnabas.controller.versions import DIRECTORIES
 from barnabas.controller.view import BATCH_LIMIT, Decision, View
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import (
@@ -34,8 +35,6 @@ from barnabas.wire.reassignment import (
 
 __all__ = ["assign_replicas_to_dirs", "directories_reported"]
 
-_KNOWS_DIRECTORIES = 17
-"""metadata.version 3.7-IV2."""
 _KNOWS_CORDONED = 30
 """metadata.version 4.3-IV0."""
 
@@ -45,7 +44,7 @@ def assign_replicas_to_dirs(view: View, request: AssignReplicasToDirsRequest) ->
 
     Raises KafkaError(STALE_BROKER_EPOCH, UNSUPPORTED_VERSION).
     """
-    if view.image.feature(METADATA_VERSION) < _KNOWS_DIRECTORIES:
+    if view.image.feature(METADATA_VERSION) < DIRECTORIES:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "this metadata.version knows no directories")
     broker = view.image.brokers.get(request.broker_id)
     if broker is None or broker.epoch != request.broker_epoch:
@@ -95,7 +94,8 @@ def _assign(
 def _online(broker: BrokerState, directory: DirectoryId) -> bool:
     if directory == DIRECTORY_LOST:
         return False
-    return directory in (DIRECTORY_UNASSIGNED, DIRECTORY_MIGRATING) or directory in broker.directories
+    unknown = directory in (DIRECTORY_UNASSIGNED, DIRECTORY_MIGRATING) or not broker.directories
+    return unknown or directory in broker.directories
 
 
 def _isr_without(state: PartitionState, broker: NodeId) -> tuple[NodeId, ...]:

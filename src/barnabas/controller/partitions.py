@@ -81,9 +81,12 @@ def acceptable_leader(image: MetadataImage) -> Callable[[NodeId, PartitionState]
 
 
 def _is_online(broker: BrokerState, state: PartitionState) -> bool:
-    """Whether the broker registered the directory of this partition (KIP-858); one not known yet may be."""
+    """Whether the broker registered the directory of this partition (KIP-858); one not known yet may be.
+
+    One that names none registered before metadata.version 3.7-IV2.
+    """
     directory = state.directory_of(broker.id)
-    return directory in _NOT_KNOWN_YET or directory in broker.directories
+    return directory in _NOT_KNOWN_YET or not broker.directories or directory in broker.directories
 
 
 def change_partition(
@@ -246,13 +249,13 @@ def without(rules: ElectionRules, broker: NodeId) -> ElectionRules:
     return rules._replace(acceptable=lambda candidate, at: candidate != broker and usual(candidate, at))
 
 
-def _with_back(rules: ElectionRules, broker: BrokerState) -> ElectionRules:
+def _with_back(rules: ElectionRules, broker: BrokerState, lost: Iterable[DirectoryId]) -> ElectionRules:
     """The same rules, but `broker` may lead wherever its directory is online: it is being unfenced."""
     usual = rules.acceptable
 
     def test(candidate: NodeId, at: PartitionState) -> bool:
         if candidate == broker.id:
-            return _is_online(broker, at)
+            return _is_online(broker, at) and at.directory_of(broker.id) not in lost
         return usual(candidate, at)
 
     return rules._replace(acceptable=test)
@@ -292,10 +295,8 @@ def elect_for(
     `lost` are directories that it came back without.
     """
     registered = image.brokers[broker]
-    left = tuple(directory for directory in registered.directories if directory not in lost)
-    registered = registered._replace(directories=left)
     changes: list[PartitionChangeRecord] = []
-    rules = cache(lambda topic_id: _with_back(rules_for(image.topics[topic_id]), registered))
+    rules = cache(lambda topic_id: _with_back(rules_for(image.topics[topic_id]), registered, lost))
     for topic in image.topics.values():
         for state in topic.partitions.values():
             if state.leader == NO_NODE:

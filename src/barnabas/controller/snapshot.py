@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from barnabas.controller.features import METADATA_VERSION
 from barnabas.controller.image import BrokerState, ControllerState, MetadataImage, PartitionState, Topic
 from barnabas.controller.replay import Replay
+from barnabas.controller.versions import DIRECTORIES, LATEST
 from barnabas.model import Epoch, Offset
-from barnabas.wire.message import Record
+from barnabas.wire.message import Record, replace
 from barnabas.wire.metadata import (
     BrokerEndpoint,
     BrokerFeature,
@@ -47,7 +48,10 @@ def image_records(image: MetadataImage) -> Iterator[Record]:
     for topic in image.topics.values():
         yield TopicRecord(name=topic.name, topic_id=topic.id)
         for index in sorted(topic.partitions):
-            yield partition_record(topic, topic.partitions[index])
+            record = partition_record(topic, topic.partitions[index])
+            if levels.get(METADATA_VERSION, LATEST) < DIRECTORIES:
+                record = replace(record, directories=[])
+            yield record
     for (type_, resource), values in image.configs.items():
         for name, value in values.items():
             yield ConfigRecord(resource_type=type_, resource_name=resource, name=name, value=value)

@@ -10,9 +10,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from barnabas.controller import configs
+from barnabas.controller.features import METADATA_VERSION
 from barnabas.controller.image import RESOURCE_TOPIC, Topic
 from barnabas.controller.placement import place
 from barnabas.controller.topic_names import check_topic_name, collision
+from barnabas.controller.versions import DIRECTORIES
 from barnabas.controller.view import BATCH_LIMIT, Decision, View
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import ZERO_UUID, NodeId, TopicId
@@ -189,6 +191,7 @@ def new_partition(view: View, topic_id: TopicId, index: int, replicas: tuple[Nod
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR, f"all replicas of partition {index} are fenced"
         )
+    known = view.image.feature(METADATA_VERSION) >= DIRECTORIES
     return PartitionRecord(
         partition_id=index,
         topic_id=topic_id,
@@ -199,7 +202,7 @@ def new_partition(view: View, topic_id: TopicId, index: int, replicas: tuple[Nod
         leader=isr[0],
         leader_epoch=0,
         partition_epoch=0,
-        directories=[view.default_directory(broker) for broker in replicas],
+        directories=[view.default_directory(broker) for broker in replicas] if known else [],
     )
 
 

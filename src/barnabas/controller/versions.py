@@ -9,7 +9,7 @@ from __future__ import annotations
 from barnabas.wire import metadata as records
 from barnabas.wire.message import Record
 
-__all__ = ["ELR", "LATEST", "MINIMUM", "record_version"]
+__all__ = ["DIRECTORIES", "ELR", "LATEST", "MINIMUM", "record_version"]
 
 MINIMUM = 7
 """Oldest metadata.version that KRaft runs with (3.3-IV3)."""
@@ -17,16 +17,17 @@ LATEST = 30
 """metadata.version of 4.3-IV0, the newest one we know."""
 ELR = 23
 """metadata.version from which partitions may keep eligible leader replicas (4.0-IV1)."""
-_DIRECTORIES = 17
+DIRECTORIES = 17
+"""metadata.version (3.7-IV2) from which brokers and partitions name log directories (KIP-858)."""
 _CORDONED = 30
 
 
 def record_version(record: Record, metadata_version: int) -> int:
     """The version to write `record` in at this level of metadata.version."""
     if isinstance(record, records.PartitionRecord | records.PartitionChangeRecord):
-        return _step(metadata_version, (_DIRECTORIES, ELR))
+        return _step(metadata_version, (DIRECTORIES, ELR))
     if isinstance(record, records.RegisterBrokerRecord):
-        return 1 + _step(metadata_version, (8, _DIRECTORIES, _CORDONED))
+        return 1 + _step(metadata_version, (8, DIRECTORIES, _CORDONED))
     if isinstance(record, records.BrokerRegistrationChangeRecord):
         if record.cordoned_log_dirs is not None:
             return 3
