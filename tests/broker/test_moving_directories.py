@@ -354,3 +354,30 @@ def test_a_replica_moves_while_a_cluster_works_and_its_leader_dies() -> None:
         assert wired.state().directory_of(mover) == moved.directory.directory_id
         assert wired.values(mover) == expected
     assert set(wired.state().isr) == {1, 2, 3}
+
+
+def test_a_log_that_begins_in_the_middle_of_a_batch_moves_with_the_whole_batch() -> None:
+    node = two()
+    node.append(batch("a", "b", "c"))
+    partition(node).delete_records(1)
+    node.broker.moves.alter(T, "/two", node.now)
+    settle(node)
+    assert lies(node) == "/two" and partition(node).log.log_start_offset == 1
+    assert values(node) == ["a", "b", "c"]
+
+
+def test_a_copy_that_rests_while_records_are_deleted_up_to_the_middle_of_a_batch_catches_up() -> None:
+    node = two()
+    node.append(batch("a"))
+    node.broker.moves.alter(T, "/two", node.now)
+    while not node.outside.assigned:
+        settle(node, answering=False, rounds=1)
+    (move,) = node.broker.moves._moves.values()
+    move.rest_until = node.mono + 5  # its disk was full
+    node.append(batch("x", "y", "z"))
+    partition(node).delete_records(2)
+    answer(node)
+    node.mono += 6
+    settle(node)
+    assert lies(node) == "/two" and partition(node).log.log_start_offset == 2
+    assert values(node) == ["x", "y", "z"]

@@ -274,9 +274,8 @@ class Moves:
             if copy.config is not move.partition.config:
                 copy.reconfigure(move.partition.config)
             align(copy, log, now)
-            if data and int.from_bytes(data[:8], "big") >= copy.log_end_offset:
-                copy.append_as_follower(data, now)
-                copy.write()
+            if data:
+                _put(copy, data, now)
         except CorruptRecordError as error:
             self._broker.outside.not_replicated(move.partition.topic, move.partition.index, error)
             move.rest_until = now.mono + _PAUSE
@@ -330,6 +329,9 @@ class Moves:
                 replica = partition.topic_id, partition.index
                 self._broker.assignments.want(replica, move.target.directory_id, lambda: self._accepted(move))
                 self._broker.assignments.send()
+        except CorruptRecordError as error:
+            self._broker.outside.not_replicated(partition.topic, partition.index, error)
+            move.rest_until = now.mono + _PAUSE
         except StorageError as error:
             self._failed(move, error, now)
 
@@ -346,8 +348,7 @@ class Moves:
         if not len(piece):
             return
         data = piece.read()
-        copy.append_as_follower(data, now)
-        copy.write()
+        _put(copy, data, now)
         move.unsynced += len(data)
         self.bytes += len(data)
 
@@ -373,3 +374,17 @@ class Moves:
 
     def __repr__(self) -> str:
         return f"<Moves {len(self._moves)} under way, {self.moved} done>"
+
+
+def _put(copy: Log, data: bytes, now: Now) -> None:
+    """Write a piece behind the end of a copy, unless that is elsewhere by now.
+
+    Raises CorruptRecordError, StorageError.
+    """
+    base = int.from_bytes(data[:8], "big")
+    if base < copy.log_end_offset:
+        if copy.log_start_offset < copy.log_end_offset:
+            return
+        copy.truncate_fully_and_start_at(base, now)  # the log begins in the middle of a batch
+    copy.append_as_follower(data, now)
+    copy.write()
