@@ -197,10 +197,11 @@ def test_every_decision_and_the_snapshot_can_be_written_at_every_metadata_versio
     row = ReassignablePartition(partition_index=0, replicas=[2])
     topic = ReassignableTopic(name="flights", partitions=[row])
     commit(AlterPartitionReassignmentsRequest(topics=[topic]))
-    everything = Opaque((*written, *image_records(cluster.image)), 1)
-    raw = encode_batch(Batch(0, 1, (everything,)), timestamp_ms=0, metadata_version=level)
+    everything = (*written, *image_records(cluster.image))
+    batch = Batch(0, 1, (Opaque(everything, len(everything)),))
+    raw = encode_batch(batch, timestamp_ms=0, metadata_version=level)
     read = decode_batch(raw, 0, read_batch_header(raw))
-    assert len(metadata_of(read)) == len(everything.payload)
+    assert len(metadata_of(read)) == len(everything)
     assert bool(cluster.image.brokers[1].directories) is (level >= DIRECTORIES)
 
 

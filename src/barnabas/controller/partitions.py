@@ -12,7 +12,7 @@ them the last member stays in the ISR though nobody leads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import Enum
 from functools import cache
 from types import MappingProxyType
@@ -249,7 +249,9 @@ def without(rules: ElectionRules, broker: NodeId) -> ElectionRules:
     return rules._replace(acceptable=lambda candidate, at: candidate != broker and usual(candidate, at))
 
 
-def _with_back(rules: ElectionRules, broker: BrokerState, lost: Iterable[DirectoryId]) -> ElectionRules:
+def _with_back(
+    rules: ElectionRules, broker: BrokerState, lost: Collection[DirectoryId | None]
+) -> ElectionRules:
     """The same rules, but `broker` may lead wherever its directory is online: it is being unfenced."""
     usual = rules.acceptable
 
@@ -288,7 +290,7 @@ def elect_for(
     image: MetadataImage,
     broker: NodeId,
     rules_for: Callable[[Topic], ElectionRules],
-    lost: Iterable[DirectoryId] = (),
+    lost: Collection[DirectoryId | None] = (),
 ) -> list[PartitionChangeRecord]:
     """The records that give partitions that nobody leads a leader, now that a broker came back.
 
