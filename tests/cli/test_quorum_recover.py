@@ -222,3 +222,17 @@ def test_fixed_voters_become_voters_that_change(tmp_path: Path, capsys: Any) -> 
     assert meta is not None and meta.directory_id is not None
     assert store.journal.kraft_version == 1 and store.journal.voters.ids == (1,)
     assert store.journal.voters.voters[0].key.directory_id == meta.directory_id
+
+
+def test_a_voter_named_twice_votes_once_and_a_senseless_description_is_refused(
+    tmp_path: Path, capsys: Any
+) -> None:
+    files = formed(tmp_path, {1: (6, 2)})
+    capsys.readouterr()
+    command = ["quorum", "recover", "--config", str(files[1]), "--json"]
+    assert main([*command, "--voters", "1,1"]) == 0
+    assert [voter["id"] for voter in json.loads(capsys.readouterr().out)["plan"]["voters"]] == [1]
+    odd = tmp_path / "odd.json"
+    odd.write_text('{"survivors": 5}')
+    assert main([*command, "--from", str(odd)]) == 2
+    assert "no description of a survivor" in capsys.readouterr().err

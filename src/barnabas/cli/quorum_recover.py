@@ -105,7 +105,7 @@ def _described(path: str) -> list[Found]:
 
     try:
         with open(path, encoding="utf-8") as file:
-            rows = json.load(file)["survivors"]
+            rows = list(json.load(file)["survivors"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ConfigError(
             f"{path} is no description of a survivor: {error}",
@@ -119,7 +119,7 @@ def _members(text: str | None, found: Sequence[Found]) -> tuple[Any, ...] | None
         return None
     known = {one.survivor.voter.key.id: one.survivor.voter.key for one in found}
     try:
-        wanted = [int(word) for word in text.split(",")]
+        wanted = list(dict.fromkeys(int(word) for word in text.split(",")))
     except ValueError as error:
         raise ConfigError(f"--voters {text}: say node ids with commas") from error
     missing = [str(id_) for id_ in wanted if id_ not in known]
