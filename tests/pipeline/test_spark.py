@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.pipeline.demo.node import Node
+from barnabas.testing.cluster import Cluster
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
 pytest.importorskip("pyspark")
@@ -26,13 +26,8 @@ NOON = int(time.time() * 1000) - 3_600_000
 
 
 @pytest.fixture(scope="module")
-def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    node = Node(str(tmp_path_factory.mktemp("node")))
-    node.start()
-    node.wait()
-    yield node.bootstrap
-    assert node.child is not None
-    node.child.end()
+def bootstrap(kafka: Cluster) -> str:
+    return kafka.bootstrap
 
 
 def path_without_java(directory: Path) -> str:
