@@ -13,7 +13,7 @@ from typing import TypeAlias, cast
 
 from barnabas.errors import ConfigError
 from barnabas.model import Endpoint, NodeId
-from barnabas.settings import MAX_INT, MAX_LONG, SETTINGS, TOPIC_SETTINGS, Setting, Value
+from barnabas.settings import KEPT_ONLY, MAX_INT, MAX_LONG, SETTINGS, TOPIC_SETTINGS, Setting, Value
 from barnabas.settings.text import (
     config_table_markdown,
     format_value,
@@ -296,6 +296,8 @@ class Config:
         parsed = _parse_overrides(overrides)
         config = LogConfig()
         for name in TOPIC_SETTINGS:
+            if name in KEPT_ONLY:
+                continue
             value = parsed[name] if name in parsed else self.topic_default(name)
             if name == "cleanup.policy":
                 value = frozenset(cast("tuple[str, ...]", value))  # type: ignore[assignment]

@@ -57,7 +57,9 @@ def test_beyond_the_high_watermark_is_out_of_range(node: Node, offset: int) -> N
 def test_a_topic_that_is_only_compacted_refuses(node: Node) -> None:
     node.create("c", cleanup_policy="compact")
     node.create("both", cleanup_policy="compact,delete")
+    node.create("neither", cleanup_policy="")
     assert result(ask(node, 0, "c"))[0] == ErrorCode.POLICY_VIOLATION
+    assert result(ask(node, 0, "neither")) == (0, 0), "a topic that keeps everything is cut by hand"
     assert result(ask(node, 0, "both"))[0] == ErrorCode.NONE
 
 

@@ -76,6 +76,90 @@ def test_lists_are_appended_to_once_and_subtracted_from(cluster: Cluster) -> Non
     assert alter(cluster, TOPIC, "flights", ("retention.ms", APPEND, "1")) == ErrorCode.INVALID_CONFIG
 
 
+@pytest.mark.parametrize(
+    ("before", "operation", "value", "after"),
+    [
+        (None, APPEND, "compact", "delete,compact"),
+        (None, APPEND, "delete", "delete"),
+        (None, APPEND, "compact,compact", "delete,compact"),
+        (None, APPEND, " compact", "delete,compact"),
+        (None, SUBTRACT, "compact", "delete"),
+        (None, SUBTRACT, "delete", ""),
+        (None, SUBTRACT, "", "delete"),
+        (None, SUBTRACT, "junk", "delete"),
+        (None, APPEND, "", ErrorCode.INVALID_CONFIG),
+        (None, APPEND, "junk", ErrorCode.INVALID_CONFIG),
+        ("delete", SUBTRACT, "delete,compact", ""),
+        ("delete", APPEND, "", ErrorCode.INVALID_CONFIG),
+        ("delete,delete", SUBTRACT, "delete", "delete"),
+        ("compact", APPEND, " compact", "compact"),
+        ("", APPEND, "compact", "compact"),
+        ("", APPEND, "", ""),
+        ("", SUBTRACT, "delete", ""),
+    ],
+)
+def test_a_list_grows_and_shrinks_from_its_default_as_in_apache_kafka(
+    cluster: Cluster, before: str | None, operation: int, value: str, after: str | ErrorCode
+) -> None:
+    """Each row was asked of Apache Kafka 4.3.1, and is what it described afterwards."""
+    if before is not None:
+        assert alter(cluster, TOPIC, "flights", ("cleanup.policy", SET, before)) == 0
+    code = alter(cluster, TOPIC, "flights", ("cleanup.policy", operation, value))
+    if isinstance(after, ErrorCode):
+        assert code == after
+        assert cluster.image.topic_config("flights").get("cleanup.policy") == before
+    else:
+        assert code == 0
+        assert described(cluster, "flights", "cleanup.policy") == after
+
+
+def described(cluster: Cluster, topic: str, name: str) -> str | None:
+    """The value that DescribeConfigs shows for one setting of a topic."""
+    asked = DescribeConfigsResource(resource_type=TOPIC, resource_name=topic, configuration_keys=[name])
+    answer = describe_configs(cluster.image, Config.load(), DescribeConfigsRequest(resources=[asked]), 1)
+    return answer.results[0].configs[0].value
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "shown"),
+    [
+        ("cleanup.policy", "", ""),
+        ("cleanup.policy", "delete,delete", "delete"),
+        ("cleanup.policy", "delete, compact", "delete,compact"),
+        ("preallocate", "true", "true"),
+        ("local.retention.ms", "1000", "1000"),
+        ("local.retention.bytes", "-2", "-2"),
+        ("remote.log.copy.disable", "true", "true"),
+        ("leader.replication.throttled.replicas", "0:1,0:1", "0:1,0:1"),
+    ],
+)
+def test_a_topic_takes_what_apache_kafka_takes_and_shows_it_as_it_does(
+    cluster: Cluster, name: str, value: str, shown: str
+) -> None:
+    assert alter(cluster, TOPIC, "flights", (name, SET, value)) == 0
+    assert described(cluster, "flights", name) == shown
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("cleanup.policy", ","),
+        ("cleanup.policy", "delete,"),
+        ("cleanup.policy", "none"),
+        ("preallocate", "x"),
+        ("local.retention.ms", "-3"),
+        ("remote.storage.enable", "true"),
+    ],
+)
+def test_a_topic_refuses_what_apache_kafka_refuses(cluster: Cluster, name: str, value: str) -> None:
+    assert alter(cluster, TOPIC, "flights", (name, SET, value)) == ErrorCode.INVALID_CONFIG
+
+
+def test_a_broker_list_that_was_never_set_grows_from_its_default(cluster: Cluster) -> None:
+    assert alter(cluster, BROKER, "1", ("log.cleanup.policy", APPEND, "compact")) == 0
+    assert cluster.image.broker_config(1)["log.cleanup.policy"] == "delete,compact"
+
+
 def test_one_bad_setting_fails_its_whole_resource_and_no_other(cluster: Cluster) -> None:
     cluster.create("other")
     request = IncrementalAlterConfigsRequest(

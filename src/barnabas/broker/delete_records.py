@@ -128,7 +128,7 @@ def _delete(
         raise KafkaError(missing)
     if error := partition.unavailable():
         raise KafkaError(error)
-    if "delete" not in partition.config.cleanup_policy:
+    if partition.config.compact and not partition.config.delete:
         raise KafkaError(ErrorCode.POLICY_VIOLATION)
     try:
         return partition, partition.delete_records(asked.offset)

@@ -15,6 +15,8 @@ from barnabas.config import (
     SETTINGS,
     TOPIC_SETTINGS,
     Config,
+    Setting,
+    format_value,
     parse_value,
     validate_topic_overrides,
 )
@@ -189,16 +191,25 @@ def _incremental(resource: Resource, before: Mapping[str, str], changes: list[Ch
             row = (TOPIC_SETTINGS if resource[0] == RESOURCE_TOPIC else SETTINGS).get(name)
             if row is None or row.kind != "list":
                 raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name} is no list: it can only be set")
-            have = [item for item in after.get(name, "").split(",") if item]
-            given = [item for item in (value or "").split(",") if item]
-            if operation == Operation.APPEND:
-                have += (item for item in given if item not in have)
-            else:
-                have = [item for item in have if item not in given]
-            after[name] = ",".join(have)
+            after[name] = _changed_list(row, after.get(name), operation, value or "")
         else:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"unknown operation {operation} on {name}")
     return after
+
+
+def _changed_list(row: Setting, before: str | None, operation: int, value: str) -> str:
+    """The list with elements added or taken away.  One that was never set begins as its default, as in Kafka.
+
+    For a topic that is the default of the topic's setting, not what the node says for its topics.
+    """
+    text = format_value(row.ours) or "" if before is None else before
+    elements = [element for element in text.split(",") if element]
+    for element in value.split(","):
+        if operation == Operation.APPEND and element not in elements:
+            elements.append(element)
+        elif operation == Operation.SUBTRACT and element in elements:
+            elements.remove(element)
+    return ",".join(elements)
 
 
 def _replacing(resource: Resource, before: Mapping[str, str], changes: list[Change]) -> dict[str, str]:

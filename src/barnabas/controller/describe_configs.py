@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from enum import IntEnum
 from typing import NamedTuple
 
-from barnabas.config import SETTINGS, TOPIC_SETTINGS, Config, Setting, format_value
+from barnabas.config import SETTINGS, TOPIC_SETTINGS, Config, Setting, format_value, parse_value
 from barnabas.controller.image import RESOURCE_BROKER, RESOURCE_TOPIC, MetadataImage
 from barnabas.controller.topic_names import is_valid
 from barnabas.errors import ErrorCode, KafkaError
@@ -132,7 +132,7 @@ def topic_origins(
     """Where a topic setting is given, the one in force first; `own` is what was set on the topic."""
     origins = []
     if (value := own.get(row.name)) is not None:
-        origins.append(Origin(row.name, value, Source.TOPIC))
+        origins.append(Origin(row.name, _as_parsed(row, value), Source.TOPIC))
     names = _CHAINS.get(row.name, (row.node_name,) if row.node_name else ())
     found = [origin for name in names for origin in _node_origins(image, config, name, node_id)]
     origins += (origin for origin in found if origin.source is not Source.DEFAULT)
@@ -145,6 +145,11 @@ def topic_origins(
         in_force = format_value(config.topic_default(row.name))
         origins.insert(0, Origin(row.name, in_force, Source.DEFAULT))
     return origins
+
+
+def _as_parsed(row: Setting, text: str) -> str | None:
+    """A list as it is read (no spaces, nothing twice), everything else as it was given: so does Kafka."""
+    return format_value(parse_value(row, text)) if row.kind == "list" else text
 
 
 def _first_default(names: tuple[str, ...]) -> tuple[str, Value] | None:

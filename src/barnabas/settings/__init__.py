@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
-from barnabas.settings.table import MAX_INT, MAX_LONG, REQUIRED, SETTINGS, TOPIC_SETTINGS, Setting, Value
+from barnabas.settings.table import (
+    KEPT_ONLY,
+    MAX_INT,
+    MAX_LONG,
+    REQUIRED,
+    SETTINGS,
+    TOPIC_SETTINGS,
+    Setting,
+    Value,
+)
 
-__all__ = ["MAX_INT", "MAX_LONG", "REQUIRED", "SETTINGS", "TOPIC_SETTINGS", "Setting", "Value"]
+__all__ = ["KEPT_ONLY", "MAX_INT", "MAX_LONG", "REQUIRED", "SETTINGS", "TOPIC_SETTINGS", "Setting", "Value"]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from typing import Literal, NamedTuple, TypeAlias
 
-__all__ = ["MAX_INT", "MAX_LONG", "REQUIRED", "SETTINGS", "TOPIC_SETTINGS", "Setting", "Value"]
+__all__ = ["KEPT_ONLY", "MAX_INT", "MAX_LONG", "REQUIRED", "SETTINGS", "TOPIC_SETTINGS", "Setting", "Value"]
 
 Value: TypeAlias = int | float | bool | str | tuple[str, ...] | None
 Kind: TypeAlias = Literal["int", "short", "long", "double", "boolean", "string", "list"]
@@ -39,6 +39,8 @@ class Setting(NamedTuple):
     group: str = ""
     node_name: str = ""
     """Topic settings: the node setting this one falls back on."""
+    may_repeat: bool = False
+    """Lists: may be empty, and may name the same twice (KIP-1161)."""
 
 
 _SAME = object()
@@ -59,9 +61,12 @@ def _s(
     high: float | None = None,
     choices: tuple[str, ...] = (),
     update: Update = "read-only",
+    may_repeat: bool = False,
 ) -> None:
     default: Value = kafka if ours is _SAME else ours  # type: ignore[assignment]  # one sentinel, never stored
-    SETTINGS[name] = Setting(name, kind, kafka, default, doc, why, low, high, choices, update, _group)
+    SETTINGS[name] = Setting(
+        name, kind, kafka, default, doc, why, low, high, choices, update, _group, may_repeat=may_repeat
+    )
 
 
 def _t(name: str, node_name: str, *, default: Value = None, doc: str = "") -> None:
@@ -75,9 +80,14 @@ def _t(name: str, node_name: str, *, default: Value = None, doc: str = "") -> No
     TOPIC_SETTINGS[name] = row._replace(doc=doc) if doc else row
 
 
-def _own(name: str, kind: Kind, default: Value, doc: str) -> None:
+def _own(
+    name: str, kind: Kind, default: Value, doc: str, *, low: float | None = None, may_repeat: bool = False
+) -> None:
     """A topic setting that the node has none for."""
-    TOPIC_SETTINGS[name] = Setting(name, kind, default, default, doc, group="Topics")
+    high = MAX_LONG if low is not None else None
+    TOPIC_SETTINGS[name] = Setting(
+        name, kind, default, default, doc, low=low, high=high, group="Topics", may_repeat=may_repeat
+    )
 
 
 CODECS = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
@@ -226,9 +236,9 @@ _s("log.segment.delete.delay.ms", "long", 60000,
    "How long a deleted file stays on disk for those who are still reading it.",
    low=0, high=MAX_LONG, update=ON_CLUSTER)
 _s("log.cleanup.policy", "list", ("delete",),
-   "What happens to old records: `delete` (by age and size), `compact` (of each key the last value stays) "
-   "or both.",
-   choices=("compact", "delete"), update=ON_CLUSTER)
+   "What happens to old records: `delete` (by age and size), `compact` (of each key the last value stays), "
+   "both, or nothing at all where it is empty.",
+   choices=("compact", "delete"), update=ON_CLUSTER, may_repeat=True)
 _s("log.index.interval.bytes", "int", 4096,
    "Record bytes between two entries of the offset index.", low=0, high=MAX_INT, update=ON_CLUSTER)
 _s("log.index.size.max.bytes", "int", 10485760,
@@ -464,6 +474,7 @@ _own(
     "list",
     (),
     "replicas that are made at `follower.replication.throttled.rate`: `partition:broker,...` or `*`",
+    may_repeat=True,
 )
 _t("index.interval.bytes", "log.index.interval.bytes")
 _own(
@@ -471,7 +482,10 @@ _own(
     "list",
     (),
     "replicas whose leader sends at `leader.replication.throttled.rate`: `partition:broker,...` or `*`",
+    may_repeat=True,
 )
+_own("local.retention.bytes", "long", -2, "kept with the topic; means nothing without remote storage", low=-2)
+_own("local.retention.ms", "long", -2, "kept with the topic; means nothing without remote storage", low=-2)
 _t("max.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms")
 _t("max.decompressed.message.bytes", "max.decompressed.message.bytes")
 _t("max.message.bytes", "message.max.bytes")
@@ -481,6 +495,9 @@ _t("message.timestamp.type", "log.message.timestamp.type")
 _t("min.cleanable.dirty.ratio", "log.cleaner.min.cleanable.ratio")
 _t("min.compaction.lag.ms", "log.cleaner.min.compaction.lag.ms")
 _t("min.insync.replicas", "min.insync.replicas")
+_own("preallocate", "boolean", False, "kept with the topic; a file always grows as it is written")
+_own("remote.log.copy.disable", "boolean", False, "kept with the topic; there is no remote storage")
+_own("remote.log.delete.on.disable", "boolean", False, "kept with the topic; there is no remote storage")
 _t("retention.bytes", "log.retention.bytes")
 _t(
     "retention.ms",
@@ -493,3 +510,14 @@ _t("segment.index.bytes", "log.index.size.max.bytes")
 _t("segment.jitter.ms", "log.roll.jitter.ms", default=0)
 _t("segment.ms", "log.roll.ms", default=604800000, doc="Age at which a new segment file is begun.")
 _t("unclean.leader.election.enable", "unclean.leader.election.enable")
+
+KEPT_ONLY = frozenset(
+    {
+        "local.retention.bytes",
+        "local.retention.ms",
+        "preallocate",
+        "remote.log.copy.disable",
+        "remote.log.delete.on.disable",
+    }
+)
+"""Topic settings that are checked, kept and shown as Kafka does, and that no log looks at."""

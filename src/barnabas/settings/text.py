@@ -25,12 +25,7 @@ def parse_value(row: Setting, text: str) -> Value:
             raise ConfigError(f"{row.name}={text!r}: must be true or false")
         return text.lower() == "true"
     if row.kind == "list":
-        items = tuple(item for part in text.split(",") if (item := part.strip()))
-        if row.choices and not items:
-            raise ConfigError(f"{row.name} is empty: must be some of {', '.join(row.choices)}")
-        if len(set(items)) != len(items):
-            raise ConfigError(f"{row.name}={text!r} names something twice")
-        return tuple(_chosen(row, item) for item in items) if row.choices else items
+        return _parse_list(row, text)
     try:
         number: int | float = float(text) if row.kind == "double" else int(text)
     except ValueError:
@@ -45,6 +40,20 @@ def parse_value(row: Setting, text: str) -> Value:
             next_step=f"the nearest value allowed is {nearest}",
         )
     return number
+
+
+def _parse_list(row: Setting, text: str) -> tuple[str, ...]:
+    parts = [part.strip() for part in text.split(",")]
+    items = tuple(part for part in parts if part)
+    if row.may_repeat:
+        if items != tuple(parts) and parts != [""]:
+            raise ConfigError(f"{row.name}={text!r} has an empty element: there is a comma too many")
+        items = tuple(dict.fromkeys(items)) if row.choices else items
+    elif row.choices and not items:
+        raise ConfigError(f"{row.name} is empty: must be some of {', '.join(row.choices)}")
+    elif len(set(items)) != len(items):
+        raise ConfigError(f"{row.name}={text!r} names something twice")
+    return tuple(_chosen(row, item) for item in items) if row.choices else items
 
 
 def _chosen(row: Setting, text: str) -> str:

@@ -77,13 +77,8 @@ protection, or fewer copies, than they believe they have; so it is refused."""
 
 TOPIC_SETTINGS_NOT_USED: dict[str, tuple[str, ...]] = {
     "errors.deadletterqueue.group.enable": ("false",),
-    "local.retention.bytes": ("-2",),
-    "local.retention.ms": ("-2",),
-    "preallocate": ("false",),
     "remote.copy.lag.bytes": ("-1",),
     "remote.copy.lag.ms": ("0",),
-    "remote.log.copy.disable": ("false",),
-    "remote.log.delete.on.disable": ("false",),
     "remote.storage.enable": ("false",),
 }
 """Topic setting -> the values that ask for nothing; any other value is refused rather than ignored."""
