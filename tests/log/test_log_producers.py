@@ -89,6 +89,20 @@ def test_the_first_of_several_refused_batches_is_the_one_to_come_again() -> None
     assert produce(log, batch(b"a", producer=(9, 0, 1))) == (0, 0)
 
 
+def test_refusals_are_forgotten_in_time_and_only_so_many_are_remembered() -> None:
+    log = open_log(new_disk())
+    for producer in range(3000):
+        refuse(log, batch(b"a", producer=(producer, 0, 0)))
+    assert len(log.producers._refused) == 1000
+    assert code(log, batch(b"b", producer=(2999, 0, 1))) is ErrorCode.KAFKA_STORAGE_ERROR
+    log.producers.expire(NOW)
+    refuse(log, batch(b"a", producer=(2500, 0, 0)))
+    log.producers.expire(NOW)
+    assert list(log.producers._refused) == [2500], "it was refused again since the last look"
+    log.producers.expire(NOW)
+    assert not log.producers._refused
+
+
 def test_a_producer_that_gave_up_what_was_refused_is_told_of_the_gap() -> None:
     """Not more than can have been on their way get that answer; a new epoch begins anew at once."""
     log = open_log(new_disk())

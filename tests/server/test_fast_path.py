@@ -10,12 +10,14 @@ from unittest import mock
 import pytest
 from tests.server import fast_path
 from tests.server.fast_path import Run, batch, converse, create_topics, kinds, plain, request, run
-from tests.server.harness import LOOPS, Client, frame, until
+from tests.server.harness import LOOPS, Client, decoded, frame, until
 
+from barnabas.broker.space import DirectorySpace
 from barnabas.client.aio import AsyncConnection
-from barnabas.errors import ErrorCode
+from barnabas.errors import ErrorCode, StorageError
 from barnabas.server.process import Node
 from barnabas.server.syncing import Syncer
+from barnabas.sim.disk import MemoryDisk
 from barnabas.wire.configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterableConfig,
@@ -254,3 +256,67 @@ def test_a_request_that_names_a_topic_without_partitions_is_answered_alike(loop_
         assert b"closed" not in result.answers["odd"]
 
     both(loop_factory, True, work)
+
+
+def room_for(appends: int, part: str) -> Any:
+    """The disk takes so many appends more to files whose path has `part` in it, then it is full for them."""
+    taken: list[str] = []
+
+    def take_space(self: MemoryDisk, path: str, size: int) -> None:
+        if part in path:
+            if len(taken) == appends:
+                raise StorageError(f"cannot append to {path}: No space left on device", full=True)
+            taken.append(path)
+
+    return mock.patch.object(MemoryDisk, "take_space", take_space)
+
+
+@pytest.mark.parametrize(
+    ("topic", "size", "fit"),
+    [
+        ("plain", 20_000, 0),  # written at the end of the turn
+        ("plain", 140_000, 2),  # large enough to be written at once
+        ("rolled", 140_000, 2),  # no room for the tables of the segment that ends before the next
+    ],
+)
+def test_what_finds_no_room_is_to_be_tried_again_and_nothing_that_was_written_is_refused(
+    topic: str, size: int, fit: int
+) -> None:
+    """A batch whose bytes are patched already is not checked anew: that would be INVALID_RECORD, for good."""
+
+    def sent(first: int, count: int) -> list[bytes]:
+        numbered = [
+            batch(size, producer_id=9, producer_epoch=0, base_sequence=2 * n)
+            for n in range(first, first + count)
+        ]
+        return [frame(request(one, topic), 9, n) for n, one in enumerate(numbered)]
+
+    async def work(node: Node, result: Run) -> None:
+        await create_topics(node)
+        broker = node.services.broker
+        partition = broker.partition(topic, 0)
+        assert partition is not None and partition.directory is not None
+        client = Client(*await asyncio.open_connection(*node.address))
+
+        async def exchange(frames: list[bytes]) -> list[tuple[int, int]]:
+            client.writer.write(b"".join(frames))
+            answers = [decoded(0, 9, (await client.answer())[1]) for _ in frames]
+            found = [answer.responses[0].partition_responses[0] for answer in answers]
+            return [(data.error_code, data.base_offset) for data in found]
+
+        assert await exchange(sent(0, 1)) == [(0, 0)]
+        with room_for(fit, f"/{topic}-0/"):
+            answers = await exchange(sent(1, 5))
+        no_room = (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+        assert answers == [(0, 2 * n) for n in range(1, 1 + fit)] + [no_room] * (5 - fit)
+        assert partition.log.log_end_offset == 2 + 2 * fit and not partition.offline
+        broker.space._refused.clear()
+        broker.space._became(partition.directory, DirectorySpace(1 << 40, 1 << 40, 0))
+        assert await exchange(sent(fit + 2, 1)) == [no_room], "what it was sent behind comes first"
+        assert await exchange(sent(0, 6)) == [(0, 2 * n) for n in range(6)]
+        assert partition.log.log_end_offset == 12
+        client.close()
+
+    segments = {"segment.bytes": "1048576", "message.timestamp.type": "LogAppendTime"}
+    with mock.patch.dict(fast_path.TOPICS, rolled=segments):
+        assert run(asyncio.new_event_loop, work, memo=True, page_cache=True).recognized

@@ -46,12 +46,19 @@ if TYPE_CHECKING:
     from barnabas.wire.produce import PartitionProduceData
     from barnabas.wire.records import BatchHeader
 
-__all__ = ["ProduceWaiting", "append_checked", "append_plain", "produce"]
+__all__ = ["NotAppendedError", "ProduceWaiting", "append_checked", "append_plain", "produce"]
 
 _TOPIC_IDS_SINCE = 13
 _CURRENT_LEADER_SINCE = 10
 _TRANSACTIONAL_AT = 22  # the low byte of a batch's attributes
 _TRANSACTIONAL = 0x10
+
+
+class NotAppendedError(KafkaError):
+    """The log refused a batch that had passed every check.
+
+    Its bytes may be patched already (append time, base offset, epoch): they are not to be checked again.
+    """
 
 
 class ProduceWaiting(Waiting):
@@ -279,7 +286,8 @@ def append_plain(
     """Append one batch that leaves no question open, and return its first offset: by far the most.
 
     -1 where any question is open, and nothing has been done: the answer is `append_checked`'s then.
-    `most_codec` is the highest codec the request's version may carry.  Raises KafkaError.
+    `most_codec` is the highest codec the request's version may carry.  Raises KafkaError, NotAppendedError
+    where bytes may be patched already.
     """
     header = plain_header(records, most_codec, partition, now)
     if (
@@ -358,7 +366,8 @@ def _append(
         return partition.append(batch, header, now)
     except StorageError as error:
         broker.storage_failed(partition, error, now)
-        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, error.message) from error
+        _refused_for_now(partition, header, ErrorCode.KAFKA_STORAGE_ERROR)
+        raise NotAppendedError(ErrorCode.KAFKA_STORAGE_ERROR, error.message) from error
 
 
 def _refused(

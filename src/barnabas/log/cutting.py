@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.doors import Buffer
-from barnabas.errors import StorageError
+from barnabas.errors import ErrorCode, StorageError
 from barnabas.log.recovery import replay_producers
 from barnabas.model import Now, Offset
+from barnabas.wire.records import read_batch_header
 
 if TYPE_CHECKING:
     from barnabas.log.log import Log
@@ -80,10 +81,11 @@ def take_back(log: Log, pending: list[Buffer]) -> None:
     """The disk had no room for the batches in `pending`: the log ends again where it is written.
 
     Nobody was told of them.  The epoch in which the log would have gone on stays known; producers are back at
-    what they had before.  Raises StorageError when that cannot be read.
+    what they had before, and what they have sent behind these batches gets the same answer.  Raises
+    StorageError when that cannot be read.
     """
     end = log.written_end_offset
-    producers = any(bytes(batch[_PRODUCER_ID]) != _NO_PRODUCER for batch in pending)
+    producers = [read_batch_header(batch) for batch in pending if bytes(batch[_PRODUCER_ID]) != _NO_PRODUCER]
     pending.clear()
     try:
         log.active.truncate(end)
@@ -93,6 +95,8 @@ def take_back(log: Log, pending: list[Buffer]) -> None:
         if producers:
             for _ in replay_producers(log):
                 pass
+            for header in producers:
+                log.producers.refused(header, ErrorCode.KAFKA_STORAGE_ERROR)
         log.high_watermark = log.high_watermark
     except StorageError as error:
         error.full = False

@@ -41,6 +41,8 @@ _TRANSACTIONAL = 0x10
 _NEVER_SEEN = -2
 _IN_FLIGHT = 5
 """An idempotent producer waits for so many answers at most."""
+_MOST_REFUSED = 1000
+"""Producers of whom a refusal is remembered; of more, the one that was refused longest ago is forgotten."""
 
 
 class BatchFields(Protocol):
@@ -99,13 +101,15 @@ class VerificationGuard:
 class _Refused:
     """The first batch that was refused for now, why, and how many behind it may still come."""
 
-    __slots__ = ("code", "epoch", "left", "sequence")
+    __slots__ = ("code", "epoch", "left", "seen", "sequence")
 
     def __init__(self, epoch: Epoch, sequence: int, code: ErrorCode) -> None:
         self.epoch = epoch
         self.sequence = sequence
         self.code = code
         self.left = _IN_FLIGHT
+        self.seen = False
+        """Whether a look (`ProducerStates.expire`) found it; the next one forgets it."""
 
 
 class ProducerState:
@@ -283,12 +287,15 @@ class ProducerStates:
 
     def refused(self, header: BatchFields, code: ErrorCode) -> None:
         """A batch cannot be taken for now, for a reason that its producer will try again after."""
-        known = self._refused.get(header.producer_id)
+        known = self._refused.pop(header.producer_id, None)
         sequence, epoch = header.base_sequence, header.producer_epoch
         if known is None or known.epoch != epoch or _is_before(sequence, known.sequence):
-            self._refused[header.producer_id] = _Refused(epoch, sequence, code)
+            known = _Refused(epoch, sequence, code)
         else:
-            known.code, known.left = code, _IN_FLIGHT
+            known.code, known.left, known.seen = code, _IN_FLIGHT, False
+        self._refused[header.producer_id] = known
+        if len(self._refused) > _MOST_REFUSED:
+            del self._refused[next(iter(self._refused))]
 
     def _check_refused(self, header: BatchFields) -> None:
         """What was sent behind a batch that was refused for now has its answer."""
@@ -462,6 +469,10 @@ class ProducerStates:
                 gone.append(state.producer_id)
         for producer_id in gone:
             del self._states[producer_id]
+        for producer_id in [id_ for id_, refused in self._refused.items() if refused.seen]:
+            del self._refused[producer_id]  # nothing of what was on its way then is on its way still
+        for refused in self._refused.values():
+            refused.seen = True
         for guard in [g for g in self._verifications.values() if g.since_ms <= old]:
             del self._verifications[guard.producer_id]
         return len(gone)

@@ -8,18 +8,21 @@ the fast path is: compare the bytes, look at the batch, append it, and fill in t
 It is the slow path seen twice, not a second broker.  The batch goes through the same `check_shape` and
 `append_checked`; the answer is one that the slow path encoded, with holes where the numbers go; and whatever
 is not plain (an error, a transaction, an unusual encoding) is left to the slow path as if nobody had looked.
+Only up to the append, though: what the log refuses then is answered here, because the bytes are not what the
+producer sent any more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
 from struct import Struct
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from barnabas.broker.partition import Acknowledgement, Partition
-from barnabas.broker.produce import ProduceWaiting, append_checked, append_plain
+from barnabas.broker.produce import NotAppendedError, ProduceWaiting, append_checked, append_plain
 from barnabas.broker.validation import check_shape
 from barnabas.broker.waiting import Waiting
 from barnabas.errors import ErrorCode, KafkaError
@@ -280,19 +283,24 @@ class ProduceMemos:
                 if header.attributes & _TRANSACTIONAL:
                     return False
                 first, stop, time = append_checked(broker, partition, records, header, memo.acks, self._now)
-            self.unwritten = size < WRITTEN_AT_ONCE
-            if not self.unwritten:
-                broker.write_now(partition, self._now)
+        except NotAppendedError as error:
+            self.unwritten = False
+            self._refuse(memo, correlation, error.code)
+            return True
         except KafkaError:
             return False
         self._line_up(memo, correlation, first, stop, time)
+        self.unwritten = size < WRITTEN_AT_ONCE
+        if not self.unwritten:
+            with suppress(KafkaError):  # who waits for the batch is told by the partition, this request too
+                broker.write_now(partition, self._now)
         self._taken += 1
         self._records += stop - first
         self._bytes += size
         return True
 
-    def _line_up(self, memo: ProduceMemo, correlation: int, first: Offset, end: Offset, time: int) -> None:
-        """Give the request its place in the line: in the run at its end, if that is of the same read."""
+    def _place(self) -> ProduceRun:
+        """The place of a request in the line: the run at its end, if that is of the same read."""
         line, run = self.connection.line, self._run
         if run is None or not line or line[-1] is not run:
             run = self._run = ProduceRun(self, self._received)
@@ -300,14 +308,34 @@ class ProduceMemos:
             self.node.turn.soon()
         else:
             self.connection.more += 1
-        batches = memo.open
-        if batches is None or batches.run is not run or batches.done:
+        return run
+
+    def _line_up(self, memo: ProduceMemo, correlation: int, first: Offset, end: Offset, time: int) -> None:
+        """Give a request whose batch is appended its place in the line.
+
+        It shares the fate of the batches before it that are not written yet; those that are written are
+        safe from a disk that turns out to be full.
+        """
+        run, batches = self._place(), memo.open
+        if (
+            batches is None
+            or batches.run is not run
+            or batches.done
+            or batches.end <= memo.partition.log.written_end_offset
+        ):
             batches = memo.open = _Batches(run, memo, end)
             run.batches.append(batches)
             memo.partition.await_acknowledgement(batches)
         elif end > batches.end:
             batches.end = end
         run.requests.append((batches, correlation, first, time))
+
+    def _refuse(self, memo: ProduceMemo, correlation: int, error: ErrorCode) -> None:
+        """The log did not take the batch.  The slow path could not do better: what it would check is patched."""
+        run = self._place()
+        refused = _Batches(run, memo, -1)
+        run.requests.append((refused, correlation, -1, -1))
+        refused.settle(error)
 
     def _find(self, data: memoryview, position: int, end: int) -> ProduceMemo | None:
         """The memo of this frame among those whose compared bytes have another length than the last one's."""
