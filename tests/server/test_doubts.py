@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
 
 from barnabas.controller.image import BrokerState, ImageDelta, MetadataImage
-from barnabas.model import ZERO_UUID, Now, Uuid
-from barnabas.server.doubts import A_MOMENT, LONGEST, REMEMBERED, Doubts
+from barnabas.model import ZERO_UUID, NodeId, Now, Uuid
+from barnabas.server.doubts import LONGEST, REMEMBERED, Doubts
 
 TOPIC = Uuid(bytes(15) + b"\1")
 
@@ -59,6 +60,11 @@ def test_a_doubt_ends_by_itself_however_often_the_leader_refuses() -> None:
     assert doubts.concern([topic(3)])
     clock.mono += LONGEST / 2
     assert not doubts.concern([topic(3)])
+    doubts.lost(3)
+    assert not doubts.concern([topic(3)]), "it has neither answered nor registered since it was lost"
+    doubts.heard(3)
+    doubts.lost(3)
+    assert doubts.concern([topic(3)])
 
 
 def test_a_node_that_registers_anew_is_not_doubted() -> None:
@@ -87,11 +93,30 @@ def test_a_question_is_settled_when_its_leader_answers_again_and_not_before() ->
         doubts = Doubts(Clock())
         doubts.lost(3)
         asked = asyncio.ensure_future(doubts.settled(lambda: [topic(3)]))
-        await asyncio.sleep(2 * A_MOMENT)
+        await asyncio.wait([asked], timeout=0.03)
         assert not asked.done()
         await asyncio.wait_for(doubts.settled(lambda: [topic(2)]), 5)
         doubts.heard(3)
         await asyncio.wait_for(asked, 5)
+
+    asyncio.run(story())
+
+
+def test_a_question_asks_the_leaders_that_it_would_name_and_no_others() -> None:
+    async def story() -> None:
+        doubts = Doubts(Clock(), NodeId(1))
+        asked: list[list[NodeId]] = []
+
+        async def ask(leaders: Iterable[NodeId]) -> None:
+            asked.append(list(leaders))
+            doubts.lost(NodeId(3))
+
+        doubts.ask = ask
+        waiting = asyncio.ensure_future(doubts.settled(lambda: [topic(3), topic(1), topic(-1), topic(2)]))
+        await asyncio.wait([waiting], timeout=0.03)
+        assert asked == [[2, 3]] and not waiting.done(), "node 3 turned out to be gone"
+        doubts.changed(fenced(3))
+        await asyncio.wait_for(waiting, 5)
 
     asyncio.run(story())
 

@@ -34,6 +34,9 @@ class Follower:
     def failed(self, now: object) -> None:
         pass
 
+    def received(self, request: object, answer: object, now: object) -> None:
+        pass
+
 
 class Dialling(_Fetcher):
     """A fetcher that dials by `dial`."""
@@ -46,19 +49,67 @@ class Dialling(_Fetcher):
         return await self.dial()
 
 
+class Leader:
+    """A connection to a leader: it parks every fetch until it is told to `answer`, or the connection ends."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+        self.closed = False
+        self._parked: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    async def request(self, message: object, timeout: float) -> str:  # noqa: ASYNC109
+        self._parked = asyncio.get_running_loop().create_future()
+        self.asked.set()
+        return await self._parked
+
+    async def parked(self) -> None:
+        """A fetch has arrived."""
+        await self.asked.wait()
+        self.asked.clear()
+
+    def answer(self) -> None:
+        self._parked.set_result("records")
+
+    def die(self) -> None:
+        """The connection ends from the other side."""
+        self._end("the broker closed the connection")
+
+    def abort(self) -> None:
+        self._end("the connection was dropped")
+
+    def _end(self, why: str) -> None:
+        self.closed = True
+        if not self._parked.done():
+            self._parked.set_exception(ConnectionFailed(why))
+
+
 class World:
     def __init__(self) -> None:
         self.follower = Follower()
         self.dials: list[float] = []
+        self.leaders: list[Leader] = []
+        """What the next dials reach; nobody afterwards."""
         clock = SystemClock()
-        node: Any = SimpleNamespace(
-            clock=clock, random=SimpleNamespace(uniform=lambda low, high: 1.0), doubts=Doubts(clock)
+        self.node: Any = SimpleNamespace(
+            clock=clock,
+            random=SimpleNamespace(uniform=lambda low, high: 1.0),
+            doubts=Doubts(clock),
+            config=SimpleNamespace(int=lambda name: 500),
+            turn=SimpleNamespace(soon=lambda: None),
         )
-        self.fetcher = Dialling(node, self.follower, "PLAINTEXT", self.dial)
+        self.fetcher = Dialling(self.node, self.follower, "PLAINTEXT", self.dial)
 
     async def dial(self) -> Any:
         self.dials.append(asyncio.get_running_loop().time())
+        if self.leaders:
+            return self.leaders.pop(0)
         raise ConnectionFailed("refused") from BarnabasError("refused")
+
+    @property
+    def doubted(self) -> bool:
+        """Whether this node believes that its leader may have died."""
+        leads: Any = SimpleNamespace(partitions={0: SimpleNamespace(leader=self.follower.leader)})
+        return self.node.doubts.concern([leads])
 
     async def dialled(self, times: int) -> None:
         while len(self.dials) < times:  # noqa: ASYNC110 - bounded by `run`
@@ -97,6 +148,79 @@ def test_pauses_grow_while_nobody_answers() -> None:
         await world.dialled(5)
         pauses = [b - a for a, b in zip(world.dials, world.dials[1:], strict=False)]
         assert all(pause > least for pause, least in zip(pauses, (0.015, 0.035, 0.075, 0.155), strict=True))
+        world.stop()
+        await running
+
+    run(story)
+
+
+def test_a_fetch_that_was_dropped_for_something_new_says_nothing_about_its_leader() -> None:
+    """A topic comes and is gone before the end of the dropped connection is heard of: nothing is new any more."""
+
+    async def story() -> None:
+        world = World()
+        first, second = world.leaders = [Leader(), Leader()]
+        running = asyncio.ensure_future(world.fetcher.run())
+        await first.parked()
+        first.answer()
+        await first.parked()
+        world.follower.has_news = True
+        world.fetcher.look()
+        world.follower.has_news = False
+        await second.parked()
+        assert first.closed and not world.doubted
+        world.stop()
+        await running
+        assert not world.doubted
+
+    run(story)
+
+
+def test_a_leader_that_ends_a_connection_is_in_doubt_whatever_is_new() -> None:
+    async def story() -> None:
+        world = World()
+        first, second = world.leaders = [Leader(), Leader()]
+        running = asyncio.ensure_future(world.fetcher.run())
+        await first.parked()
+        first.answer()
+        await first.parked()
+        world.follower.has_news = True
+        first.die()
+        await second.parked()
+        assert world.doubted
+        second.answer()
+        await second.parked()
+        assert not world.doubted, "it has answered"
+        world.stop()
+        await running
+
+    run(story)
+
+
+def test_a_leader_that_cannot_be_dialled_again_after_we_hung_up_is_in_doubt() -> None:
+    async def story() -> None:
+        world = World()
+        (leader,) = world.leaders = [Leader()]
+        running = asyncio.ensure_future(world.fetcher.run())
+        await leader.parked()
+        leader.answer()
+        await leader.parked()
+        world.follower.has_news = True
+        world.fetcher.look()
+        await world.dialled(3)
+        assert world.doubted
+        world.stop()
+        await running
+
+    run(story)
+
+
+def test_a_leader_that_never_answered_is_not_lost() -> None:
+    async def story() -> None:
+        world = World()
+        running = asyncio.ensure_future(world.fetcher.run())
+        await world.dialled(3)
+        assert not world.doubted
         world.stop()
         await running
 

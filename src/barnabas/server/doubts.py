@@ -2,11 +2,10 @@
 
 A client whose connection to a leader breaks asks another node at once who leads now, some milliseconds before
 anybody can know it.  Told the dead leader once more, it believes that for a second (librdkafka), or asks
-again and again (the Java client).  A follower notices the death as early as the client does: its own
-connection to the leader ended.  From then on, until the leader answers again or the metadata name another,
-this node lets answers to Metadata wait that would name it, at most `LONGEST` seconds.  (A dying process
-closes its connections one after the other, so whoever asks for others' partitions waits a moment in any
-case, before this node looks.)
+again and again (the Java client).  So this node asks the leaders it would name whether they live (`probes`:
+a round trip), and a follower notices the death by itself: its own connection to the leader ended.  From then
+on, until the leader answers again or the metadata name another, this node lets answers to Metadata wait that
+would name it, at most `LONGEST` seconds.
 
 librdkafka mostly asks twice at once.  The first of two answers still names the dead node among the nodes,
 leading nothing: librdkafka forgets a node that is named no more, together with what its threads are just about
@@ -19,7 +18,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.model import NO_NODE, NodeId
@@ -34,9 +33,11 @@ NOBODY = -1
 LONGEST = 1.0
 """Seconds after the end of a connection for which its leader is doubted at most."""
 A_MOMENT = 0.015
-"""Who asks may ask because a leader died: seconds until this node has noticed the same."""
+"""Seconds in which a connection that asks twice at once has asked for the second time."""
 REMEMBERED = 5.0
 """Seconds after a leader was fenced in which a connection that asks twice is told its name once more."""
+
+Ask = Callable[[Iterable[NodeId]], Awaitable[None]]
 
 
 class _Departed(NamedTuple):
@@ -47,28 +48,39 @@ class _Departed(NamedTuple):
 
 
 class Doubts:
-    """`lost(leader)` when a connection to it ended, `heard(leader)` when it answers; times from `clock`."""
+    """`lost(leader)` when a connection to it ended, `heard(leader)` when it answers; times from `clock`.
 
-    __slots__ = ("_asking", "_changed", "_clock", "_departed", "_since")
+    `ask(leaders)` returns when both have been called for what there is to know now; `me` leads what I lead.
+    """
 
-    def __init__(self, clock: Clock) -> None:
+    __slots__ = ("_asking", "_changed", "_clock", "_departed", "_me", "_silent", "_since", "ask")
+
+    def __init__(self, clock: Clock, me: NodeId = NO_NODE) -> None:
         self._clock = clock
+        self._me = me
+        self.ask: Ask | None = None
         self._asking: Counter[int] = Counter()
         """Questions that wait, by connection."""
         self._since: dict[NodeId, float] = {}
+        self._silent: set[NodeId] = set()
+        """Leaders that were lost, and have neither answered nor registered since: losing them again is no news."""
         self._departed: dict[NodeId, _Departed] = {}
         self._changed: asyncio.Future[None] | None = None
 
     # -- what this node sees --
 
     def lost(self, leader: NodeId) -> None:
-        """The connection to a leader ended without our doing."""
-        self._since.setdefault(leader, self._clock.now().mono)
+        """The connection to a leader ended, or cannot be had, without our doing."""
+        if leader not in self._silent:
+            self._silent.add(leader)
+            self._since[leader] = self._clock.now().mono
 
     def heard(self, leader: NodeId) -> None:
         """A leader answered."""
-        if self._since and self._since.pop(leader, None) is not None:
-            self._wake()
+        if leader in self._silent:
+            self._silent.discard(leader)
+            if self._since.pop(leader, None) is not None:
+                self._wake()
 
     def changed(self, delta: ImageDelta) -> None:
         """A commit was applied: others may lead now, and who registers anew is not doubted any more."""
@@ -76,6 +88,7 @@ class Doubts:
             return
         for node in sorted(delta.brokers):
             self._since.pop(node, None)
+            self._silent.discard(node)
             self._departed.pop(node, None)
             broker = delta.image.brokers.get(node)
             if broker is not None and broker.fenced and _led_something(delta, node):
@@ -95,10 +108,13 @@ class Doubts:
         )
 
     async def settled(self, topics: Callable[[], Iterable[Topic]], connection: int = NOBODY) -> None:
-        """Wait a moment, and then as long as a leader of these topics is in doubt."""
+        """Ask the leaders of these topics whether they live, and wait as long as one of them is in doubt."""
         self._asking[connection] += 1
         try:
-            await asyncio.sleep(A_MOMENT)
+            if self.ask is not None:
+                await self.ask(leaders(topics(), self._me))
+            if self._recently_departed():
+                await asyncio.sleep(A_MOMENT)
             while self.concern(topics()):
                 await self.news()
         finally:
@@ -121,14 +137,17 @@ class Doubts:
 
     def departed(self, connection: int) -> list[NodeId]:
         """Nodes that led until a moment ago and are fenced, once for each connection that asks again already."""
-        if not self._departed:
-            return []
-        early = self._clock.now().mono - REMEMBERED
-        self._departed = {node: left for node, left in self._departed.items() if left.at > early}
-        found = [node for node, left in self._departed.items() if connection not in left.told]
+        departed = self._recently_departed()
+        found = [node for node, left in departed.items() if connection not in left.told]
         for node in found:
             self._departed[node].told.add(connection)
         return found if self._asking[connection] else []
+
+    def _recently_departed(self) -> dict[NodeId, _Departed]:
+        if self._departed:
+            early = self._clock.now().mono - REMEMBERED
+            self._departed = {node: left for node, left in self._departed.items() if left.at > early}
+        return self._departed
 
     def _wake(self) -> None:
         changed, self._changed = self._changed, None
@@ -137,6 +156,11 @@ class Doubts:
 
     def __repr__(self) -> str:
         return f"<Doubts {list(self._since)} departed={len(self._departed)}>"
+
+
+def leaders(topics: Iterable[Topic], but: NodeId) -> list[NodeId]:
+    """The nodes that lead a partition of these topics, without one."""
+    return sorted({p.leader for topic in topics for p in topic.partitions.values()} - {NO_NODE, but})
 
 
 def others_lead(topics: Iterable[Topic], node: NodeId) -> bool:

@@ -3,7 +3,8 @@
 What to ask and what to make of an answer is `broker.follower`'s; here are only the socket, the waiting and
 the reconnecting.  A fetch that finds nothing is parked at the leader; when something new has to be told
 meanwhile (a partition more, another epoch), its connection is dropped and dialled again, which costs less
-than the rest of the wait would.  For the same reason the pause before another dial ends with such news: a
+than the rest of the wait would.  That is our doing and says nothing about the leader: only what ends by itself
+is news (`doubts`).  For the same reason the pause before another dial ends with such news: a
 node that was dead a moment ago may lead by now.
 """
 
@@ -82,7 +83,17 @@ class Fetchers:
 class _Fetcher:
     """Asks one leader, as long as the node runs."""
 
-    __slots__ = ("_busy", "_connection", "_follower", "_listener", "_node", "_stopped", "_wake")
+    __slots__ = (
+        "_answered",
+        "_busy",
+        "_connection",
+        "_dropped",
+        "_follower",
+        "_listener",
+        "_node",
+        "_stopped",
+        "_wake",
+    )
 
     def __init__(self, node: Services, follower: Follower, listener: str) -> None:
         self._node = node
@@ -91,21 +102,29 @@ class _Fetcher:
         self._wake = asyncio.Event()
         self._connection: AsyncConnection | None = None
         self._busy = False
+        self._dropped = False
+        """Whether we ended this connection ourselves."""
+        self._answered = False
+        """Whether the leader answered since it was lost for the last time."""
         self._stopped = False
 
     def look(self) -> None:
         self._wake.set()
-        if self._busy and self._follower.has_news and self._connection is not None:
-            self._connection.abort()  # the parked fetch does not know of it
+        if self._busy and self._follower.has_news:
+            self._drop()  # the parked fetch does not know of it
 
     def stop(self) -> None:
         self._stopped = True
         self._wake.set()
+        self._drop()
+
+    def _drop(self) -> None:
+        self._dropped = True
         if self._connection is not None:
             self._connection.abort()
 
     async def run(self) -> None:
-        follower, doubts = self._follower, self._node.doubts
+        follower = self._follower
         pause = 0.0
         while not self._stopped:
             request = await self._next()
@@ -117,25 +136,30 @@ class _Fetcher:
                     if pause and await self._cut_short(pause * self._node.random.uniform(0.8, 1.2)):
                         pause = 0.0
                     pause = min(_LONGEST_PAUSE, pause * 2 or _FIRST_PAUSE)
+                    self._dropped = False
                     self._connection = await self._dial()
                     if follower.has_news:  # what was to be asked before the pause is not all any more
                         follower.failed(self._node.clock.now())
                         continue
                 await self._ask(self._connection, request)
                 pause = 0.0
-                doubts.heard(follower.leader)
+                self._answered = True
+                self._node.doubts.heard(follower.leader)
             except BarnabasError as error:
-                now = self._node.clock.now()
-                told = follower.has_news or follower.next_time() <= now.mono or self._stopped
                 if self._connection is not None:
                     self._connection.abort()
                     self._connection = None
-                    if told:
-                        pause = 0.0
-                    else:
-                        events.emit(LOST, leader=follower.leader, error=error)
-                        doubts.lost(follower.leader)
-                follower.failed(now)
+                if self._dropped:
+                    pause = 0.0
+                elif self._answered:
+                    self._lost(error)
+                follower.failed(self._node.clock.now())
+
+    def _lost(self, error: BarnabasError) -> None:
+        """The leader answered before, and now its connection ended, or it takes no other."""
+        self._answered = False
+        events.emit(LOST, leader=self._follower.leader, error=error)
+        self._node.doubts.lost(self._follower.leader)
 
     async def _cut_short(self, seconds: float) -> bool:
         """Wait before another dial; whether something new to follow ended the wait."""
@@ -195,7 +219,7 @@ class _Fetcher:
         until = self._follower.next_time()
         timer = None
         if until != inf:  # a partition that rests now must not wait for those that are parked
-            timer = node.loop.call_later(max(0.0, until - node.clock.now().mono), connection.abort)
+            timer = node.loop.call_later(max(0.0, until - node.clock.now().mono), self._drop)
         self._busy = True
         try:
             answer = await connection.request(request, timeout=limit)

@@ -252,6 +252,7 @@ class Node:
         from barnabas.server.gauges import register_gauges
         from barnabas.server.last_life import LastLife
         from barnabas.server.outside import NodeOutside
+        from barnabas.server.probes import Probes
         from barnabas.server.quorum_lifecycle import BrokerLifecycle, LifecycleSettings
 
         outside = NodeOutside(node, self.home.logs, self.config.metadata_log_dir, self.fail)
@@ -285,6 +286,9 @@ class Node:
         node.broker, node.groups = broker, groups
         outside.fetchers = self._fetchers = Fetchers(node, self._inter_broker_listener())
         self._undo.append(("the fetchers", self._fetchers.stop))
+        probes = Probes(node, self._inter_broker_listener())
+        self._undo.append(("the probes", probes.stop))
+        node.doubts.ask = probes.ask
         self._reconfigure(node)
         broker.start(self._clock.now())
         node.quorum.on_change(self._metadata_changed)

@@ -104,7 +104,7 @@ class Services:
         self.groups: Groups = cast("Groups", None)
         self.quorum: Quorum = cast("Quorum", None)
         self.metadata: TopicAnswers = cast("TopicAnswers", None)
-        self.doubts = Doubts(clock)
+        self.doubts = Doubts(clock, config.node_id)
         self.deaths: Deaths | None = None
         """On controllers, unless it is turned off."""
 
