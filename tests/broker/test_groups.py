@@ -555,4 +555,14 @@ def test_groups_are_listed_and_described(world: World) -> None:
     assert known.members[0].member_id == first
     assert known.members[0].client_host == "/10.0.0.1"
     assert unknown.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert known.authorized_operations == -(2**31), "nobody asked for them"
     assert world.groups.describe(world.context(5), request, world.now).groups[1].group_state == "Dead"
+
+
+def test_a_described_group_says_what_may_be_done_to_it(world: World) -> None:
+    """KIP-430; the bits are those that Apache Kafka 4.3.1 answers without an authorizer."""
+    world.stable()
+    request = DescribeGroupsRequest(groups=["g", "unknown"], include_authorized_operations=True)
+    known, unknown = world.groups.describe(world.context(6), request, world.now).groups
+    assert known.authorized_operations == 3400
+    assert unknown.authorized_operations == -(2**31)

@@ -19,6 +19,7 @@ from barnabas.wire.acls import (
     DescribeAclsRequest,
 )
 from barnabas.wire.cluster import (
+    DescribeClusterRequest,
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsRequestCursor,
     MetadataRequest,
@@ -26,6 +27,7 @@ from barnabas.wire.cluster import (
     TopicRequest,
 )
 from barnabas.wire.configs import ListConfigResourcesRequest
+from barnabas.wire.consumer_groups import ConsumerGroupHeartbeatRequest
 from barnabas.wire.reassignment import (
     DescribableLogDirTopic,
     DescribeLogDirsRequest,
@@ -164,3 +166,44 @@ def test_a_topic_by_id_is_refused_where_the_version_cannot_answer_it(tmp_path: P
     *old, new = ask_in_turn(tmp_path, *requests, (MetadataRequest(topics=[by_id]), 12))
     assert [answer.topics[0].error_code for answer in old] == [ErrorCode.INVALID_REQUEST] * 2
     assert (new.topics[0].error_code, new.topics[0].name) == (ErrorCode.UNKNOWN_TOPIC_ID, None)
+
+
+def test_a_listener_of_controllers_refuses_who_asks_for_brokers_in_every_version(tmp_path: Path) -> None:
+    """The codes are Apache Kafka 4.3.1's; version 0 asks for brokers without saying so."""
+
+    async def main() -> list[tuple[int, int]]:
+        config = Config.load(
+            {
+                "log.dirs": str(tmp_path / "data"),
+                "listeners": "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
+                "controller.listener.names": "CONTROLLER",
+            }
+        )
+        async with Node(config) as node:
+            endpoint = next(e for e in node.endpoints if e.listener == "CONTROLLER")
+            async with await AsyncConnection.connect(endpoint.host, endpoint.port) as connection:
+                answers: list[Any] = [
+                    await connection.request(DescribeClusterRequest(**fields), version)
+                    for version, fields in (
+                        (0, {}),
+                        (1, {"endpoint_type": 0}),
+                        (1, {"endpoint_type": 1}),
+                        (2, {"endpoint_type": 2}),
+                        (2, {"endpoint_type": 3}),
+                    )
+                ]
+                return [(answer.error_code, len(answer.brokers)) for answer in answers]
+
+    assert asyncio.run(main()) == [
+        (ErrorCode.INVALID_REQUEST, 0),
+        (ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, 0),
+        (ErrorCode.MISMATCHED_ENDPOINT_TYPE, 0),
+        (ErrorCode.NONE, 1),
+        (ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, 0),
+    ]
+
+
+def test_a_consumer_of_the_new_protocol_hears_at_once_what_to_set(tmp_path: Path) -> None:
+    (answer,) = ask_in_turn(tmp_path, ConsumerGroupHeartbeatRequest(group_id="g"))
+    assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert "group.protocol=classic" in answer.error_message

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import struct
@@ -281,6 +282,29 @@ def test_a_client_that_goes_away_takes_its_waiters_along(play: Play) -> None:
         assert not world.connections.opened
 
     play(scenario)
+
+
+def test_a_refusal_that_comes_when_its_client_is_gone_is_not_reported_as_lost(play: Play) -> None:
+    reported: list[dict[str, Any]] = []
+
+    async def scenario(world: World) -> None:
+        world.node.loop.set_exception_handler(lambda loop, context: reported.append(context))
+        promised: list[asyncio.Future[Any]] = []
+        row = world.rows[4]._replace(
+            handler=lambda node, *_: promised.append(node.loop.create_future()) or promised[-1]
+        )
+        world.listener.requests.routes[3].row = row
+        client = await world.client()
+        client.send(MetadataRequest(), 12, 1)
+        await until(lambda: bool(promised))
+        client.close()
+        await until(lambda: not world.connections.opened)
+        promised.pop().set_exception(KafkaError(ErrorCode.NOT_CONTROLLER))
+        await settled()
+        gc.collect()
+
+    play(scenario)
+    assert reported == []
 
 
 def test_a_full_line_stops_the_reading_and_an_emptier_one_resumes_it(play: Play) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+from typing import Any
 
 import pytest
 
@@ -75,3 +77,20 @@ def test_a_future_that_fails_becomes_the_answer_and_any_other_error_stays_one() 
             await failing
 
     asyncio.run(story())
+
+
+def test_a_future_that_fails_when_nobody_waits_any_more_is_not_reported_as_lost() -> None:
+    reported: list[dict[str, Any]] = []
+
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda loop, context: reported.append(context))
+        refused: asyncio.Future[Message] = loop.create_future()
+        spelled_out(REQUESTS[0], refused).cancel()
+        refused.set_exception(ERROR)
+        await asyncio.sleep(0)
+        del refused
+        gc.collect()
+
+    asyncio.run(story())
+    assert reported == []

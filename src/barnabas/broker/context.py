@@ -15,7 +15,16 @@ if TYPE_CHECKING:
     from barnabas.log.compaction import CleaningStatistics
     from barnabas.wire.brokers import AlterPartitionRequest
 
-__all__ = ["ADMIN_CLIENT", "Authorizer", "Operation", "Outside", "RequestContext", "ResourceType", "allowed"]
+__all__ = [
+    "ADMIN_CLIENT",
+    "Authorizer",
+    "Operation",
+    "Outside",
+    "RequestContext",
+    "ResourceType",
+    "allowed",
+    "authorized_operations",
+]
 
 ADMIN_CLIENT = "__admin_client"
 """The client id that may write to internal topics (Apache Kafka's name for its own tools)."""
@@ -74,6 +83,30 @@ class ResourceType(IntEnum):
     GROUP = 3
     CLUSTER = 4
     TRANSACTIONAL_ID = 5
+
+
+_EVERYWHERE = (Operation.ALTER, Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS)
+_OPERATIONS = {
+    ResourceType.TOPIC: (*_EVERYWHERE, Operation.READ, Operation.WRITE, Operation.CREATE, Operation.DELETE),
+    ResourceType.GROUP: (
+        Operation.READ,
+        Operation.DELETE,
+        Operation.DESCRIBE,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+    ),
+    ResourceType.CLUSTER: (
+        *_EVERYWHERE,
+        Operation.CREATE,
+        Operation.CLUSTER_ACTION,
+        Operation.IDEMPOTENT_WRITE,
+    ),
+}
+
+
+def authorized_operations(resource: ResourceType) -> int:
+    """The operations that exist on a resource, one bit each (KIP-430): without an authorizer all are allowed."""
+    return sum(1 << operation for operation in _OPERATIONS[resource])
 
 
 class Authorizer(Protocol):

@@ -14,7 +14,7 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import NamedTuple, TypeVar, cast
 
-from barnabas.broker.context import RequestContext
+from barnabas.broker.context import RequestContext, ResourceType, authorized_operations
 from barnabas.broker.group import ClassicGroup, GroupState, Parked
 from barnabas.broker.group_membership import GroupLimits, Membership
 from barnabas.broker.group_offsets import CommitWaiting, GroupOffsets, commit_answer
@@ -59,6 +59,7 @@ from barnabas.wire.groups import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
+from barnabas.wire.message import replace
 from barnabas.wire.records import BatchHeader, Record, batches, read_records, write_batch
 
 __all__ = ["Groups", "GroupsStatistics", "java_hash"]
@@ -444,9 +445,11 @@ class Groups:
         self, context: RequestContext, request: DescribeGroupsRequest, now: Now
     ) -> DescribeGroupsResponse:
         """DescribeGroups.  A group nobody knows is Dead (from version 6 on: GROUP_ID_NOT_FOUND)."""
-        return DescribeGroupsResponse(
-            groups=[self._described(context.version, name) for name in request.groups]
-        )
+        groups = [self._described(context.version, name) for name in request.groups]
+        if request.include_authorized_operations:
+            bits = authorized_operations(ResourceType.GROUP)
+            groups = [g if g.error_code else replace(g, authorized_operations=bits) for g in groups]
+        return DescribeGroupsResponse(groups=groups)
 
     def _described(self, version: int, group_id: str) -> DescribedGroup:
         if error := self._refusal(group_id):

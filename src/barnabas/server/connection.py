@@ -319,17 +319,27 @@ class Connection(asyncio.BufferedProtocol):
         """The length in front of a frame is none: say what it looks like, and hang up."""
         client = f"{self.client_host}:{self.client_port}"
         if head[:1] == b"\x16" and head[1:2] == b"\x03":
-            events.emit(events.FOREIGN_PROTOCOL, client=client, looks_like="TLS", listener=self.listener.name)
+            events.emit(
+                events.FOREIGN_PROTOCOL,
+                reason="TLS",
+                client=client,
+                looks_like="TLS",
+                listener=self.listener.name,
+            )
         elif head.split(b" ")[0] in _HTTP:
             events.emit(
-                events.FOREIGN_PROTOCOL, client=client, looks_like="HTTP", listener=self.listener.name
+                events.FOREIGN_PROTOCOL,
+                reason="HTTP",
+                client=client,
+                looks_like="HTTP",
+                listener=self.listener.name,
             )
             self.outlet.add([_NOT_HTTP], len(_NOT_HTTP))
         elif size <= 0:
-            events.emit(events.FRAME_NEGATIVE, client=client, length=size)
+            events.emit(events.FRAME_NEGATIVE, reason="", client=client, length=size)
         else:
             limit = self.listener.node.limits.max_request
-            events.emit(events.FRAME_TOO_LARGE, client=client, length=size, limit=limit)
+            events.emit(events.FRAME_TOO_LARGE, reason="", client=client, length=size, limit=limit)
         self.listener.malformed.value += 1
         self.close()
 

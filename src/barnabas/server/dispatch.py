@@ -88,6 +88,7 @@ TABLE: tuple[Row, ...] = (
     Row(9, 1, 10, "B", groups.fetch_offsets,  _DESCRIBE,    _GROUP),
     Row(15, 0, 6, "B", groups.describe,       _DESCRIBE,    _GROUP),
     Row(16, 0, 5, "B", groups.list_groups,    _DESCRIBE,    _CLUSTER),
+    Row(68, 0, 1, "B", groups.consumer_heartbeat, _READ,    _GROUP),
     Row(42, 0, 2, "B", groups.delete,         _DELETE,      _GROUP),
     Row(47, 0, 0, "B", groups.delete_offsets, _DELETE,      _GROUP),
     # looking around

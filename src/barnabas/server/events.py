@@ -3,8 +3,9 @@
     events.emit(events.CONNECTION_REFUSED, client="10.0.0.7:4711", limit=10000)
 
 Every event has a name that scripts and alerts may rely on, a level, and one sentence.  Written as
-`key=value` lines or as JSON (`barnabas.events.format`).  What a hostile client can cause at will is
-limited to a few lines a second per event; the next line says how many were left out.
+`key=value` lines or as JSON (`barnabas.events.format`).  What a client can cause at will is emitted with a
+`reason` and limited to a few lines a minute for each (`event_limits`); the next line says how many were left
+out.  Everything else may write a burst every second.
 """
 
 from __future__ import annotations
@@ -14,16 +15,20 @@ import sys
 import time
 from typing import Any
 
+from barnabas.server.event_limits import EventLimit
+
 __all__ = ["CATALOGUE", "Event", "configure", "emit", "register"]
 
 BURST = 20
 """Lines of one event per second before the rest of that second is only counted."""
+LONGEST_VALUE = 1000
+"""Characters of one field; a client id may have 32,767."""
 
 
 class Event:
     """A kind of event.  `name` is `room.what-happened`."""
 
-    __slots__ = ("left_out", "level", "logger", "name", "second", "sentence", "written")
+    __slots__ = ("left_out", "level", "limit", "logger", "name", "second", "sentence", "written")
 
     def __init__(self, name: str, level: int, sentence: str) -> None:
         self.name = name
@@ -33,6 +38,7 @@ class Event:
         self.second = 0
         self.written = 0
         self.left_out = 0
+        self.limit = EventLimit()
 
     def __repr__(self) -> str:
         return f"<Event {self.name}>"
@@ -48,18 +54,25 @@ def register(name: str, level: int, sentence: str) -> Event:
     return event
 
 
-def emit(event: Event, *, error: BaseException | None = None, **fields: Any) -> None:
-    """Write one event.  `error` adds its text, and its traceback unless it is one of our own kind."""
+def emit(
+    event: Event, *, reason: str | None = None, error: BaseException | None = None, **fields: Any
+) -> None:
+    """Write one event.  `error` adds its text, and its traceback unless it is one of our own kind.
+
+    `reason` is given where clients can cause the event at will: lines are limited for each reason.  It is
+    not written itself; the fields say it.
+    """
     if not event.logger.isEnabledFor(event.level):
         return
-    second = int(time.monotonic())
-    if second != event.second:
-        event.second, event.written = second, 0
-    event.written += 1
-    if event.written > BURST:
-        event.left_out += 1
+    if reason is not None:
+        limit = event.limit
+        if not limit.admits(reason, time.monotonic()):
+            return
+        if limit.left_out:
+            fields["left_out"], limit.left_out = limit.left_out, 0
+    elif not _within_burst(event):
         return
-    if event.left_out:
+    elif event.left_out:
         fields["left_out"], event.left_out = event.left_out, 0
     trace = None
     if error is not None:
@@ -71,6 +84,17 @@ def emit(event: Event, *, error: BaseException | None = None, **fields: Any) -> 
     event.logger.log(
         event.level, event.sentence, exc_info=trace, extra={"event": event.name, "fields": fields}
     )
+
+
+def _within_burst(event: Event) -> bool:
+    second = int(time.monotonic())
+    if second != event.second:
+        event.second, event.written = second, 0
+    event.written += 1
+    if event.written > BURST:
+        event.left_out += 1
+        return False
+    return True
 
 
 class _KeyValue(logging.Formatter):
@@ -107,6 +131,8 @@ def _stamp(record: logging.LogRecord) -> str:
 
 def _quoted(value: object) -> str:
     text = str(value)
+    if len(text) > LONGEST_VALUE:
+        text = f"{text[:LONGEST_VALUE]}... ({len(text)} characters)"
     if text and all(32 < ord(c) < 127 and c not in '"=' for c in text):
         return text
     return '"' + text.encode("unicode_escape").decode().replace('"', '\\"') + '"'
@@ -163,6 +189,9 @@ REQUEST_UNKNOWN = register("request.unknown-api", _W, "a request is for an API t
 REQUEST_VERSION = register("request.unsupported-version", _W, "a request has a version that is not served")
 REQUEST_FAILED = register("request.failed", _E, "a request met an error of ours")
 REQUEST_REFUSED = register("request.refused", _W, "a request was refused in a way its API cannot say")
+GROUP_PROTOCOL = register(
+    "group.protocol-not-served", _W, "a consumer wants the group protocol of KIP-848, which is not served"
+)
 REQUEST_SLOW = register("request.slow", _W, "a request took long")
 MEMORY_SHORT = register("memory.short", _W, "the memory for requests is used up: reading pauses")
 MEMORY_ENOUGH = register("memory.enough", _I, "reading goes on")

@@ -10,12 +10,11 @@ import asyncio
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from barnabas.broker.context import Operation, ResourceType, allowed
+from barnabas.broker.context import Operation, ResourceType, allowed, authorized_operations
 from barnabas.controller.image import PartitionState, Topic
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import INTERNAL_TOPICS, METADATA_TOPIC, NO_NODE
 from barnabas.server.context import RequestContext
-from barnabas.server.handlers_metadata import TOPIC_OPERATIONS
 from barnabas.wire.acls import (
     AclCreationResult,
     CreateAclsRequest,
@@ -114,7 +113,7 @@ def _page(
         name=topic.name,
         topic_id=topic.id,
         is_internal=topic.name in INTERNAL_TOPICS,
-        topic_authorized_operations=sum(1 << code for code in TOPIC_OPERATIONS),
+        topic_authorized_operations=authorized_operations(ResourceType.TOPIC),
         partitions=[
             DescribeTopicPartitionsResponsePartition(
                 error_code=int(ErrorCode.NONE if state.leader in alive else ErrorCode.LEADER_NOT_AVAILABLE),

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from barnabas.broker.context import ResourceType, authorized_operations
 from barnabas.errors import ErrorCode
 from barnabas.server.addresses import node_address
 from barnabas.server.context import RequestContext
@@ -28,8 +29,6 @@ __all__ = ["api_versions", "describe_cluster", "unsupported_version"]
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 PRODUCE, API_VERSIONS = 0, 18
-CLUSTER_OPERATIONS = (5, 7, 8, 9, 10, 11, 12)
-"""Codes of the operations that exist on the cluster (KIP-430)."""
 BROKERS, CONTROLLERS = 1, 2
 """Endpoint types of DescribeCluster (KIP-919)."""
 
@@ -107,20 +106,28 @@ def _features(
     return supported, image.offset, finalized
 
 
+def _other_endpoint_type(version: int, asked: int, mine: int) -> DescribeClusterResponse:
+    """Refuse a request for the nodes that another kind of listener knows, with Apache Kafka's codes.
+
+    Version 0 asks for brokers without saying so, and has no code for it.
+    """
+    names = {BROKERS: "brokers", CONTROLLERS: "controllers"}
+    if asked not in names:
+        code, message = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"there is no endpoint type {asked}"
+    else:
+        code = ErrorCode.MISMATCHED_ENDPOINT_TYPE if version > 0 else ErrorCode.INVALID_REQUEST
+        message = f"this listener is for {names[mine]}, the request asks for {names[asked]}"
+    return DescribeClusterResponse(error_code=int(code), error_message=message)
+
+
 def describe_cluster(
     node: Services, context: RequestContext, request: DescribeClusterRequest
 ) -> DescribeClusterResponse:
     """DescribeCluster (key 60; KIP-700, KIP-919): its id and the nodes behind this kind of listener."""
     controllers = context.connection.listener.kind == "C"
     mine = CONTROLLERS if controllers else BROKERS
-    if context.version >= 1 and request.endpoint_type != mine:
-        known = request.endpoint_type in (BROKERS, CONTROLLERS)
-        code = ErrorCode.MISMATCHED_ENDPOINT_TYPE if known else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
-        return DescribeClusterResponse(
-            error_code=int(code),
-            error_message=f"this listener serves endpoint type {mine}",
-            endpoint_type=request.endpoint_type if known else mine,
-        )
+    if request.endpoint_type != mine:
+        return _other_endpoint_type(context.version, request.endpoint_type, mine)
     image = node.quorum.image
     nodes: list[DescribeClusterBroker] = []
     if controllers:
@@ -140,7 +147,7 @@ def describe_cluster(
                 )
     operations = -(2**31)
     if request.include_cluster_authorized_operations:
-        operations = sum(1 << code for code in CLUSTER_OPERATIONS)
+        operations = authorized_operations(ResourceType.CLUSTER)
     leader = node.quorum.leader_id
     ids = {found.broker_id for found in nodes}
     shown = leader if controllers or leader in ids else min(ids, default=-1)

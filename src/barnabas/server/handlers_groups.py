@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from barnabas.broker.waiting import Waiting
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import NO_NODE, OFFSETS_TOPIC
+from barnabas.server import events
 from barnabas.server.addresses import node_address
 from barnabas.server.context import RequestContext
 from barnabas.server.doubts import others_lead
@@ -29,10 +30,12 @@ from barnabas.wire.message import Message
 
 if TYPE_CHECKING:
     from barnabas.server.services import Services
+    from barnabas.wire.consumer_groups import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
     from barnabas.wire.groups import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
 
 __all__ = [
     "commit",
+    "consumer_heartbeat",
     "delete",
     "delete_offsets",
     "describe",
@@ -148,6 +151,29 @@ def commit(node: Services, context: RequestContext, request: OffsetCommitRequest
 def fetch_offsets(node: Services, context: RequestContext, request: OffsetFetchRequest) -> Message | Waiting:
     """OffsetFetch (key 9)."""
     return node.groups.fetch_offsets(context, request, node.clock.now())
+
+
+def consumer_heartbeat(
+    node: Services, context: RequestContext, request: ConsumerGroupHeartbeatRequest
+) -> ConsumerGroupHeartbeatResponse:
+    """ConsumerGroupHeartbeat (key 68; KIP-848): refused, as by an Apache Kafka whose group.version is 0.
+
+    It is in the table all the same: librdkafka waits for ever without a word where the API is missing.
+    """
+    from barnabas.wire.consumer_groups import ConsumerGroupHeartbeatResponse  # rarely needed
+
+    events.emit(
+        events.GROUP_PROTOCOL,
+        reason="",
+        group=request.group_id,
+        client=f"{context.client_host}",
+        client_id=context.client_id,
+        next="set group.protocol=classic in the client",
+    )
+    return ConsumerGroupHeartbeatResponse(
+        error_code=int(ErrorCode.UNSUPPORTED_VERSION),
+        error_message="the consumer group protocol of KIP-848 is not served: set group.protocol=classic",
+    )
 
 
 def describe(node: Services, context: RequestContext, request: DescribeGroupsRequest) -> Message | Waiting:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from barnabas.broker.context import Operation, ResourceType, allowed
+from barnabas.broker.context import Operation, ResourceType, allowed, authorized_operations
 from barnabas.controller.image import ImageDelta, MetadataImage, PartitionState, Topic
 from barnabas.controller.topic_names import is_valid
 from barnabas.errors import ErrorCode, KafkaError
@@ -19,7 +19,6 @@ from barnabas.model import INTERNAL_TOPICS, NO_NODE, OFFSETS_TOPIC, ZERO_UUID, N
 from barnabas.server.addresses import node_address
 from barnabas.server.context import RequestContext
 from barnabas.server.doubts import others_lead
-from barnabas.server.handlers_cluster import CLUSTER_OPERATIONS
 from barnabas.wire.cluster import (
     MetadataRequest,
     MetadataResponse,
@@ -37,8 +36,6 @@ if TYPE_CHECKING:
 
 __all__ = ["TopicAnswers", "create_topics", "metadata", "offsets_topic"]
 
-TOPIC_OPERATIONS = (3, 4, 5, 6, 7, 8, 10, 11)
-"""Codes of the operations that exist on a topic (KIP-430)."""
 LISTENER_NOT_FOUND_FROM = 6
 ALL_TOPICS_IS_NONE_FROM = 1
 TOPIC_IDS_FROM = 12
@@ -211,7 +208,7 @@ def _answer(
     else:
         topics = [_asked(node, context, asked.name, asked.topic_id) for asked in request.topics or ()]
     if request.include_topic_authorized_operations:
-        bits = sum(1 << code for code in TOPIC_OPERATIONS)
+        bits = authorized_operations(ResourceType.TOPIC)
         topics = [replace(topic, topic_authorized_operations=bits) for topic in topics]
     ids = [broker.node_id for broker in brokers if broker.node_id not in departed]
     answer = MetadataResponse(
@@ -221,7 +218,7 @@ def _answer(
         topics=topics,
     )
     if request.include_cluster_authorized_operations:
-        return replace(answer, cluster_authorized_operations=sum(1 << code for code in CLUSTER_OPERATIONS))
+        return replace(answer, cluster_authorized_operations=authorized_operations(ResourceType.CLUSTER))
     return answer
 
 

@@ -72,7 +72,7 @@ class HttpServer:
         except (TimeoutError, OSError, asyncio.CancelledError):
             pass  # whoever asked is slow or gone, or we are stopping
         except h11.RemoteProtocolError as error:
-            events.emit(events.HTTP_FAILED, error=error, client=writer.get_extra_info("peername"))
+            events.emit(events.HTTP_FAILED, reason="", error=error, client=writer.get_extra_info("peername"))
         finally:
             self._tasks.pop(task, None)
             writer.close()

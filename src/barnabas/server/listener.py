@@ -133,7 +133,7 @@ class Connections:
             self._by_host[host] += 1
             return True
         self.refused.value += 1
-        events.emit(events.CONNECTION_REFUSED, client=host, limit=limit)
+        events.emit(events.CONNECTION_REFUSED, reason="", client=host, limit=limit)
         return False
 
     def leave(self, connection: Connection) -> None:

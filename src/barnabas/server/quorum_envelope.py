@@ -136,9 +136,9 @@ def _finish(
     future: asyncio.Future[Message],
     later: asyncio.Future[Message],
 ) -> None:
+    error = None if future.cancelled() else future.exception()  # read also where nobody waits any more
     if later.done() or future.cancelled():
         return
-    error = future.exception()
     try:
         if error is None:
             later.set_result(_wrapped(route, header, future.result()))

@@ -92,12 +92,12 @@ def spelled_out(request: Message, future: asyncio.Future[Message]) -> asyncio.Fu
     later: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
 
     def ended(future: asyncio.Future[Message]) -> None:
+        error = None if future.cancelled() else future.exception()  # read also where nobody waits any more
         if later.done():
             return
         if future.cancelled():
             later.cancel()
             return
-        error = future.exception()
         if error is None:
             later.set_result(future.result())
             return

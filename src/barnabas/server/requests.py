@@ -75,6 +75,7 @@ class Route:
         if spent > self.slow_s:
             events.emit(
                 events.REQUEST_SLOW,
+                reason=self.name,
                 api=self.name,
                 request=context.request_id,
                 client=f"{context.client_host}:{context.client_port}",
@@ -161,14 +162,20 @@ class Requests:
         except KafkaError as error:
             answer = self._refused(connection, route, context, error)
         except NoAnswerError as error:
-            events.emit(events.REQUEST_REFUSED, api=route.name, client=context.client_host, error=error)
+            events.emit(
+                events.REQUEST_REFUSED,
+                reason=route.name,
+                api=route.name,
+                client=context.client_host,
+                error=error,
+            )
             connection.close()
             return None
         except StorageError as error:
-            events.emit(events.REQUEST_FAILED, api=route.name, request=context.request_id, error=error)
+            _say_failed(route, context, error)
             answer = self._refused(connection, route, context, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR))
         except Exception as error:
-            events.emit(events.REQUEST_FAILED, api=route.name, request=context.request_id, error=error)
+            _say_failed(route, context, error)
             answer = self._refused(connection, route, context, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
         node.turn.soon()
         handled = monotonic()
@@ -191,17 +198,21 @@ class Requests:
     def _future_done(self, slot: Slot, future: asyncio.Future[Any]) -> None:
         """A handler that waited for other parts of the node has come to an end."""
         route, context = slot.route, slot.context
-        if slot.done or future.cancelled():
+        if future.cancelled():
             if not slot.done:
                 slot.connection.abort()
             return
-        error = future.exception()
+        error = (
+            future.exception()
+        )  # asked for also where nobody waits any more: asyncio would report it as lost
+        if slot.done:
+            return
         if error is None:
             slot.complete(future.result())
             return
         if not isinstance(error, KafkaError):
             if not isinstance(error, NoAnswerError):
-                events.emit(events.REQUEST_FAILED, api=route.name, request=context.request_id, error=error)
+                _say_failed(route, context, error)
             error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
         slot.complete(self._refused(slot.connection, route, context, error))
 
@@ -214,6 +225,7 @@ class Requests:
         if answer is None:
             events.emit(
                 events.REQUEST_REFUSED,
+                reason=f"{route.name} {error.code.name}",
                 api=route.name,
                 request=context.request_id,
                 code=error.code.name,
@@ -224,7 +236,7 @@ class Requests:
 
     def _malformed(self, connection: Connection, what: str, error: WireError) -> bool:
         client = f"{connection.client_host}:{connection.client_port}"
-        events.emit(events.REQUEST_MALFORMED, client=client, request=what, error=error)
+        events.emit(events.REQUEST_MALFORMED, reason=what, client=client, request=what, error=error)
         connection.listener.malformed.value += 1
         connection.close()
         return False
@@ -238,6 +250,7 @@ class Requests:
             return False
         events.emit(
             events.REQUEST_UNKNOWN if route is None else events.REQUEST_VERSION,
+            reason=str(context.api_key),
             api=API_NAMES.get(context.api_key, context.api_key),
             version=context.version,
             client=f"{context.client_host}:{context.client_port}",
@@ -249,3 +262,9 @@ class Requests:
 
     def __repr__(self) -> str:
         return f"<Requests {len(self.routes)} APIs>"
+
+
+def _say_failed(route: Route, context: RequestContext, error: BaseException) -> None:
+    events.emit(
+        events.REQUEST_FAILED, reason=route.name, api=route.name, request=context.request_id, error=error
+    )
