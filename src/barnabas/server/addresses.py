@@ -1,13 +1,17 @@
-"""The address under which a client is told a node.
+"""The address under which a client is told a node: one per node and listener, the one it registered.
 
-Of this very node, unless `advertised.listeners` says otherwise, it is the one the client dialled: that one
-works, by proof, from where the client is, behind whatever mapping of ports or names.  Of other nodes it
-is what they registered for a listener of the same name.
+A node that registered an address of its own machine only (`listeners` with a wildcard or localhost, and no
+`advertised.listeners`), or that is alone, names itself by what the client dialled where that says more: that
+one works, by proof, from where the client is.  A cluster of several must not: a client that hears now the
+dialled and now the registered address of a node drops its connection each time (librdkafka), and sends again
+what was under way.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Protocol
 
 from barnabas.model import NodeId
@@ -35,9 +39,23 @@ def node_address(
 ) -> tuple[str, int]:
     """Host and port of node `node_id` for the client of `context`; ("", -1): it has no such listener."""
     listener = context.connection.listener
-    if node_id == node.node_id and not listener.advertised:
+    found = next(((e.host, e.port) for e in endpoints if e.listener == listener.name), ("", -1))
+    if node_id != node.node_id or listener.advertised:
+        return found
+    image = node.quorum.image
+    alone = len(image.controllers if listener.kind == "C" else image.brokers) <= 1
+    if alone or found[1] < 0 or (_only_here(found[0]) and not _only_here(context.local_host)):
         return context.local_host, context.local_port
-    for endpoint in endpoints:
-        if endpoint.listener == listener.name:
-            return endpoint.host, endpoint.port
-    return "", -1
+    return found
+
+
+@lru_cache(64)
+def _only_here(host: str) -> bool:
+    """Whether this names the machine it is said on: a wildcard, localhost, a loopback address."""
+    if host in ("", "localhost"):
+        return True
+    try:
+        address = ip_address(host.removeprefix("::ffff:"))
+    except ValueError:
+        return False
+    return address.is_loopback or address.is_unspecified

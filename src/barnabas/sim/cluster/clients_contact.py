@@ -2,6 +2,9 @@
 
 Who leads a partition is taken over only with a leader epoch that is not older than the one known (KIP-320),
 so that a node that lives in the past cannot send a client back there.
+
+Connections are kept by node, as real clients keep them: what is sent to a node goes out in order over one
+connection, whatever address it is named by meanwhile.  Those to bootstrap addresses are others.
 """
 
 from __future__ import annotations
@@ -24,6 +27,10 @@ __all__ = ["Contact", "Leader", "Timing"]
 _CONNECT_WITHIN = 1.5
 _LEAST_PAUSE = 0.1
 """Seconds between two requests for metadata."""
+
+
+Place = NodeId | tuple[str, int]
+"""A node by its id, or a bootstrap address."""
 
 
 class Timing(NamedTuple):
@@ -61,8 +68,8 @@ class Contact:
         self.ids: dict[str, Uuid] = {}
         self._addresses: dict[NodeId, tuple[str, int]] = {}
         self._leaders: dict[TopicPartition, Leader] = {}
-        self._connections: dict[tuple[str, int], AsyncConnection] = {}
-        self._dialling: dict[tuple[str, int], asyncio.Future[AsyncConnection]] = {}
+        self._connections: dict[Place, AsyncConnection] = {}
+        self._dialling: dict[Place, asyncio.Future[AsyncConnection]] = {}
         self._refreshing: asyncio.Task[None] | None = None
         self._asked_at = -1.0
 
@@ -107,7 +114,7 @@ class Contact:
                 topics=[MetadataRequestTopic(name=name) for name in self.topics],
                 allow_auto_topic_creation=False,
             )
-            places = list(self._addresses.values()) or list(self.machine.world.bootstrap)
+            places: list[Place] = [*self._addresses] or [*self.machine.world.bootstrap]
             places.append(self.chance.choice(self.machine.world.bootstrap))
             try:
                 connection = await self._connect(self.chance.choice(places))
@@ -146,36 +153,36 @@ class Contact:
 
     async def connection(self, node: NodeId) -> AsyncConnection:
         """To a broker.  Raises BarnabasError when it cannot be had."""
-        address = self._addresses.get(node)
-        if address is None:
-            raise BarnabasError(f"nobody said where broker {node} is")
-        return await self._connect(address)
+        return await self._connect(node)
 
     async def request(self, node: NodeId, message: Message, **how: Any) -> Any:
         """Ask a broker.  Raises BarnabasError."""
         connection = await self.connection(node)
         return await connection.request(message, timeout=how.pop("timeout", self.timing.request), **how)
 
-    async def _connect(self, address: tuple[str, int]) -> AsyncConnection:
-        known = self._connections.get(address)
+    async def _connect(self, place: Place) -> AsyncConnection:
+        known = self._connections.get(place)
         if known is not None and not known.closed:
             return known
-        dialling = self._dialling.get(address)
+        dialling = self._dialling.get(place)
         if dialling is None:
-            dialling = self._dialling[address] = asyncio.get_running_loop().create_task(self._dial(address))
+            dialling = self._dialling[place] = asyncio.get_running_loop().create_task(self._dial(place))
         return await asyncio.shield(dialling)
 
-    async def _dial(self, address: tuple[str, int]) -> AsyncConnection:
+    async def _dial(self, place: Place) -> AsyncConnection:
         try:
-            made = self._connections[address] = await AsyncConnection.connect(
+            address = place if isinstance(place, tuple) else self._addresses.get(place)
+            if address is None:
+                raise BarnabasError(f"nobody said where broker {place} is")
+            made = self._connections[place] = await AsyncConnection.connect(
                 *address, client_id=self.name, connect_timeout=_CONNECT_WITHIN
             )
             return made
         finally:
-            del self._dialling[address]
+            del self._dialling[place]
 
     def drop(self, node: NodeId) -> None:
         """Close a connection in the middle of whatever it does."""
-        known = self._connections.get(self._addresses.get(node, ("", 0)))
+        known = self._connections.get(node)
         if known is not None:
             known.abort()
