@@ -6,6 +6,7 @@
 #   make check     ruff, format, mypy --strict                   make docs     write the generated pages of docs/
 #   make spec      the TLA+ model of how voters change           make clean     remove what was built, .venv included
 #   make chaos     real nodes, broken under traffic: SEED= FAULTS=
+#   make fuzz      frames that no client sends, beside one that behaves: SEED= FRAMES=
 
 PYTHON ?= python3
 VENV   := .venv
@@ -14,10 +15,10 @@ HEAVY  := $(BIN)/python tools/heavy.py
 JOBS   ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test check sim chaos spec compat bench docs clean
+.PHONY: help venv demo test check sim chaos fuzz spec compat bench docs clean
 
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile | head -8
+	@sed -n 's/^# \{0,1\}//p' Makefile | head -9
 
 # One script makes the environment, shows its progress and says clearly what is missing.
 $(VENV)/.base: pyproject.toml constraints.txt tools/environment.py
@@ -49,6 +50,9 @@ sim: $(VENV)/.dev
 # As root in network namespaces, else on loopback without faults of links. ARGS="--json": the verdict as one document.
 chaos: $(VENV)/.dev
 	@$(HEAVY) $(BIN)/python -m tests.chaos $(if $(SEED),--seed $(SEED)) --faults $(or $(FAULTS),60) $(ARGS)
+
+fuzz: $(VENV)/.dev
+	@$(HEAVY) $(BIN)/python -m tests.fuzz --seed $(or $(SEED),1) --frames $(or $(FRAMES),300000) $(ARGS)
 
 # Needs Java, nothing of ours. Where Maven cannot fetch TLC: TLA2TOOLS=path/to/tla2tools.jar. MODEL=BadOwnEpoch: only that.
 spec:
