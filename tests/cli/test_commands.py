@@ -6,6 +6,7 @@ import io
 import json
 import re
 import sys
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +15,13 @@ import pytest
 from barnabas import Producer
 from barnabas.cli.main import main
 from barnabas.testing import Cluster
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[Cluster]:
+    """A node for this module alone: its topics have the names that are printed."""
+    with Cluster() as cluster:
+        yield cluster
 
 
 class Shell:

@@ -15,56 +15,56 @@ from barnabas.errors import BarnabasError, ErrorCode
 from barnabas.testing import Cluster
 
 
-def test_what_is_sent_is_read(kafka: Cluster) -> None:
+def test_what_is_sent_is_read(kafka: Cluster, topic: str) -> None:
     with Producer(kafka.bootstrap, compression="lz4") as producer:
         for n in range(1000):
-            producer.send("sent-and-read", b"%d" % n, key=b"k%d" % (n % 7), headers={"n": b"%d" % n})
-    with Consumer(kafka.bootstrap, "sent-and-read", start="earliest", idle=0.3) as consumer:
+            producer.send(topic, b"%d" % n, key=b"k%d" % (n % 7), headers={"n": b"%d" % n})
+    with Consumer(kafka.bootstrap, topic, start="earliest", idle=0.3) as consumer:
         messages = list(consumer)
     assert [m.value for m in messages] == [b"%d" % n for n in range(1000)]
     assert messages[3].headers == (("n", b"3"),)
 
 
-def test_assigned_partitions_positions_and_seeks(kafka: Cluster) -> None:
+def test_assigned_partitions_positions_and_seeks(kafka: Cluster, topic: str) -> None:
     with Admin(kafka.bootstrap) as admin:
-        admin.create_topic("seeks", partitions=2)
+        admin.create_topic(topic, partitions=2)
     with Producer(kafka.bootstrap) as producer:
         for n in range(20):
-            producer.send("seeks", b"%d" % n, partition=n % 2, timestamp=1000 + n)
+            producer.send(topic, b"%d" % n, partition=n % 2, timestamp=1000 + n)
     with Consumer(kafka.bootstrap, start="earliest", idle=0.3) as consumer:
-        consumer.assign([("seeks", 1)])
+        consumer.assign([(topic, 1)])
         assert [m.value for m in consumer] == [b"%d" % n for n in range(1, 20, 2)]
-        assert consumer.position("seeks", 1) == 10
-        consumer.seek("seeks", 1, 8)
+        assert consumer.position(topic, 1) == 10
+        consumer.seek(topic, 1, 8)
         assert [m.offset for m in consumer] == [8, 9]
         consumer.seek_to_time(1015)
         assert [m.value for m in consumer] == [b"15", b"17", b"19"]
-        consumer.seek("seeks", 1, "latest")
+        consumer.seek(topic, 1, "latest")
         assert list(consumer) == []
-        with pytest.raises(KafkaError, match="seeks-0 is not assigned"):
-            consumer.seek("seeks", 0, 1)
+        with pytest.raises(KafkaError, match=f"{topic}-0 is not assigned"):
+            consumer.seek(topic, 0, 1)
 
 
-def test_an_offset_that_is_gone_goes_on_where_start_says(kafka: Cluster) -> None:
+def test_an_offset_that_is_gone_goes_on_where_start_says(kafka: Cluster, topic: str) -> None:
     with Producer(kafka.bootstrap) as producer:
-        producer.send("gone", b"only")
-    with Consumer(kafka.bootstrap, "gone", start="earliest", idle=0.3) as consumer:
-        consumer.seek("gone", 0, 99)
+        producer.send(topic, b"only")
+    with Consumer(kafka.bootstrap, topic, start="earliest", idle=0.3) as consumer:
+        consumer.seek(topic, 0, 99)
         assert [m.value for m in consumer] == [b"only"]
-    with Consumer(kafka.bootstrap, "gone", start="error", idle=0.3) as consumer:
-        consumer.seek("gone", 0, 99)
+    with Consumer(kafka.bootstrap, topic, start="error", idle=0.3) as consumer:
+        consumer.seek(topic, 0, 99)
         with pytest.raises(KafkaError) as caught:
             list(consumer)
     assert caught.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-def test_a_group_goes_on_where_it_stopped(kafka: Cluster) -> None:
+def test_a_group_goes_on_where_it_stopped(kafka: Cluster, topic: str) -> None:
     with Producer(kafka.bootstrap) as producer:
         for n in range(30):
-            producer.send("goes-on", b"%d" % n)
+            producer.send(topic, b"%d" % n)
     read: list[bytes | None] = []
     for _ in range(3):
-        with Consumer(kafka.bootstrap, "goes-on", group="goes-on", start="earliest", idle=5) as consumer:
+        with Consumer(kafka.bootstrap, topic, group=topic, start="earliest", idle=5) as consumer:
             for message in consumer:
                 read.append(message.value)
                 if len(read) % 10 == 0:
@@ -72,39 +72,39 @@ def test_a_group_goes_on_where_it_stopped(kafka: Cluster) -> None:
     assert read == [b"%d" % n for n in range(30)]
 
 
-def test_what_failed_midway_is_read_again(kafka: Cluster) -> None:
+def test_what_failed_midway_is_read_again(kafka: Cluster, topic: str) -> None:
     with Producer(kafka.bootstrap) as producer:
-        producer.send("again", b"x")
+        producer.send(topic, b"x")
     with (
         pytest.raises(ZeroDivisionError),
-        Consumer(kafka.bootstrap, "again", group="again", start="earliest", idle=5) as consumer,
+        Consumer(kafka.bootstrap, topic, group=topic, start="earliest", idle=5) as consumer,
     ):
         for _ in consumer:
             raise ZeroDivisionError
-    with Consumer(kafka.bootstrap, "again", group="again", start="earliest", idle=5) as consumer:
+    with Consumer(kafka.bootstrap, topic, group=topic, start="earliest", idle=5) as consumer:
         assert next(iter(consumer)).value == b"x"
 
 
-def test_two_members_share_the_partitions_and_one_takes_over(kafka: Cluster) -> None:
+def test_two_members_share_the_partitions_and_one_takes_over(kafka: Cluster, topic: str) -> None:
     with Admin(kafka.bootstrap) as admin:
-        admin.create_topic("shared", partitions=4)
-    first = Consumer(kafka.bootstrap, "shared", group="shared", start="earliest")
+        admin.create_topic(topic, partitions=4)
+    first = Consumer(kafka.bootstrap, topic, group=topic, start="earliest")
     first.poll(0.1)
     assert len(first.assignment()) == 4
-    second = Consumer(kafka.bootstrap, "shared", group="shared", start="earliest")
+    second = Consumer(kafka.bootstrap, topic, group=topic, start="earliest")
     joined = threading.Thread(target=lambda: second.poll(0.1))
     joined.start()
     deadline = time.monotonic() + 20
     while len(first.assignment()) == 4 and time.monotonic() < deadline:
         first.poll(0.2)
     joined.join(20)
-    assert sorted(first.assignment() + second.assignment()) == [TopicPartition("shared", p) for p in range(4)]
+    assert sorted(first.assignment() + second.assignment()) == [TopicPartition(topic, p) for p in range(4)]
     assert len(second.assignment()) == 2
     with Admin(kafka.bootstrap) as admin:
-        members = admin.describe_group("shared").members
+        members = admin.describe_group(topic).members
         assert sorted(len(m.partitions) for m in members) == [2, 2]
         with pytest.raises(KafkaError) as caught:
-            admin.set_group_offsets("shared", {TopicPartition("shared", 0): 0})
+            admin.set_group_offsets(topic, {TopicPartition(topic, 0): 0})
         assert caught.value.code == ErrorCode.NON_EMPTY_GROUP
     second.close()
     deadline = time.monotonic() + 20
@@ -114,46 +114,46 @@ def test_two_members_share_the_partitions_and_one_takes_over(kafka: Cluster) -> 
     first.close()
 
 
-def test_offsets_of_a_group_are_seen_and_set(kafka: Cluster) -> None:
-    target = TopicPartition("billing", 0)
+def test_offsets_of_a_group_are_seen_and_set(kafka: Cluster, topic: str) -> None:
+    target = TopicPartition(topic, 0)
     with Producer(kafka.bootstrap) as producer:
         for n in range(10):
-            producer.send("billing", b"%d" % n)
+            producer.send(topic, b"%d" % n)
     with Admin(kafka.bootstrap) as admin:
-        admin.set_group_offsets("billing", {target: 4})
-        [row] = admin.group_offsets("billing")
+        admin.set_group_offsets(topic, {target: 4})
+        [row] = admin.group_offsets(topic)
         assert (row.committed, row.end, row.lag, row.member) == (4, 10, 6, None)
-        assert "billing" in [g.group for g in admin.groups()]
-        with Consumer(kafka.bootstrap, "billing", group="billing", idle=5) as consumer:
+        assert topic in [g.group for g in admin.groups()]
+        with Consumer(kafka.bootstrap, topic, group=topic, idle=5) as consumer:
             assert next(iter(consumer)).value == b"4"
             consumer.commit()
             assert consumer.committed() == {target: 5}
-        admin.delete_group("billing")
-        with pytest.raises(KafkaError, match="there is no group billing"):
-            admin.describe_group("billing")
+        admin.delete_group(topic)
+        with pytest.raises(KafkaError, match=f"there is no group {topic}"):
+            admin.describe_group(topic)
 
 
-def test_topics_and_settings_are_managed(kafka: Cluster) -> None:
+def test_topics_and_settings_are_managed(kafka: Cluster, topic: str) -> None:
     with Admin(kafka.bootstrap) as admin:
-        made = admin.create_topic("managed", partitions=3, configs={"retention.ms": "60000"})
+        made = admin.create_topic(topic, partitions=3, configs={"retention.ms": "60000"})
         assert (made.partitions, made.replication) == (3, 1)
-        assert admin.describe_topic("managed").id == made.id
+        assert admin.describe_topic(topic).id == made.id
         with pytest.raises(KafkaError) as caught:
-            admin.create_topic("managed")
+            admin.create_topic(topic)
         assert caught.value.code == ErrorCode.TOPIC_ALREADY_EXISTS
-        admin.create_topic("not-really", validate_only=True)
-        assert "not-really" not in [t.name for t in admin.topics()]
-        admin.alter_configs("topic", "managed", {"segment.bytes": "1048576"}, reset=["retention.ms"])
-        mine = {c.name: c.value for c in admin.configs("topic", "managed") if c.source == "topic"}
+        admin.create_topic(f"{topic}-not-really", validate_only=True)
+        assert f"{topic}-not-really" not in [t.name for t in admin.topics()]
+        admin.alter_configs("topic", topic, {"segment.bytes": "1048576"}, reset=["retention.ms"])
+        mine = {c.name: c.value for c in admin.configs("topic", topic) if c.source == "topic"}
         assert mine == {"segment.bytes": "1048576"}
         with pytest.raises(KafkaError) as caught:
-            admin.alter_configs("topic", "managed", {"no.such.setting": "1"})
+            admin.alter_configs("topic", topic, {"no.such.setting": "1"})
         assert caught.value.code == ErrorCode.INVALID_CONFIG
-        admin.add_partitions("managed", 5)
-        assert len(admin.describe_topic("managed").partitions) == 5
-        admin.delete_topic("managed")
-        with pytest.raises(KafkaError, match="there is no topic managed"):
-            admin.delete_topic("managed")
+        admin.add_partitions(topic, 5)
+        assert len(admin.describe_topic(topic).partitions) == 5
+        admin.delete_topic(topic)
+        with pytest.raises(KafkaError, match=f"there is no topic {topic}"):
+            admin.delete_topic(topic)
 
 
 def test_the_cluster_describes_itself(kafka: Cluster) -> None:
@@ -174,13 +174,13 @@ def test_a_controller_describes_the_quorum_too(kafka: Cluster) -> None:
         assert admin.quorum().cluster_id == kafka.about["cluster_id"]
 
 
-def test_a_range_is_read_from_a_real_log(kafka: Cluster) -> None:
+def test_a_range_is_read_from_a_real_log(kafka: Cluster, topic: str) -> None:
     with Producer(kafka.bootstrap, linger=0, batch_size=400) as producer:
         for n in range(500):
-            producer.send("ranges", b"%d" % n)
+            producer.send(topic, b"%d" % n)
     with ClusterView(kafka.bootstrap) as view:
-        topic_id = view.topic("ranges").id
-        found = list(fetch_range(view, "ranges", 0, 123, 456, max_bytes=2000, topic_id=topic_id))
+        topic_id = view.topic(topic).id
+        found = list(fetch_range(view, topic, 0, 123, 456, max_bytes=2000, topic_id=topic_id))
     assert found[0].first == 123
     assert found[-1].end == 456
     assert all(a.end == b.first for a, b in itertools.pairwise(found))

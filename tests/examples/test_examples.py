@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from barnabas.testing import Cluster
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[Cluster]:
+    """A node for this module alone: its topics have the names that are printed."""
+    with Cluster() as cluster:
+        yield cluster
+
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -26,8 +26,10 @@ NOON = int(time.time() * 1000) - 3_600_000
 
 
 @pytest.fixture(scope="module")
-def bootstrap(kafka: Cluster) -> str:
-    return kafka.bootstrap
+def bootstrap() -> Iterator[str]:
+    """A node for this module alone: its topics have names of their own, one of them twice."""
+    with Cluster() as kafka:
+        yield kafka.bootstrap
 
 
 def path_without_java(directory: Path) -> str:
