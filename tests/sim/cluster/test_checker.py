@@ -399,6 +399,19 @@ def test_what_no_consumer_passed_over_is_not_called_lost() -> None:
     assert check(history).ok
 
 
+def test_the_last_record_is_lost_when_the_readers_reached_an_end_behind_it_without_meeting_it() -> None:
+    """No poll passed over its offset: the last readers were told an end beyond it, and got nothing there."""
+    history = History()
+    producer, reader = history.process("producer"), history.process("reader")
+    for value in range(3):
+        history.acknowledged(history.send(producer, "t-0", value, value), value, value + 0.5)
+    history.assigned(reader, "t-0")
+    history.poll(reader, "t-0", 0, 10.0, 10.1, [(0, 0), (1, 1)], final=True)
+    assert check(history).ok, "nobody said that everything was read"
+    history.finished("t-0", 0, 3)
+    assert check(history).counts == {"lost write": 1}
+
+
 def test_of_a_thousand_alarms_a_few_are_explained_and_all_are_counted() -> None:
     history = History()
     reader = history.process("reader")

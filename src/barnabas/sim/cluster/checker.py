@@ -358,6 +358,8 @@ class _Checker:
                 self.claim("lost write", self.words.before_the_start(number, whole[0]))
             elif whole is not None and offset >= whole[1]:
                 self.claim("unseen", self.words.unseen(number, whole[1]))
+            elif whole is not None:
+                self.claim("lost write", self.words.nowhere(number))
 
     def _vanished(self) -> None:
         """Somebody read it, and the last readers, who read all there is, did not."""
