@@ -197,6 +197,19 @@ def test_a_broker_that_goes_is_left_empty(shell: Shell) -> None:
     )
 
 
+def test_a_broker_that_is_down_and_was_not_named_keeps_its_replicas(shell: Shell) -> None:
+    shell.double.replicas = {"orders": [(5, 1), (2, 3)]}
+    assert shell("cluster remove-brokers 2 --execute") == 0
+    (plan,) = shell.double.asked
+    assert all(5 in (replicas or ()) for where, replicas in plan.items() if where == ORDERS_0)
+    assert 2 not in (plan[ORDERS_1] or ())
+    assert shell.out.splitlines()[0] == (
+        "Not serving, and left as they are: 5. To move what lies there, name them too."
+    )
+    assert shell("cluster remove-brokers 5 --execute") == 0
+    assert 5 not in (shell.double.asked[1][ORDERS_0] or ())
+
+
 def test_leaders_are_elected_and_told(shell: Shell) -> None:
     shell.double.elected = {ORDERS_0: None, ORDERS_1: KafkaError(ErrorCode.ELECTION_NOT_NEEDED, "")}
     assert shell("topics elect-leaders orders") == 0

@@ -55,6 +55,26 @@ def test_a_broker_that_goes_is_left_empty_and_only_its_replicas_are_copied() -> 
     assert copies(current, plan) == held[1]
 
 
+def test_a_broker_that_is_away_keeps_what_it_has_and_gets_nothing() -> None:
+    current = spread(60, [1, 2, 3, 4], replicas=2)
+    held, _ = counts(current)
+    done = after(current, balanced(current, dict.fromkeys([2, 3]), {4: None}))
+    held_now, _ = counts(done)
+    assert 1 not in held_now, "who goes is left empty"
+    assert held_now[4] == held[4]
+    assert {where for where in current if 4 in current[where]} == {w for w in done if 4 in done[w]}
+    assert abs(held_now[2] - held_now[3]) <= 1
+
+
+def test_a_broker_that_is_away_counts_as_one_of_the_replicas() -> None:
+    current = {TopicPartition("t", 0): (1, 2, 4)}
+    assert after(current, balanced(current, dict.fromkeys([2, 3]), {4: None}))[TopicPartition("t", 0)] == (
+        3,
+        2,
+        4,
+    )
+
+
 def test_an_even_cluster_is_left_alone() -> None:
     current = spread(60, [1, 2, 3])
     assert balanced(current, dict.fromkeys([1, 2, 3])) == {}

@@ -95,21 +95,25 @@ def _move(admin: Admin, args: argparse.Namespace) -> int:
     """Partitions move so that these brokers carry their share, or nothing."""
     from barnabas.client.balance import balanced
 
-    cluster = admin.describe_cluster()
-    living = {broker.id: broker.rack for broker in cluster.brokers}
+    cluster = admin.describe_cluster(fenced=True)
+    living = {broker.id: broker.rack for broker in cluster.brokers if broker.id not in cluster.fenced}
     before = placed(admin)
+    racks = {broker.id: broker.rack for broker in cluster.brokers}
+    carrying = {id_ for replicas in before.values() for id_ in replicas}
     if args.verb == "add-brokers":
         if missing := [id_ for id_ in args.ids if id_ not in living]:
             raise ConfigError(
                 f"broker {missing[0]} does not serve", next_step="start it; see `barnabas cluster brokers`"
             )
-        carrying = {id_ for replicas in before.values() for id_ in replicas} | set(args.ids)
-        staying = {id_: rack for id_, rack in living.items() if id_ in carrying}
+        staying = {id_: rack for id_, rack in living.items() if id_ in carrying | set(args.ids)}
     else:
         staying = {id_: rack for id_, rack in living.items() if id_ not in args.ids}
         if not staying:
             raise ConfigError("no broker would be left")
-    code = carry_out(admin, args, balanced(before, staying), before)
+    away = {id_: racks.get(id_) for id_ in sorted(carrying - living.keys() - set(args.ids))}
+    if away and not args.json:
+        print(f"Not serving, and left as they are: {ids(away)}. To move what lies there, name them too.")
+    code = carry_out(admin, args, balanced(before, staying, away), before)
     if args.verb == "remove-brokers" and args.execute and not args.json:
         left = ids(args.ids)
         print(f"When all is moved: stop {left}, then `barnabas cluster unregister --id` for each.")

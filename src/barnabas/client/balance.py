@@ -2,6 +2,9 @@
 
     plan = balanced({TopicPartition("orders", 0): (1, 2, 3), ...}, {1: None, 2: None, 3: None, 4: None})
 
+Brokers that are away for a while (`away`) keep what they have and get nothing: their replicas are not lost,
+and copying them elsewhere is what nobody asked for.
+
 The plan names only what changes.  Replicas are moved one at a time from the broker that has most to the one
 that has least, until they differ by one at most, so no more data moves than that takes; then leaders are
 spread by changing the order of replicas, which moves nothing.  A partition never ends up in fewer racks than
@@ -20,20 +23,24 @@ __all__ = ["balanced", "copies"]
 
 
 def balanced(
-    current: Mapping[TopicPartition, Sequence[NodeId]], brokers: Mapping[NodeId, str | None]
+    current: Mapping[TopicPartition, Sequence[NodeId]],
+    brokers: Mapping[NodeId, str | None],
+    away: Mapping[NodeId, str | None] | None = None,
 ) -> dict[TopicPartition, list[NodeId]]:
     """The replicas that partitions should have for `brokers` (id: rack) to carry them evenly; only changes.
 
-    Raises ConfigError when a partition has more replicas than there are brokers.
+    Replicas on brokers that are neither here nor `away` (id: rack) go elsewhere.  Raises ConfigError when a
+    partition has more replicas than there are brokers for.
     """
+    away = away or {}
     for where, replicas in current.items():
-        if len(replicas) > len(brokers):
+        if len([broker for broker in replicas if broker not in away]) > len(brokers):
             raise ConfigError(
                 f"{where.topic}-{where.partition} has {len(replicas)} replicas, "
                 f"that is more than {len(brokers)} brokers",
                 next_step="name more brokers, or give the topic fewer replicas first",
             )
-    spread = _Spread(current, brokers)
+    spread = _Spread(current, brokers, away)
     spread.leave_others()
     spread.even_out()
     spread.even_out_leaders()
@@ -53,9 +60,13 @@ class _Spread:
     """The assignment while it is changed."""
 
     def __init__(
-        self, current: Mapping[TopicPartition, Sequence[NodeId]], brokers: Mapping[NodeId, str | None]
+        self,
+        current: Mapping[TopicPartition, Sequence[NodeId]],
+        brokers: Mapping[NodeId, str | None],
+        away: Mapping[NodeId, str | None],
     ) -> None:
-        self.racks = {broker: rack or "" for broker, rack in brokers.items()}
+        self.racks = {broker: rack or "" for broker, rack in {**away, **brokers}.items()}
+        self.away = away
         self.replicas = {where: list(current[where]) for where in sorted(current)}
         self.held: dict[NodeId, set[TopicPartition]] = {broker: set() for broker in sorted(brokers)}
         for where, replicas in self.replicas.items():
@@ -64,10 +75,10 @@ class _Spread:
                     self.held[broker].add(where)
 
     def leave_others(self) -> None:
-        """Replicas on brokers that are not among ours go to who has least."""
+        """Replicas on brokers that are not among ours, nor away, go to who has least."""
         for where, replicas in self.replicas.items():
             for place, broker in enumerate(replicas):
-                if broker not in self.held:
+                if broker not in self.held and broker not in self.away:
                     racks = {self.racks.get(other) for other in replicas if other != broker}
                     fitting = [candidate for candidate in self.held if candidate not in replicas]
                     best = min(fitting, key=lambda one: (self.racks[one] in racks, len(self.held[one]), one))
@@ -111,7 +122,8 @@ class _Spread:
         """First replicas, as evenly as the replicas allow, by changing the order only."""
         led: dict[NodeId, set[TopicPartition]] = {broker: set() for broker in self.held}
         for where, replicas in self.replicas.items():
-            led[replicas[0]].add(where)
+            if replicas[0] in led:  # who is away leads again when it is back
+                led[replicas[0]].add(where)
         settled: set[NodeId] = set()
         while len(settled) < len(led):
             most = max((broker for broker in led if broker not in settled), key=lambda b: (len(led[b]), -b))
@@ -143,7 +155,7 @@ class _Spread:
                 return path[::-1]
             for where in sorted(led[broker]):
                 for other in self.replicas[where][1:]:
-                    if other != most and other not in came:
+                    if other != most and other in led and other not in came:
                         came[other] = (broker, where)
                         queue.append(other)
         return None
