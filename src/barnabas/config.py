@@ -202,6 +202,7 @@ class Config:
         "_values",
         "advertised_listeners",
         "controller_listeners",
+        "file",
         "given",
         "listeners",
         "log_dirs",
@@ -212,8 +213,10 @@ class Config:
         "zero_config",
     )
 
-    def __init__(self, values: dict[str, Value], given: dict[str, str]) -> None:
+    def __init__(self, values: dict[str, Value], given: dict[str, str], file: str | None = None) -> None:
         self._values = values
+        self.file = file
+        """Where it was read from, for advice; None: from no file."""
         self.given: Mapping[str, str] = given
         self.zero_config = "process.roles" not in given
         self.node_id: NodeId = self.int("node.id")
@@ -231,7 +234,10 @@ class Config:
 
     @classmethod
     def load(
-        cls, properties: Mapping[str, str] | None = None, warn: Callable[[str], object] | None = None
+        cls,
+        properties: Mapping[str, str] | None = None,
+        warn: Callable[[str], object] | None = None,
+        file: str | None = None,
     ) -> Config:
         """Check `properties` (Kafka's names) and fill in the defaults.
 
@@ -248,7 +254,7 @@ class Config:
         roles = cast("tuple[str, ...]", values["process.roles"])
         if "listeners" not in given:
             values["listeners"] = tuple(_LISTENER_DEFAULTS[role] for role in roles)
-        config = cls(values, given)
+        config = cls(values, given, file)
         _check_together(config)
         return config
 

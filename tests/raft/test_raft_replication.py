@@ -8,7 +8,7 @@ from raft_solo import Solo, journal_of, records
 
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import ReplicaKey
-from barnabas.raft import IllegalTransition, RaftConfig
+from barnabas.raft import RaftConfig
 from barnabas.raft.entries import (
     Batch,
     ElectionState,
@@ -248,14 +248,6 @@ def test_a_follower_cuts_its_log_where_the_leader_says_and_its_voters_with_it() 
     assert solo.node.voters == voter_set(1, 2, 3)
     assert isinstance(fetch := solo.take(FetchRequest, 2).request, FetchRequest)
     assert (fetch.offset, fetch.last_epoch) == (4, 1)
-
-
-def test_what_is_committed_is_never_cut() -> None:
-    """K114."""
-    solo = Solo().follow()
-    solo.fetched(records(0, 1, 5), high_watermark=5)
-    with pytest.raises(IllegalTransition):
-        solo.fetched(diverging=EpochEnd(0, 0))
 
 
 def test_the_high_watermark_of_a_follower_is_never_beyond_its_log_and_never_falls() -> None:

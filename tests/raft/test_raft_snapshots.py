@@ -7,7 +7,7 @@ from raft_cluster import Cluster, endpoint_of, key_of, voter_set
 from raft_solo import Solo, journal_of, records
 
 from barnabas.errors import ErrorCode
-from barnabas.raft import IllegalTransition, Journal
+from barnabas.raft import Journal
 from barnabas.raft.entries import (
     BOOTSTRAP,
     Batch,
@@ -182,13 +182,6 @@ def test_a_lost_piece_is_asked_for_again() -> None:
     solo.step(Failed(solo.take(FetchSnapshotRequest, 2).correlation, "reset"))
     solo.advance(0.2)
     assert solo.has_sent(FetchRequest) or solo.has_sent(FetchSnapshotRequest)
-
-
-def test_a_snapshot_behind_what_is_committed_is_a_defect() -> None:
-    solo = Solo().follow()
-    solo.fetched(records(0, 1, 60), high_watermark=60)
-    with pytest.raises(IllegalTransition):
-        solo.fetched(snapshot=SnapshotId(50, 1))
 
 
 @pytest.mark.parametrize(

@@ -118,7 +118,8 @@ def test_the_metadata_directory_holds_the_files_of_kafka() -> None:
             "partition.metadata",
             "quorum-state",
         } <= names
-        assert list(state) == ["leaderId", "leaderEpoch", "votedId", "votedDirectoryId", "data_version"]
+        kafkas = ["leaderId", "leaderEpoch", "votedId", "votedDirectoryId", "data_version"]
+        assert list(state) == [*kafkas, "barnabasOrigin"]
         assert (state["leaderId"], state["leaderEpoch"], state["data_version"]) == (1, 1, 1)
         assert disk.read(f"{METADATA}/partition.metadata") == b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ"
 

@@ -55,7 +55,8 @@ def load(cls: type[Message], version: int) -> Any:
 
 def fields(ours: type[Struct], theirs: Any, version: int) -> list[tuple[Field, Any, Any]]:
     """Our fields of a version beside kio's: (ours, theirs, kio's class of the struct inside)."""
-    mine = [field for field in ours.FIELDS if field.lives_in(version) and field.tag != OWN_TAG]
+    kafkas = [field for field in ours.FIELDS if field.tag is None or field.tag < OWN_TAG]
+    mine = [field for field in kafkas if field.lives_in(version)]
     other = dataclasses.fields(theirs)
     assert len(mine) == len(other), f"{ours.__name__} v{version}: {mine} and {other}"
     hints = typing.get_type_hints(theirs)

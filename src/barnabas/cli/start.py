@@ -54,7 +54,7 @@ def load_config(path: str | None, overrides: list[str] | None = None) -> Config:
         except OSError as error:
             raise StorageError(f"cannot read {path}: {error.strerror}") from error
     properties.update(parse_settings(overrides or []))
-    return Config.load(properties)
+    return Config.load(properties, file=path)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -59,11 +59,12 @@ def random_uuid() -> str:
 def _format(args: argparse.Namespace) -> int:
     from barnabas.cli.start import load_config
     from barnabas.log.disk import OsDisk
-    from barnabas.server.format import FormatPlan, format_directories
+    from barnabas.server.format import FormatPlan, check_alone, format_directories
     from barnabas.server.system import SystemClock, SystemRandomness
 
+    config = load_config(args.config)
     plan = FormatPlan.of(
-        load_config(args.config),
+        config,
         args.cluster_id,
         standalone=args.standalone,
         initial_controllers=args.initial_controllers,
@@ -73,6 +74,8 @@ def _format(args: argparse.Namespace) -> int:
         release=args.release_version,
     )
     try:
+        if args.standalone:
+            check_alone(config, plan.cluster_id)
         result = format_directories(OsDisk(), SystemClock(), SystemRandomness(), plan)
     except ConfigError as error:  # a refusal, not wrong usage: the same code as Kafka's tool
         from barnabas.cli.main import report

@@ -13,11 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf
+from typing import TypeVar
 
 from barnabas.doors import Randomness
 from barnabas.errors import ErrorCode
-from barnabas.model import NO_NODE, Endpoint, Epoch, NodeId, Now, Offset, ReplicaKey
+from barnabas.model import NO_NODE, ZERO_UUID, Endpoint, Epoch, NodeId, Now, Offset, ReplicaKey, Uuid
 from barnabas.raft.entries import Batch, ElectionState, Entry, SnapshotId
+from barnabas.raft.first_look import FirstLook
 from barnabas.raft.incarnation import INCARNATION, Incarnation
 from barnabas.raft.journal import Journal
 from barnabas.raft.links import Links
@@ -33,6 +35,7 @@ from barnabas.raft.messages import (
     LeaderChanged,
     PersistEffect,
     Reply,
+    Request,
     Response,
     SaveElection,
     Send,
@@ -57,6 +60,8 @@ from barnabas.raft.voters import Voter, VoterSet
 
 __all__ = ["LAST_EPOCH", "LONGEST_JUMP", "Core", "IllegalTransition"]
 
+Said = TypeVar("Said", bound=Request | Response)
+
 LAST_EPOCH = (1 << 31) - 1
 """Epochs are 32 bits wide, on disk and on the wire; behind this one there is none."""
 LONGEST_JUMP = 1 << 24
@@ -78,19 +83,24 @@ class Core:
         "config",
         "endpoints",
         "epoch",
+        "first_look",
         "high_watermark",
         "installing",
         "journal",
         "key",
         "links",
+        "origin",
         "out",
         "random",
+        "refused_leader",
         "role",
         "saved_serial",
         "shutdown_deadline",
         "snapshot_after",
         "snapshots_rejected",
         "stopped",
+        "strange",
+        "strangers",
         "superseded",
     )
 
@@ -125,6 +135,15 @@ class Core:
         self.stopped = False
         self.superseded = 0
         """The newest incarnation of the quorum that this node has heard of."""
+        self.origin: Uuid = ZERO_UUID
+        """Which quorum this node is of (`raft.origin`); zero: not known yet."""
+        self.strangers = 0
+        """Messages and leaders of another quorum, none of them believed."""
+        self.strange: dict[str, None] = {}
+        """Who sent them, or where they were found: it is said once of each."""
+        self.refused_leader: tuple[Epoch, NodeId] | None = None
+        """Who is not followed in that epoch, because it contradicts what is committed here."""
+        self.first_look: FirstLook | None = None
 
     # ------------------------------------------------------------ who am I
 
@@ -241,16 +260,19 @@ class Core:
         self.out.append(Event(name, tuple(fields.items())))
 
     def send(self, effect: Send) -> None:
-        known = self.known_incarnation
-        if known and hasattr(effect.request, "incarnation"):
-            effect = altered(effect, request=altered(effect.request, incarnation=known))
-        self._leave(effect)
+        self.links.goes_to(effect.correlation, effect.endpoint)
+        request = self._signed(effect.request)
+        self._leave(effect if request is effect.request else altered(effect, request=request))
 
     def reply(self, token: object, response: Response) -> None:
-        known = self.known_incarnation
-        if known and hasattr(response, "incarnation"):
-            response = altered(response, incarnation=known)
-        self._leave(Reply(token, response))
+        self._leave(Reply(token, self._signed(response)))
+
+    def _signed(self, said: Said) -> Said:
+        """With the quorum that this node is of, and the newest incarnation of it that it knows."""
+        known, origin = self.known_incarnation, self.origin
+        if (known or origin != ZERO_UUID) and hasattr(said, "incarnation"):
+            return altered(said, incarnation=known, origin=origin)
+        return said
 
     def _leave(self, effect: Send | Reply) -> None:
         if self.unsaved:
@@ -333,11 +355,11 @@ class Core:
         """What must not be forgotten, in the present role."""
         role, known = self.role, self.known_incarnation
         if isinstance(role, Candidate):
-            return ElectionState(self.epoch, NO_NODE, self.key, known)
+            return ElectionState(self.epoch, NO_NODE, self.key, known, self.origin)
         if isinstance(role, (Leader, Resigned)):
-            return ElectionState(self.epoch, self.key.id, None, known)
-        leader = role.leader_id
-        return ElectionState(self.epoch, NO_NODE if leader is None else leader, role.voted, known)
+            return ElectionState(self.epoch, self.key.id, None, known, self.origin)
+        leader = NO_NODE if role.leader_id is None else role.leader_id
+        return ElectionState(self.epoch, leader, role.voted, known, self.origin)
 
     def remember(self) -> None:
         """Save the election state, should it be another."""
@@ -369,9 +391,14 @@ class Core:
             self.do(Append(batch))
         self._tell(voters, version)
 
+    @property
+    def committed(self) -> Offset:
+        """What this node knows to be committed, from this life or from the disk."""
+        return max(self.high_watermark or 0, self.journal.known_committed)
+
     def truncate(self, end_offset: Offset) -> None:
         """Cut the log.  Raises IllegalTransition when that would take back what was committed."""
-        committed = max(self.high_watermark or 0, self.journal.known_committed)
+        committed = self.committed
         if end_offset < committed:
             raise IllegalTransition(
                 f"truncating to {end_offset} below the high watermark {committed}: "

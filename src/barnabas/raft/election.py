@@ -11,7 +11,7 @@ from math import inf
 
 from barnabas.errors import ErrorCode
 from barnabas.model import NO_NODE, ZERO_UUID, Endpoint, Epoch, NodeId, Now, ReplicaKey
-from barnabas.raft import leadership
+from barnabas.raft import first_look, leadership
 from barnabas.raft.core import Core
 from barnabas.raft.entries import ElectionState
 from barnabas.raft.messages import (
@@ -25,6 +25,7 @@ from barnabas.raft.messages import (
     VoteRequest,
     VoteResponse,
 )
+from barnabas.raft.origin import conflict, origin_of
 from barnabas.raft.roles import Candidate, Cause, Follower, Leader, Prospective, Resigned, Role, Unattached
 
 __all__ = [
@@ -51,6 +52,10 @@ def start(core: Core, saved: ElectionState | None, now: Now) -> None:
     """
     state = saved or ElectionState()
     core.superseded = state.incarnation
+    core.origin = state.origin
+    alone = core.is_sole_voter and core.journal.voter_sets.latest_offset == -1  # by its bootstrap snapshot
+    if core.origin == ZERO_UUID and alone:
+        core.origin = origin_of(core.voters)
     snapshot = core.journal.latest_snapshot
     if snapshot is not None and snapshot.end_offset > 0:
         core.commit(snapshot.end_offset)
@@ -73,6 +78,7 @@ def start(core: Core, saved: ElectionState | None, now: Now) -> None:
     else:
         role = Unattached(timeout, leader, state.voted)
     core.become(role, epoch, Cause.START, now)
+    first_look.begin(core, now)
 
 
 def _same(stored: ReplicaKey, key: ReplicaKey) -> bool:
@@ -89,6 +95,9 @@ def learn(core: Core, epoch: Epoch, leader_id: NodeId, endpoints: tuple[Endpoint
         # Only our own id is named, not our disk: a replica under this id led, perhaps on the old disk.
         leader_id = NO_NODE
     role = core.role
+    known = core.key.id if isinstance(role, Resigned) else core.leader_id
+    if leader_id != NO_NODE and conflict(core, epoch, leader_id, known):
+        leader_id = NO_NODE
     endpoints = endpoints or core.endpoints_of(leader_id)
     if epoch > core.epoch:
         if leader_id != NO_NODE and endpoints:
@@ -133,6 +142,8 @@ def _remaining(core: Core, now: Now) -> float:
 
 def find_leader(core: Core, response: QuorumResponse, now: Now) -> bool:
     """What every response says about epoch and leader.  Whether its own matter is still to be read."""
+    if response.error is ErrorCode.INCONSISTENT_CLUSTER_ID:
+        return True  # epoch and leader are of another cluster
     if response.epoch < core.epoch or response.error is ErrorCode.UNKNOWN_LEADER_EPOCH:
         return False
     if response.epoch > core.epoch:
@@ -249,7 +260,7 @@ def drive(core: Core, now: Now) -> None:
             return
         if role.deadline == inf:
             role.deadline = now.mono + core.random_election_timeout()
-        if core.is_sole_voter:
+        if core.is_sole_voter and core.first_look is None:
             _stand_perhaps(core, Cause.SOLE_VOTER, now)
         elif role.deadline <= now.mono:
             _stand_perhaps(core, Cause.ELECTION_TIMEOUT, now)
@@ -428,8 +439,7 @@ def on_begin(core: Core, token: object, request: BeginQuorumEpochRequest, now: N
 def _can_lead(core: Core, leader_id: NodeId, epoch: Epoch) -> bool:
     """Whether a request may claim that this node leads or led this epoch (not below ours)."""
     known = core.key.id if isinstance(core.role, Resigned) else core.leader_id
-    if epoch == core.epoch and known not in (None, leader_id):
-        core.say("raft.leader.refused", epoch=epoch, leader=leader_id, known=known)
+    if leader_id != core.key.id and conflict(core, epoch, leader_id, known):
         return False
     return leader_id >= 0 and leader_id != core.key.id and core.believes(epoch)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
-from barnabas.model import NO_NODE, Epoch, NodeId, Offset, ReplicaKey
+from barnabas.model import NO_NODE, ZERO_UUID, Epoch, NodeId, Offset, ReplicaKey, Uuid
 from barnabas.raft.value import value
 from barnabas.raft.voters import VoterSet
 
@@ -145,13 +145,14 @@ class Batch:
 class ElectionState:
     """What a node must never forget (file `quorum-state`): its epoch, that epoch's leader, its own vote.
 
-    And the newest incarnation of the quorum that it has heard of.
+    And the newest incarnation of the quorum that it has heard of, and the quorum's origin (zero: unknown).
     """
 
     epoch: Epoch = 0
     leader_id: NodeId = NO_NODE
     voted: ReplicaKey | None = None
     incarnation: int = 0
+    origin: Uuid = ZERO_UUID
 
     def __str__(self) -> str:
         leader = "" if self.leader_id == NO_NODE else f" leader {self.leader_id}"

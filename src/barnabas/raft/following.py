@@ -9,9 +9,10 @@ from __future__ import annotations
 from math import inf
 
 from barnabas.errors import ErrorCode
-from barnabas.model import NO_OFFSET, Endpoint, NodeId, Now
-from barnabas.raft import election
-from barnabas.raft.core import Core, IllegalTransition
+from barnabas.model import NO_OFFSET, Endpoint, NodeId, Now, Offset
+from barnabas.raft import election, first_look, origin
+from barnabas.raft.core import Core
+from barnabas.raft.entries import SnapshotId
 from barnabas.raft.messages import (
     AddVoterRequest,
     ChangeResponse,
@@ -83,6 +84,9 @@ def deadline(core: Core, role: Follower) -> float:
 
 def discover(core: Core, role: Unattached, now: Now) -> None:
     """No leader is known: ask a bootstrap server for it, with a Fetch that names what we have."""
+    if core.first_look is not None and first_look.drive(core, _fetch_request(core), now):
+        role.deadline = core.first_look.deadline
+        return
     if core.installing or core.is_sole_voter or _fetching(core):
         return
     target = _bootstrap_target(core, now)
@@ -201,11 +205,22 @@ def on_fetch_response(core: Core, node_id: NodeId, response: FetchResponse, now:
     _leader_lives(core, role, now)
     election.moved(core, role.leader_id, response.endpoints)
     if response.diverging is not None:
-        core.truncate(core.journal.divergence(response.diverging))
+        _cut(core, role, core.journal.divergence(response.diverging), now)
     elif response.snapshot is not None:
-        _begin_download(core, role, response)
+        _begin_download(core, role, response.snapshot, now)
     else:
         _append(core, response)
+        if core.high_watermark:
+            origin.adopt(core, response.origin)
+
+
+def _cut(core: Core, role: Follower, end_offset: Offset, now: Now) -> None:
+    """The leader lacks what stands here from `end_offset` on: it goes, unless we know it to be committed."""
+    if end_offset >= core.committed:
+        core.truncate(end_offset)
+        return
+    why = f"its log ends or differs at {end_offset}, and everything below {core.committed} is committed here"
+    origin.refuse_leader(core, role.leader_id, why, now)
 
 
 def _leader_lives(core: Core, role: Follower, now: Now) -> None:
@@ -243,12 +258,11 @@ def leader_reset(core: Core, role: Follower, now: Now) -> None:
 # ------------------------------------------------------------------ snapshots
 
 
-def _begin_download(core: Core, role: Follower, response: FetchResponse) -> None:
-    snapshot = response.snapshot
-    assert snapshot is not None
-    committed = max(core.high_watermark or 0, core.journal.known_committed)
-    if snapshot.end_offset < committed:
-        raise IllegalTransition(f"snapshot {snapshot} is older than the high watermark {committed}")
+def _begin_download(core: Core, role: Follower, snapshot: SnapshotId, now: Now) -> None:
+    if snapshot.end_offset < core.committed:
+        why = f"it offers snapshot {snapshot}, and everything below {core.committed} is committed here"
+        origin.refuse_leader(core, role.leader_id, why, now)
+        return
     core.say("raft.snapshot.download", snapshot=str(snapshot), leader=role.leader_id)
     role.download = Download(snapshot)
 

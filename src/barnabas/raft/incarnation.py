@@ -19,24 +19,37 @@ Kafka node says no number; of it only the log is looked at.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from barnabas.errors import ErrorCode
-from barnabas.model import Epoch, Now, Offset
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.model import Epoch, NodeId, Now, Offset
 from barnabas.raft.entries import EpochEnd, SnapshotId
 from barnabas.raft.messages import (
     BeginQuorumEpochRequest,
     EndQuorumEpochRequest,
     FetchRequest,
+    FetchResponse,
     Request,
     Response,
     VoteRequest,
 )
+from barnabas.raft.value import altered
 
 if TYPE_CHECKING:
     from barnabas.raft.core import Core
 
-__all__ = ["EPOCH_GAP", "INCARNATION", "UNKNOWN", "Incarnation", "foreign", "hear", "is_stale", "number_of"]
+__all__ = [
+    "EPOCH_GAP",
+    "INCARNATION",
+    "UNKNOWN",
+    "Incarnation",
+    "believed",
+    "foreign",
+    "hear",
+    "is_stale",
+    "left_behind",
+    "number_of",
+]
 
 INCARNATION = "barnabas.quorum.incarnation"
 """The key of the note."""
@@ -44,6 +57,12 @@ EPOCH_GAP = 1 << 22
 """The first epoch of an incarnation is above all known ones by so much: lost nodes may have seen more."""
 UNKNOWN = -1
 """What a node says that does not know of incarnations."""
+MOST_MISSED = 100
+"""Recoveries by force that a node can have missed.  Who speaks of more is not believed: an incarnation never
+goes back, and a node that waits for one that is not there never stands again."""
+
+
+Said = TypeVar("Said", bound=Request | Response)
 
 
 class Incarnation(NamedTuple):
@@ -75,6 +94,15 @@ def number_of(said: Request | Response) -> int:
     """The incarnation that somebody speaks of."""
     number: int = getattr(said, "incarnation", UNKNOWN)
     return number
+
+
+def believed(core: Core, said: Said) -> Said:
+    """What was said, without its incarnation where there cannot be one so new."""
+    number = number_of(said)
+    if number - core.known_incarnation <= MOST_MISSED:
+        return said
+    core.say("raft.incarnation.unbelievable", incarnation=number, own=core.known_incarnation)
+    return altered(said, incarnation=UNKNOWN)
 
 
 def hear(core: Core, number: int, now: Now) -> None:
@@ -129,3 +157,15 @@ def foreign(core: Core, request: FetchRequest, said: EpochEnd | SnapshotId | Non
         own=own.number,
     )
     return ErrorCode.INCONSISTENT_VOTER_SET
+
+
+def left_behind(core: Core, leader: NodeId, response: FetchResponse) -> KafkaError:
+    """What such a replica stops with, once the leader has refused it."""
+    return KafkaError(
+        ErrorCode.INCONSISTENT_VOTER_SET,
+        f"this directory is of incarnation {core.incarnation.number} of the quorum, which was put together "
+        f"anew by force: node {leader} leads incarnation {response.incarnation} and lacks records that are "
+        f"here (up to offset {core.journal.end_offset})",
+        next_step="keep a copy of the directory; format an empty one with --no-initial-controllers and let "
+        "this node join as a new one (of a broker, __cluster_metadata-0 alone can go)",
+    )

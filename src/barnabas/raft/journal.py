@@ -283,6 +283,13 @@ class Journal:
             return min(mine.end_offset, leader.end_offset)
         return mine.end_offset
 
+    @property
+    def first_voters(self) -> tuple[Offset, VoterSet] | None:
+        """The first voter set in the log, and where it stands; None where the log's beginning is gone."""
+        if self.log_start > 0 or any(snapshot != BOOTSTRAP for snapshot, _ in self.snapshots):
+            return None
+        return next(((offset, voters) for offset, voters in self.voter_sets.items() if offset >= 0), None)
+
     # ------------------------------------------------------------ changing
 
     def append(self, batch: Batch) -> None:

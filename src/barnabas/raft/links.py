@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import inf
 
-from barnabas.model import NodeId
+from barnabas.model import Endpoint, NodeId
 from barnabas.raft.messages import Request
 
 __all__ = ["Link", "Links"]
@@ -25,6 +25,7 @@ class Link:
 
     correlation: int = -1
     request: Request | None = None
+    endpoint: Endpoint | None = None
     deadline: float = inf
     rest_until: float = 0.0
     failures: int = 0
@@ -84,6 +85,15 @@ class Links:
         link.deadline = now + (self._timeout if timeout is None else timeout)
         self._waiting[self._next] = node_id, lane
         return self._next
+
+    def goes_to(self, correlation: int, endpoint: Endpoint | None) -> None:
+        """Where this request is sent."""
+        self._links[self._waiting[correlation]].endpoint = endpoint
+
+    def address(self, correlation: int) -> Endpoint | None:
+        """Where it was sent; None when nobody waits for its answer any more."""
+        place = self._waiting.get(correlation)
+        return None if place is None else self._links[place].endpoint
 
     def expects(self, correlation: int) -> bool:
         """Whether somebody still waits for the answer to this."""

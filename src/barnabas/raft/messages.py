@@ -1,10 +1,10 @@
 """The vocabulary: everything that can be said to the core, and everything it can ask for.
 
 Three groups.  *Requests and responses* travel between nodes; their fields map one to one to Kafka's
-(a field that an old version lacks is None) but `incarnation`, which only our nodes say (see
-`raft.incarnation`; -1: not said).  *Messages* come from the node's own driver.  *Effects* are
-what a step returns: the driver carries them out in three passes, persist, send, apply, and decides
-nothing.  All are frozen values.
+(a field that an old version lacks is None) but `incarnation` and `origin`, which only our nodes say (see
+`raft.incarnation`; -1: not said; and `raft.origin`; zero: not known).  *Messages* come from the node's own
+driver.  *Effects* are what a step returns: the driver carries them out in three passes, persist, send,
+apply, and decides nothing.  All are frozen values.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import NamedTuple, TypeAlias
 
 from barnabas.errors import ErrorCode
-from barnabas.model import NO_NODE, NO_OFFSET, Endpoint, Epoch, NodeId, Offset, ReplicaKey
+from barnabas.model import NO_NODE, NO_OFFSET, ZERO_UUID, Endpoint, Epoch, NodeId, Offset, ReplicaKey, Uuid
 from barnabas.raft.entries import Batch, ElectionState, Entry, EpochEnd, SnapshotId
 from barnabas.raft.value import value
 from barnabas.raft.voters import SUPPORTED, VersionRange, VoterSet
@@ -36,6 +36,7 @@ class VoteRequest:
     voter: ReplicaKey | None = None
     cluster_id: str | None = None
     incarnation: int = 0
+    origin: Uuid = ZERO_UUID
 
 
 @value
@@ -46,6 +47,7 @@ class VoteResponse:
     granted: bool = False
     endpoints: tuple[Endpoint, ...] = ()
     incarnation: int = 0
+    origin: Uuid = ZERO_UUID
 
 
 @value
@@ -58,6 +60,7 @@ class BeginQuorumEpochRequest:
     voter: ReplicaKey | None = None
     cluster_id: str | None = None
     incarnation: int = 0
+    origin: Uuid = ZERO_UUID
 
 
 @value
@@ -67,6 +70,7 @@ class BeginQuorumEpochResponse:
     leader_id: NodeId = NO_NODE
     endpoints: tuple[Endpoint, ...] = ()
     incarnation: int = 0
+    origin: Uuid = ZERO_UUID
 
 
 @value
@@ -79,6 +83,7 @@ class EndQuorumEpochRequest:
     endpoints: tuple[Endpoint, ...] = ()
     cluster_id: str | None = None
     incarnation: int = 0
+    origin: Uuid = ZERO_UUID
 
 
 @value
@@ -88,6 +93,7 @@ class EndQuorumEpochResponse:
     leader_id: NodeId = NO_NODE
     endpoints: tuple[Endpoint, ...] = ()
     incarnation: int = 0
+    origin: Uuid = ZERO_UUID
 
 
 @value
@@ -103,6 +109,7 @@ class FetchRequest:
     max_bytes: int = 1 << 20
     cluster_id: str | None = None
     incarnation: int = 0
+    origin: Uuid = ZERO_UUID
 
 
 @value
@@ -129,6 +136,7 @@ class FetchResponse:
     read: ReadLog | None = None
     batches: tuple[Batch, ...] = ()
     incarnation: int = 0
+    origin: Uuid = ZERO_UUID
 
 
 @value
@@ -142,6 +150,7 @@ class FetchSnapshotRequest:
     max_bytes: int = 1 << 20
     cluster_id: str | None = None
     incarnation: int = 0
+    origin: Uuid = ZERO_UUID
 
 
 @value
@@ -168,6 +177,7 @@ class FetchSnapshotResponse:
     data: object = None
     length: int = 0
     incarnation: int = 0
+    origin: Uuid = ZERO_UUID
 
 
 @value

@@ -13,8 +13,17 @@ from math import inf
 
 from barnabas.doors import Randomness
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.model import NO_OFFSET, Endpoint, Epoch, NodeId, Now, Offset, ReplicaKey
-from barnabas.raft import changes, election, following, incarnation, leadership, replication
+from barnabas.model import NO_NODE, NO_OFFSET, ZERO_UUID, Endpoint, Epoch, NodeId, Now, Offset, ReplicaKey
+from barnabas.raft import (
+    changes,
+    election,
+    first_look,
+    following,
+    incarnation,
+    leadership,
+    origin,
+    replication,
+)
 from barnabas.raft.core import Core, IllegalTransition
 from barnabas.raft.describe import Description, describe
 from barnabas.raft.entries import ElectionState, Note, Opaque, SnapshotId
@@ -63,6 +72,8 @@ from barnabas.raft.voters import VoterSet
 
 __all__ = ["RaftNode", "RaftStatistics"]
 
+ANOTHER_QUORUM = "it has the id of this cluster and is of another quorum"
+
 
 @value
 class RaftStatistics:
@@ -78,6 +89,7 @@ class RaftStatistics:
     voters: int
     observers: int
     pending_change: bool
+    strangers: int
 
 
 class RaftNode:
@@ -192,6 +204,7 @@ class RaftNode:
             len(core.voters),
             len(role.observers) if isinstance(role, Leader) else 0,
             leads and changes.pending_change(core) is not None,
+            core.strangers,
         )
 
     def next_deadline(self) -> float:
@@ -255,6 +268,8 @@ class RaftNode:
                 election.drive(core, now)
             if core.role is role:
                 break
+        if core.origin == ZERO_UUID:
+            origin.learn(core)
         self._finish_shutdown(now)
 
     # ------------------------------------------------------------ from the driver
@@ -339,12 +354,26 @@ class RaftNode:
         assert isinstance(message, Received)
         core, token, request = self.core, message.token, message.request
         if core.stopped:
-            core.reply(token, _refusal(core, request))
+            core.reply(token, _refusal(core, request, ErrorCode.BROKER_NOT_AVAILABLE))
             return
+        if getattr(request, "cluster_id", None) not in (None, core.config.cluster_id):
+            self._asked(token, request, now)  # which refuses it
+            return
+        first_look.heard(core, NO_NODE, request)
+        if origin.is_stranger(core, request):
+            origin.notice(core, origin.speaker(request), ANOTHER_QUORUM)
+            core.reply(token, _refusal(core, request, ErrorCode.INCONSISTENT_VOTER_SET))
+            return
+        request = incarnation.believed(core, request)
         incarnation.hear(core, incarnation.number_of(request), now)
         if incarnation.is_stale(core, request):
             election.refuse_stale(core, token, request)  # type: ignore[arg-type]
-        elif isinstance(request, VoteRequest):
+        else:
+            self._asked(token, request, now)
+
+    def _asked(self, token: object, request: Request, now: Now) -> None:
+        core = self.core
+        if isinstance(request, VoteRequest):
             election.on_vote(core, token, request, now)
         elif isinstance(request, BeginQuorumEpochRequest):
             election.on_begin(core, token, request, now)
@@ -360,25 +389,44 @@ class RaftNode:
     def _answered(self, message: Message, now: Now) -> None:
         assert isinstance(message, Answered)
         core = self.core
+        where = core.links.address(message.correlation)
         taken = core.links.take(message.correlation)
         if taken is None:
             return
         node_id, request = taken
-        epoch = getattr(message.response, "epoch", core.epoch)
-        if not core.believes(epoch):
-            core.links.rest(node_id, now.mono)
-            changes.on_failure(core, node_id, request, f"it speaks of epoch {epoch}")
-            return
-        incarnation.hear(core, incarnation.number_of(message.response), now)
-        if message.response.error is ErrorCode.NONE:
+        response = message.response
+        if response.error is ErrorCode.INCONSISTENT_CLUSTER_ID:
+            first_look.settled(core, node_id)
+        else:
+            first_look.heard(core, node_id, response)
+            if self._unbelievable(node_id, where, request, response, now):
+                return
+            response = incarnation.believed(core, response)
+            incarnation.hear(core, incarnation.number_of(response), now)
+        if response.error is ErrorCode.NONE:
             core.links.fine(node_id)
-        elif isinstance(message.response, FetchResponse) and (
-            message.response.error is ErrorCode.INCONSISTENT_VOTER_SET
-        ):
-            raise _foreign(core, node_id, message.response)
-        elif message.response.error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-            raise KafkaError(message.response.error, f"node {node_id} does not authorize this one")
-        self._hear(node_id, request, message.response, now)
+        elif isinstance(response, FetchResponse) and response.error is ErrorCode.INCONSISTENT_VOTER_SET:
+            raise incarnation.left_behind(core, node_id, response)
+        elif response.error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+            raise KafkaError(response.error, f"node {node_id} does not authorize this one")
+        self._hear(node_id, request, response, now)
+
+    def _unbelievable(
+        self, node_id: NodeId, where: Endpoint | None, request: Request, response: Response, now: Now
+    ) -> bool:
+        """Whether nothing in this answer is listened to."""
+        core = self.core
+        if origin.is_stranger(core, response):
+            origin.notice(core, where, ANOTHER_QUORUM)
+            core.links.elsewhere(node_id)
+            why = "a controller of another quorum answers there"
+        elif not core.believes(epoch := getattr(response, "epoch", core.epoch)):
+            why = f"it speaks of epoch {epoch}"
+        else:
+            return False
+        core.links.rest(node_id, now.mono)
+        changes.on_failure(core, node_id, request, why)
+        return True
 
     def _hear(self, node_id: NodeId, request: Request, response: Response, now: Now) -> None:
         core = self.core
@@ -414,6 +462,7 @@ class RaftNode:
             return
         node_id, request = taken
         core.links.rest(node_id, now.mono)
+        first_look.settled(core, node_id)
         if not message.unsupported:
             core.links.elsewhere(node_id)
         if message.unsupported and isinstance(request, VoteRequest):
@@ -429,20 +478,8 @@ class RaftNode:
             following.leader_reset(core, core.role, now)
 
 
-def _foreign(core: Core, leader: NodeId, response: FetchResponse) -> KafkaError:
-    return KafkaError(
-        ErrorCode.INCONSISTENT_VOTER_SET,
-        f"this directory is of incarnation {core.incarnation.number} of the quorum, which was put together "
-        f"anew by force: node {leader} leads incarnation {response.incarnation} and lacks records that are "
-        f"here (up to offset {core.journal.end_offset})",
-        next_step="keep a copy of the directory; format an empty one with --no-initial-controllers and let "
-        "this node join as a new one (of a broker, __cluster_metadata-0 alone can go)",
-    )
-
-
-def _refusal(core: Core, request: Request) -> Response:
-    """What a node that has stopped says."""
-    error = ErrorCode.BROKER_NOT_AVAILABLE
+def _refusal(core: Core, request: Request, error: ErrorCode) -> Response:
+    """What is said to a request that is not looked at."""
     if isinstance(request, VoteRequest):
         return VoteResponse(error, core.epoch)
     if isinstance(request, BeginQuorumEpochRequest):

@@ -94,7 +94,7 @@ def plan_recovery(
         Batch(end, epoch, (Note(INCARNATION, str(Incarnation(incarnation, epoch, end))),)),
         Batch(end + 1, epoch, (KraftVersionEntry(1), VotersEntry(voters))),
     )
-    saved = ElectionState(epoch, incarnation=incarnation)
+    saved = ElectionState(epoch, incarnation=incarnation, origin=chosen.saved.origin)
     lost = _may_be_lost(chosen, alive)
     return RecoveryPlan(chosen.voter.key, voters, epoch, incarnation, batches, saved, lost)
 

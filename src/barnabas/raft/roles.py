@@ -158,6 +158,7 @@ class Cause(Enum):
     QUORUM_LOST = "no majority fetched for 1.5 fetch timeouts"
     STEP_DOWN = "the controller or a shutdown asked it to"
     REMOVED = "its own removal is committed"
+    STRANGER = "the leader contradicts what is committed here"
     NEXT_EPOCH = "nobody took over: it opens the next epoch itself"
 
 
@@ -174,6 +175,7 @@ def _table() -> frozenset[Transition]:
         ("unattached", "unattached", Cause.VOTE_GRANTED),
         ("follower", "prospective", Cause.FETCH_TIMEOUT),
         ("follower", "follower", Cause.MORE_ENDPOINTS),
+        ("follower", "unattached", Cause.STRANGER),
         ("prospective", "candidate", Cause.PRE_VOTE_WON),
         ("prospective", "candidate", Cause.PRE_VOTE_UNKNOWN),
         ("prospective", "follower", Cause.PRE_VOTE_LOST),

@@ -32,6 +32,7 @@ from barnabas.server.quorum_records import BOOTSTRAP, snapshot_batches
 __all__ = [
     "FormatPlan",
     "FormatResult",
+    "check_alone",
     "format_directories",
     "format_report",
     "generate_cluster_id",
@@ -160,6 +161,18 @@ def format_directories(disk: Disk, clock: Clock, randomness: Randomness, plan: F
         release = RELEASES[plan.levels[METADATA_VERSION]]
         lines.append(f"Formatting {kind} {directory} with metadata.version {release}.")
     return FormatResult(plan.cluster_id, lines, ids)
+
+
+def check_alone(config: Config, cluster_id: str) -> None:
+    """Before a quorum of one: ask the controllers that the properties name.
+
+    Raises ConfigError, with the way to join, where one of them answers for a quorum of this cluster id.
+    """
+    import asyncio  # once in a life
+
+    from barnabas.server.existing_quorum import refuse_second_quorum
+
+    asyncio.run(refuse_second_quorum(config, cluster_id))
 
 
 def _make_durably(disk: Disk, directory: str) -> None:

@@ -89,11 +89,12 @@ async def _open_home(
     formatted = False
     if not known:
         if not format_new:
+            from barnabas.server.existing_quorum import format_advice  # once in a life
+
             raise StorageError(
                 f"log directory {metadata_path} is not formatted",
                 directory=metadata_path,
-                next_step="run `barnabas storage format --standalone -c FILE` once, with the file you start with"
-                " (if there was data: is the disk mounted?)",
+                next_step=await format_advice(config),
             )
         cluster_id = _format(config, disk, clock, random, controller)
         formatted = True

@@ -404,8 +404,7 @@ class Quorum:
 
         if self.failed is not None or not hasattr(self, "_order"):
             raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "this controller does not run")
-        settings, future = self.settings, self._loop.create_future()
-        caller = Caller(future, request, context.version, settings.raft.listener, settings.cluster_id)
+        caller = Caller(self._loop.create_future(), request, context.version, self.settings.raft.listener)
         self._receive(Received(caller, caller.asked()))
         return caller.future
 

@@ -11,7 +11,6 @@ import logging
 from typing import TYPE_CHECKING
 
 from barnabas.errors import ErrorCode
-from barnabas.raft.incarnation import UNKNOWN
 from barnabas.raft.messages import FetchResponse, FetchSnapshotResponse, ReadSnapshot, Request, Response
 from barnabas.raft.value import altered
 from barnabas.server import events
@@ -37,30 +36,22 @@ UPDATE_FEATURES, ALTER_REASSIGNMENTS = 57, 45
 class Caller:
     """One request to the quorum.  `future` gets the answer."""
 
-    __slots__ = ("_cluster_id", "_listener", "_request", "_version", "future")
+    __slots__ = ("_listener", "_request", "_version", "future")
 
     def __init__(
-        self, future: asyncio.Future[Message], request: Message, version: int, listener: str, cluster_id: str
+        self, future: asyncio.Future[Message], request: Message, version: int, listener: str
     ) -> None:
         self.future = future
         self._request = request
         self._version = version
         self._listener = listener
-        self._cluster_id = cluster_id
 
     def __repr__(self) -> str:
         return f"<Caller {self._request.NAME} v{self._version}>"
 
     def asked(self) -> Request:
-        """The request in the core's words.  Raises KafkaError INVALID_REQUEST.
-
-        What another cluster has been through is none of ours: its incarnation is not taken for a newer one.
-        """
-        asked = request_in(self._request, self._version, self._listener)
-        cluster_id = getattr(asked, "cluster_id", None)
-        if cluster_id not in (None, self._cluster_id) and hasattr(asked, "incarnation"):
-            asked = altered(asked, incarnation=UNKNOWN)
-        return asked
+        """The request in the core's words.  Raises KafkaError INVALID_REQUEST."""
+        return request_in(self._request, self._version, self._listener)
 
     def answer(self, response: Response, store: MetadataStore) -> None:
         """The core's answer.  Raises StorageError when our own log cannot be trusted."""

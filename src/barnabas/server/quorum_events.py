@@ -30,6 +30,14 @@ FOREIGN = events.register(
 SUPERSEDED = events.register(
     "quorum.incarnation-over", logging.WARNING, "the quorum was put together anew by force, without this node"
 )
+SECOND = events.register(
+    "quorum.second-quorum",
+    logging.ERROR,
+    "a node with the id of this cluster is of another quorum; it is not listened to, and not followed",
+)
+UNBELIEVABLE = events.register(
+    "quorum.incarnation-unbelievable", logging.WARNING, "a node speaks of an incarnation that cannot be"
+)
 
 _LOUD: Final = {
     "raft.snapshot.rejected": REJECTED,
@@ -37,6 +45,8 @@ _LOUD: Final = {
     "raft.incarnation.refused": STALE,
     "raft.incarnation.foreign": FOREIGN,
     "raft.incarnation.superseded": SUPERSEDED,
+    "raft.incarnation.unbelievable": UNBELIEVABLE,
+    "raft.stranger": SECOND,
 }
 
 

@@ -49,6 +49,8 @@ def register_quorum_gauges(metrics: Metrics, quorum: Quorum) -> None:
         (f"{_RAFT}number-of-observers", "Observers that fetch from this leader", raft("observers")),
         (f"{_RAFT}uncommitted-voter-change", "1 while a change of the voters is not committed",
          raft("pending_change")),
+        ("barnabas:type=Quorum,name=Strangers", "Messages and leaders of another quorum with this cluster's id",
+         raft("strangers")),
         (f"{_CONTROLLER}ActiveControllerCount", "1 on the active controller",
          lambda: float(quorum.is_active_controller)),
         (f"{_CONTROLLER}LastAppliedRecordOffset", "Metadata applied", lambda: quorum.image.offset),

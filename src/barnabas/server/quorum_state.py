@@ -1,8 +1,9 @@
 """The file `quorum-state`: what a node must never forget of an election, one line of JSON.
 
 Two versions, as in Apache Kafka: 0 while the voters are fixed (kraft.version 0), 1 once they change at run
-time and a vote names the disk too (KIP-853).  Both are read.  Where a quorum was put together by force, a
-field of our own says so (`raft.incarnation`); Kafka does not read it.
+time and a vote names the disk too (KIP-853).  Both are read.  Two fields are our own: which quorum the node
+is of (`raft.origin`), and, where it was put together by force, how often (`raft.incarnation`).  Kafka does not
+read them.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ def election_text(state: ElectionState, kraft_version: int, voters: VoterSet) ->
         }
     if state.incarnation:
         content["barnabasIncarnation"] = state.incarnation
+    if state.origin != ZERO_UUID:
+        content["barnabasOrigin"] = str(state.origin)
     return json.dumps(content, separators=(",", ":")).encode()
 
 
@@ -64,8 +67,9 @@ def read_election(disk: Disk, directory: str) -> ElectionState | None:
             directory_id = Uuid.parse(content["votedDirectoryId"]) if version == 1 else ZERO_UUID
             voted = ReplicaKey(voted_id, directory_id)
         incarnation = int(content.get("barnabasIncarnation", 0))
+        origin = Uuid.parse(content["barnabasOrigin"]) if "barnabasOrigin" in content else ZERO_UUID
         leader = int(content.get("leaderId", NO_NODE))
-        return ElectionState(int(content["leaderEpoch"]), leader, voted, incarnation)
+        return ElectionState(int(content["leaderEpoch"]), leader, voted, incarnation, origin)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise StorageError(
             f"{path} is senseless: {error}",

@@ -26,7 +26,7 @@ def sets_in_force(world: World) -> Iterator[VoterSet]:
         yield world.truth.sets[-1][1]
     for node in world.nodes.values():
         life = node.last
-        if life is not None and life.owner.key == life.node.core.key:
+        if not node.apart and life is not None and life.owner.key == life.node.core.key:
             high_watermark = life.node.high_watermark or 0
             items = life.journal.voter_sets.items()
             newest = len(items) - 1
@@ -42,7 +42,9 @@ def sets_in_force(world: World) -> Iterator[VoterSet]:
 def whole(world: World, key: ReplicaKey) -> bool:
     """Whether this replica's disk is there and says the truth."""
     node = world.nodes.get(key.id)
-    return node is not None and not node.rotten and key.directory_id in (ZERO_UUID, node.key.directory_id)
+    if node is None or node.rotten or node.apart:
+        return False
+    return key.directory_id in (ZERO_UUID, node.key.directory_id)
 
 
 def may_move(world: World, *moving: Node) -> bool:

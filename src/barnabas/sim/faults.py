@@ -453,6 +453,8 @@ class SnapshotRot(Fault):
 
         world = self.world
         nodes = list(world.nodes.values())
+        if any(node.apart for node in nodes):
+            return None
         self.chance.shuffle(nodes)
         for node in nodes:
             names = [n for n in node.disk.platter_names(METADATA) if n.endswith(".checkpoint")]

@@ -17,9 +17,9 @@ from barnabas.model import ZERO_UUID, Epoch, NodeId, Offset, ReplicaKey
 from barnabas.raft.entries import Batch, ElectionState, SnapshotId, VotersEntry
 from barnabas.raft.roles import Leader
 from barnabas.raft.voters import VoterSet
-from barnabas.server.quorum_state import QUORUM_STATE, read_election
 from barnabas.sim.answers import AnsweredInTime, HonestAnswers, WrittenBeforeSent
-from barnabas.sim.platter import platter_holds
+from barnabas.sim.applied import APPLIED
+from barnabas.sim.platter import platter_holds, saved_election
 from barnabas.sim.promise import Broken, Invariant, listen
 from barnabas.sim.truth import FEATURES, METADATA, SETTINGS_OF, text_of
 from barnabas.wire.records import batches
@@ -52,7 +52,7 @@ class OneLeaderPerEpoch(Invariant):
         epoch = node.process.node.epoch
         if not node.process.node.is_leader or self.leaders.get(epoch) == node.key:
             return
-        durable = _election_on_platter(node)
+        durable = saved_election(node.disk, METADATA)
         if durable is None or durable.epoch < epoch:
             return
         first = self.leaders.setdefault(epoch, node.key)
@@ -73,14 +73,14 @@ class OneVotePerEpoch(Invariant):
         first = self.votes.setdefault((voter, epoch), candidate)
         if not _same(first, candidate):
             self.fail(f"{voter} gives its vote of epoch {epoch} to {first} and to {candidate}")
-        durable = _election_on_platter(node)
+        durable = saved_election(node.disk, METADATA)
         if durable is None or durable.epoch < epoch:
             self.fail(f"{voter} gives a vote of epoch {epoch}, but its disk says {durable}")
         elif durable.epoch == epoch and (durable.voted is None or not _same(durable.voted, candidate)):
             self.fail(f"{voter} votes for {candidate} in epoch {epoch}, but its disk says {durable}")
 
     def synced(self, node: Node) -> None:
-        durable = _election_on_platter(node)
+        durable = saved_election(node.disk, METADATA)
         if durable is None or durable == node.confirmed_vote:
             return
         if durable.epoch < node.confirmed_vote.epoch:
@@ -92,7 +92,7 @@ class OneVotePerEpoch(Invariant):
         node.confirmed_vote = durable
 
     def started(self, node: Node) -> None:
-        saved = _election_on_platter(node) or ElectionState()
+        saved = saved_election(node.disk, METADATA) or ElectionState()
         if saved.epoch < node.confirmed_vote.epoch:
             self.fail(f"{node.key} remembers {saved}, it had promised {node.confirmed_vote}")
 
@@ -102,28 +102,6 @@ def _same(one: ReplicaKey, other: ReplicaKey) -> bool:
     return one.id == other.id and (
         one.directory_id == other.directory_id or ZERO_UUID in (one.directory_id, other.directory_id)
     )
-
-
-def _election_on_platter(node: Node) -> ElectionState | None:
-    inode = node.disk.platter(f"{METADATA}/{QUORUM_STATE}")
-    if inode is None:
-        return None
-    return read_election(_OneFile(bytes(inode.durable)), METADATA)  # type: ignore[arg-type]
-
-
-class _OneFile:
-    """As much of a disk as it takes to read one file."""
-
-    __slots__ = ("_content",)
-
-    def __init__(self, content: bytes) -> None:
-        self._content = content
-
-    def exists(self, path: str) -> bool:
-        return True
-
-    def read(self, path: str) -> bytes:
-        return self._content
 
 
 class HighWatermarkIsHeld(Invariant):
@@ -181,7 +159,7 @@ class LogsAgree(Invariant):
         """Byte by byte, between each two nodes whose logs overlap below both high watermarks."""
         seen: dict[Offset, tuple[bytes, NodeId]] = {}
         for node in self.world.nodes.values():
-            if node.process is None:
+            if node.process is None or node.apart:
                 continue
             log = node.process.store.log
             end = node.process.node.high_watermark or 0
@@ -511,6 +489,7 @@ ALL: tuple[type[Invariant], ...] = (
     WrittenBeforeSent,
     WrongAddressStaysOut,
     AnsweredInTime,
+    *APPLIED,
     Onlookers,
 )
 

@@ -22,6 +22,7 @@ from barnabas.sim.node import Node
 from barnabas.sim.operations import OPERATIONS, Scene
 from barnabas.sim.workload import Operator, Writers
 from barnabas.sim.world import Line, StepLimit, World
+from barnabas.sim.wrong_format import WrongFormat
 
 __all__ = ["Life", "Occurrence", "Report", "run_seed"]
 
@@ -78,6 +79,9 @@ class Report:
         )
 
 
+KINDS: tuple[type[Fault], ...] = (*FAULTS, *NEMESES, WrongFormat)
+
+
 class Life:
     """See the module.  `run()` raises Broken, StepLimit, or whatever the code under test lets fall."""
 
@@ -86,7 +90,7 @@ class Life:
         self.chance = random.Random(f"life {seed}")
         self.occurrences: list[Occurrence] = []
         self.active: list[tuple[Fault, Occurrence]] = []
-        self.enabled = [fault for fault in (*FAULTS, *NEMESES) if self.chance.random() < 0.6]
+        self.enabled = [fault for fault in KINDS if self.chance.random() < 0.6]
         self.pace = self.chance.choice((0.4, 0.8, 1.6))
         """Mean seconds from fault to fault."""
         self.sizes = self.chance.choice(((1, 3, 5, 3), (3, 1, 3), (3, 5, 3), (2, 4), (3,)))
@@ -136,6 +140,8 @@ class Life:
         if any(operator.pending for operator in self.operators):
             return True
         for node in self.world.nodes.values():
+            if node.apart:
+                continue
             if node.last is not None and node.last.journal.note(TARGET) is not None:
                 return True
             if node.process is not None and node.process.node.is_leader:
@@ -274,7 +280,7 @@ class Liveness:
         that needs whom we would break now, and cannot know it yet.
         """
         world, life = self.world, self.life
-        nodes = list(world.nodes.values())
+        nodes = [node for node in world.nodes.values() if not node.apart]
         life.chance.shuffle(nodes)
         core = list(nodes)
         for node in nodes:
@@ -326,7 +332,7 @@ class Liveness:
         for node in world.nodes.values():
             if node not in self.core:
                 self._start(node)
-        self.core = list(world.nodes.values())
+        self.core = [node for node in world.nodes.values() if not node.apart]
 
     def _start(self, node: Node) -> None:
         if node.process is None:

@@ -72,6 +72,7 @@ from barnabas.sim.clock import NodeClock
 from barnabas.sim.disk import Crashed, Loss, MemoryDisk
 
 if TYPE_CHECKING:
+    from barnabas.sim.promise import Invariant
     from barnabas.sim.world import World
 
 __all__ = ["Asker", "Chance", "Node", "Process"]
@@ -128,6 +129,8 @@ class Node:
         """Its configuration names the voters (controller.quorum.voters)."""
         self.clean = False
         """The last life closed its files in order."""
+        self.apart = False
+        """It was formatted to be a quorum of its own, under this cluster's id."""
         self.damaged = False
         """A fault touched the disk since the node started: it may stop because of it."""
         self.rotten = False
@@ -155,6 +158,11 @@ class Node:
         return Voter(self.key, self.endpoints, self.versions)
 
     @property
+    def promises(self) -> Invariant:
+        """Who hears of what it does; nobody, while it is of another quorum."""
+        return self.world.nobody if self.apart else self.world.promises
+
+    @property
     def up(self) -> bool:
         return self.process is not None
 
@@ -178,7 +186,7 @@ class Node:
             return False
         self.process = self.last = process
         world.tell(self.id, f"starts (life {self.life}), the log ends at {process.journal.end_offset}")
-        world.promises.started(self)
+        self.promises.started(self)
         self.damaged = self.disk.troubled
         process.receive(Started())
         return True
@@ -224,12 +232,13 @@ class Node:
     def new_disk(self) -> None:
         """An empty disk under the same node id: another replica."""
         assert self.process is None
-        self.world.bury(self)
+        if not self.apart:
+            self.world.bury(self)
         self.disk_number += 1
         self.key = self._key()
         self.disk = MemoryDisk(self.world.chance.randrange(1 << 30))
         self.confirmed, self.confirmed_vote = (0, 0), ElectionState()
-        self.clean = self.damaged = self.rotten = False
+        self.clean = self.damaged = self.rotten = self.apart = False
         self.world.tell(self.id, f"has an empty disk, {self.key}")
 
     def pause(self) -> None:
@@ -260,14 +269,14 @@ class Store(MetadataStore):
 
     def append(self, batch: Batch) -> None:
         super().append(batch)
-        self.owner.world.promises.appended(self.owner.owner, batch)
+        self.owner.owner.promises.appended(self.owner.owner, batch)
 
     def truncate(self, end_offset: int) -> None:
-        self.owner.world.promises.truncating(self.owner.owner, end_offset)
+        self.owner.owner.promises.truncating(self.owner.owner, end_offset)
         super().truncate(end_offset)
 
     def install_snapshot(self, effect: InstallSnapshot) -> None:
-        self.owner.world.promises.installing(self.owner.owner, effect.snapshot)
+        self.owner.owner.promises.installing(self.owner.owner, effect.snapshot)
         super().install_snapshot(effect)
 
 
@@ -319,6 +328,8 @@ class Process:
         self.proposals: deque[tuple[str, int, int]] = deque()
         self.published = 0
         """The high watermark, as it was told on last."""
+        self.applied = store.image.offset + 1
+        """Everything below it is applied."""
         self.stopping = False
         self._turning = False
         self._was_leader = False
@@ -350,6 +361,9 @@ class Process:
         except StorageError as error:
             self.fail(error)
         except (IllegalTransition, KafkaError) as error:
+            if owner.apart and isinstance(error, KafkaError):
+                owner.off("some", f"it refuses to begin a second quorum: {error}")
+                return
             if not owner.rotten:
                 world.alarm("Q6" if "truncating" in str(error) else "core", f"node {owner.id}: {error}")
             self.fail(StorageError(str(error)))
@@ -360,7 +374,7 @@ class Process:
         world.trace(self, message)
         leads = isinstance(self.node.role, Leader)
         if leads and not self._was_leader:
-            world.promises.led(owner)
+            owner.promises.led(owner)
         self._was_leader = leads
         journal = self.journal
         mark = (
@@ -372,7 +386,7 @@ class Process:
         )
         if mark != self._mark:  # whoever listens looks at the log
             self._mark = mark
-            world.promises.stepped(owner)
+            owner.promises.stepped(owner)
         self._arm()
 
     def fail(self, error: BaseException) -> None:
@@ -424,7 +438,7 @@ class Process:
             except Crashed as crash:
                 self.fail(crash)
             if failure is None and owner.process is self:
-                world.promises.synced(owner)
+                owner.promises.synced(owner)
 
         world.when(self.disk_free, lambda: owner.act(self.life, work))
 
@@ -437,7 +451,7 @@ class Process:
     def reply(self, effect: Reply) -> None:
         """Answer, records and pieces of snapshots filled in from the disk."""
         response = effect.response
-        self.world.promises.replying(self.owner, response)
+        self.owner.promises.replying(self.owner, response)
         data = b""
         if isinstance(response, FetchResponse) and response.read is not None:
             data = read_log(self.store.log, response.read)
@@ -489,7 +503,8 @@ class Process:
             assert isinstance(effect.token, str)
             self.proposals.append((effect.token, effect.base_offset, effect.last_offset))
         elif isinstance(effect, Refused):
-            pass
+            assert isinstance(effect.token, str)
+            owner.promises.refused(owner, effect.token)
         elif isinstance(effect, LeaderChanged):
             own = effect.leader_id == owner.id
             self.active_epoch = effect.epoch if own else -1
@@ -500,6 +515,8 @@ class Process:
             self.voters_told = effect.voters
         elif isinstance(effect, Event):
             world.tell(owner.id, str(effect))
+            if effect.name == "raft.stranger":
+                owner.promises.estranged(owner, dict(effect.fields))
         elif isinstance(effect, Stopped):
             self.store.stopping = True
             life = owner.life
@@ -513,9 +530,9 @@ class Process:
         return True
 
     def _commit(self, high_watermark: int) -> None:
-        world, owner, replay = self.world, self.owner, self.replay
+        owner, replay = self.owner, self.replay
         leads = self.node.is_leader
-        world.promises.moved(owner, high_watermark, leads)
+        owner.promises.moved(owner, high_watermark, leads)
         for batch, timestamp_ms, size in self.store.committed(high_watermark):
             self.keeper.committed(size)
             records = metadata_of(batch)
@@ -523,11 +540,12 @@ class Process:
                 replay.apply(records, offset=batch.base_offset, epoch=batch.epoch, timestamp_ms=timestamp_ms)
             else:
                 replay.skip_to(batch.last_offset, batch.epoch, timestamp_ms)
-            world.promises.committed(owner, batch)
+            owner.promises.committed(owner, batch)
         replay.take_delta()
+        owner.promises.applied(owner)
         while self.proposals and self.proposals[0][2] < high_watermark:
             write, offset, _ = self.proposals.popleft()
-            world.promises.acknowledged(owner, write, offset)
+            owner.promises.acknowledged(owner, write, offset)
         if self.keeper.due(replay.image):
             self.snapshot()
 
@@ -569,7 +587,7 @@ class Process:
 
     def _on_image(self, image: MetadataImage) -> None:
         self.replay = Replay(image)
-        self.world.promises.installed(self.owner)
+        self.owner.promises.installed(self.owner)
 
     def disconnected(self, node_id: NodeId) -> None:
         """A connection to or from that node broke."""

@@ -172,6 +172,8 @@ def cancel_target(scene: Scene) -> bool:
 def replace_disk(scene: Scene) -> bool:
     """A voter's disk dies: an empty one under the same id, the old replica removed, the new one added."""
     world = scene.world
+    if any(node.apart for node in world.nodes.values()):
+        return False
     nodes = [n for n in world.nodes.values() if n.id in scene.voter_ids]
     hold = world.time + 2 * world.setup.fetch_timeout + 1.0
     scene.chance.shuffle(nodes)

@@ -6,9 +6,11 @@ from bisect import bisect_left
 from struct import Struct
 
 from barnabas.model import Epoch, Offset
+from barnabas.raft.entries import ElectionState
+from barnabas.server.quorum_state import QUORUM_STATE, read_election
 from barnabas.sim.disk import MemoryDisk
 
-__all__ = ["batches_on_platter", "platter_holds"]
+__all__ = ["batches_on_platter", "platter_holds", "saved_election"]
 
 _HEAD = Struct(">qii")
 _DELTA = Struct(">i")
@@ -72,3 +74,24 @@ def _read(disk: MemoryDisk, path: str) -> _Reading:
         position += 12 + length
     reading.position = position
     return reading
+
+
+def saved_election(disk: MemoryDisk, path: str) -> ElectionState | None:
+    """The election state that a power cut now would leave."""
+    inode = disk.platter(f"{path}/{QUORUM_STATE}")
+    return None if inode is None else read_election(_OneFile(bytes(inode.durable)), path)  # type: ignore[arg-type]
+
+
+class _OneFile:
+    """As much of a disk as it takes to read one file."""
+
+    __slots__ = ("_content",)
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def exists(self, path: str) -> bool:
+        return True
+
+    def read(self, path: str) -> bytes:
+        return self._content

@@ -87,6 +87,15 @@ class Invariant:
     def granted(self, node: Node, wish: Wish, response: Response) -> None:
         """Its answer leaves."""
 
+    def refused(self, node: Node, write: str) -> None:
+        """A client is told that its write was not taken."""
+
+    def applied(self, node: Node) -> None:
+        """The node has applied everything that it knows to be committed."""
+
+    def estranged(self, node: Node, said: dict[str, object]) -> None:
+        """The node says that another one is of another quorum."""
+
     def finished(self) -> None:
         """The world has come to rest, the core healed."""
 

@@ -12,6 +12,8 @@ from barnabas.model import Epoch, Offset
 from barnabas.raft.entries import Batch, KraftVersionEntry, Note, Opaque, VotersEntry
 from barnabas.raft.reassign import TARGET
 from barnabas.raft.voters import VoterSet
+from barnabas.server.quorum_records import metadata_of
+from barnabas.wire.metadata import ConfigRecord
 
 __all__ = ["FEATURES", "METADATA", "SETTINGS_OF", "Decided", "Truth", "text_of"]
 
@@ -31,6 +33,16 @@ class Decided(NamedTuple):
     text: str
 
 
+class State(NamedTuple):
+    """What the committed records say up to an offset."""
+
+    settings: dict[str, str]
+    notes: dict[str, str]
+
+
+_NOTHING = State({}, {})
+
+
 class Truth:
     """See the module."""
 
@@ -42,12 +54,15 @@ class Truth:
         "kraft_version",
         "last_epoch",
         "sets",
+        "states",
         "targets",
         "writes",
     )
 
     def __init__(self) -> None:
         self.batches: dict[Offset, Decided] = {}
+        self.states: dict[Offset, State] = {0: _NOTHING}
+        """What an image of everything below that offset must say."""
         self.end: Offset = 0
         self.last_epoch: Epoch = -1
         self.sets: list[tuple[Offset, VoterSet]] = []
@@ -74,6 +89,8 @@ class Truth:
         if batch.base_offset != self.end:
             return f"{batch} is committed, but the decided log ends at {self.end}"
         self.batches[batch.base_offset] = Decided(batch.epoch, batch.end_offset, text)
+        state = self.states.get(self.end, _NOTHING)  # (after a recovery by force it begins in the middle)
+        self.states[batch.end_offset] = _next_state(state, batch)
         self.end, self.last_epoch = batch.end_offset, batch.epoch
         for entry in batch.entries:
             if isinstance(entry, VotersEntry):
@@ -88,6 +105,20 @@ class Truth:
             elif isinstance(entry, Note) and entry.key == TARGET:
                 self.targets.append(entry.value)
         return None
+
+
+def _next_state(state: State, batch: Batch) -> State:
+    if not any(isinstance(entry, (Note, Opaque)) for entry in batch.entries):
+        return state
+    settings, notes = dict(state.settings), dict(state.notes)
+    for record in metadata_of(batch):
+        if isinstance(record, ConfigRecord):
+            values = settings if record.resource_name == SETTINGS_OF else notes
+            if record.value is None:
+                values.pop(record.name, None)
+            else:
+                values[record.name] = record.value
+    return State(settings, notes)
 
 
 def text_of(batch: Batch) -> str:

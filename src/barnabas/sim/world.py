@@ -32,7 +32,7 @@ from barnabas.raft.voters import Voter
 from barnabas.server.format import FormatPlan, format_directories
 from barnabas.sim.answers import Wish
 from barnabas.sim.disk import Loss, MemoryDisk
-from barnabas.sim.invariants import Broken, Promises
+from barnabas.sim.invariants import Broken, Invariant, Promises
 from barnabas.sim.network import Network
 from barnabas.sim.node import DIRECTORY, Asker, Chance, Node, Process
 from barnabas.sim.setup import Setup
@@ -78,6 +78,10 @@ class World:
         self.story: list[Line] | None = [] if story else None
         self.truth = Truth()
         self.promises = Promises(self)
+        self.nobody = Invariant(self)
+        """Hears of what nothing is promised about."""
+        self.strangers: set[NodeId] = set()
+        """Nodes that were ever formatted to be a quorum of their own."""
         self.graves: dict[ReplicaKey, MemoryDisk] = {}
         """Disks that were taken away, by the replica they were."""
         self.epochs_led: set[int] = set()
@@ -182,11 +186,15 @@ class World:
     @property
     def leader(self) -> Node | None:
         """The leader of the highest epoch among those that run."""
-        leaders = [n for n in self.nodes.values() if n.process is not None and n.process.node.is_leader]
+        leaders = [
+            n
+            for n in self.nodes.values()
+            if n.process is not None and n.process.node.is_leader and not n.apart
+        ]
         return max(leaders, key=lambda n: n.process.node.epoch if n.process else 0, default=None)
 
-    def format(self, node: Node, *, first: bool) -> None:
-        """What `storage format` does to an empty disk."""
+    def format(self, node: Node, *, first: bool, standalone: bool = False) -> None:
+        """What `storage format` does to an empty disk; with `--standalone` the node is a quorum of its own."""
         dynamic = self.setup.kraft_version > 0 or (not first and node.disk_number > 0)
         node.static = not dynamic
         plan = FormatPlan(
@@ -197,10 +205,14 @@ class World:
             levels=bootstrap_levels(),
             kraft_version=int(dynamic),
             voters=self.setup.first_voters if first and dynamic else None,
+            standalone=node.endpoints[0] if standalone else None,
         )
         chance = Chance(f"format {self.seed} {node.id} {node.disk_number}")
         result = format_directories(node.disk, node.clock, chance, plan)
         node.key = ReplicaKey(node.id, result.directory_ids[DIRECTORY])
+        node.apart = standalone
+        if standalone:
+            self.strangers.add(node.id)
 
     def new_port(self) -> int:
         """A port that nobody ever listened at."""
@@ -250,7 +262,7 @@ class World:
     def request(self, process: Process, effect: Send) -> None:
         """Carry a request to where it is addressed."""
         source, request = process.owner.id, effect.request
-        self.promises.sending(process.owner, request)
+        process.owner.promises.sending(process.owner, request)
         if self.onlookers and isinstance(request, VoteRequest) and not request.pre_vote:
             for one in list(self.onlookers):
                 one.stood(process.owner)
@@ -281,7 +293,7 @@ class World:
         """A request reaches a node; who wishes other voters has a right to an answer."""
         if isinstance(request, ChangeRequest):
             token = Wish(token, request, process.life)
-            self.promises.wished(process.owner, token)
+            process.owner.promises.wished(process.owner, token)
         process.asked(token, request)
 
     def _refuse(self, asker: Asker) -> None:
@@ -295,14 +307,14 @@ class World:
         source = process.owner
         if isinstance(token, Wish):
             token.answered = True
-            self.promises.granted(source, token, response)
+            source.promises.granted(source, token, response)
             token = token.token
         if isinstance(token, Asker):
             if isinstance(response, VoteResponse) and response.granted:
                 request = token.request
                 assert isinstance(request, VoteRequest)
                 if not request.pre_vote:
-                    self.promises.voted(source.key, request.epoch, request.candidate, source)
+                    source.promises.voted(source.key, request.epoch, request.candidate, source)
             self.network.send(source.id, token.node, lambda: self._answer(token, response, data))
         else:
             assert callable(token) and isinstance(response, ChangeResponse)

@@ -55,6 +55,7 @@ class FetchRequest(Message, key=1, versions="4-18", flexible="12+"):
     forgotten_topics_data: Array[ForgottenTopic] = since(7, default=[])
     rack_id: String = since(11, default="", ignorable=True)
     incarnation: Int32 = since(12, default=-1, tag=OWN_TAG, ignorable=True)
+    origin: Uuid = since(12, default=ZERO_UUID, tag=OWN_TAG + 1, ignorable=True)
 
 
 class ReplicaState(Struct):
@@ -94,6 +95,7 @@ class FetchResponse(Message, key=1, versions="4-18", flexible="12+"):
     responses: Array[FetchableTopicResponse] = []
     node_endpoints: Array[NodeEndpoint] = since(16, default=[], tag=0)
     incarnation: Int32 = since(12, default=-1, tag=OWN_TAG, ignorable=True)
+    origin: Uuid = since(12, default=ZERO_UUID, tag=OWN_TAG + 1, ignorable=True)
 
 
 class FetchableTopicResponse(Struct):

@@ -119,7 +119,7 @@ class Since:
 
 
 OWN_TAG = 10_642
-"""Number of the one tagged field that is not Kafka's; who does not know it passes over it."""
+"""Number of the first tagged field that is not Kafka's; who does not know them passes over them."""
 
 
 def since(

@@ -87,6 +87,7 @@ class VoteRequest(Message, key=52, versions="0-2", flexible="0+"):
     voter_id: Int32 = since(1, default=-1, ignorable=True)
     topics: Array[VoteRequestTopicData] = []
     incarnation: Int32 = since(0, default=-1, tag=OWN_TAG, ignorable=True)
+    origin: Uuid = since(0, default=ZERO_UUID, tag=OWN_TAG + 1, ignorable=True)
 
 
 class VoteRequestTopicData(Struct, called="TopicData"):
@@ -112,6 +113,7 @@ class VoteResponse(Message, key=52, versions="0-2", flexible="0+"):
     topics: Array[VoteResponseTopicData] = []
     node_endpoints: Array[VoteResponseNodeEndpoint] = since(1, default=[], tag=0)
     incarnation: Int32 = since(0, default=-1, tag=OWN_TAG, ignorable=True)
+    origin: Uuid = since(0, default=ZERO_UUID, tag=OWN_TAG + 1, ignorable=True)
 
 
 class VoteResponseTopicData(Struct, called="TopicData"):
@@ -141,6 +143,7 @@ class BeginQuorumEpochRequest(Message, key=53, versions="0-1", flexible="1+"):
     topics: Array[BeginQuorumEpochRequestTopicData] = []
     leader_endpoints: Array[BeginQuorumEpochRequestLeaderEndpoint] = since(1, default=[], ignorable=True)
     incarnation: Int32 = since(1, default=-1, tag=OWN_TAG, ignorable=True)
+    origin: Uuid = since(1, default=ZERO_UUID, tag=OWN_TAG + 1, ignorable=True)
 
 
 class BeginQuorumEpochRequestTopicData(Struct, called="TopicData"):
@@ -168,6 +171,7 @@ class BeginQuorumEpochResponse(Message, key=53, versions="0-1", flexible="1+"):
     topics: Array[BeginQuorumEpochResponseTopicData] = []
     node_endpoints: Array[BeginQuorumEpochResponseNodeEndpoint] = since(1, default=[], tag=0)
     incarnation: Int32 = since(1, default=-1, tag=OWN_TAG, ignorable=True)
+    origin: Uuid = since(1, default=ZERO_UUID, tag=OWN_TAG + 1, ignorable=True)
 
 
 class BeginQuorumEpochResponseTopicData(Struct, called="TopicData"):
@@ -195,6 +199,7 @@ class EndQuorumEpochRequest(Message, key=54, versions="0-1", flexible="1+"):
     topics: Array[EndQuorumEpochRequestTopicData] = []
     leader_endpoints: Array[EndQuorumEpochRequestLeaderEndpoint] = since(1, default=[], ignorable=True)
     incarnation: Int32 = since(1, default=-1, tag=OWN_TAG, ignorable=True)
+    origin: Uuid = since(1, default=ZERO_UUID, tag=OWN_TAG + 1, ignorable=True)
 
 
 class EndQuorumEpochRequestTopicData(Struct, called="TopicData"):
@@ -228,6 +233,7 @@ class EndQuorumEpochResponse(Message, key=54, versions="0-1", flexible="1+"):
     topics: Array[EndQuorumEpochResponseTopicData] = []
     node_endpoints: Array[EndQuorumEpochResponseNodeEndpoint] = since(1, default=[], tag=0)
     incarnation: Int32 = since(1, default=-1, tag=OWN_TAG, ignorable=True)
+    origin: Uuid = since(1, default=ZERO_UUID, tag=OWN_TAG + 1, ignorable=True)
 
 
 class EndQuorumEpochResponseTopicData(Struct, called="TopicData"):
@@ -315,6 +321,7 @@ class FetchSnapshotRequest(Message, key=59, versions="0-1", flexible="0+"):
     max_bytes: Int32 = 2147483647
     topics: Array[FetchSnapshotRequestTopicSnapshot] = []
     incarnation: Int32 = since(0, default=-1, tag=OWN_TAG, ignorable=True)
+    origin: Uuid = since(0, default=ZERO_UUID, tag=OWN_TAG + 1, ignorable=True)
 
 
 class FetchSnapshotRequestTopicSnapshot(Struct, called="TopicSnapshot"):
@@ -343,6 +350,7 @@ class FetchSnapshotResponse(Message, key=59, versions="0-1", flexible="0+"):
     topics: Array[FetchSnapshotResponseTopicSnapshot] = []
     node_endpoints: Array[FetchSnapshotResponseNodeEndpoint] = since(1, default=[], tag=0)
     incarnation: Int32 = since(0, default=-1, tag=OWN_TAG, ignorable=True)
+    origin: Uuid = since(0, default=ZERO_UUID, tag=OWN_TAG + 1, ignorable=True)
 
 
 class FetchSnapshotResponseTopicSnapshot(Struct, called="TopicSnapshot"):

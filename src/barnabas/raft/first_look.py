@@ -1,0 +1,91 @@
+"""The first look: a node that was formatted to vote alone asks whether there is a quorum already.
+
+`storage format --standalone` makes a quorum of one node.  On a known node of a living cluster that would be
+a second quorum under the same cluster id, so the node asks every bootstrap server before it elects itself
+for the first time: while its log is empty, its epoch 0, and it is the only voter in its bootstrap snapshot.
+The question is a Fetch, as of any node that looks for the leader.
+
+A server that knows an epoch, or was formatted to vote alone itself, is a quorum of this cluster id: this node
+must not begin another one, and stops.  A server that refuses, is silent, is of another cluster or waits for
+a quorum itself is none.  When all have been asked, or the time is up, the node goes on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.model import NO_NODE, ZERO_UUID, NodeId, Now
+from barnabas.raft.entries import BOOTSTRAP
+from barnabas.raft.messages import FetchRequest, Request, Response, Send
+
+if TYPE_CHECKING:
+    from barnabas.raft.core import Core
+
+__all__ = ["FirstLook", "begin", "drive", "heard", "settled"]
+
+LONGEST = 2.0
+"""Seconds that a look takes at most."""
+
+
+@dataclass(slots=True)
+class FirstLook:
+    """Which bootstrap servers have been asked (by their ids in `links`), and until when we wait for them."""
+
+    deadline: float
+    asked: dict[NodeId, None] = field(default_factory=dict)
+    settled: dict[NodeId, None] = field(default_factory=dict)
+
+
+def begin(core: Core, now: Now) -> None:
+    """Look, if this node votes alone and has never led."""
+    journal = core.journal
+    new = core.epoch == 0 and journal.end_offset == 0 and journal.latest_snapshot == BOOTSTRAP
+    if new and core.is_sole_voter and core.config.bootstrap:
+        core.first_look = FirstLook(now.mono + min(LONGEST, core.config.request_timeout))
+
+
+def drive(core: Core, request: FetchRequest, now: Now) -> bool:
+    """Ask whom we have not asked yet, with this request.  Whether the look goes on."""
+    look = core.first_look
+    if look is None:
+        return False
+    servers = core.config.bootstrap
+    if len(look.settled) >= len(servers) or look.deadline <= now.mono:
+        core.first_look = None
+        return False
+    for index, endpoint in enumerate(servers):
+        node_id = -2 - index
+        if node_id not in look.asked:
+            look.asked[node_id] = None
+            core.send(Send(core.links.begin(node_id, request, now.mono), node_id, endpoint, request))
+    return True
+
+
+def settled(core: Core, node_id: NodeId) -> None:
+    """That server says nothing of a quorum."""
+    if core.first_look is not None:
+        core.first_look.settled[node_id] = None
+
+
+def heard(core: Core, who: NodeId, said: Request | Response) -> None:
+    """Somebody of this cluster id spoke to us.  Raises KafkaError when it is of a quorum."""
+    if core.first_look is None:
+        return
+    epoch, origin = getattr(said, "epoch", 0), getattr(said, "origin", ZERO_UUID)
+    if epoch <= 0 and origin in (ZERO_UUID, core.origin):
+        if who < NO_NODE:
+            settled(core, who)
+        return
+    where = ""
+    if who < NO_NODE:
+        endpoint = core.config.bootstrap[-2 - who]
+        where = f" at {endpoint.host}:{endpoint.port}"
+    raise KafkaError(
+        ErrorCode.INCONSISTENT_VOTER_SET,
+        f"cluster {core.config.cluster_id} has a quorum already: a controller{where} knows its epoch {epoch}; "
+        "this node was formatted with --standalone and would begin a second one",
+        next_step="empty this node's directories, format them with --no-initial-controllers instead of "
+        "--standalone, start the node, and add it with `barnabas quorum add-controller`",
+    )

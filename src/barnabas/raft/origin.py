@@ -1,0 +1,122 @@
+"""Origins: which quorum a node is of, where two of them have one cluster id.
+
+An operator who formats a known node with `--standalone`, under the id of a cluster that lives, makes a
+second quorum of it.  Each of the two would take the other's leader for its own, and its log for a longer
+one.  Voter sets cannot tell them apart: KIP-853 allows a leader outside its followers' set, a follower whose
+set is stale, and a voter that is back with another directory id.  Two things can:
+
+* The *origin* of a quorum is a digest of the replicas in its first voter set.  No two quorums have the same,
+  for a directory id is random, and it never changes.  A node knows it for good once that set is committed in
+  its own log; who came later hears it from the leader that it follows, when something is committed; one that
+  votes alone knows it from the start.  `quorum-state` remembers it.  It stands in every request and answer
+  between our nodes; whoever names another one is a *stranger*, and nothing that it says is believed.
+* What is committed is never taken back.  A leader that would have this node cut its log, or replace it by a
+  snapshot, below what it knows to be committed is a stranger, and so is a second leader in one epoch.  This
+  holds against nodes, too, that name no origin (an Apache Kafka node).
+
+A stranger is said once, and counted.  It never ends this node, and it is never followed.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from math import inf
+from typing import TYPE_CHECKING
+
+from barnabas.model import NO_NODE, ZERO_UUID, Endpoint, Epoch, NodeId, Now, Uuid
+from barnabas.raft.messages import (
+    BeginQuorumEpochRequest,
+    EndQuorumEpochRequest,
+    FetchRequest,
+    FetchSnapshotRequest,
+    Request,
+    Response,
+    VoteRequest,
+)
+from barnabas.raft.roles import Cause, Follower, Unattached
+from barnabas.raft.voters import VoterSet
+
+if TYPE_CHECKING:
+    from barnabas.raft.core import Core
+
+__all__ = ["adopt", "conflict", "is_stranger", "learn", "origin_of", "refuse_leader", "speaker"]
+
+MOST_STRANGERS = 1000
+"""Nodes of which it is said that they are strangers; of more it is only counted."""
+
+
+def origin_of(voters: VoterSet) -> Uuid:
+    """The origin of the quorum that began with these voters; none (zero) where their disks have no ids."""
+    if not voters or any(key.directory_id == ZERO_UUID for key in voters.keys):
+        return ZERO_UUID
+    return Uuid(sha256(" ".join(map(str, voters.keys)).encode()).digest()[:16])
+
+
+# ------------------------------------------------------------------ which one is ours
+
+
+def learn(core: Core) -> None:
+    """Our own log says it, once its first voter set is committed."""
+    first = core.journal.first_voters
+    if first is not None and first[0] < (core.high_watermark or 0):
+        adopt(core, origin_of(first[1]))
+
+
+def adopt(core: Core, said: Uuid) -> None:
+    """This is it, if none is known yet: for good."""
+    if core.origin == ZERO_UUID and said != ZERO_UUID:
+        core.origin = said
+        core.remember()
+
+
+# ------------------------------------------------------------------ who is of another
+
+
+def is_stranger(core: Core, said: Request | Response) -> bool:
+    """Whether whoever says this is of another quorum than this node."""
+    theirs: Uuid = getattr(said, "origin", ZERO_UUID)
+    return theirs != core.origin and ZERO_UUID not in (theirs, core.origin)
+
+
+def speaker(request: Request) -> NodeId:
+    """Who says this."""
+    if isinstance(request, VoteRequest):
+        return request.candidate.id
+    if isinstance(request, (BeginQuorumEpochRequest, EndQuorumEpochRequest)):
+        return request.leader_id
+    if isinstance(request, (FetchRequest, FetchSnapshotRequest)):
+        return request.replica.id
+    return NO_NODE
+
+
+def notice(core: Core, who: NodeId | Endpoint | None, why: str) -> None:
+    """Count it; say it once of each node (or of each place, where only that is known)."""
+    core.strangers += 1
+    where = f"{who.host}:{who.port}" if isinstance(who, Endpoint) else f"node {who}"
+    if where not in core.strange and len(core.strange) < MOST_STRANGERS:
+        core.strange[where] = None
+        core.say("raft.stranger", who=where, why=why)
+
+
+# ------------------------------------------------------------------ by what it leads
+
+
+def refuse_leader(core: Core, leader_id: NodeId, why: str, now: Now) -> None:
+    """The leader that we follow contradicts what is committed here: follow it no more, in this epoch."""
+    notice(core, leader_id, why)
+    core.refused_leader = core.epoch, leader_id
+    role = core.role
+    if isinstance(role, Follower) and role.leader_id == leader_id:
+        deadline = now.mono + core.random_election_timeout() if core.may_stand else inf
+        core.become(Unattached(deadline, None, role.voted), core.epoch, Cause.STRANGER, now)
+
+
+def conflict(core: Core, epoch: Epoch, leader_id: NodeId, known: NodeId | None) -> bool:
+    """Whether somebody cannot lead this epoch: another does, or what it leads contradicts our log."""
+    if (epoch, leader_id) == core.refused_leader:
+        core.strangers += 1
+        return True
+    if epoch != core.epoch or known is None or known == leader_id:
+        return False
+    notice(core, leader_id, f"it leads epoch {epoch}, and so does node {known}")
+    return True
