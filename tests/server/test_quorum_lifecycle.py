@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 from tests.controller.cluster import CLUSTER, Chance
 from tests.server.quorum_node import run, until
 
-from barnabas.controller.image import BrokerEndpoint
+from barnabas.controller.image import BrokerEndpoint, ImageDelta, MetadataImage
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.model import Uuid
 from barnabas.server.quorum_lifecycle import BrokerLifecycle, LifecycleSettings, LifecycleState
@@ -120,6 +121,37 @@ def test_it_waits_until_it_is_unfenced_and_then_reports_by_itself() -> None:
         assert (broker.state, broker.fenced) == (LifecycleState.RUNNING, False)
         assert answers.heartbeats[0].current_metadata_offset == 11
         await until(lambda: len(answers.heartbeats) > 5)
+        broker.abandon()
+
+    run(story)
+
+
+@pytest.mark.parametrize(
+    ("level", "directories", "registrations"),
+    [(17, (), 2), (17, (DISK,), 1), (16, (), 1)],
+    ids=["it knows directories now", "they are known", "it still knows none"],
+)
+def test_it_registers_again_as_the_same_life_when_the_cluster_learns_of_directories(
+    level: int, directories: tuple[Uuid, ...], registrations: int
+) -> None:
+    """KIP-858: below metadata.version 17 a registration cannot name directories."""
+
+    async def story() -> None:
+        answers = Answers()
+        broker = lifecycle(answers, heartbeat_interval=0.005)
+        await broker.register()
+        await broker.unfence()
+        image = MetadataImage()
+        image.features["metadata.version"] = level
+        image.brokers[1] = SimpleNamespace(directories=directories)  # type: ignore[assignment]
+        delta = ImageDelta(image)
+        delta.features.add("metadata.version")
+        broker.metadata_changed(delta)
+        reported = len(answers.heartbeats)
+        await until(lambda: len(answers.heartbeats) > reported + 2)
+        assert len(answers.registrations) == registrations
+        assert len({asked.incarnation_id for asked in answers.registrations}) == 1
+        assert not broker.fenced, "it serves on meanwhile"
         broker.abandon()
 
     run(story)

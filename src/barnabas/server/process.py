@@ -326,6 +326,8 @@ class Node:
             if delta.configs and self._lifecycle is not None and not self._all_is_synced():
                 self._last_life.remember(self._lifecycle.epoch, synced=False)
             node.broker.apply(delta, now)
+            if self._lifecycle is not None:
+                self._lifecycle.metadata_changed(delta)
             if self._lifecycle is not None and _somebody_leaves(delta, node.node_id):
                 self._lifecycle.report_soon()
             for topic in delta.topics_deleted.values():

@@ -15,8 +15,9 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from barnabas.config import Config
-from barnabas.controller.features import supported
-from barnabas.controller.image import BrokerEndpoint
+from barnabas.controller.features import METADATA_VERSION, supported
+from barnabas.controller.image import BrokerEndpoint, ImageDelta
+from barnabas.controller.versions import DIRECTORIES
 from barnabas.doors import Randomness
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.model import BrokerEpoch, DirectoryId, NodeId, Offset
@@ -124,6 +125,7 @@ class BrokerLifecycle:
         self._changed = asyncio.Event()
         self._may_stop = False
         self._failures = 0
+        self._outdated = False
         self.on_registered: Callable[[BrokerEpoch], None] = lambda epoch: None
         """Told of each registration, before this broker can be unfenced under it."""
 
@@ -236,6 +238,19 @@ class BrokerLifecycle:
         """Report at once: somebody waits for what this broker has replayed (another that leaves in order)."""
         self._wake.set()
 
+    def metadata_changed(self, delta: ImageDelta) -> None:
+        """Register again where metadata.version rose to what names directories, and our registration has none.
+
+        It goes out before the next report, as the same life, so that nothing else changes (KIP-858).
+        """
+        image = delta.image
+        if METADATA_VERSION not in delta.features or image.feature(METADATA_VERSION) < DIRECTORIES:
+            return
+        broker = image.brokers.get(self.settings.broker_id)
+        if broker is not None and not broker.directories:
+            self._outdated = True
+            self._wake.set()
+
     def directory_failed(self, directory_id: DirectoryId) -> None:
         """Tell the controller with the next heartbeat, at once, that a disk is gone."""
         self._offline.add(directory_id)
@@ -245,6 +260,8 @@ class BrokerLifecycle:
         while not self._may_stop:
             self._wake.clear()
             offline = sorted(self._offline)
+            if self._outdated:
+                await self._refresh_registration()
             try:
                 answer = await self._submit(
                     BrokerHeartbeatRequest(
@@ -291,6 +308,13 @@ class BrokerLifecycle:
             self.epoch = await self._register_once()
             self.fenced = True
         except KafkaError as error:
+            events.emit(SILENT, error=error)
+
+    async def _refresh_registration(self) -> None:
+        try:
+            self.epoch = await self._register_once()
+            self._outdated = False
+        except KafkaError as error:  # the report that follows goes out all the same
             events.emit(SILENT, error=error)
 
     def _heard(self, answer: BrokerHeartbeatResponse) -> None:

@@ -80,7 +80,7 @@ _FOLLOWING: tuple[Bug, ...] = (
         "broker.fetch _Reader.record_follower",
         "if self._diverging(partition, position) is not None:",
         "if False:",
-        guard="the answer makes the follower cut, and its next fetch counts again",
+        9,
     ),
     _bug(
         "follower acknowledges before its sync",
@@ -219,7 +219,7 @@ _LEADING: tuple[Bug, ...] = (
         "broker.partition Partition.may_join",
         "and replica.log_end >= self.epoch_start",
         "",
-        guard="tests/broker/test_follower.py (the leader's epoch)",
+        6,
     ),
     _bug(
         "joins wherever it is",
@@ -275,7 +275,7 @@ _LEADING: tuple[Bug, ...] = (
         "broker.partition Partition.offsets_available",
         "return self.high_watermark >= self.epoch_start",
         "return True",
-        guard="tests/broker/test_follower.py (KIP-207)",
+        3,
     ),
     _bug(
         "a former life counts",
@@ -350,7 +350,7 @@ _DECIDING: tuple[Bug, ...] = (
         "controller.partitions _elect",
         "(not isr and broker in elr)",
         "broker in elr",
-        guard="who is eligible has all that is committed",
+        2,
     ),
     _bug(
         "every replica is eligible",
@@ -366,7 +366,7 @@ _DECIDING: tuple[Bug, ...] = (
         "controller.brokers register_broker",
         "clean = not elr or request.previous_broker_epoch == known.epoch",
         "clean = True",
-        guard="tests/controller/test_brokers.py",
+        7,
     ),
     _bug(
         "a new life stays in sync",
