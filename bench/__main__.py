@@ -5,7 +5,7 @@ each side counts: on a machine that others use too, the least disturbed round sa
 wall time.
 
 `python -m bench gap` and `... rf3` (make bench ARGS=gap) measure clusters of three: see `bench/gap.py` and
-`bench/replicated.py`.
+`bench/replicated.py`.  `python -m bench turns` (`bench/turns.py`): how long the event loop is held.
 """
 
 from __future__ import annotations
@@ -127,6 +127,10 @@ def measure(row: Row, peers: list[Peer], rounds: int) -> None:
 
 
 def main() -> int:
+    if sys.argv[1:2] == ["turns"]:
+        from bench.turns import main as turns
+
+        return turns(sys.argv[2:])
     if sys.argv[1:2] == ["gap"]:
         from bench.gap import main as gap
 

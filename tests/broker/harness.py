@@ -269,7 +269,9 @@ class Node:
             self.write()
 
     def turn(self) -> None:
-        """A whole turn: written, synced, answered."""
+        """A whole turn: what the metadata say is carried out; then written, synced, answered."""
+        while self.broker.behind:
+            self.broker.behind.step(self.now)
         self.write()
         self.sync()
 

@@ -91,6 +91,7 @@ class World:
         """What the next dials reach; nobody afterwards."""
         clock = SystemClock()
         self.node: Any = SimpleNamespace(
+            loop=asyncio.get_running_loop(),
             clock=clock,
             random=SimpleNamespace(uniform=lambda low, high: 1.0),
             doubts=Doubts(clock),

@@ -7,6 +7,7 @@ disk that failed, and nothing else.  One request is under way at a time; what co
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import islice
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ __all__ = ["Assignments", "Replica"]
 
 Replica = tuple[TopicId, int]
 
+_TOLD_AT_ONCE = 200
 _RETRY = 0.5
 _GONE = (
     ErrorCode.UNKNOWN_TOPIC_ID,
@@ -56,7 +58,9 @@ class Assignments:
     def send(self) -> None:
         """Tell what is to be told, unless an answer is awaited."""
         if self._asked is None and self._wanted and self._retry_at == inf:
-            self._asked, self._wanted = self._wanted, {}
+            self._asked = dict(islice(self._wanted.items(), _TOLD_AT_ONCE))
+            for replica in self._asked:
+                del self._wanted[replica]
             told = [(topic, index, directory) for (topic, index), directory in self._asked.items()]
             self._outside.assign_directories(told)
 

@@ -50,6 +50,8 @@ __all__ = ["Followed", "Follower", "FollowerStatistics", "Followers"]
 _FIRST_PAUSE = 0.02
 """Seconds that a partition rests after its first error: the leader may not know yet that it leads."""
 _LATEST, _EARLIEST = -1, -2
+_NAMED_AT_ONCE = 200
+"""Partitions that one fetch names: more of them would hold the leader's loop, and ours.  Others follow at once."""
 _SESSION_LOST = (
     ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
     ErrorCode.INVALID_FETCH_SESSION_EPOCH,
@@ -118,6 +120,7 @@ class Follower:
         "_resting",
         "_session",
         "_session_epoch",
+        "_sessionless",
         "_told",
         "_unsafe",
         "bytes",
@@ -140,6 +143,8 @@ class Follower:
         self._unsafe: dict[Followed, None] = {}
         self._session = 0
         self._session_epoch = 0
+        self._sessionless = False
+        """Whether the leader keeps no session for us: every fetch has to name everything."""
         self.fetches = self.bytes = self.truncations = self.errors = 0
 
     # ---- which partitions --------------------------------------------------------------------------------
@@ -216,19 +221,19 @@ class Follower:
         if self._lost:
             return self._where_to_begin()
         if self._session_epoch == 0:
-            asked = {k: f for k, f in self.partitions.items() if k not in self._resting}
-            self._told = dict(asked)
+            self._news = {k: f for k, f in self.partitions.items() if k not in self._resting}
+            self._told = {}
             self._forget.clear()
-        else:
-            asked = self._news
-            self._told.update(asked)
+        asked, self._news = self._news, {}
+        if len(asked) > _NAMED_AT_ONCE and not self._sessionless:
+            rows = list(asked.items())
+            asked, self._news = dict(rows[:_NAMED_AT_ONCE]), dict(rows[_NAMED_AT_ONCE:])
+        self._told.update(asked)
         if not self._told:
-            self._news = {}
             if self._session_epoch:
                 self._session_epoch = 0
             return None
         request = self._fetch(asked)
-        self._news = {}
         self._forget = {}
         self.fetches += 1
         return request
@@ -260,7 +265,7 @@ class Follower:
                 forgotten.setdefault(topic_id, []).append(index)
         return FetchRequest(
             replica_state=ReplicaState(replica_id=broker.node_id, replica_epoch=broker.epoch),
-            max_wait_ms=broker.config.int("replica.fetch.wait.max.ms"),
+            max_wait_ms=0 if self._news else broker.config.int("replica.fetch.wait.max.ms"),
             min_bytes=broker.config.int("replica.fetch.min.bytes"),
             max_bytes=broker.config.int("replica.fetch.response.max.bytes"),
             session_id=self._session,
@@ -330,6 +335,7 @@ class Follower:
                     self._rest(one, now)
             return
         self._session = answer.session_id
+        self._sessionless = not answer.session_id
         self._session_epoch = next_epoch(request.session_epoch) if answer.session_id else 0
         for topic in answer.responses:
             for data in topic.partitions:

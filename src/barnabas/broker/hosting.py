@@ -1,8 +1,7 @@
-"""Which partitions this node hosts: it follows the metadata, in Kafka's order.
+"""Which partitions this node hosts: it follows the metadata, step by step (`reconcile`).
 
-Deletions come first, so that a topic that was deleted and created again finds its name free; then what this
-node leads, then what it follows.  A log on disk that the metadata does not know, or knows under another
-topic id, is put aside as a stray and never read.
+A log on disk that the metadata does not know, or knows under another topic id, is put aside as a stray and
+never read.
 """
 
 from __future__ import annotations
@@ -17,9 +16,10 @@ from barnabas.broker.follower import Followers
 from barnabas.broker.moving import Moves
 from barnabas.broker.partition import Partition
 from barnabas.broker.quota import Quota
+from barnabas.broker.reconcile import Reconciler
 from barnabas.broker.space import Space
 from barnabas.config import Config, LogConfig
-from barnabas.controller.image import RESOURCE_TOPIC, ImageDelta, MetadataImage, PartitionState, Topic
+from barnabas.controller.image import ImageDelta, MetadataImage, PartitionState, Topic
 from barnabas.errors import ConfigError, ErrorCode, StorageError
 from barnabas.log.directories import LogDirectories
 from barnabas.log.directory import LogDirectory
@@ -30,12 +30,12 @@ from barnabas.model import (
     DIRECTORY_UNASSIGNED,
     INTERNAL_TOPICS,
     METADATA_TOPIC,
-    NO_NODE,
     BrokerEpoch,
     DirectoryId,
     Epoch,
     NodeId,
     Now,
+    Offset,
     TopicId,
     TopicPartition,
     Uuid,
@@ -90,6 +90,9 @@ class Hosting:
         self.space = Space(self, outside, config)
         self.assignments = Assignments(outside)
         self.moves = Moves(self, config)
+        self.behind = Reconciler(self)
+        """What the metadata say and is not so yet."""
+        self._applied: Offset = -1
         self.leader_quota, self.follower_quota = Quota(), Quota()
         self._configure_quotas(config)
         self._unhosted: dict[tuple[TopicId, int], None] = {}
@@ -141,7 +144,7 @@ class Hosting:
         state = self.image.partition(topic, index)
         if state is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if self.node_id in state.replicas:
+        if self.node_id in state.replicas and not self.behind.hasten(TopicPartition(topic, index)):
             return ErrorCode.KAFKA_STORAGE_ERROR
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
 
@@ -151,8 +154,8 @@ class Hosting:
         """Be told whenever this node begins or ceases to lead a partition."""
         self._leadership.append(callback)
 
-    def start(self, now: Now) -> None:
-        """Take the whole image: host what it gives this node, put aside logs that it does not know."""
+    def begin(self, now: Now) -> None:
+        """Note all that the metadata give this node, put aside logs that they do not know."""
         self.notice_failures(now)
         for log in list(self.logs.all_logs()):
             where = log.topic_partition
@@ -163,32 +166,35 @@ class Hosting:
                 self.guarded(partial(self.logs.drop_future, where, now), now)
                 self.guarded(partial(self.logs.stray, where), now)
         self.logs.settle()
-        states = [
-            (topic, state) for topic in self.image.topics.values() for state in topic.partitions.values()
-        ]
-        self._take(states, now)
+        self.behind.note_all(self.image)
 
-    def apply(self, delta: ImageDelta, now: Now) -> None:
-        """Follow what one commit changed: deletions, then partitions to lead, then partitions to follow."""
+    def note(self, delta: ImageDelta) -> None:
+        """Note what one commit changed, to be carried out step by step (`behind`)."""
         self.image = delta.image
         self.generation += 1
-        for topic in delta.topics_deleted.values():
-            for index in topic.partitions:
-                self._delete(topic.name, index, now)
-        changed: list[tuple[Topic, PartitionState]] = []
-        for topic, state, _ in delta.changed_partitions():
-            if self.node_id in state.replicas:
-                changed.append((topic, state))
-            else:
-                self._delete(topic.name, state.index, now)
-        self._take(changed, now)
-        if delta.brokers:
-            for partition in self.partitions():
-                if partition.is_leader and not delta.brokers.isdisjoint(partition.remote):
-                    partition.touch()  # who is gone holds the high watermark no longer
-        for resource, name in delta.configs:
-            if resource == RESOURCE_TOPIC and name in self.topics:
-                self._configure(self.topics[name])
+        self.behind.note(delta)
+
+    def start(self, now: Now) -> None:
+        """Take the whole image at once."""
+        self.begin(now)
+        self._catch_up(now)
+
+    def apply(self, delta: ImageDelta, now: Now) -> None:
+        """Follow what one commit changed, at once."""
+        self.note(delta)
+        self._catch_up(now)
+
+    def _catch_up(self, now: Now) -> None:
+        while self.behind:
+            self.behind.step(now)
+        self.behind.tell()
+
+    @property
+    def applied_offset(self) -> Offset:
+        """Up to where this broker is what the metadata say; it never goes back."""
+        if not self.behind:
+            self._applied = self.image.offset
+        return self._applied
 
     def reconfigure(self, config: Config) -> None:
         """The node's own settings changed: every topic that does not override them follows."""
@@ -205,10 +211,13 @@ class Hosting:
         self.follower_quota.configure(config.int("follower.replication.throttled.rate"))
 
     def _configure(self, topic: HostedTopic) -> None:
-        config = self._log_config(topic.name)
         for partition in topic.partitions.values():
-            partition.configure(config, self._check_records)
-            partition.touch()
+            self.configure(partition)
+
+    def configure(self, partition: Partition) -> None:
+        """Its topic's settings, or the node's, changed."""
+        partition.configure(self._log_config(partition.topic), self._check_records)
+        partition.touch()
 
     def _log_config(self, topic: str) -> LogConfig:
         """The settings of a topic: its own over those of the node.
@@ -229,40 +238,7 @@ class Hosting:
                 self.outside.setting_refused(topic, error)
         return self.config.log_config(known)
 
-    def _take(self, states: list[tuple[Topic, PartitionState]], now: Now) -> None:
-        mine = [(topic, state) for topic, state in states if self.node_id in state.replicas]
-        assigned: list[tuple[TopicId, int, DirectoryId]] = []
-        hosted: list[tuple[Partition, PartitionState]] = []
-        for topic, state in mine:
-            partition = self._host(topic, state, now, assigned)
-            if partition is not None:
-                hosted.append((partition, state))
-        news: list[tuple[Partition, bool]] = []
-        for partition, state in hosted:
-            if state.leader == self.node_id and not partition.offline and partition.lead(state, now):
-                self.followers.release(partition)
-                news.append((partition, True))
-        for partition, state in hosted:
-            if state.leader != self.node_id:
-                led = partition.is_leader
-                if not partition.follow(state):
-                    continue
-                if led:
-                    news.append((partition, False))
-                if partition.leader != NO_NODE and not partition.offline:
-                    self.followers.follow(partition)
-                else:
-                    self.followers.release(partition)
-        if hosted:
-            self.generation += 1
-        for topic_id, index, directory in assigned:
-            self.assignments.want((topic_id, index), directory)
-        self.assignments.send()
-        for partition, leads in news:
-            for callback in self._leadership:
-                callback(partition, leads, partition.leader_epoch)
-
-    def _host(
+    def host(
         self,
         topic: Topic,
         state: PartitionState,
@@ -324,23 +300,41 @@ class Hosting:
             self.logs.drop_future(where, now)
         return None
 
-    def _delete(self, name: str, index: int, now: Now) -> None:
+    def unlist(self, name: str, topic_id: TopicId) -> list[Partition]:
+        """A topic was deleted: nobody finds its partitions any more.  They are to be removed."""
         hosted = self.topics.get(name)
-        partition = hosted.partitions.pop(index, None) if hosted is not None else None
-        if hosted is None or partition is None:
-            return
-        led, epoch = partition.is_leader, partition.leader_epoch
+        if hosted is None or hosted.id != topic_id:
+            return []
+        del self.topics[name]
+        del self.topics_by_id[topic_id]
+        return list(hosted.partitions.values())
+
+    def remove(self, partition: Partition, now: Now) -> None:
+        """Host it no longer: its log is deleted."""
+        hosted = self.topics_by_id.get(partition.topic_id)
+        if hosted is not None and hosted.partitions.get(partition.index) is partition:
+            del hosted.partitions[partition.index]
+            if not hosted.partitions:
+                del self.topics[hosted.name]
+                del self.topics_by_id[hosted.id]
         self.followers.release(partition)
         self.moves.release(partition)
-        partition.leave()
+        self.leave(partition)
         if not partition.offline:
-            self.guarded(lambda: self.logs.delete(TopicPartition(name, index), now), now)
-        if not hosted.partitions:
-            del self.topics[name]
-            del self.topics_by_id[hosted.id]
+            where = TopicPartition(partition.topic, partition.index)
+            self.guarded(lambda: self.logs.delete(where, now), now)
+
+    def leave(self, partition: Partition) -> None:
+        """It takes and gives nothing any more; who waits for it is told."""
+        led, epoch = partition.is_leader, partition.leader_epoch
+        partition.leave()
         if led:
-            for callback in self._leadership:
-                callback(partition, False, epoch)
+            self.leads(partition, False, epoch)
+
+    def leads(self, partition: Partition, leads: bool, epoch: Epoch) -> None:
+        """Tell who wants to know that this node begins or ceases to lead a partition."""
+        for callback in self._leadership:
+            callback(partition, leads, epoch)
 
     # ---- directories that fail ---------------------------------------------------------------------------
 
@@ -357,13 +351,8 @@ class Hosting:
     def host_again(self, now: Now) -> None:
         """There may be room by now for partitions that found none."""
         waiting, self._unhosted = self._unhosted, {}
-        states: list[tuple[Topic, PartitionState]] = []
         for topic_id, index in waiting:
-            topic = self.image.topics.get(topic_id)
-            if topic is not None and (state := topic.partitions.get(index)) is not None:
-                states.append((topic, state))
-        if states:
-            self._take(states, now)
+            self.behind.note_again(topic_id, index)
 
     def notice_failures(self, now: Now) -> bool:
         """Follow directories that went offline by themselves; false when none did."""

@@ -16,6 +16,7 @@ what to do next (KIP-497, KIP-841):
 
 from __future__ import annotations
 
+from itertools import islice
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 __all__ = ["InSyncSets"]
 
+_ASKED_AT_ONCE = 200
+"""Partitions of one request: the controller decides a request in one step of its loop."""
 _RETRY = 0.05
 """Seconds before an unanswered request is made again."""
 _ROLL_BACK = (ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA)
@@ -108,7 +111,8 @@ class InSyncSets:
             return
         asked: dict[tuple[Uuid, int], tuple[Partition, int, int]] = {}
         topics: dict[Uuid, list[AlterPartitionRequestPartitionData]] = {}
-        for partition in self._wanting:
+        for partition in list(islice(self._wanting, _ASKED_AT_ONCE)):
+            del self._wanting[partition]
             if not partition.is_leader or partition.gone or partition.proposed is None:
                 continue
             asked[partition.topic_id, partition.index] = (
@@ -117,7 +121,6 @@ class InSyncSets:
                 partition.partition_epoch,
             )
             topics.setdefault(partition.topic_id, []).append(self._data(partition))
-        self._wanting.clear()
         if asked:
             self._asked = asked
             self._broker.outside.alter_partitions(

@@ -3,7 +3,8 @@
 What to ask and what to make of an answer is `broker.follower`'s; here are only the socket, the waiting and
 the reconnecting.  A fetch that finds nothing is parked at the leader; when something new has to be told
 meanwhile (a partition more, another epoch), its connection is dropped and dialled again, which costs less
-than the rest of the wait would.  That is our doing and says nothing about the leader: only what ends by itself
+than the rest of the wait would; not so often that a topic of many partitions, which arrives in pieces, is
+told anew with each of them.  That is our doing and says nothing about the leader: only what ends by itself
 is news (`doubts`).  For the same reason the pause before another dial ends with such news: a
 node that was dead a moment ago may lead by now.
 """
@@ -19,12 +20,12 @@ from barnabas.client.aio import AsyncConnection
 from barnabas.errors import BarnabasError
 from barnabas.model import NodeId
 from barnabas.server import events
+from barnabas.wire.fetch import FetchRequest
 
 if TYPE_CHECKING:
     from barnabas.broker.follower import Follower
     from barnabas.controller.image import BrokerEndpoint
     from barnabas.server.services import Services
-    from barnabas.wire.fetch import FetchRequest
     from barnabas.wire.offsets import ListOffsetsRequest
 
 __all__ = ["Fetchers"]
@@ -33,6 +34,9 @@ FOLLOWS = events.register("replica.follows", logging.INFO, "this node replicates
 LOST = events.register("replica.leader-lost", logging.WARNING, "the connection to a leader ended")
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
+_APART = 0.0003
+"""Seconds between two dials for the sake of news, for each partition beyond a `_FEW` to be named anew."""
+_FEW = 50
 _CONNECT_WITHIN = 2.0
 _GRACE = 1.5
 """Seconds beyond the longest wait after which a leader that does not answer is dialled again.  What was lost
@@ -84,9 +88,11 @@ class _Fetcher:
     """Asks one leader, as long as the node runs."""
 
     __slots__ = (
+        "_again",
         "_answered",
         "_busy",
         "_connection",
+        "_dialled_at",
         "_dropped",
         "_follower",
         "_listener",
@@ -102,6 +108,8 @@ class _Fetcher:
         self._wake = asyncio.Event()
         self._connection: AsyncConnection | None = None
         self._busy = False
+        self._dialled_at = -inf
+        self._again: asyncio.TimerHandle | None = None
         self._dropped = False
         """Whether we ended this connection ourselves."""
         self._answered = False
@@ -110,11 +118,22 @@ class _Fetcher:
 
     def look(self) -> None:
         self._wake.set()
-        if self._busy and self._follower.has_news:
-            self._drop()  # the parked fetch does not know of it
+        if self._busy and self._follower.has_news and self._again is None:
+            node = self._node
+            now, least = node.clock.now().mono, _APART * max(0, len(self._follower.partitions) - _FEW)
+            if now - self._dialled_at >= least:
+                self._drop()  # the parked fetch does not know of it
+            else:
+                self._again = node.loop.call_later(self._dialled_at + least - now, self._look_again)
+
+    def _look_again(self) -> None:
+        self._again = None
+        self.look()
 
     def stop(self) -> None:
         self._stopped = True
+        if self._again is not None:
+            self._again.cancel()
         self._wake.set()
         self._drop()
 
@@ -137,6 +156,7 @@ class _Fetcher:
                         pause = 0.0
                     pause = min(_LONGEST_PAUSE, pause * 2 or _FIRST_PAUSE)
                     self._dropped = False
+                    self._dialled_at = self._node.clock.now().mono
                     self._connection = await self._dial()
                     if follower.has_news:  # what was to be asked before the pause is not all any more
                         follower.failed(self._node.clock.now())
@@ -220,7 +240,7 @@ class _Fetcher:
         timer = None
         if until != inf:  # a partition that rests now must not wait for those that are parked
             timer = node.loop.call_later(max(0.0, until - node.clock.now().mono), self._drop)
-        self._busy = True
+        self._busy = not isinstance(request, FetchRequest) or request.max_wait_ms > 0
         try:
             answer = await connection.request(request, timeout=limit)
         finally:

@@ -21,22 +21,22 @@ __all__ = ["alter_configs", "create_partitions", "create_topics", "delete_topics
 def create_topics(
     node: Services, context: RequestContext, request: CreateTopicsRequest
 ) -> asyncio.Future[Message]:
-    """CreateTopics (key 19; KIP-4): answered when the topics are committed, on every replica's way in."""
-    return submit(node, context, request)
+    """CreateTopics (key 19; KIP-4): answered when they are committed, and made as far as this node has them."""
+    return node.applier.after(submit(node, context, request))
 
 
 def delete_topics(
     node: Services, context: RequestContext, request: DeleteTopicsRequest
 ) -> asyncio.Future[Message]:
     """DeleteTopics (key 20; KIP-4, KIP-516)."""
-    return submit(node, context, request)
+    return node.applier.after(submit(node, context, request))
 
 
 def create_partitions(
     node: Services, context: RequestContext, request: CreatePartitionsRequest
 ) -> asyncio.Future[Message]:
     """CreatePartitions (key 37; KIP-195)."""
-    return submit(node, context, request)
+    return node.applier.after(submit(node, context, request))
 
 
 def alter_configs(node: Services, context: RequestContext, request: Message) -> asyncio.Future[Message]:

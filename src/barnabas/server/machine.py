@@ -38,6 +38,9 @@ class Machine:
 
     __slots__ = ()
 
+    slice_steps = 1 << 30
+    """So many steps of applying metadata are taken in a turn, whatever time they take (`server.applier`)."""
+
     def bind(self, endpoint: Endpoint) -> socket.socket:
         """A socket bound to `endpoint` (not listening yet).  Raises ConfigError with the next step."""
         from barnabas.server.listener import bind

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 from barnabas.config import SETTINGS, Config
 from barnabas.controller.image import RESOURCE_BROKER, BrokerEndpoint
 from barnabas.errors import BarnabasError, ConfigError, KafkaError, StorageError
-from barnabas.model import BrokerEpoch, Endpoint, NodeId
+from barnabas.model import BrokerEpoch, Endpoint, NodeId, Offset
 from barnabas.server import events
 from barnabas.server.dispatch import served_on
 from barnabas.server.home import Home, open_home
@@ -46,6 +46,7 @@ from barnabas.server.tasks import Tasks
 from barnabas.server.turn import Turn
 
 if TYPE_CHECKING:
+    from barnabas.broker.hosting import Hosting
     from barnabas.controller.image import ImageDelta
     from barnabas.doors import Clock, Disk, Randomness
     from barnabas.server.fetcher import Fetchers
@@ -277,7 +278,7 @@ class Node:
             previous_epoch=self._last_life.epoch(),
         )
         lifecycle = self._lifecycle = BrokerLifecycle(
-            quorum.request, settings, metadata_offset=lambda: quorum.image.offset, random=self._random
+            quorum.request, settings, metadata_offset=self._applied_offset, random=self._random
         )
         lifecycle.on_registered = self._remember
         self._undo.append(("the heartbeats", lifecycle.abandon))
@@ -290,8 +291,10 @@ class Node:
         self._undo.append(("the probes", probes.stop))
         node.doubts.ask = probes.ask
         self._reconfigure(node)
-        broker.start(self._clock.now())
+        broker.begin(self._clock.now())
         node.quorum.on_change(self._metadata_changed)
+        node.applier.soon()
+        await node.applier.applied()
         if not self._all_is_synced():
             self._last_life.remember(lifecycle.epoch, synced=False)
         register_gauges(node, self.home.logs)
@@ -310,6 +313,12 @@ class Node:
 
         return everything_is_synced(self.config, self.services.quorum.image, self.config.node_id)
 
+    def _applied_offset(self) -> Offset:
+        """Up to where this node is what the metadata say."""
+        node = self.services
+        hosting: Hosting | None = node.broker
+        return node.quorum.image.offset if hosting is None else hosting.applied_offset
+
     def _inter_broker_listener(self) -> str:
         """The name of the listener by which brokers reach each other."""
         named = self.config.optional_str("inter.broker.listener.name")
@@ -325,14 +334,13 @@ class Node:
                 self._reconfigure(node)
             if delta.configs and self._lifecycle is not None and not self._all_is_synced():
                 self._last_life.remember(self._lifecycle.epoch, synced=False)
-            node.broker.apply(delta, now)
+            node.applier.changed(delta)
             if self._lifecycle is not None:
                 self._lifecycle.metadata_changed(delta)
             if self._lifecycle is not None and _somebody_leaves(delta, node.node_id):
-                self._lifecycle.report_soon()
+                node.applier.then(self._lifecycle.report_soon)
             for topic in delta.topics_deleted.values():
                 node.groups.topic_deleted(topic.name, topic.id, now)
-            node.turn.soon()
 
     def _reconfigure(self, node: Services) -> None:
         """Take over the settings that were changed at run time, for all brokers or for this one."""
@@ -421,6 +429,7 @@ class Node:
                 await self._lifecycle.leave()
                 await asyncio.sleep(LINGER)
         self._hosting = False
+        node.applier.stop()
         for listener in self.listeners:
             if listener.kind == "B":
                 listener.stop_accepting()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from barnabas.config import Config
 from barnabas.doors import Clock, Randomness
 from barnabas.model import Now
+from barnabas.server.applier import Applier
 from barnabas.server.arena import Arena
 from barnabas.server.doubts import Doubts
 from barnabas.server.machine import Machine
@@ -52,6 +53,7 @@ class Services:
     """One node from the inside.  `broker`, `groups` and `quorum` are there once the node has started."""
 
     __slots__ = (
+        "applier",
         "arena",
         "authorizer",
         "broker",
@@ -104,6 +106,7 @@ class Services:
         self.groups: Groups = cast("Groups", None)
         self.quorum: Quorum = cast("Quorum", None)
         self.metadata: TopicAnswers = cast("TopicAnswers", None)
+        self.applier = Applier(self)
         self.doubts = Doubts(clock, config.node_id)
         self.deaths: Deaths | None = None
         """On controllers, unless it is turned off."""

@@ -197,6 +197,8 @@ class Turn:
                 node.broker.maintain(node.clock.now())
             except Exception as error:
                 self._failed(error)
+            if node.broker.behind:
+                node.applier.soon()
         took = loop.time() - begun
         if took > LATE:
             events.emit(events.LOOP_LATE, what="maintenance", seconds=f"{took:.3f}")

@@ -79,6 +79,8 @@ class VirtualMachine(Machine):
 
     __slots__ = ("disk", "loop")
 
+    slice_steps = 2  # so that what happens between two slices happens here too
+
     def __init__(self, loop: VirtualLoop, disk: SlowDisk) -> None:
         self.loop = loop
         self.disk = disk

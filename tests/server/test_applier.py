@@ -1,0 +1,143 @@
+"""Metadata of many partitions are carried out between other work; who had them changed is answered afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.model import Now
+from barnabas.server.applier import SLICE, Applier
+from barnabas.server.tasks import Tasks
+
+STEP = 0.001
+
+
+class Behind:
+    """`left` steps, each of which takes a millisecond."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.left = 0
+        self.told = 0
+        self._clock = clock
+
+    def __bool__(self) -> bool:
+        return self.left > 0
+
+    def step(self, now: Now) -> None:
+        self.left -= 1
+        self._clock.mono += STEP
+
+    def tell(self) -> None:
+        self.told += 1
+
+
+class Clock:
+    mono = 0.0
+
+    def now(self) -> Now:
+        return Now(self.mono, 0)
+
+
+class World:
+    def __init__(self, most: int = 1 << 30) -> None:
+        self.clock = Clock()
+        self.behind = Behind(self.clock)
+        self.errors: list[Exception] = []
+        loop = asyncio.get_running_loop()
+        self.node: Any = SimpleNamespace(
+            clock=self.clock,
+            loop=loop,
+            tasks=Tasks(loop, self.errors.append),
+            turn=SimpleNamespace(soon=lambda: None),
+            machine=SimpleNamespace(slice_steps=most),
+            broker=SimpleNamespace(behind=self.behind, note=self.note),
+        )
+        self.applier = Applier(self.node)
+
+    def note(self, steps: int) -> None:
+        self.behind.left += steps
+
+    def changed(self, steps: int) -> None:
+        self.applier.changed(steps)  # type: ignore[arg-type]
+
+
+def run(story: Any, most: int = 1 << 30) -> None:
+    async def told() -> None:
+        world = World(most)
+        await story(world)
+        assert not world.errors
+
+    asyncio.run(asyncio.wait_for(told(), 20))
+
+
+def test_a_small_commit_is_carried_out_before_its_turn_ends() -> None:
+    async def story(world: World) -> None:
+        world.changed(3)
+        assert world.behind.left == 0 and world.behind.told
+
+    run(story)
+
+
+def test_a_large_commit_leaves_room_for_others_after_every_slice() -> None:
+    async def story(world: World) -> None:
+        longest, left = 0, 100
+        world.changed(100)
+        while world.behind:
+            longest = max(longest, left - world.behind.left)
+            left = world.behind.left
+            await asyncio.sleep(0)
+        assert longest <= SLICE / STEP + 1
+
+    run(story)
+
+
+def test_a_machine_may_say_how_many_steps_a_slice_has() -> None:
+    async def story(world: World) -> None:
+        world.changed(5)
+        assert world.behind.left == 3
+        await world.applier.applied()
+        assert world.behind.left == 0
+
+    run(story, most=2)
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_an_answer_leaves_when_what_it_is_about_is_carried_out(late: bool) -> None:
+    async def story(world: World) -> None:
+        answer: asyncio.Future[Any] = world.node.loop.create_future()
+        later = world.applier.after(answer)
+        if late:
+            world.changed(100)
+        answer.set_result("created")
+        await asyncio.sleep(0)
+        assert later.done() is not late
+        assert await later == "created" and not world.behind
+
+    run(story)
+
+
+def test_a_refusal_is_passed_on() -> None:
+    async def story(world: World) -> None:
+        answer: asyncio.Future[Any] = world.node.loop.create_future()
+        later = world.applier.after(answer)
+        answer.set_exception(KafkaError(ErrorCode.NOT_CONTROLLER))
+        with pytest.raises(KafkaError):
+            await later
+
+    run(story)
+
+
+def test_nothing_is_carried_out_after_the_stop() -> None:
+    async def story(world: World) -> None:
+        world.changed(100)
+        world.applier.stop()
+        left = world.behind.left
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert world.behind.left == left > 0
+
+    run(story)
