@@ -54,6 +54,13 @@ def test_a_setting_of_kafka_that_we_do_not_use_is_taken_with_a_warning() -> None
     ]
 
 
+def test_a_setting_that_we_had_once_is_taken_with_a_warning_that_says_what_became_of_it() -> None:
+    warnings: list[str] = []
+    Config.load({"barnabas.produce.check.records": "false"}, warn=warnings.append)
+    (said,) = warnings
+    assert said.startswith("barnabas.produce.check.records: not used any more: every record is checked now")
+
+
 @pytest.mark.parametrize(
     ("properties", "message"),
     [

@@ -386,8 +386,12 @@ def validate_topic_overrides(overrides: Mapping[str, str | None]) -> None:
 
 
 def _check_unused(name: str, text: str, warn: Callable[[str], object] | None) -> None:
-    from barnabas.settings.unused import REFUSED, known_to_kafka  # rarely needed
+    from barnabas.settings.unused import REFUSED, RETIRED, known_to_kafka  # rarely needed
 
+    if (became := RETIRED.get(name)) is not None:
+        if warn is not None:
+            warn(f"{name}: not used any more: {became}")
+        return
     if not known_to_kafka(name):
         refuse_unknown(name, SETTINGS, "setting")
     if name in REFUSED and text not in REFUSED[name]:

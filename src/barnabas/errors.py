@@ -16,6 +16,7 @@ __all__ = [
     "ErrorCode",
     "KafkaError",
     "StorageError",
+    "UnreadableError",
     "WireError",
 ]
 
@@ -258,6 +259,10 @@ class WireError(BarnabasError):
 
 class CorruptRecordError(BarnabasError):
     """A record batch whose bytes are not what its header says (CRC, length, magic)."""
+
+
+class UnreadableError(CorruptRecordError):
+    """A record batch in whose bytes nobody finds records at all: its codec cannot unpack them."""
 
 
 class ConfigError(BarnabasError):

@@ -74,6 +74,7 @@ class World:
 
     def __init__(self) -> None:
         self.blocks_asked = 0
+        self.bytes_held = 0
         self.failed: list[tuple[str, StorageError]] = []
         self.assigned: list[tuple[Uuid, int, Uuid]] = []
         self.refused: list[tuple[str, str]] = []
@@ -87,6 +88,9 @@ class World:
 
     def allocate_producer_ids(self) -> None:
         self.blocks_asked += 1
+
+    def held(self, connection: int, size: int) -> None:
+        self.bytes_held += size
 
     def directory_failed(self, directory: Any, error: StorageError) -> None:
         self.failed.append((directory.path, error))
@@ -139,7 +143,6 @@ class Node:
         paths: tuple[str, ...] = ("/data",),
         *,
         authorizer: Authorizer | None = None,
-        check_records: bool = False,
         image: MetadataImage | None = None,
         node_id: int = 1,
         **properties: str,
@@ -179,7 +182,6 @@ class Node:
             outside=self.outside,
             random=self.chance,
             authorizer=authorizer,
-            check_records=check_records,
         )
         self.broker.start(self.now)
         self.held: list[Work] = []

@@ -7,9 +7,11 @@ import random
 import struct
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 from crc32c import crc32c
+from tests.broker.hostile_batches import hostile_batches
 from tests.server.harness import Client, frame
 
 from barnabas.config import NO_FLUSH, Config
@@ -33,6 +35,7 @@ TOPICS: dict[str, dict[str, str]] = {
     "small": {"max.message.bytes": "300"},
     "zipped": {"compression.type": "lz4"},
     "replicas": {"min.insync.replicas": "2"},
+    "bounded": {"message.timestamp.before.max.ms": "3600000"},
     "segments": {"segment.bytes": "1048576"},
 }
 LAST = 1_000_000
@@ -137,6 +140,11 @@ def kinds() -> Iterator[Kind]:
         yield Kind(f"v{version} no such partition", with_one(version, batch, index=7))
         yield Kind(f"v{version} acks 2", with_one(version, batch, acks=2))
         yield Kind(f"v{version} transactional id", with_one(version, batch, transactional_id="t"))
+    for case in hostile_batches(NOW_MS):
+        for topic in ("plain", "compacted", "bounded"):
+            odd = partial(bytes, case.batch)
+            yield Kind(f"v9 hostile to {topic}: {case.name}", with_one(9, odd, topic))
+    yield Kind("v9 work for a thread", _work_for_a_thread)
     for version in (8, 12, 13):
         yield Kind(f"v{version} large frames", sizes_of(version))
         yield Kind(f"v{version} odd encodings", _odd_encodings(version))
@@ -283,6 +291,16 @@ def _odd_encodings(version: int) -> Callable[[dict[str, Uuid]], list[bytes]]:
         made += [good, good, sized(good[4:-2]), good]
         return made
 
+    return frames
+
+
+def _work_for_a_thread(ids: dict[str, Uuid]) -> list[bytes]:
+    """Small batches before and behind some that the loop does not look at itself, numbered."""
+    sequence, frames = 0, []
+    for number, count in enumerate((2, 2, 4000, 2, 2, 4000, 4000, 2)):
+        made = batch(count=count, producer_id=9000, producer_epoch=0, base_sequence=sequence)
+        frames.append(frame(request(made, "other"), 9, number))
+        sequence += count
     return frames
 
 

@@ -29,6 +29,7 @@ BARE = {
     *("produce", "quorum", "reader", "reassignment", "records", "registry", "schema", "topics"),
     *("transactions", "writer"),
     *("consumer_protocol", "coordinator", "group_records", "transaction_records"),  # groups read their log
+    "record_check",
     "spans",  # what the cleaner reads, which may begin at once
 }
 """Modules of barnabas.wire that a start may load: the words of the protocol, and what this node serves."""

@@ -148,6 +148,10 @@ class Outside(Protocol):
         """A partition could not be hosted, and its directory is not the reason.  Log it."""
         ...
 
+    def held(self, connection: int, size: int) -> None:
+        """So many bytes more (or, negative, fewer) are kept for a connection."""
+        ...
+
     def setting_refused(self, topic: str, error: ConfigError) -> None:
         """A topic has a setting that this release does not know or serve; the topic goes on without it."""
         ...

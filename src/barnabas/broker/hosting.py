@@ -75,7 +75,6 @@ class Hosting:
         logs: LogDirectories,
         image: MetadataImage,
         outside: Outside,
-        check_records: bool,
     ) -> None:
         self.config = config
         self.node_id = node_id
@@ -99,7 +98,6 @@ class Hosting:
         """Partitions that could not be made: there was no room."""
         self._refused = False
         """Whether that was why the last thing that was `_guarded` failed."""
-        self._check_records = check_records
         self._failed: set[str] = set()
         self._leadership: list[LeadershipCallback] = []
 
@@ -216,7 +214,7 @@ class Hosting:
 
     def configure(self, partition: Partition) -> None:
         """Its topic's settings, or the node's, changed."""
-        partition.configure(self._log_config(partition.topic), self._check_records)
+        partition.configure(self._log_config(partition.topic))
         partition.touch()
 
     def _log_config(self, topic: str) -> LogConfig:
@@ -281,7 +279,6 @@ class Hosting:
             directory,
             self.turn,
             config=self._log_config(topic.name),
-            check_records=self._check_records,
             max_lag=self.config.int("replica.lag.time.max.ms") / 1000.0,
             eligible=self.eligible,
         )

@@ -95,7 +95,6 @@ class Partition:
         "_readable",
         "_sync_refused",
         "_turn",
-        "always_check_records",
         "config",
         "directory",
         "eligible",
@@ -141,7 +140,6 @@ class Partition:
         turn: list[Partition],
         *,
         config: LogConfig,
-        check_records: bool = False,
         max_lag: float = 30.0,
         eligible: Callable[[NodeId, int], bool] = lambda node, epoch: True,
     ) -> None:
@@ -183,11 +181,11 @@ class Partition:
         self._readable = (-1, -1, -1)
         self._flush_at: float | None = None
         self._flush_now = False
-        self.configure(config, check_records)
+        self.configure(config)
 
     # ---- who leads -------------------------------------------------------------------------------------
 
-    def configure(self, config: LogConfig, check_records: bool = False) -> None:
+    def configure(self, config: LogConfig) -> None:
         """Take the topic's settings, now and whenever they change."""
         self.config = config
         self.log.reconfigure(config)
@@ -195,12 +193,9 @@ class Partition:
         self.leader_throttled = is_throttled(config.leader_throttled, self.index, self.node_id)
         self.follower_throttled = is_throttled(config.follower_throttled, self.index, self.node_id)
         self.target_codec = _CODECS.get(config.compression_type, -1)
-        self.always_check_records = (
-            check_records or config.compact or config.timestamp_before_max_ms < NO_LIMIT
-        )
-        plain = not self.log_append_time and self.target_codec < 0 and not self.always_check_records
+        plain = not self.log_append_time and self.target_codec < 0
         self.plain_size = min(config.max_message_bytes, config.segment_bytes) if plain else -1
-        """Largest batch that is appended as it is, whose records nobody has to look at; -1: none."""
+        """Largest batch that may be appended without a change; -1: none."""
         self._count_in_sync()
 
     def _count_in_sync(self) -> None:

@@ -6,23 +6,26 @@ acks; internal topic; storage online, leader here; enough in-sync replicas; then
 (`validation`), and last its sequence.
 
 A batch that passed is appended at once and written at the end of the turn; its `Acknowledgement` lies with
-the partition until then.  acks=0 gets no answer, and with any error its connection is closed: that is all
-such a producer can be told.
+the partition until then.  One whose records are much work is copied and looked at by a thread (`checking`);
+leader and replicas are asked again when it comes back.  acks=0 gets no answer, and with any error its
+connection is closed: that is all such a producer can be told.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from barnabas.broker.checking import BatchCheck
 from barnabas.broker.context import ADMIN_CLIENT, Operation, RequestContext, ResourceType, allowed
 from barnabas.broker.partition import Acknowledgement, Partition
 from barnabas.broker.validation import (
+    LeftToAThread,
     RefusedError,
+    Rules,
+    check_at_once,
     check_content,
     check_shape,
-    must_read,
     plain_header,
-    read_and_check,
     restamp,
 )
 from barnabas.broker.waiting import Waiting, WaitingRoom
@@ -46,7 +49,7 @@ if TYPE_CHECKING:
     from barnabas.wire.produce import PartitionProduceData
     from barnabas.wire.records import BatchHeader
 
-__all__ = ["NotAppendedError", "ProduceWaiting", "append_checked", "append_plain", "produce"]
+__all__ = ["NotAppendedError", "ProduceWaiting", "append_checked", "append_own", "append_plain", "produce"]
 
 _TOPIC_IDS_SINCE = 13
 _CURRENT_LEADER_SINCE = 10
@@ -62,7 +65,7 @@ class NotAppendedError(KafkaError):
 
 
 class ProduceWaiting(Waiting):
-    """A produce request whose batches are not all safe yet.
+    """A produce request whose batches are not all safe yet (for acks=0: not all in their logs).
 
     `results` has one place per partition of the request, in its order; `layout` says how many belong to
     each topic (name, id, count).  Nothing of the request is kept: its records lie in a receive buffer that
@@ -70,9 +73,10 @@ class ProduceWaiting(Waiting):
     handler itself, so that nothing is answered before the request is read to its end.
     """
 
-    __slots__ = ("endpoints", "layout", "open", "results", "room")
+    __slots__ = ("acks", "endpoints", "layout", "open", "results", "room")
 
-    def __init__(self, deadline: float, room: WaitingRoom) -> None:
+    def __init__(self, deadline: float, room: WaitingRoom, acks: int) -> None:
+        self.acks = acks
         self.deadline = deadline
         self.on_done = None
         self.response = None
@@ -80,7 +84,7 @@ class ProduceWaiting(Waiting):
         self.bucket = None
         self.room = room
         self.layout: list[tuple[str, TopicId, int]] = []
-        self.results: list[PartitionProduceResponse | _Appended] = []
+        self.results: list[PartitionProduceResponse | _Appended | _InCheck] = []
         self.endpoints: list[NodeEndpoint] = []
         self.open = 1
 
@@ -96,7 +100,7 @@ class ProduceWaiting(Waiting):
         self.results[slot] = result
         self.open -= 1
         if not self.open:
-            self.complete(self.answer())
+            self.complete(self.answer() if self.acks else None)
 
     def answer(self) -> ProduceResponse:
         responses: list[TopicProduceResponse] = []
@@ -119,6 +123,8 @@ class ProduceWaiting(Waiting):
             if isinstance(result, _Appended):
                 result.partition.forget(result)
                 result.settle(ErrorCode.REQUEST_TIMED_OUT)
+            elif isinstance(result, _InCheck):
+                result.refuse(KafkaError(ErrorCode.REQUEST_TIMED_OUT))
 
     def release(self) -> None:
         for result in self.results:
@@ -183,10 +189,11 @@ def produce(
     """Serve one Produce request (KIP-98 for sequences, KIP-467 for the errors of single records).
 
     Returns the answer when there is nothing to wait for (every partition was refused), else what waits;
-    None for acks=0.  Raises KafkaError for acks=0 with an error: close the connection.
+    None for acks=0, if nothing of it is left to a thread.  Raises KafkaError for acks=0 with an error: close
+    the connection.
     """
     acks = request.acks
-    waiting = ProduceWaiting(now.mono + request.timeout_ms / 1000.0, broker.room)
+    waiting = ProduceWaiting(now.mono + request.timeout_ms / 1000.0, broker.room, acks)
     results = waiting.results
     refusal = _refusal(broker, request)
     for topic in request.topic_data:
@@ -197,27 +204,26 @@ def produce(
             if refusal is not None:
                 if acks == 0:
                     raise refusal
-                results.append(_refused(broker, hosted, data, refusal, version))
+                results.append(_refused(broker, hosted, data.index, refusal, version))
                 continue
             try:
-                outcome: _Appended | PartitionProduceResponse | None = _append_one(
+                outcome: _Appended | _InCheck | PartitionProduceResponse | None = _append_one(
                     broker, context, waiting, hosted, data, acks, version, now
                 )
             except KafkaError as error:
                 if acks == 0:
                     raise
-                outcome = _refused(broker, hosted, data, error, version)
-                if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER and version >= _CURRENT_LEADER_SINCE:
-                    _name_leader(broker, context, waiting, outcome)
+                outcome = _refused(broker, hosted, data.index, error, version)
+                _name_leader(broker, context.listener, waiting, outcome)
             if outcome is not None:
                 results.append(outcome)
-                if type(outcome) is _Appended:
+                if type(outcome) is not PartitionProduceResponse:
                     waiting.open += 1
         waiting.layout.append((topic.name, topic.topic_id, len(topic.partition_data)))
-    if acks == 0:
-        return None
     waiting.open -= 1
-    return waiting if waiting.open else waiting.answer()
+    if waiting.open:
+        return waiting
+    return waiting.answer() if acks else None
 
 
 def _refusal(broker: Broker, request: ProduceRequest) -> RefusedError | None:
@@ -248,7 +254,7 @@ def _append_one(
     acks: int,
     version: int,
     now: Now,
-) -> _Appended | None:
+) -> _Appended | _InCheck | None:
     """Rows 2 to 17 for one partition; None for acks=0.  Raises KafkaError."""
     if topic is None:
         code = (
@@ -266,18 +272,84 @@ def _append_one(
         raise RefusedError(missing, "no such partition")
     records: Buffer = data.records  # type: ignore[assignment]  # requests carry bytes, never LazyBytes
     header = check_shape(records, version)
+    if header.size < len(records):
+        records = memoryview(records)[: header.size]
     if not -1 <= acks <= 1:
         raise RefusedError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={acks}; only -1, 0 and 1 mean something")
     if topic.internal and context.client_id != ADMIN_CLIENT:
         raise RefusedError(ErrorCode.INVALID_TOPIC_EXCEPTION, "clients may not write to an internal topic")
     if partition is None:
         raise KafkaError(broker.missing(topic.name, data.index))
-    first, end, append_time = append_checked(broker, partition, records, header, acks, now)
+    busy = broker.checks.is_busy(context.connection_id, partition)
+    try:
+        first, end, append_time = append_checked(broker, partition, records, header, acks, now, later=busy)
+    except LeftToAThread:
+        waits = _InCheck(broker, context, waiting, topic, data.index, version)
+        batch, rules = bytearray(records), Rules.of(partition, now)
+        broker.checks.add(BatchCheck(context.connection_id, partition, batch, header, rules, waits.checked))
+        return waits
     if not acks:
         return None
     appended = _Appended(partition, first, end, acks < 0, append_time, waiting, len(waiting.results))
     partition.await_acknowledgement(appended)
     return appended
+
+
+class _InCheck:
+    """The place of a batch whose records a thread looks at."""
+
+    __slots__ = ("broker", "listener", "partition", "slot", "topic", "version", "waiting")
+
+    def __init__(
+        self,
+        broker: Broker,
+        context: RequestContext,
+        waiting: ProduceWaiting,
+        topic: HostedTopic,
+        partition: int,
+        version: int,
+    ) -> None:
+        self.broker = broker
+        self.listener = context.listener
+        self.waiting = waiting
+        self.topic = topic
+        self.partition = partition
+        self.version = version
+        self.slot = len(waiting.results)
+        if waiting.acks and waiting.bucket is None:
+            waiting.room.add(waiting, force=True)
+
+    def checked(self, check: BatchCheck, now: Now) -> None:
+        """The thread is done with it: append it, whether or not somebody still waits, as the next in its order."""
+        partition, waiting, acks = check.partition, self.waiting, self.waiting.acks
+        try:
+            if check.failure is not None:
+                raise check.failure
+            _admit(partition, check.header, acks)
+            first, end, append_time = _append_read(self.broker, partition, check.batch, check.header, now)
+        except KafkaError as error:
+            self.refuse(error)
+            return
+        if waiting.done:
+            return
+        if acks:
+            appended = _Appended(partition, first, end, acks < 0, append_time, waiting, self.slot)
+            waiting.results[self.slot] = appended
+            partition.await_acknowledgement(appended)
+        else:
+            waiting.settled(self.slot, PartitionProduceResponse(index=self.partition))
+
+    def refuse(self, error: KafkaError) -> None:
+        """It is not in the log; for acks=0 the connection ends."""
+        waiting = self.waiting
+        if waiting.done:
+            return
+        if not waiting.acks:
+            waiting.complete(error)
+            return
+        refused = _refused(self.broker, self.topic, self.partition, error, self.version)
+        _name_leader(self.broker, self.listener, waiting, refused)
+        waiting.settled(self.slot, refused)
 
 
 def append_plain(
@@ -303,12 +375,39 @@ def append_plain(
 
 
 def append_checked(
-    broker: Broker, partition: Partition, records: Buffer, header: BatchHeader, acks: int, now: Now
+    broker: Broker,
+    partition: Partition,
+    records: Buffer,
+    header: BatchHeader,
+    acks: int,
+    now: Now,
+    *,
+    later: bool = False,
 ) -> tuple[Offset, Offset, int]:
     """Rows 10 to 17, then the append: (first offset, end offset, append time or -1) of what is in the log.
 
-    A batch that is there already gives the offsets it got the first time.  Raises KafkaError.
+    A batch that is there already gives the offsets it got the first time.  Raises KafkaError; LeftToAThread
+    when its records are too much for the loop, or `later` says that others come first.
     """
+    _admit(partition, header, acks)
+    check_content(records, header, partition.config)
+    if later:
+        raise LeftToAThread
+    batch, header = check_at_once(records, header, Rules.of(partition, now))
+    return _append_read(broker, partition, batch, header, now)
+
+
+def append_own(
+    broker: Broker, partition: Partition, batch: bytearray, header: BatchHeader, now: Now
+) -> Offset:
+    """Append a batch that this node wrote itself; returns where it ends.  Raises KafkaError."""
+    _admit(partition, header, -1)
+    check_content(batch, header, partition.config)
+    return _append_read(broker, partition, batch, header, now)[1]
+
+
+def _admit(partition: Partition, header: BatchHeader, acks: int) -> None:
+    """Rows 10 and 11: leader and in-sync replicas.  Raises KafkaError."""
     if not partition.is_leader or partition.offline:
         raise KafkaError(partition.unavailable())
     if acks < 0 and not partition.enough_in_sync:
@@ -318,14 +417,17 @@ def append_checked(
             f"{len(partition.isr)} replicas are in sync, "
             f"min.insync.replicas is {partition.config.min_insync_replicas}",
         )
+
+
+def _append_read(
+    broker: Broker, partition: Partition, batch: bytearray | memoryview, header: BatchHeader, now: Now
+) -> tuple[Offset, Offset, int]:
+    """Rows 15 to 17 and the append of a batch whose records are all right.  Raises KafkaError."""
     config = partition.config
-    check_content(records, header, config)
-    if must_read(partition, header, now):
-        records, header = read_and_check(records, header, partition, now)
-    if len(records) > config.segment_bytes:
+    if len(batch) > config.segment_bytes:
         raise RefusedError(
             ErrorCode.RECORD_LIST_TOO_LARGE,
-            f"a batch of {len(records)} bytes; segment.bytes is {config.segment_bytes}",
+            f"a batch of {len(batch)} bytes; segment.bytes is {config.segment_bytes}",
         )
     if header.producer_id >= 0 and (known := _known(partition, header)) is not None:
         return known.first_offset, known.last_offset + 1, known.timestamp
@@ -336,7 +438,6 @@ def append_checked(
             "the disk is (nearly) full: records are taken again when there is room",
         )
     append_time = -1
-    batch = bytearray(records) if isinstance(records, bytes) else records
     if partition.log_append_time:
         append_time = now.wall_ms
         header = restamp(batch, header, 1, append_time)
@@ -371,15 +472,15 @@ def _append(
 
 
 def _refused(
-    broker: Broker, topic: HostedTopic | None, data: PartitionProduceData, error: KafkaError, version: int
+    broker: Broker, topic: HostedTopic | None, partition: int, error: KafkaError, version: int
 ) -> PartitionProduceResponse:
     moved = error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER and version >= _CURRENT_LEADER_SINCE
     leader = LeaderIdAndEpoch()
     if moved and topic is not None:
-        node, epoch = broker.leader_of(TopicPartition(topic.name, data.index))
+        node, epoch = broker.leader_of(TopicPartition(topic.name, partition))
         leader = LeaderIdAndEpoch(leader_id=node, leader_epoch=epoch)
     return PartitionProduceResponse(
-        index=data.index,
+        index=partition,
         error_code=error.code,
         base_offset=-1,
         error_message=None if error.message == error.code.name else error.message,
@@ -392,13 +493,13 @@ def _refused(
 
 
 def _name_leader(
-    broker: Broker, context: RequestContext, waiting: ProduceWaiting, refused: PartitionProduceResponse
+    broker: Broker, listener: str, waiting: ProduceWaiting, refused: PartitionProduceResponse
 ) -> None:
-    """Say where the leader that an answer names can be reached (KIP-951)."""
+    """Say where the leader that an answer names, if it does, can be reached (KIP-951)."""
     node = refused.current_leader.leader_id
-    if any(endpoint.node_id == node for endpoint in waiting.endpoints):
+    if node < 0 or any(endpoint.node_id == node for endpoint in waiting.endpoints):
         return
-    for found, endpoint, rack in broker.endpoints([node], context.listener):
+    for found, endpoint, rack in broker.endpoints([node], listener):
         waiting.endpoints.append(
             NodeEndpoint(node_id=found, host=endpoint.host, port=endpoint.port, rack=rack)
         )

@@ -21,6 +21,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from barnabas.broker.assignments import Replica
+from barnabas.broker.checking import BatchCheck, BatchChecks
 from barnabas.broker.context import Authorizer, Outside, RequestContext
 from barnabas.broker.delete_records import delete_records
 from barnabas.broker.epochs import offsets_for_leader_epoch
@@ -31,7 +32,7 @@ from barnabas.broker.list_offsets import list_offsets
 from barnabas.broker.moving import CopyJob
 from barnabas.broker.nearest import RACK_AWARE
 from barnabas.broker.partition import Acknowledgement, Partition
-from barnabas.broker.produce import append_checked, produce
+from barnabas.broker.produce import append_own, produce
 from barnabas.broker.producer_ids import ProducerIdBlocks, ProducerIdStatistics, init_producer_id
 from barnabas.broker.sessions import SessionCache, SessionStatistics
 from barnabas.broker.upkeep import Upkeep
@@ -81,7 +82,7 @@ class SyncRequest:
         return f"<SyncRequest {self.partition.topic}-{self.partition.index}>"
 
 
-Work = SyncRequest | Removal | CheckpointJob | Cleaning | CopyJob
+Work = SyncRequest | Removal | CheckpointJob | Cleaning | CopyJob | BatchCheck
 """What threads do for the broker."""
 
 
@@ -101,7 +102,7 @@ class Broker(Hosting):
     """The data path of one node.  One loop, no locks.
 
     `generation` is bumped whenever something changes that an answer may depend on besides the logs:
-    leadership, topics, settings.  `check_records` makes every produced record be looked at.
+    leadership, topics, settings.
     """
 
     def __init__(
@@ -114,15 +115,15 @@ class Broker(Hosting):
         outside: Outside,
         random: Randomness,
         authorizer: Authorizer | None = None,
-        check_records: bool = False,
     ) -> None:
-        super().__init__(config, node_id, logs, image, outside, check_records)
+        super().__init__(config, node_id, logs, image, outside)
         self.authorizer = authorizer
         self.fetch_max_bytes = config.int("fetch.max.bytes")
         self.rack_aware = config.optional_str("replica.selector.class") == RACK_AWARE
         self.room = WaitingRoom(config.int("barnabas.max.waiters"))
         self.sessions = SessionCache(config.int("max.incremental.fetch.session.cache.slots"), random)
         self.producer_ids = ProducerIdBlocks()
+        self.checks = BatchChecks(outside.held)
         self.in_sync = InSyncSets(self)
         self.upkeep = Upkeep(config, logs, outside)
 
@@ -191,8 +192,7 @@ class Broker(Hosting):
         the end of this turn or later: NONE, REQUEST_TIMED_OUT (the batch may still become safe), or why
         nobody knows any more.
         """
-        header = read_batch_header(batch)
-        _, end, _ = append_checked(self, partition, batch, header, -1, now)
+        end = append_own(self, partition, batch, read_batch_header(batch), now)
         waiting = _InternalWaiting(now.mono + timeout_s, self.room, partition, end)
         waiting.on_done = on_done
         partition.await_acknowledgement(waiting.acknowledgement)
@@ -203,8 +203,8 @@ class Broker(Hosting):
     def end_turn(self, now: Now) -> list[Work]:
         """Write, advance, answer, wake (in this order).
 
-        Returns the syncs (now and then a removal of deleted files, or a piece of compaction) that the server
-        must run in threads.
+        Returns the syncs (now and then a removal of deleted files, a piece of compaction, a slice of a batch's
+        check) that the server must run in threads.
         """
         syncs: list[Work] = []
         turn = self.turn
@@ -227,6 +227,8 @@ class Broker(Hosting):
                     syncs.append(SyncRequest(partition, job))
             for waiting in woken:
                 waiting.wake(now)
+        if (check := self.checks.next_slice()) is not None:
+            syncs.append(check)
         if (chore := self.upkeep.next_job()) is not None:
             syncs.append(chore)
         if (cleaning := self.upkeep.cleaner.next_piece(now)) is not None:
@@ -254,6 +256,9 @@ class Broker(Hosting):
         if isinstance(sync, Cleaning):
             self.upkeep.cleaner.returned(sync, error, now)
             self.notice_failures(now)
+            return
+        if isinstance(sync, BatchCheck):
+            self.checks.returned(sync, now)
             return
         if isinstance(sync, CopyJob):
             self.moves.returned(sync, error, now)
@@ -311,6 +316,7 @@ class Broker(Hosting):
     def stop(self, now: Now) -> list[Work]:
         """Write what is pending, then answer everybody who waits.  Returns the syncs still to run."""
         self.upkeep.stop()
+        self.checks.give_up(ErrorCode.NOT_LEADER_OR_FOLLOWER, now)
         syncs = self.end_turn(now)
         for partition in self.partitions():
             partition.dismiss(ErrorCode.NOT_LEADER_OR_FOLLOWER)

@@ -1,26 +1,29 @@
 """What a produced batch must be before it may enter a log.
 
-Two depths.  The header is always looked at (`check_header`; the CRC with it): it says almost everything, in
-constant time.  The records inside are only looked at where they can change the answer (`must_read`): a
-compacted topic needs keys, a topic with a limit on old timestamps needs every timestamp, another codec
-needs them anyway, and a header that names a time too far in the future deserves an answer that says which
-record it was.  A setting makes it always.
+The header comes first (`check_shape`, `check_content`; the CRC with it), then every record, in one pass that
+makes no record of them (`wire.record_check`).  What is small is looked at on the loop, at once; what is large
+or unpacks to much is left to a thread, in steps (`BatchCheck` in `checking`).  Both come to the same end:
+`check_in_steps`.
 
-The rows that the comments name are those of the order of checks of Apache Kafka's produce path.
+The rows that the comments name are those of the order of checks of Apache Kafka's produce path.  Where it
+answers UNKNOWN_SERVER_ERROR because a codec or a conversion of its own threw, so do we.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Iterator, Sequence
 from struct import Struct, pack_into
+from typing import NamedTuple
 
 from crc32c import crc32c
 
 from barnabas.broker.partition import Partition
 from barnabas.config import LogConfig
 from barnabas.doors import Buffer
-from barnabas.errors import CorruptRecordError, ErrorCode, KafkaError, WireError
+from barnabas.errors import CorruptRecordError, ErrorCode, KafkaError, UnreadableError, WireError
 from barnabas.model import NO_TIMESTAMP, Now
+from barnabas.wire.compression import Packer, decompress, is_linked, packer, pieces
+from barnabas.wire.record_check import RecordFacts, check_records, check_stream
 from barnabas.wire.records import (
     BatchHeader,
     Record,
@@ -31,14 +34,26 @@ from barnabas.wire.records import (
 )
 
 __all__ = [
+    "LeftToAThread",
     "RefusedError",
+    "Rules",
+    "check_at_once",
     "check_content",
+    "check_in_steps",
     "check_shape",
-    "must_read",
     "plain_header",
-    "read_and_check",
     "restamp",
 ]
+
+RECORDS_AT_ONCE = 1000
+BYTES_AT_ONCE = (1 << 20) + 12
+PACKED_AT_ONCE = 16 * 1024
+UNPACKED_AT_ONCE = 64 * 1024
+CONVERTED_AT_ONCE = 4 * 1024
+"""What the loop looks at itself: records, bytes of a batch; of a packed one, its bytes before and after; of one
+that is to be packed with another codec, its bytes after.  All of it costs less than a millisecond."""
+READ_AGAIN = 16 << 20
+"""Records are read one by one, to say which are wrong or to number them anew, if they unpack to no more."""
 
 _MAGIC_AT = 16
 _ATTRIBUTES_AT = 21
@@ -47,6 +62,9 @@ _CRC_AT = 17
 _HEADER_SIZE = 61
 _SMALLEST_LENGTH = 14
 _SHOWN = 3
+_LEAST, _MOST = -(1 << 63), (1 << 63) - 1
+_APPEND_TIME = 0x08
+_TRANSACTIONAL = 0x10
 _FIELDS = Struct(">qiibIhiqqqhii").unpack_from
 _new = tuple.__new__
 
@@ -59,12 +77,40 @@ class RefusedError(KafkaError):
         self.records = records
 
 
+class LeftToAThread(Exception):  # noqa: N818  # nothing is wrong
+    """The records of a batch are too much for the loop: `check_in_steps` looks at them."""
+
+
+class Rules(NamedTuple):
+    """What a topic asks of records at a certain time.  Timestamps in ms; codec -1: as the producer packed it."""
+
+    compact: bool
+    log_append_time: bool
+    oldest: int
+    newest: int
+    codec: int
+    max_message_bytes: int
+    max_decompressed_bytes: int
+
+    @staticmethod
+    def of(partition: Partition, now: Now) -> Rules:
+        config = partition.config
+        return Rules(
+            config.compact,
+            partition.log_append_time,
+            now.wall_ms - config.timestamp_before_max_ms,
+            now.wall_ms + config.timestamp_after_max_ms,
+            partition.target_codec,
+            config.max_message_bytes,
+            config.max_decompressed_bytes,
+        )
+
+
 def check_shape(records: Buffer | None, version: int) -> BatchHeader:
     """Row 5: exactly one batch of magic 2, and no codec that this version of Produce may not carry.
 
-    Stricter than Apache Kafka in one point: bytes behind the batch that are too few for another one are
-    refused, not dropped.  Raises RefusedError (INVALID_RECORD, UNSUPPORTED_COMPRESSION_TYPE,
-    CORRUPT_MESSAGE).
+    Too few bytes for another batch may hang behind it (`header.size` is where it ends): they do not count.
+    Raises RefusedError (INVALID_RECORD, UNSUPPORTED_COMPRESSION_TYPE, CORRUPT_MESSAGE, UNKNOWN_SERVER_ERROR).
     """
     if records is None or len(records) < _HEADER_SIZE or records[_MAGIC_AT] != 2:
         raise _shapeless(records)
@@ -76,14 +122,28 @@ def check_shape(records: Buffer | None, version: int) -> BatchHeader:
     if size != len(records):
         if size > len(records):
             raise RefusedError(ErrorCode.INVALID_RECORD, f"a batch of {size} bytes, cut at {len(records)}")
-        raise RefusedError(ErrorCode.INVALID_RECORD, "more than one batch for a partition")
+        _check_behind(memoryview(records)[size:])
     codec = header.attributes & 7
-    if codec >= 4 and (codec > 4 or version < 7):
+    if codec > 4:
+        raise RefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, f"there is no codec {codec}")
+    if codec == 4 and version < 7:
         raise RefusedError(
-            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
-            f"codec {codec} is unknown to version {version} of Produce",
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"zstd is unknown to version {version} of Produce"
         )
     return header
+
+
+def _check_behind(rest: memoryview) -> None:
+    """What hangs behind the batch must not look like another one, whole or broken."""
+    if len(rest) < 12:
+        return
+    length = int.from_bytes(rest[8:12], "big", signed=True)
+    if length < _SMALLEST_LENGTH:
+        raise RefusedError(ErrorCode.CORRUPT_MESSAGE, "behind the batch stands one that is too short")
+    if len(rest) > _MAGIC_AT and not 0 <= rest[_MAGIC_AT] <= 2:
+        raise RefusedError(ErrorCode.CORRUPT_MESSAGE, "what stands behind the batch is none")
+    if len(rest) > _MAGIC_AT and length + 12 <= len(rest):
+        raise RefusedError(ErrorCode.INVALID_RECORD, "more than one batch for a partition")
 
 
 def _shapeless(records: Buffer | None) -> RefusedError:
@@ -143,107 +203,223 @@ def _refuse_content(records: Buffer, header: BatchHeader, config: LogConfig) -> 
 
 
 def plain_header(records: memoryview, most_codec: int, partition: Partition, now: Now) -> BatchHeader | None:
-    """The header of a batch that `check_shape` and `check_content` accept and nobody `must_read`.
+    """The header of a batch that may be appended as it is, all its records looked at: by far the most.
 
-    All their conditions in one place and in the cheapest order; None when one of them does not hold.
-    `records` has at least the bytes of a header.
+    All conditions of `check_shape`, `check_content` and `check_at_once` in one place and in the cheapest
+    order; None when one of them does not hold, or is a question.  `records` has at least the bytes of a header.
     """
     fields = _FIELDS(records)
-    base, length, _, magic, crc, attributes, last_delta, _, newest, producer, _, sequence, count = fields
+    base, length, _, magic, crc, attributes, last_delta, first, newest, producer, _, sequence, count = fields
     size = len(records)
     if (
         magic != 2
         or length + 12 != size
         or base != 0
-        or count <= 0
+        or not 0 < count <= RECORDS_AT_ONCE
         or last_delta + 1 != count
         or not 0 <= attributes <= most_codec
         or size > partition.plain_size
         or newest - now.wall_ms > partition.config.timestamp_after_max_ms
+        or (attributes and size > PACKED_AT_ONCE)
         or (producer >= 0 and sequence < 0)
         or crc32c(records[_ATTRIBUTES_AT:]) != crc
+    ):
+        return None
+    try:
+        body = records[_HEADER_SIZE:]
+        if attributes == 3 and is_linked(attributes, body):
+            return None
+        data = bytes(body) if not attributes else decompress(attributes, body, UNPACKED_AT_ONCE)
+        latest, earliest, keyless, contiguous = check_records(data, count)
+    except CorruptRecordError:
+        return None
+    config = partition.config
+    if (
+        not contiguous
+        or first + latest != newest
+        or (keyless and config.compact)
+        or now.wall_ms - first - earliest > config.timestamp_before_max_ms
     ):
         return None
     return _new(BatchHeader, fields)
 
 
-def must_read(partition: Partition, header: BatchHeader, now: Now) -> bool:
-    """Whether the records of a batch can change the answer."""
-    attributes = header.attributes
-    return (
-        partition.always_check_records
-        or (partition.target_codec >= 0 and attributes & 7 != partition.target_codec)
-        or attributes & 8 != 0
-        or (
-            not partition.log_append_time
-            and header.max_timestamp > now.wall_ms + partition.config.timestamp_after_max_ms
-        )
-    )
-
-
-def read_and_check(
-    records: Buffer, header: BatchHeader, partition: Partition, now: Now
+def check_at_once(
+    records: Buffer, header: BatchHeader, rules: Rules
 ) -> tuple[bytearray | memoryview, BatchHeader]:
-    """Rows 14 and 15: read every record, refuse the batch if one is wrong, write it anew where it must be.
+    """Rows 14 and 15 on the loop: what to append, and its header.
 
-    Returns what to append (the same bytes wherever possible) and its header.  Raises RefusedError.
+    Raises RefusedError, and LeftToAThread when nothing is known yet because it would take too long.
     """
-    config = partition.config
+    if header.count > RECORDS_AT_ONCE or len(records) > (PACKED_AT_ONCE if header.codec else BYTES_AT_ONCE):
+        raise LeftToAThread
+    body, source = memoryview(records)[_HEADER_SIZE:], None
+    most = UNPACKED_AT_ONCE if rules.codec in (-1, header.codec) else CONVERTED_AT_ONCE
+    if header.codec:
+        try:
+            source = iter((decompress(header.codec, body, most),))
+        except UnreadableError as error:
+            raise RefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, error.message) from error
+        except CorruptRecordError:
+            raise LeftToAThread from None
+    elif rules.codec > 0 and len(body) > most:
+        raise LeftToAThread
+    steps = check_in_steps(records, header, rules, source)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            checked: tuple[bytearray | memoryview, BatchHeader] = end.value
+            return checked
+
+
+def check_in_steps(
+    records: Buffer, header: BatchHeader, rules: Rules, source: Iterator[bytes] | None = None
+) -> Generator[None, None, tuple[bytearray | memoryview, BatchHeader]]:
+    """Rows 14 and 15: look at every record, refuse the batch if one is wrong, write it anew where it must be.
+
+    Yields after each bounded step of work; holds a piece of what is unpacked at a time.  Returns what to
+    append (the same bytes wherever possible) and its header.  `source`: the records, if they are unpacked
+    already.  Raises RefusedError.
+    """
+    if is_linked(header.codec, memoryview(records)[_HEADER_SIZE:]):
+        raise RefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, "lz4 blocks that depend on each other")
+    codec, target = header.codec, header.codec if rules.codec < 0 else rules.codec
+    if source is None:
+        source = pieces(codec, memoryview(records)[_HEADER_SIZE:], rules.max_decompressed_bytes)
+    packed = _Packed(packer(target), rules.max_message_bytes) if target != codec else None
     try:
-        inside = read_records(records, 0, header, config.max_decompressed_bytes)
-    except (CorruptRecordError, WireError) as error:
+        facts = yield from check_stream(source if packed is None else packed.along(source), header.count)
+    except UnreadableError as error:
+        raise RefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, error.message) from error
+    except CorruptRecordError as error:
         raise RefusedError(ErrorCode.INVALID_RECORD, error.message) from error
-    if len(inside) != header.count:
-        raise RefusedError(ErrorCode.INVALID_RECORD, f"{len(inside)} records; the header says {header.count}")
-    wrong, late = _wrong_records(inside, header, config, now)
-    if wrong:
-        code = ErrorCode.INVALID_TIMESTAMP if late else ErrorCode.INVALID_RECORD
-        shown = "; ".join(f"record {index}: {reason}" for index, reason in wrong[:_SHOWN])
-        raise RefusedError(code, f"{len(wrong)} of {header.count} records are refused: {shown}", wrong)
-    codec = header.codec
-    target = codec if partition.target_codec < 0 else partition.target_codec
-    contiguous = all(record.offset == index for index, record in enumerate(inside))
-    if target == codec and contiguous:
+    newest = _judge(records, header, facts, rules)
+    batch: bytearray | memoryview
+    if facts.contiguous and packed is None:
         batch = records if isinstance(records, (bytearray, memoryview)) else bytearray(records)
     else:
-        batch = write_batch(
-            [record._replace(offset=index) for index, record in enumerate(inside)],
-            codec=target,
-            producer_id=header.producer_id,
-            producer_epoch=header.producer_epoch,
-            base_sequence=header.base_sequence,
-            transactional=header.is_transactional,
-        )
+        if codec and packed is None:
+            raise RefusedError(
+                ErrorCode.UNKNOWN_SERVER_ERROR, "the offsets of its records are not 0, 1, 2 ..."
+            )
+        if packed is not None and (
+            header.base_timestamp + facts.oldest < NO_TIMESTAMP
+            or header.producer_id >= 0 > header.producer_epoch
+        ):
+            raise RefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, "a timestamp or a producer epoch below zero")
+        yield
+        batch = _renumbered(records, header, target) if not facts.contiguous else packed.batch(header, target)  # type: ignore[union-attr]  # one of the two
         header = read_batch_header(batch)
-        if len(batch) > config.max_message_bytes:
+        if len(batch) > rules.max_message_bytes:
             raise RefusedError(
                 ErrorCode.MESSAGE_TOO_LARGE,
-                f"{len(batch)} bytes once compressed anew; max.message.bytes is {config.max_message_bytes}",
+                f"{len(batch)} bytes once compressed anew; max.message.bytes is {rules.max_message_bytes}",
             )
-    if not partition.log_append_time:
-        newest = max(record.timestamp for record in inside)
-        if header.max_timestamp != newest or header.timestamp_type:
-            header = restamp(batch, header, 0, newest)
+    if not rules.log_append_time and (header.max_timestamp != newest or header.timestamp_type):
+        header = restamp(batch, header, 0, newest)
     return batch, header
 
 
+class _Packed:
+    """The records of a batch, packed with another codec while they are looked at.
+
+    Of more than `most` bytes nobody will be glad: from there on they are only counted.
+    """
+
+    def __init__(self, stream: Packer, most: int) -> None:
+        self._stream = stream
+        self._most = most
+        self._out = bytearray(_HEADER_SIZE)
+
+    def along(self, source: Iterator[bytes]) -> Iterator[bytes]:
+        """`source`, and what it gives is packed."""
+        for piece in source:
+            if len(self._out) <= self._most:
+                self._out += self._stream.add(piece)
+            yield piece
+        if len(self._out) <= self._most:
+            self._out += self._stream.end()
+
+    def batch(self, header: BatchHeader, codec: int) -> bytearray:
+        """The batch, with what of its header stays."""
+        out = self._out
+        attributes = codec | header.attributes & (_TRANSACTIONAL | _APPEND_TIME)
+        pack_into(">qiib", out, 0, 0, len(out) - 12, -1, 2)
+        pack_into(">hiqqqhii", out, _ATTRIBUTES_AT, attributes, *header[6:])
+        pack_into(">I", out, _CRC_AT, crc32c(memoryview(out)[_ATTRIBUTES_AT:]))
+        return out
+
+
+def _renumbered(records: Buffer, header: BatchHeader, codec: int) -> bytearray:
+    """The batch, its records numbered from 0 on, which they were not."""
+    try:
+        inside = read_records(records, 0, header, READ_AGAIN)
+    except CorruptRecordError as error:
+        raise RefusedError(
+            ErrorCode.INVALID_RECORD, f"records are not numbered from 0 on: {error}"
+        ) from error
+    return write_batch(
+        [record._replace(offset=index) for index, record in enumerate(inside)],
+        codec=codec,
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        base_sequence=header.base_sequence,
+        transactional=header.is_transactional,
+    )
+
+
+def _judge(records: Buffer, header: BatchHeader, facts: RecordFacts, rules: Rules) -> int:
+    """Row 14, after all records were looked at: the newest timestamp.  Raises RefusedError."""
+    if header.timestamp_type:
+        newest = oldest = header.max_timestamp
+    else:
+        newest, oldest = header.base_timestamp + facts.newest, header.base_timestamp + facts.oldest
+    if rules.compact and facts.keyless:
+        raise _wrong(records, header, rules, ErrorCode.INVALID_RECORD, "records without a key")
+    if rules.log_append_time:
+        if header.timestamp_type:
+            raise _wrong(
+                records, header, rules, ErrorCode.INVALID_TIMESTAMP, "append time, set by a producer"
+            )
+    elif not max(rules.oldest, _LEAST) <= oldest <= newest <= min(rules.newest, _MOST):
+        if newest == oldest == NO_TIMESTAMP and not header.timestamp_type:
+            return newest
+        refused = _wrong(records, header, rules, ErrorCode.INVALID_TIMESTAMP, "timestamps out of bounds")
+        if refused.records or newest > rules.newest or not _LEAST <= oldest <= newest <= _MOST:
+            raise refused
+    elif header.timestamp_type and newest == NO_TIMESTAMP:
+        raise _wrong(records, header, rules, ErrorCode.INVALID_TIMESTAMP, "append time, set by a producer")
+    return newest
+
+
+def _wrong(records: Buffer, header: BatchHeader, rules: Rules, code: ErrorCode, why: str) -> RefusedError:
+    """The refusal, with the records that it is about unless they are too many to be read again."""
+    try:
+        inside = read_records(records, 0, header, min(READ_AGAIN, rules.max_decompressed_bytes))
+    except (CorruptRecordError, WireError):
+        return RefusedError(code, why, ((0, why),))
+    wrong, late = _wrong_records(inside, header, rules)
+    shown = "; ".join(f"record {index}: {reason}" for index, reason in wrong[:_SHOWN])
+    code = ErrorCode.INVALID_TIMESTAMP if late else ErrorCode.INVALID_RECORD
+    return RefusedError(code, f"{len(wrong)} of {header.count} records are refused: {shown}", wrong)
+
+
 def _wrong_records(
-    inside: Sequence[Record], header: BatchHeader, config: LogConfig, now: Now
+    inside: Sequence[Record], header: BatchHeader, rules: Rules
 ) -> tuple[list[tuple[int, str]], bool]:
     """The records that are refused and why, and whether a timestamp is among the reasons."""
     wrong: list[tuple[int, str]] = []
     late = False
-    oldest = now.wall_ms - config.timestamp_before_max_ms
-    newest = now.wall_ms + config.timestamp_after_max_ms
     appended = header.timestamp_type == 1
     for index, record in enumerate(inside):
         timestamp = record.timestamp
-        if config.compact and record.key is None:
+        if rules.compact and record.key is None:
             wrong.append((index, "no key, and the topic is compacted"))
-        elif not config.log_append_time and timestamp != NO_TIMESTAMP:
-            if not oldest <= timestamp <= newest:
+        elif not rules.log_append_time and timestamp != NO_TIMESTAMP:
+            if not rules.oldest <= timestamp <= rules.newest:
                 late = True
-                wrong.append((index, f"timestamp {timestamp} is not within [{oldest}, {newest}]"))
+                wrong.append((index, f"timestamp {timestamp} is not within [{rules.oldest}, {rules.newest}]"))
         elif appended:
             late = True
             wrong.append((index, "the time of the append is not for a producer to set"))

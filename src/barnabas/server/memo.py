@@ -7,9 +7,9 @@ the fast path is: compare the bytes, look at the batch, append it, and fill in t
 
 It is the slow path seen twice, not a second broker.  The batch goes through the same `check_shape` and
 `append_checked`; the answer is one that the slow path encoded, with holes where the numbers go; and whatever
-is not plain (an error, a transaction, an unusual encoding) is left to the slow path as if nobody had looked.
-Only up to the append, though: what the log refuses then is answered here, because the bytes are not what the
-producer sent any more.
+is not plain (an error, a transaction, an unusual encoding, work for a thread) is left to the slow path as if
+nobody had looked.  Only up to the append, though: what the log refuses then is answered here, because the
+bytes are not what the producer sent any more.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.broker.partition import Acknowledgement, Partition
 from barnabas.broker.produce import NotAppendedError, ProduceWaiting, append_checked, append_plain
-from barnabas.broker.validation import check_shape
+from barnabas.broker.validation import LeftToAThread, check_shape
 from barnabas.broker.waiting import Waiting
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import Now, Offset
@@ -272,7 +272,7 @@ class ProduceMemos:
         if received != self._received:
             self._received, self._now = received, node.clock.now()
         records, partition, time = data[start:end], memo.partition, -1
-        if broker.room.full:
+        if broker.room.full or broker.checks.is_busy(self.connection.id, partition):
             return False
         try:
             first = append_plain(broker, partition, records, memo.acks, memo.most_codec, self._now)
@@ -280,14 +280,14 @@ class ProduceMemos:
                 stop = partition.log.log_end_offset
             else:
                 header = check_shape(records, memo.version)
-                if header.attributes & _TRANSACTIONAL:
+                if header.attributes & _TRANSACTIONAL or header.size != size:
                     return False
                 first, stop, time = append_checked(broker, partition, records, header, memo.acks, self._now)
         except NotAppendedError as error:
             self.unwritten = False
             self._refuse(memo, correlation, error.code)
             return True
-        except KafkaError:
+        except (KafkaError, LeftToAThread):
             return False
         self._line_up(memo, correlation, first, stop, time)
         self.unwritten = size < WRITTEN_AT_ONCE

@@ -169,6 +169,10 @@ class NodeOutside:
         node.broker.directories_assigned(results, node.clock.now())
         node.turn.soon()
 
+    def held(self, connection: int, size: int) -> None:
+        """Batches that wait for their check are memory held for a client, as partly received frames are."""
+        self._node.memory.take(size)
+
     def fetch_from(self, leader: NodeId) -> None:
         """Something is new about what is fetched from that node."""
         if self.fetchers is not None:

@@ -265,7 +265,6 @@ class Node:
             outside=outside,
             random=self._random,
             authorizer=node.authorizer,
-            check_records=self.config.bool("barnabas.produce.check.records"),
         )
         groups = Groups(self.config, self._random, broker)
         quorum = node.quorum

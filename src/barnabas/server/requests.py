@@ -189,11 +189,17 @@ class Requests:
             slot.waiting = answer
             if isinstance(answer, asyncio.Future):
                 answer.add_done_callback(lambda future: self._future_done(slot, future))
+            elif type(answer) is ProduceWaiting and not answer.acks:
+                answer.on_done = lambda error: self._unanswered(slot, error)
             elif answer.done:
                 slot.complete(answer.response)
             else:
                 answer.on_done = slot.complete
         return answer
+
+    def _unanswered(self, slot: Slot, error: KafkaError | None) -> None:
+        """A request that nobody expects an answer to has come to its end; with an error, so has its connection."""
+        slot.complete(error and self._refused(slot.connection, slot.route, slot.context, error))
 
     def _future_done(self, slot: Slot, future: asyncio.Future[Any]) -> None:
         """A handler that waited for other parts of the node has come to an end."""

@@ -327,10 +327,6 @@ _s("fetch.max.bytes", "int", 57671680,
    "Most record bytes in one answer to a fetch.", low=1024, high=MAX_INT)
 _s("max.incremental.fetch.session.cache.slots", "int", 1000,
    "Fetch sessions kept.", low=0, high=MAX_INT)
-_s("barnabas.produce.check.records", "boolean", False,
-   "Read and check every record that is produced. Without it the batch is checked as a whole (CRC, lengths, "
-   "sequence), and its records only where they can change the answer: compacted topics, limits on "
-   "timestamps, another codec.", update=ON_CLUSTER)
 _s("producer.id.expiration.ms", "int", 86400000,
    "How long an idle idempotent producer is remembered.", low=1, high=MAX_INT, update=ON_CLUSTER)
 _s("replica.lag.time.max.ms", "long", 30000,

@@ -6,7 +6,7 @@ when somebody sets one of them.
 
 from __future__ import annotations
 
-__all__ = ["REFUSED", "TOPIC_SETTINGS_NOT_USED", "known_to_kafka"]
+__all__ = ["REFUSED", "RETIRED", "TOPIC_SETTINGS_NOT_USED", "known_to_kafka"]
 
 _FAMILIES = (
     "ssl.",
@@ -74,6 +74,11 @@ REFUSED: dict[str, tuple[str, ...]] = {
 }
 """Node setting -> the values that ask for nothing.  To ignore another value would leave somebody with less
 protection, or fewer copies, than they believe they have; so it is refused."""
+
+RETIRED: dict[str, str] = {
+    "barnabas.produce.check.records": "every record is checked now; remove the line",
+}
+"""Settings that an earlier release of ours had, and what became of them."""
 
 TOPIC_SETTINGS_NOT_USED: dict[str, tuple[str, ...]] = {
     "errors.deadletterqueue.group.enable": ("false",),

@@ -284,7 +284,7 @@ def _headers(data: bytes, p: int, end: int) -> tuple[tuple[Header, ...], int]:
         if name is None:
             raise CorruptRecordError("a header has no name")
         value, p = _sized(data, p, end)
-        headers.append((name.decode(), value))
+        headers.append((name.decode(errors="replace"), value))
     return tuple(headers), p
 
 

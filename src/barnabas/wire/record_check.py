@@ -1,0 +1,362 @@
+"""One pass over the records of a batch that makes no record of them: is all as the header says?
+
+`check_records` looks at bytes that are all there.  `check_stream` looks at what a codec gives piece by piece
+and holds no more than a piece, whatever a record claims: it is a generator that yields after every bounded
+bit of work, so that whoever runs it can do something else in between.
+
+What is wrong is a CorruptRecordError; a length that no varint has is an UnreadableError (Apache Kafka tells
+the two apart in its answers).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from typing import NamedTuple
+
+from barnabas.errors import CorruptRecordError, UnreadableError, WireError
+from barnabas.wire.primitives import read_uvarint, read_varlong
+
+__all__ = ["RecordFacts", "check_records", "check_stream"]
+
+_RECORDS_PER_STEP = 500
+_LONGEST_START = 32
+"""Bytes of a record before its key: length, attributes, timestamp, offset and the key's length, at most."""
+_NEVER = -1 << 70
+_CUT = 1 << 62
+_ONE_BYTE, _TWO_BYTES = 64, 8192
+"""The first offset deltas that need a byte more than those before."""
+_ONE = bytes(range(0, 2 * _ONE_BYTE, 2))
+_LOW = bytes(2 * n & 127 | 128 for n in range(_TWO_BYTES))
+_HIGH = bytes(2 * n >> 7 for n in range(_TWO_BYTES))
+"""The bytes of offset deltas, in their order."""
+_FEWEST = 4
+"""Fewer records alike are read one by one."""
+_PATIENCE = 16
+"""Records that are read one by one after some that turned out not to be alike."""
+
+
+class RecordFacts(NamedTuple):
+    """What the records of a batch were found to be.  Timestamps are deltas to the header's base timestamp."""
+
+    newest: int
+    oldest: int
+    keyless: int
+    """How many have no key."""
+    contiguous: bool
+    """Whether the offset deltas are 0, 1, 2 and so on."""
+
+
+def check_records(data: bytes, count: int) -> RecordFacts:
+    """All records of a batch that should be `count` (at least one).  Raises CorruptRecordError."""
+    try:
+        p, index, newest, oldest, keyless, contiguous = _scan(data, 0, 0, count)
+    except (IndexError, WireError) as error:
+        raise CorruptRecordError(f"a broken record: {error}") from error
+    if index != count or p != len(data):
+        raise _miscounted(index, count, len(data) - p)
+    return RecordFacts(newest, oldest, keyless, contiguous)
+
+
+def _miscounted(index: int, count: int, left: int) -> CorruptRecordError:
+    if index < count:
+        return CorruptRecordError(f"the header says {count} records, record {index} is not whole")
+    return CorruptRecordError(f"{left} bytes are left behind the last record")
+
+
+def _scan(data: bytes, p: int, index: int, stop: int) -> tuple[int, int, int, int, int, bool]:
+    """The whole records from position `p` on, up to the one with the index `stop`.
+
+    Returns position and index behind the last whole one, the newest and the oldest timestamp delta, how many
+    records have no key, and whether the offset deltas are the indexes.  One loop and nothing but integers in
+    it: it runs for every record that is produced.
+    """
+    whole = len(data)
+    stamps: set[int] = set()
+    keyless = 0
+    contiguous = True
+    want = 2 * index
+    last = -1
+    try_at = index + 1
+    while index < stop and p < whole:
+        start = p
+        n = data[p]
+        p += 1
+        if n > 127:
+            n, p = (n & 127 | data[p] << 7, p + 1) if p < whole and data[p] < 128 else _length(data, start)
+        end = p + (n >> 1)
+        if n & 1:
+            raise CorruptRecordError(f"a record of {(n >> 1) ^ -1} bytes")
+        if end > whole:
+            p = start
+            break
+        t = data[p + 1]  # (before it: attributes, which mean nothing yet)
+        p += 2
+        if t > 127:
+            t, p = (t & 127 | data[p] << 7, p + 1) if data[p] < 128 else _wide(data, p - 1)
+        if t != last:
+            last = t
+            stamps.add(t)
+        o = data[p]
+        p += 1
+        if o > 127:
+            o, p = (o & 127 | data[p] << 7, p + 1) if data[p] < 128 else read_uvarint(data, p - 1)
+        if o != want:
+            contiguous = False
+        want += 2
+        n = data[p]
+        p += 1
+        if n > 127:
+            n, p = read_uvarint(data, p - 1)
+        if n & 1:
+            keyless += 1
+        else:
+            p += n >> 1
+        n = data[p]
+        p += 1
+        if n > 127:
+            n, p = (n & 127 | data[p] << 7, p + 1) if data[p] < 128 else read_uvarint(data, p - 1)
+        if not n & 1:
+            p += n >> 1
+        p = _headers(data, p, end) if data[p] else p + 1
+        if p != end:
+            raise CorruptRecordError("a record ends elsewhere than its length says")
+        index += 1
+        if index == try_at and index < stop and p < whole and data[p] == data[start]:
+            alike, some = _alike(data, start, index, min(stop - index, (whole - p) // (p - start)))
+            p += alike * (p - start)
+            index += alike
+            want += 2 * alike
+            keyless += alike if keyless and alike and _has_no_key(data, start) else 0
+            stamps |= some
+            try_at = index + (1 if alike else _PATIENCE)
+        elif index >= try_at:
+            try_at = index + 1
+    deltas = [(t >> 1) ^ -(t & 1) for t in stamps]
+    return p, index, max(deltas, default=_NEVER), min(deltas, default=-_NEVER), keyless, contiguous
+
+
+def _alike(data: bytes, start: int, index: int, most: int) -> tuple[int, set[int]]:
+    """How many of the records behind the one at `start`, the first with this `index`, have its layout: every
+    length in them is the same, byte for byte.  And their timestamp deltas, zigzag.
+
+    Producers of rows write hundreds of such records into a batch.  They are looked at across: the bytes at
+    one place of each are one slice, so that C compares them.  At most `most` of them lie in `data`.
+    """
+    same, stamp_at, offset_at, size = _layout(data, start)
+    if offset_at - stamp_at > 1 or data[start + size - 1] or same[-1] != start + size - 1:
+        return 0, set()
+    wide = data[offset_at] > 127
+    most = min(most, (_TWO_BYTES if wide else _ONE_BYTE) - index)
+    while most >= _FEWEST:
+        end = start + size * (most + 1)
+        if all(data[at + size : end : size].count(data[at]) == most for at in same):
+            stamps = data[stamp_at + size : end : size]
+            offsets = data[offset_at + size : end : size]
+            right = offsets == _LOW[index : index + most] if wide else offsets == _ONE[index : index + most]
+            if wide and right:
+                right = data[offset_at + 1 + size : end : size] == _HIGH[index : index + most]
+            if right and max(stamps) < 128:
+                return most, set(stamps)
+        most //= 4
+    return 0, set()
+
+
+def _layout(data: bytes, start: int) -> tuple[list[int], int, int, int]:
+    """Where in a good record lie the bytes of its lengths, its timestamp and its offset delta, and its size."""
+    n, p = read_uvarint(data, start)
+    same = list(range(start, p))
+    size = p - start + (n >> 1)
+    p = stamp_at = p + 1
+    while data[p] > 127:
+        p += 1
+    p = offset_at = p + 1
+    while data[p] > 127:
+        p += 1
+    for _ in ("key", "value"):
+        at = p + 1
+        n, p = read_uvarint(data, at)
+        same += range(at, p)
+        p += -1 if n & 1 else (n >> 1) - 1
+    same.append(p + 1)  # the number of headers
+    return same, stamp_at, offset_at, size
+
+
+def _has_no_key(data: bytes, start: int) -> bool:
+    _, _, p, _ = _layout(data, start)
+    while data[p] > 127:
+        p += 1
+    return data[p + 1] & 1 == 1
+
+
+def _length(data: bytes, p: int) -> tuple[int, int]:
+    """The length in front of a record, zigzag; very much where the bytes end inside it."""
+    try:
+        return read_uvarint(data, p)
+    except WireError as error:
+        if len(data) - p < 5 and all(byte > 127 for byte in data[p:]):
+            return _CUT, p
+        raise UnreadableError(f"the length of a record: {error}") from error
+
+
+def _wide(data: bytes, p: int) -> tuple[int, int]:
+    """A 64-bit integer, still zigzag."""
+    value, p = read_varlong(data, p)
+    return value << 1 if value >= 0 else ~value << 1 | 1, p
+
+
+def _headers(data: bytes, p: int, end: int) -> int:
+    """The position behind the headers of a record.  A name may be any bytes; a value may be null."""
+    n, p = read_uvarint(data, p)
+    if n & 1 or n > 2 * (end - p):
+        raise CorruptRecordError("a record claims more headers than it can hold")
+    for _ in range(n >> 1):
+        size, p = read_uvarint(data, p)
+        if size & 1:
+            raise CorruptRecordError("a header has no name")
+        p += size >> 1
+        size, p = read_uvarint(data, p)
+        if not size & 1:
+            p += size >> 1
+        if p > end:
+            break
+    return p
+
+
+# ---- piece by piece --------------------------------------------------------------------------------------
+
+
+def check_stream(pieces: Iterator[bytes], count: int) -> Generator[None, None, RecordFacts]:
+    """`check_records` over bytes that come in pieces; returns its facts.  Raises CorruptRecordError."""
+    stream = _Stream(pieces)
+    newest, oldest, keyless, contiguous = _NEVER, -_NEVER, 0, True
+    index = 0
+    while index < count:
+        before = index
+        try:
+            stream.p, index, new, old, without, ordered = _scan(
+                stream.data, stream.p, index, min(count, index + _RECORDS_PER_STEP)
+            )
+            newest, oldest = max(newest, new), min(oldest, old)
+            keyless += without
+            contiguous &= ordered
+            if index == before:
+                if stream.left() and not stream.over:
+                    stamp, has_key, ordered = yield from _one_across(stream, index)
+                    newest, oldest = max(newest, stamp), min(oldest, stamp)
+                    keyless += not has_key
+                    contiguous &= ordered
+                    index += 1
+                elif not stream.more():
+                    raise _miscounted(index, count, 0)
+        except (IndexError, WireError) as error:
+            raise CorruptRecordError(f"a broken record: {error}") from error
+        yield
+    left = stream.left()
+    while stream.more():  # to its end: there the codec says whether the bytes were all right
+        left += stream.left()
+        stream.p = len(stream.data)
+        yield
+        if left:
+            break
+    if left:
+        raise _miscounted(count, count, left)
+    return RecordFacts(newest, oldest, keyless, contiguous)
+
+
+class _Stream:
+    """Bytes that come in pieces: the present one, and the position in it."""
+
+    __slots__ = ("_pieces", "data", "over", "p")
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+        self.data = b""
+        self.p = 0
+        self.over = False
+
+    def left(self) -> int:
+        return len(self.data) - self.p
+
+    def more(self) -> bool:
+        """Put the next piece behind what is left.  False: there is none."""
+        piece = next(self._pieces, None)
+        if piece is None:
+            self.over = True
+            return False
+        self.data = self.data[self.p :] + piece if self.left() else piece
+        self.p = 0
+        return True
+
+    def want(self, size: int) -> None:
+        """Have at least `size` bytes in `data`, if there are so many."""
+        while self.left() < size and self.more():
+            pass
+
+    def skip(self, size: int) -> Generator[None, None, None]:
+        """Go `size` bytes on.  Raises CorruptRecordError when there are fewer."""
+        while size > self.left():
+            size -= self.left()
+            self.p = len(self.data)
+            if not self.more():
+                raise CorruptRecordError("a record is not whole")
+            yield
+        self.p += size
+
+
+def _one_across(stream: _Stream, index: int) -> Generator[None, None, tuple[int, bool, bool]]:
+    """One record that may be larger than a piece: (timestamp delta, has a key, its offset delta is `index`).
+
+    Nothing of it is kept.
+    """
+    stream.want(_LONGEST_START)
+    data = stream.data
+    n, p = _length(data, stream.p)
+    if n == _CUT or n & 1:
+        raise CorruptRecordError(f"record {index} is not whole")
+    behind = n >> 1
+    begun = p
+    delta, p = read_varlong(data, p + 1)
+    offset, p = read_uvarint(data, p)
+    n, p = read_uvarint(data, p)
+    behind -= p - begun
+    stream.p = p
+    has_key = not n & 1
+    if has_key:
+        behind -= yield from _sized(stream, n, behind)
+    n, used = _counted(stream)
+    behind -= used
+    if not n & 1:
+        behind -= yield from _sized(stream, n, behind)
+    n, used = _counted(stream)
+    behind -= used
+    if n & 1 or n > 2 * max(0, behind):
+        raise CorruptRecordError("a record claims more headers than it can hold")
+    for _ in range(n >> 1):
+        for must in (True, False):
+            n, used = _counted(stream)
+            behind -= used
+            if not n & 1:
+                behind -= yield from _sized(stream, n, behind)
+            elif must:
+                raise CorruptRecordError("a header has no name")
+    if behind:
+        raise CorruptRecordError("a record ends elsewhere than its length says")
+    return delta, has_key, offset == 2 * index
+
+
+def _counted(stream: _Stream) -> tuple[int, int]:
+    """An unsigned varint, and how many bytes it took."""
+    stream.want(5)
+    value, p = read_uvarint(stream.data, stream.p)
+    used = p - stream.p
+    stream.p = p
+    return value, used
+
+
+def _sized(stream: _Stream, n: int, behind: int) -> Generator[None, None, int]:
+    """Skip as many bytes as the zigzag length `n` says; returns how many."""
+    size = n >> 1
+    if size > behind:
+        raise CorruptRecordError("a part of a record reaches beyond it")
+    yield from stream.skip(size)
+    return size

@@ -1,0 +1,117 @@
+"""672 hostile record batches and more, to a real Apache Kafka and to our node: the same answers.
+
+To write `tests/broker/hostile_answers.json` anew from what Apache Kafka says now:
+
+    HOSTILE_ANSWERS=write make compat ARGS="-k hostile"
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from bench.peers import ApacheKafka
+from tests.broker.hostile_batches import ANSWERS, TOPICS, expected, hostile_batches, known_answers
+from tests.compat.conftest import NodeProcess, free_port
+
+from barnabas.client.blocking import BlockingConnection
+from barnabas.wire.offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from barnabas.wire.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from barnabas.wire.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+
+pytestmark = pytest.mark.compat
+
+Answers = dict[str, dict[str, list[int]]]
+
+
+def free_port_pair() -> int:
+    """A free port whose next one is free as well, most likely."""
+    while (port := free_port()) > 60_000:
+        pass
+    return port
+
+
+@contextmanager
+def kafka(folder: Path) -> Iterator[tuple[str, int]]:
+    peer = ApacheKafka(folder, free_port_pair(), fsync=False)
+    peer.start()
+    try:
+        peer.wait()
+        yield "127.0.0.1", peer.port
+    finally:
+        peer.stop()
+
+
+def log_ends(connection: BlockingConnection) -> dict[str, int]:
+    topics = [
+        ListOffsetsTopic(name=name, partitions=[ListOffsetsPartition(partition_index=0, timestamp=-1)])
+        for name in TOPICS
+    ]
+    answer = connection.request(ListOffsetsRequest(replica_id=-1, topics=topics), 7)
+    return {topic.name: topic.partitions[0].offset for topic in answer.topics}
+
+
+def create_topics(connection: BlockingConnection) -> None:
+    wanted = [
+        CreatableTopic(
+            name=name,
+            num_partitions=1,
+            replication_factor=1,
+            configs=[CreatableTopicConfig(name=key, value=value) for key, value in settings.items()],
+        )
+        for name, settings in TOPICS.items()
+    ]
+    created = connection.request(CreateTopicsRequest(topics=wanted, timeout_ms=20_000))
+    assert [topic.error_code for topic in created.topics] == [0] * len(TOPICS)
+    deadline = time.monotonic() + 30
+    while min(log_ends(connection).values()) < 0 and time.monotonic() < deadline:
+        time.sleep(0.1)
+
+
+def ask(host: str, port: int) -> Answers:
+    """Every batch to every topic: the error code, and how far the log end moved."""
+    answers: Answers = {}
+    with BlockingConnection(host, port) as connection:
+        create_topics(connection)
+        before = log_ends(connection)
+        for case in hostile_batches(int(time.time() * 1000)):
+            data = [PartitionProduceData(index=0, records=case.batch)]
+            topics = [TopicProduceData(name=name, partition_data=data) for name in TOPICS]
+            answer = connection.request(ProduceRequest(acks=-1, timeout_ms=20_000, topic_data=topics), 9)
+            after = log_ends(connection)
+            answers[case.name] = {
+                topic.name: [
+                    topic.partition_responses[0].error_code,
+                    after[topic.name] - before[topic.name],
+                ]
+                for topic in answer.responses
+            }
+            before = after
+    return answers
+
+
+def test_apache_kafka_answers_hostile_batches_as_we_have_it_written_down(
+    apache: Path, tmp_path: Path
+) -> None:
+    with kafka(tmp_path / "kafka") as address:
+        answers = ask(*address)
+    assert len(answers) * len(TOPICS) > 672
+    if os.environ.get("HOSTILE_ANSWERS") == "write":
+        lines = (
+            f" {json.dumps(name)}: {json.dumps(answer, sort_keys=True)}" for name, answer in answers.items()
+        )
+        ANSWERS.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+    assert answers == known_answers()
+
+
+def test_a_real_node_answers_hostile_batches_as_apache_kafka_does(one_node: NodeProcess) -> None:
+    host, _, port = one_node.bootstrap.rpartition(":")
+    answers, known = ask(host, int(port)), known_answers()
+    wanted = {name: expected(name, known[name]) for name in answers}
+    different = {name: (wanted[name], given) for name, given in answers.items() if wanted[name] != given}
+    assert different == {}
