@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.patience import PATIENCE_S
 
 from barnabas.cli.main import main
 from barnabas.cli.storage import random_uuid
@@ -68,7 +69,7 @@ def test_an_unformatted_directory_is_a_problem(properties: Path, capsys: pytest.
 
 def run_start(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "barnabas", "start", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
 
 
 def test_with_a_file_an_unformatted_directory_is_refused(properties: Path) -> None:
@@ -87,7 +88,7 @@ def test_a_formatted_node_starts_and_stops_on_ctrl_c(properties: Path) -> None:
         lines = [node.stdout.readline() for _ in range(7)]
         begun = time.monotonic()
         node.send_signal(signal.SIGINT)
-        assert node.wait(15) == 0
+        assert node.wait(PATIENCE_S) == 0
         assert time.monotonic() - begun < 10
     assert lines[0].startswith("Barnabas ")
     assert lines[2] == "  node id       7\n"

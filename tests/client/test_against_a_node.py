@@ -7,6 +7,7 @@ import threading
 import time
 
 import pytest
+from tests.patience import PATIENCE_S
 
 from barnabas import Admin, Consumer, KafkaError, Producer, TopicPartition
 from barnabas.client.cluster import Cluster as ClusterView
@@ -94,10 +95,10 @@ def test_two_members_share_the_partitions_and_one_takes_over(kafka: Cluster, top
     second = Consumer(kafka.bootstrap, topic, group=topic, start="earliest")
     joined = threading.Thread(target=lambda: second.poll(0.1))
     joined.start()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_S
     while len(first.assignment()) == 4 and time.monotonic() < deadline:
         first.poll(0.2)
-    joined.join(20)
+    joined.join(PATIENCE_S)
     assert sorted(first.assignment() + second.assignment()) == [TopicPartition(topic, p) for p in range(4)]
     assert len(second.assignment()) == 2
     with Admin(kafka.bootstrap) as admin:
@@ -107,7 +108,7 @@ def test_two_members_share_the_partitions_and_one_takes_over(kafka: Cluster, top
             admin.set_group_offsets(topic, {TopicPartition(topic, 0): 0})
         assert caught.value.code == ErrorCode.NON_EMPTY_GROUP
     second.close()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_S
     while len(first.assignment()) < 4 and time.monotonic() < deadline:
         first.poll(0.2)
     assert len(first.assignment()) == 4
@@ -189,7 +190,7 @@ def test_a_range_is_read_from_a_real_log(kafka: Cluster, topic: str) -> None:
 def test_a_producer_survives_kill_9_of_the_node_with_every_record_once(kafka_node: Cluster) -> None:
     with Producer(kafka_node.bootstrap, linger=0.001, request_timeout=5) as producer:
         sent = [producer.send("killed", b"%d" % n) for n in range(200)]
-        sent[-1].result(20)
+        sent[-1].result(PATIENCE_S)
         sent += [producer.send("killed", b"%d" % n) for n in range(200, 400)]
         kafka_node.kill()
         sent += [producer.send("killed", b"%d" % n) for n in range(400, 600)]

@@ -7,6 +7,7 @@ import threading
 
 import pytest
 from tests.client.fake_broker import CLOSE, FakeBroker
+from tests.patience import PATIENCE_S
 
 from barnabas.client.aio import AsyncConnection
 from barnabas.client.connection import ConnectionFailed, RequestTimedOut
@@ -41,7 +42,7 @@ def test_a_late_answer_ends_the_connection() -> None:
         await connection.close()
 
     with FakeBroker() as broker:
-        broker.on(MetadataRequest, lambda _: release.wait(5) and None)
+        broker.on(MetadataRequest, lambda _: release.wait(PATIENCE_S) and None)
         asyncio.run(talk(broker.port))
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 from tests.client.fake_broker import CLOSE, FakeBroker
+from tests.patience import PATIENCE_S
 
 from barnabas.client.blocking import BlockingConnection, ConnectionFailed, RequestTimedOut
 from barnabas.errors import WireError
@@ -62,7 +63,7 @@ def test_a_broker_that_says_nothing_is_given_up_in_time() -> None:
 def test_a_late_answer_closes_the_connection(broker: FakeBroker) -> None:
     """What comes after the deadline must not be taken for the answer to the next request."""
     release = threading.Event()
-    broker.on(MetadataRequest, lambda _: release.wait(5) and None)
+    broker.on(MetadataRequest, lambda _: release.wait(PATIENCE_S) and None)
     connection = BlockingConnection("127.0.0.1", broker.port)
     with pytest.raises(RequestTimedOut):
         connection.request(MetadataRequest(topics=[]), timeout=0.05)

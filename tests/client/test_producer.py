@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.client.fake_broker import CLOSE, FakeBroker
+from tests.patience import PATIENCE_S
 
 from barnabas.client.producer import Delivered, Producer
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
@@ -45,7 +46,7 @@ def refusing(request: ProduceRequest, code: ErrorCode) -> ProduceResponse:
 def test_records_arrive_in_order_and_say_where(broker: FakeBroker) -> None:
     with Producer(broker.address, linger=0) as producer:
         deliveries = [producer.send("t", f"v{n}", timestamp=n) for n in range(100)]
-        assert deliveries[0].result(10) == Delivered("t", 0, 0, 0)
+        assert deliveries[0].result(PATIENCE_S) == Delivered("t", 0, 0, 0)
         producer.flush(10)
         assert [d.result().offset for d in deliveries] == list(range(100))
         assert all(d.done() for d in deliveries)
@@ -55,7 +56,7 @@ def test_records_arrive_in_order_and_say_where(broker: FakeBroker) -> None:
 
 def test_key_headers_and_timestamp_travel(broker: FakeBroker) -> None:
     with Producer(broker.address) as producer:
-        producer.send("t", None, key="k", headers={"a": b"1", "b": None}, timestamp=5).result(10)
+        producer.send("t", None, key="k", headers={"a": b"1", "b": None}, timestamp=5).result(PATIENCE_S)
     raw = broker.partitions["t", 0]
     [(at, header)] = batches(raw)
     [record] = read_records(raw, at, header)
@@ -65,7 +66,7 @@ def test_key_headers_and_timestamp_travel(broker: FakeBroker) -> None:
 
 def test_one_key_always_goes_to_one_partition(broker: FakeBroker) -> None:
     with Producer(broker.address) as producer:
-        placed = {producer.send("u", b"x", key=b"21").result(10).partition for _ in range(5)}
+        placed = {producer.send("u", b"x", key=b"21").result(PATIENCE_S).partition for _ in range(5)}
     assert placed == {(-973932308 & 0x7FFFFFFF) % 4}
 
 
@@ -86,7 +87,7 @@ def test_a_lost_answer_leaves_the_record_once(broker: FakeBroker) -> None:
 
     broker.on(ProduceRequest, lose)
     with Producer(broker.address) as producer:
-        producer.send("t", b"once").result(10)
+        producer.send("t", b"once").result(PATIENCE_S)
     assert broker.values("t") == [b"once"]
     assert len(broker.asked(ProduceRequest)) == 2
 
@@ -96,7 +97,7 @@ def test_a_passing_error_is_repeated(broker: FakeBroker, code: ErrorCode) -> Non
     errors = iter([code, code])
     broker.on(ProduceRequest, lambda r: refusing(r, c) if (c := next(errors, None)) else None)
     with Producer(broker.address) as producer:
-        assert producer.send("t", b"x").result(10).offset == 0
+        assert producer.send("t", b"x").result(PATIENCE_S).offset == 0
     assert len(broker.asked(ProduceRequest)) == 3
 
 
@@ -105,7 +106,7 @@ def test_a_final_error_reaches_the_one_who_asks(broker: FakeBroker) -> None:
     producer = Producer(broker.address)
     delivery = producer.send("t", b"x")
     with pytest.raises(KafkaError) as caught:
-        delivery.result(10)
+        delivery.result(PATIENCE_S)
     assert caught.value.code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
     with pytest.raises(KafkaError):
         producer.flush(10)  # nobody had a callback: flush says it once
@@ -131,8 +132,8 @@ def test_after_a_failure_the_next_records_are_not_out_of_order(broker: FakeBroke
     broker.on(ProduceRequest, lambda r: refusing(r, c) if (c := next(once, None)) else None)
     with Producer(broker.address) as producer:
         with pytest.raises(KafkaError):
-            producer.send("t", b"bad").result(10)
-        producer.send("t", b"good").result(10)
+            producer.send("t", b"bad").result(PATIENCE_S)
+        producer.send("t", b"good").result(PATIENCE_S)
         with pytest.raises(KafkaError):
             producer.flush(10)
     assert broker.values("t") == [b"good"]
@@ -141,9 +142,9 @@ def test_after_a_failure_the_next_records_are_not_out_of_order(broker: FakeBroke
 
 def test_a_sequence_the_broker_cannot_place_begins_another_identity(broker: FakeBroker) -> None:
     with Producer(broker.address) as producer:
-        producer.send("t", b"one").result(10)
+        producer.send("t", b"one").result(PATIENCE_S)
         broker._sequences.clear()  # the broker has forgotten us
-        producer.send("t", b"two").result(10)
+        producer.send("t", b"two").result(PATIENCE_S)
     assert broker.values("t") == [b"one", b"two"]
 
 
@@ -165,23 +166,23 @@ def test_one_record_too_large_is_an_error(broker: FakeBroker) -> None:
     broker.on(ProduceRequest, lambda r: refusing(r, ErrorCode.MESSAGE_TOO_LARGE))
     producer = Producer(broker.address)
     with pytest.raises(KafkaError) as caught:
-        producer.send("t", b"x").result(10)
+        producer.send("t", b"x").result(PATIENCE_S)
     assert caught.value.code == ErrorCode.MESSAGE_TOO_LARGE
     producer.abandon()
 
 
 def test_acks_0_asks_for_no_answer_and_knows_no_offset(broker: FakeBroker) -> None:
     with Producer(broker.address, acks=0) as producer:
-        assert producer.send("t", b"x").result(10).offset == -1
-        assert producer.send("t", b"y", partition=0).result(10).offset == -1
+        assert producer.send("t", b"x").result(PATIENCE_S).offset == -1
+        assert producer.send("t", b"y", partition=0).result(PATIENCE_S).offset == -1
     with Producer(broker.address) as producer:  # its answer comes behind them
-        producer.send("u", b"z").result(10)
+        producer.send("u", b"z").result(PATIENCE_S)
     assert not broker.asked(InitProducerIdRequest)[1:]
 
 
 def test_without_idempotence_no_producer_id_is_asked_for(broker: FakeBroker) -> None:
     with Producer(broker.address, idempotent=False) as producer:
-        producer.send("t", b"x").result(10)
+        producer.send("t", b"x").result(PATIENCE_S)
     assert broker.asked(InitProducerIdRequest) == []
 
 
@@ -189,7 +190,7 @@ def test_too_late_is_an_error_and_not_a_silence(broker: FakeBroker) -> None:
     broker.on(ProduceRequest, lambda r: refusing(r, ErrorCode.NOT_ENOUGH_REPLICAS))
     producer = Producer(broker.address, delivery_timeout=0.2)
     with pytest.raises(KafkaError, match="NOT_ENOUGH_REPLICAS"):
-        producer.send("t", b"x").result(10)
+        producer.send("t", b"x").result(PATIENCE_S)
     producer.abandon()
 
 

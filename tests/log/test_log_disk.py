@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.log.log_building import NOW, fill, small, tick, values_of
+from tests.patience import PATIENCE_S
 
 from barnabas.doors import Disk
 from barnabas.errors import StorageError
@@ -231,14 +232,14 @@ def test_a_file_may_be_closed_while_a_thread_syncs_it(
 
     def slow(own: int) -> None:
         entered.set()
-        assert go_on.wait(10)
+        assert go_on.wait(PATIENCE_S)
         os.fsync(own)
         synced.append(os.pread(own, 1, 0))
 
     monkeypatch.setattr(disk_module, "_fdatasync", slow)
     syncing = threading.Thread(target=file.sync)
     syncing.start()
-    assert entered.wait(10)
+    assert entered.wait(PATIENCE_S)
     file.close()
     other = os.open(tmp_path / "other", os.O_RDWR | os.O_CREAT)
     try:

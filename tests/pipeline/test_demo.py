@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.patience import PATIENCE_S
 
 from barnabas.errors import BarnabasError
 from barnabas.pipeline.demo.children import Child, session_members
@@ -180,7 +181,7 @@ def test_whoever_started_children_takes_them_along_when_interrupted(tmp_path: Pa
     assert parent.stdout is not None
     child = int(parent.stdout.readline())
     parent.send_signal(signal.SIGINT)
-    parent.wait(20)
+    parent.wait(PATIENCE_S)
     for _ in range(100):
         if not session_members(child):
             break

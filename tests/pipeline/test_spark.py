@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.patience import PATIENCE_S
 
 from barnabas.testing.cluster import Cluster
 
@@ -67,7 +68,7 @@ def admin(bootstrap: str) -> AdminClient:
 def send(bootstrap: str, admin: AdminClient) -> Callable[..., None]:
     def send(topic: str, numbers: range, *, codec: str = "none", create: bool = True) -> None:
         if create:
-            admin.create_topics([NewTopic(topic, 3, 1)])[topic].result(20)
+            admin.create_topics([NewTopic(topic, 3, 1)])[topic].result(PATIENCE_S)
         producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap, "compression.type": codec})
         for n in numbers:
             key = None if n % 7 == 0 else b"%d" % n
@@ -86,7 +87,7 @@ def consumed(bootstrap: str, topic: str, count: int) -> Rows:
     consumer.assign(places)
     found: Rows = []
     while len(found) < count:
-        messages = consumer.consume(1000, timeout=20)
+        messages = consumer.consume(1000, timeout=PATIENCE_S)
         assert messages, f"only {len(found)} of {count} records came"
         for message in messages:
             assert message.error() is None
@@ -185,7 +186,7 @@ def test_a_topic_created_again_under_its_name_is_data_loss(
     send("again", range(30))
     query = Query(spark, bootstrap, "again", tmp_path)
     assert query.run() == [30]
-    admin.delete_topics(["again"])["again"].result(20)
+    admin.delete_topics(["again"])["again"].result(PATIENCE_S)
     send("again", range(60))
     with pytest.raises(Exception, match="deleted and created again\nnext: set failOnDataLoss"):
         query.run()

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import uvloop
+from tests.patience import PATIENCE_S
 
 from barnabas.broker.context import Operation, ResourceType
 from barnabas.broker.waiting import Waiting
@@ -117,14 +118,14 @@ class Client:
 
     async def answer(self) -> tuple[int, bytes]:
         """Correlation id and the rest of the next frame."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             (size,) = struct.unpack(">i", await self.reader.readexactly(4))
             body = await self.reader.readexactly(size)
         return struct.unpack(">i", body[:4])[0], body[4:]
 
     async def closed(self) -> bytes:
         """What is left until the node hangs up."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             try:
                 return await self.reader.read()
             except ConnectionResetError:
@@ -159,6 +160,6 @@ async def settled(turns: int = 5) -> None:
 
 async def until(condition: Callable[[], bool]) -> None:
     """Wait for something that other connections bring about."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while not condition():  # noqa: ASYNC110 - nobody tells us
             await asyncio.sleep(0.001)

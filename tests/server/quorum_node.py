@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 
 from tests.controller.cluster import CLUSTER, Chance
+from tests.patience import PATIENCE_S
 
 from barnabas.config import Config
 from barnabas.controller.image import BrokerEndpoint, ImageDelta
@@ -128,7 +129,7 @@ def run(story: Callable[[], Awaitable[T]]) -> T:
     """Run a coroutine function in a loop of its own; it must end within seconds."""
 
     async def bounded() -> T:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             return await story()
 
     return asyncio.run(bounded())

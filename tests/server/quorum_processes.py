@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.patience import PATIENCE_S
+
 from barnabas.client.blocking import BlockingConnection
 from barnabas.client.connection import ConnectionFailed
 from barnabas.errors import BarnabasError, ErrorCode
@@ -47,7 +49,7 @@ def free_ports(count: int) -> list[int]:
             one.close()
 
 
-def eventually(look: Callable[[], Any], within: float = 20.0, what: str = "") -> Any:
+def eventually(look: Callable[[], Any], within: float = PATIENCE_S, what: str = "") -> Any:
     """What `look` returns once it is neither None nor False nor an error of the network."""
     deadline = time.monotonic() + within
     last: object = None
@@ -127,7 +129,7 @@ class Member:
         assert self.process is not None
         self.process.send_signal(number)
         if number != signal.SIGSTOP:
-            self.process.wait(30)
+            self.process.wait(PATIENCE_S)
 
     def signal(self, number: int) -> None:
         assert self.process is not None
@@ -136,7 +138,7 @@ class Member:
     def close(self) -> None:
         if self.process is not None and self.process.poll() is None:
             self.process.kill()
-            self.process.wait(30)
+            self.process.wait(PATIENCE_S)
 
     @property
     def alive(self) -> bool:
@@ -154,7 +156,7 @@ class Member:
         row: DescribeQuorumResponsePartitionData = answer.topics[0].partitions[0]
         return row
 
-    def serving(self, within: float = 20.0) -> None:
+    def serving(self, within: float = PATIENCE_S) -> None:
         """Wait until its broker answers."""
         eventually(lambda: self.describe(broker=True), within, f"{self} serves")
 
@@ -168,7 +170,7 @@ def describe_request() -> DescribeQuorumRequest:
     return DescribeQuorumRequest(topics=[topic])
 
 
-def barnabas(*arguments: str, code: int = 0, within: float = 60) -> str:
+def barnabas(*arguments: str, code: int = 0, within: float = PATIENCE_S) -> str:
     """Run a command; its standard output."""
     run = subprocess.run(
         [sys.executable, "-m", "barnabas", *arguments],
@@ -242,7 +244,7 @@ class Members:
             member.start()
         return self
 
-    def leader(self, within: float = 20.0) -> Member:
+    def leader(self, within: float = PATIENCE_S) -> Member:
         """The node that leads and has committed in its epoch; waits for one."""
 
         def look() -> Member | None:
@@ -259,7 +261,9 @@ class Members:
         found: Member = eventually(look, within, "a leader")
         return found
 
-    def settled(self, voters: Sequence[int], within: float = 20.0) -> DescribeQuorumResponsePartitionData:
+    def settled(
+        self, voters: Sequence[int], within: float = PATIENCE_S
+    ) -> DescribeQuorumResponsePartitionData:
         """Wait until these are the voters and all of them keep up; what the leader then says."""
 
         def look() -> DescribeQuorumResponsePartitionData | None:
@@ -271,7 +275,7 @@ class Members:
         row: DescribeQuorumResponsePartitionData = eventually(look, within, f"voters {voters}")
         return row
 
-    def observed(self, member: Member, within: float = 20.0) -> None:
+    def observed(self, member: Member, within: float = PATIENCE_S) -> None:
         """Wait until the leader has heard of this observer."""
 
         def look() -> bool:

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.patience import PATIENCE_S
 
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import Now
@@ -71,7 +72,7 @@ def run(story: Any, most: int = 1 << 30) -> None:
         await story(world)
         assert not world.errors
 
-    asyncio.run(asyncio.wait_for(told(), 20))
+    asyncio.run(asyncio.wait_for(told(), PATIENCE_S))
 
 
 def test_a_small_commit_is_carried_out_before_its_turn_ends() -> None:

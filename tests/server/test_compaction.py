@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from tests.patience import PATIENCE_S
+
 from barnabas.client.admin import Admin
 from barnabas.model import TopicPartition
 from barnabas.testing import Cluster
@@ -34,7 +36,7 @@ def test_group_positions_are_all_there_after_their_log_was_compacted_and_the_nod
         with Admin(kafka.bootstrap) as admin:
             admin.create_topic("t", partitions=PARTITIONS)
             number = 0
-            deadline = time.monotonic() + 30
+            deadline = time.monotonic() + PATIENCE_S
             while cleaned(tmp_path / "data") < 2 * PARTITIONS:
                 assert time.monotonic() < deadline, kafka.log()
                 for group in ("a", "b", "c"):

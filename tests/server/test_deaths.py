@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.patience import PATIENCE_S
 
 from barnabas.config import Config
 from barnabas.controller.image import BrokerEndpoint, BrokerState, MetadataImage
@@ -69,7 +70,7 @@ def closed_port() -> int:
 
 
 def run(story: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(asyncio.wait_for(story(), 20))  # type: ignore[arg-type]
+    asyncio.run(asyncio.wait_for(story(), PATIENCE_S))  # type: ignore[arg-type]
 
 
 def test_a_broker_whose_connection_ended_and_whose_port_is_closed_is_fenced() -> None:

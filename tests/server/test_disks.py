@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.patience import PATIENCE_S
 from tests.server.harness import until
 from tests.server.test_node import batch, connect, error_of, fetch, on, settings
 
@@ -152,7 +153,7 @@ def test_without_the_directory_of_the_metadata_the_node_stops_and_says_so(part: 
             index = next(index for index, path in places(node).items() if path == "/one")
             disk.fail("sync", f"{part}t-")
             await send(connection, index, b"lost")
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(PATIENCE_S):
                 await node.failed.wait()
             assert words in str(node.failure)
 
@@ -175,7 +176,7 @@ def test_a_failed_disk_that_no_controller_hears_of_stops_the_node(monkeypatch: p
             monkeypatch.setattr(lifecycle, "_submit", refused)
             disk.fail("sync", "/two/")
             await send(connection, index, b"lost")
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(PATIENCE_S):
                 await node.failed.wait()
             assert isinstance(node.failure, StorageError) and "no controller has heard" in str(node.failure)
 
@@ -296,11 +297,11 @@ def test_a_disk_fills_up_under_a_real_node_which_refuses_reads_on_and_resumes(
         _fill_and_free(port, volume)
         assert process.poll() is None
         process.terminate()
-        assert process.wait(20) == 0
+        assert process.wait(PATIENCE_S) == 0
     finally:
         if process.poll() is None:
             process.kill()
-        process.wait(10)
+        process.wait(PATIENCE_S)
         log.close()
     told = (tmp_path / "node.log").read_text()
     assert "log.disk-full" in told and "log.disk-has-room" in told and "directory-offline" not in told
@@ -323,7 +324,7 @@ def _fill_and_free(port: int, volume: Path) -> None:
         connection.request(CreateTopicsRequest(topics=topics, timeout_ms=5000))
         for _ in range(14):
             assert sent(connection, piece, "old") == 0
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE_S
         while (error := sent(connection, piece)) == 0 and time.monotonic() < deadline:
             if room() < 8 << 20:
                 time.sleep(0.7)  # the node looks once a second
@@ -337,7 +338,7 @@ def _fill_and_free(port: int, volume: Path) -> None:
         (volume / "ballast").unlink()
         assert sent(connection, b"no") == ErrorCode.KAFKA_STORAGE_ERROR  # half as much again must be free
         connection.request(DeleteTopicsRequest(topic_names=["old"], timeout_ms=5000), 3)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE_S
         while (error := sent(connection, b"yes")) and time.monotonic() < deadline:
             time.sleep(0.1)
         assert error == 0, room()

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
 
+from tests.patience import PATIENCE_S
+
 from barnabas.controller.image import BrokerState, ImageDelta, MetadataImage
 from barnabas.model import ZERO_UUID, NodeId, Now, Uuid
 from barnabas.server.doubts import LONGEST, REMEMBERED, Doubts
@@ -95,9 +97,9 @@ def test_a_question_is_settled_when_its_leader_answers_again_and_not_before() ->
         asked = asyncio.ensure_future(doubts.settled(lambda: [topic(3)]))
         await asyncio.wait([asked], timeout=0.03)
         assert not asked.done()
-        await asyncio.wait_for(doubts.settled(lambda: [topic(2)]), 5)
+        await asyncio.wait_for(doubts.settled(lambda: [topic(2)]), PATIENCE_S)
         doubts.heard(3)
-        await asyncio.wait_for(asked, 5)
+        await asyncio.wait_for(asked, PATIENCE_S)
 
     asyncio.run(story())
 
@@ -116,13 +118,13 @@ def test_a_question_asks_the_leaders_that_it_would_name_and_no_others() -> None:
         await asyncio.wait([waiting], timeout=0.03)
         assert asked == [[2, 3]] and not waiting.done(), "node 3 turned out to be gone"
         doubts.changed(fenced(3))
-        await asyncio.wait_for(waiting, 5)
+        await asyncio.wait_for(waiting, PATIENCE_S)
 
     asyncio.run(story())
 
 
 def test_nobody_waits_when_nothing_is_in_doubt() -> None:
-    asyncio.run(asyncio.wait_for(Doubts(Clock()).news(), 5))
+    asyncio.run(asyncio.wait_for(Doubts(Clock()).news(), PATIENCE_S))
 
 
 def asking(doubts: Doubts, connection: int) -> asyncio.Task[None]:

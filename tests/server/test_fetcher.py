@@ -8,6 +8,8 @@ from math import inf
 from types import SimpleNamespace
 from typing import Any
 
+from tests.patience import PATIENCE_S
+
 from barnabas.client.connection import ConnectionFailed
 from barnabas.errors import BarnabasError
 from barnabas.server.doubts import Doubts
@@ -121,7 +123,7 @@ class World:
 
 
 def run(story: Any) -> None:
-    asyncio.run(asyncio.wait_for(story(), 20))
+    asyncio.run(asyncio.wait_for(story(), PATIENCE_S))
 
 
 def test_something_new_to_follow_ends_the_pause_before_the_next_dial() -> None:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
+from tests.patience import PATIENCE_S
 
 from barnabas.model import Endpoint
 from barnabas.server.exposition import exposition
@@ -29,7 +30,7 @@ def served(work: Callable[[int], Awaitable[None]], metrics: Metrics, reason: str
 async def get(port: int, request: bytes) -> tuple[bytes, bytes]:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(request)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         head, _, body = (await reader.read()).partition(b"\r\n\r\n")
     writer.close()
     return head.split(b"\r\n")[0], body

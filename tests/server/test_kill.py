@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.patience import PATIENCE_S
 from tests.server.harness import decoded, frame
 from tests.server.running import RunningNode
 
@@ -115,7 +116,7 @@ def work_until_killed(node: RunningNode, producers: list[Producer]) -> None:
             ready.register(producer.socket, selectors.EVENT_READ, producer)
             for _ in range(AHEAD):
                 producer.send()
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE_S
         while min(len(producer.acknowledged) for producer in producers) < 5:
             assert time.monotonic() < deadline
             for key, _ in ready.select(1):

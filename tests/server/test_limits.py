@@ -14,6 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from tests.patience import PATIENCE_S
 from tests.server.harness import Client, World, frame, settled, until
 from tests.server.test_connection import Slice, fetch_response, produce
 
@@ -132,7 +133,7 @@ def test_the_limit_of_descriptors_is_raised_as_far_as_it_goes() -> None:
         "from barnabas.server.system import *; assert most_descriptors() == 200;"
         "raise_descriptor_limit(); assert most_descriptors() == 900"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=30)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=PATIENCE_S)
 
 
 def test_clients_that_stop_reading_hold_little_and_stop_nobody(play: Play, tmp_path: Path) -> None:

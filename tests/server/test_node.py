@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.patience import PATIENCE_S
 from tests.server.harness import LOOPS
 
 from barnabas.client.aio import AsyncConnection
@@ -49,7 +50,7 @@ def on(factory: Callable[[], asyncio.AbstractEventLoop], config: Config, work: W
     """Run `work` with a started node; returns the node, stopped."""
 
     async def whole() -> Node:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             node = Node(config, **doors)
             async with node:
                 await work(node)
@@ -128,10 +129,10 @@ def test_a_node_that_stops_answers_those_who_wait(
     async def work(node: Node) -> None:
         async with await connect(node) as connection:
             await create(connection, "t")
-            waiting = asyncio.ensure_future(connection.request(fetch("t", wait_ms=30_000), 11, timeout=40))
+            waiting = asyncio.ensure_future(connection.request(fetch("t", wait_ms=600_000), 11, timeout=700))
             produced = asyncio.ensure_future(connection.request(produce("t", b"x"), 9))
             await asyncio.sleep(0.05)
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(PATIENCE_S):
                 await node.stop()
                 answer: Any = await waiting
                 assert answer.error_code == 0
@@ -218,7 +219,7 @@ def test_a_failing_disk_refuses_the_write_and_stops_the_node(operation: str) -> 
             disk.fail(operation, "/data/t-0")
             answer = await connection.request(produce("t", b"lost"), 9)
             assert error_of(answer) == ErrorCode.KAFKA_STORAGE_ERROR
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(PATIENCE_S):
                 await node.failed.wait()
             failed.append(node.failure)
             assert "offline" in (node.not_ready() or "") or "failed" in (node.not_ready() or "")
@@ -321,7 +322,7 @@ def test_a_signal_stops_the_process_in_order_with_exit_code_0(tmp_path: Path, nu
         assert process.stdout is not None
         assert int(process.stdout.readline()) > 0
         process.send_signal(number)
-        _, errors = process.communicate(timeout=20)
+        _, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, errors
     assert "node.stopped" in errors
     assert (tmp_path / ".kafka_cleanshutdown").exists()
@@ -460,7 +461,7 @@ def test_a_signal_during_the_start_undoes_it(tmp_path: Path) -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == "starting\n"
         process.send_signal(signal.SIGTERM)
-        _, errors = process.communicate(timeout=20)
+        _, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, errors
 
 
@@ -488,6 +489,6 @@ def test_a_stop_that_hangs_is_cut_short(tmp_path: Path, signals: int, patience: 
         assert process.stdout.readline() == "stopping\n"
         if signals == 2:
             process.send_signal(signal.SIGTERM)
-        _, errors = process.communicate(timeout=20)
+        _, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == code, errors
     assert not (tmp_path / ".kafka_cleanshutdown").exists()

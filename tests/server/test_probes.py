@@ -7,6 +7,8 @@ from collections.abc import Callable, Coroutine
 from types import SimpleNamespace
 from typing import Any
 
+from tests.patience import PATIENCE_S
+
 from barnabas.controller.image import BrokerEndpoint
 from barnabas.model import NodeId
 from barnabas.server.doubts import Doubts
@@ -105,7 +107,7 @@ def run(story: Callable[[World], Coroutine[Any, Any, None]]) -> None:
             await world.node.tasks.stop()
         assert not world.errors
 
-    asyncio.run(asyncio.wait_for(told(), 30))
+    asyncio.run(asyncio.wait_for(told(), PATIENCE_S))
 
 
 def test_all_who_ask_while_a_question_is_out_share_the_next_one() -> None:

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from tests.patience import PATIENCE_S
 from tests.server.quorum_node import until
 from tests.server.test_quorum_peers import Other
 
@@ -62,7 +63,7 @@ def run(story: Callable[[ControllerChannel, Knows, Other], Awaitable[None]], tim
         server = await asyncio.start_server(other.serve, "127.0.0.1", 0)
         other.endpoint = Endpoint("CONTROLLER", "127.0.0.1", server.sockets[0].getsockname()[1])
         channel = ControllerChannel(cast("Quorum", knows), timeout)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             await story(channel, knows, other)
             await channel.close()
         server.close()
@@ -243,4 +244,4 @@ def test_who_waits_for_a_leader_that_is_none_any_more_is_told_at_once() -> None:
             await waiting
         assert caught.value.code is ErrorCode.NOT_CONTROLLER
 
-    run(story, timeout=60.0)
+    run(story, timeout=PATIENCE_S)

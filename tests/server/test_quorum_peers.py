@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.controller.cluster import Chance
+from tests.patience import PATIENCE_S
 from tests.server.quorum_node import until
 
 from barnabas.errors import ErrorCode
@@ -82,7 +83,7 @@ async def talking() -> Any:
 
 def run(story: Callable[[Peers, asyncio.Queue[raft.Message], Other], Awaitable[None]]) -> None:
     async def whole() -> None:
-        async with asyncio.timeout(10), talking() as (peers, heard, other):
+        async with asyncio.timeout(PATIENCE_S), talking() as (peers, heard, other):
             await story(peers, heard, other)
 
     asyncio.run(whole())
