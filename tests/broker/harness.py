@@ -81,6 +81,8 @@ class World:
         self.altering: list[AlterPartitionRequest] = []
         self.cut: list[tuple[str, int, int, int]] = []
         self.corrupt: list[tuple[str, int, str]] = []
+        self.damages: list[tuple[str, int, int]] = []
+        self.anew: list[str] = []
         self.rooms: list[tuple[str, bool]] = []
         self.no_room: list[StorageError] = []
         self.compactions: list[tuple[TopicPartition, CleaningStatistics]] = []
@@ -120,6 +122,12 @@ class World:
 
     def truncated(self, topic: str, index: int, before: int, end: int) -> None:
         self.cut.append((topic, index, before, end))
+
+    def damaged(self, log: Any, found: Any) -> None:
+        self.damages += [(log.path, damage.start, damage.end) for damage in found]
+
+    def fetched_anew(self, log: Any, gone: Any) -> None:
+        self.anew.append(log.path)
 
     def compacted(self, where: TopicPartition, done: CleaningStatistics, seconds: float) -> None:
         self.compactions.append((where, done))

@@ -23,7 +23,7 @@ def directory(
     offline: bool = False,
     failed: list[StorageError] | None = None,
 ) -> Any:
-    log = SimpleNamespace(recovery=SimpleNamespace(below_recovery_point=lost))
+    log = SimpleNamespace(damage=[], recovery=SimpleNamespace(below_recovery_point=lost))
     return SimpleNamespace(
         path=path,
         directory_id=f"id of {path}",

@@ -13,6 +13,8 @@ from barnabas.model import DirectoryId, NodeId, Offset, TopicId, TopicPartition
 if TYPE_CHECKING:
     from barnabas.broker.space import DirectorySpace
     from barnabas.log.compaction import CleaningStatistics
+    from barnabas.log.damage import Damage
+    from barnabas.log.log import Log
     from barnabas.wire.brokers import AlterPartitionRequest
 
 __all__ = [
@@ -175,6 +177,14 @@ class Outside(Protocol):
 
     def truncated(self, topic: str, index: int, before: Offset, end: Offset) -> None:
         """A log had records that its leader's does not have: it was cut back to `end`.  Log it."""
+        ...
+
+    def damaged(self, log: Log, found: Sequence[Damage]) -> None:
+        """Records of a log cannot be read any more.  Log it."""
+        ...
+
+    def fetched_anew(self, log: Log, gone: Sequence[Damage]) -> None:
+        """A log of which records could not be read is empty, and fetched from its leader.  Log it."""
         ...
 
     def compacted(self, where: TopicPartition, done: CleaningStatistics, seconds: float) -> None:

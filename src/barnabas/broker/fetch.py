@@ -24,6 +24,7 @@ from barnabas.broker.nearest import nearest_replica
 from barnabas.broker.sessions import TOPIC_IDS_SINCE, FetchPlan, FetchPosition
 from barnabas.broker.waiting import Waiting
 from barnabas.errors import ErrorCode, KafkaError, StorageError
+from barnabas.log.damage import DamagedError
 from barnabas.model import NO_EPOCH, NO_NODE, Epoch, NodeId, Now, Offset, TopicPartition, Uuid
 from barnabas.wire.fetch import (
     AbortedTransaction,
@@ -231,6 +232,10 @@ class _Reader:
             self.broker.storage_failed(partition, error, now)
             one.records = b""
             one.error = self._error(ErrorCode.KAFKA_STORAGE_ERROR)
+        except DamagedError as error:
+            self.broker.damage_found(partition, error)
+            one.records = b""
+            one.error = error.code
         except KafkaError as error:
             one.records = b""
             one.error = error.code

@@ -25,6 +25,7 @@ from barnabas.broker.waiting import Waiting
 from barnabas.config import Config
 from barnabas.doors import Randomness
 from barnabas.errors import CorruptRecordError, ErrorCode, KafkaError, StorageError, WireError
+from barnabas.log.damage import DamagedError
 from barnabas.model import OFFSETS_TOPIC, Now, Offset, TopicId
 from barnabas.wire.coordinator import read_key, read_value
 from barnabas.wire.group_records import (
@@ -202,10 +203,12 @@ class Groups:
             self._unload(index)
             self.broker.storage_failed(partition, error, now)
             return
-        except CorruptRecordError:
+        except CorruptRecordError as error:
             del self._loading[index]
             self._unload(index)
             self.unreadable += 1
+            if isinstance(error, DamagedError):
+                self.broker.damage_found(partition, error)
             return
         if more:
             return

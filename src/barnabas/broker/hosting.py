@@ -21,6 +21,7 @@ from barnabas.broker.space import Space
 from barnabas.config import Config, LogConfig
 from barnabas.controller.image import ImageDelta, MetadataImage, PartitionState, Topic
 from barnabas.errors import ConfigError, ErrorCode, StorageError
+from barnabas.log.damage import DamagedError
 from barnabas.log.directories import LogDirectories
 from barnabas.log.directory import LogDirectory
 from barnabas.log.log import Log
@@ -30,6 +31,7 @@ from barnabas.model import (
     DIRECTORY_UNASSIGNED,
     INTERNAL_TOPICS,
     METADATA_TOPIC,
+    NO_NODE,
     BrokerEpoch,
     DirectoryId,
     Epoch,
@@ -236,6 +238,26 @@ class Hosting:
                 self.outside.setting_refused(topic, error)
         return self.config.log_config(known)
 
+    def begin_anew(self, partition: Partition, state: PartitionState, now: Now) -> bool:
+        """A replica whose log was damaged when this node started is fetched anew from its leader.
+
+        Not while it counts for what is committed: it is not in sync, and this node has registered as one that
+        lost something (`server.last_life`), so that it is not eligible either.  Returns whether it was done.
+        """
+        log = partition.log
+        if not (log.damage and log.damaged_at_start) or partition.offline:
+            return False
+        if self.node_id in state.isr or state.leader == NO_NODE:
+            return False
+        gone = tuple(log.damage)
+        self.guarded(lambda: log.truncate_fully_and_start_at(log.log_start_offset, now), now)
+        if log.damage:
+            return False
+        partition.high_watermark = log.high_watermark
+        partition.touch()
+        self.outside.fetched_anew(log, gone)
+        return True
+
     def host(
         self,
         topic: Topic,
@@ -372,6 +394,11 @@ class Hosting:
         directory = self.logs.fail(partition.log, error)
         if directory is not None:
             self.directory_failed(directory, error, now)
+
+    def damage_found(self, partition: Partition, error: DamagedError) -> None:
+        """Somebody asked for records that are not there any more; the first time it is told."""
+        if error.news:
+            self.outside.damaged(partition.log, error.news)
 
     def unreadable(self, error: StorageError, now: Now) -> None:
         """A disk did not give what was to be sent from one of its files."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.broker.context import Operation, RequestContext, ResourceType, allowed
-from barnabas.errors import ErrorCode, KafkaError, StorageError
+from barnabas.errors import CorruptRecordError, ErrorCode, KafkaError, StorageError
 from barnabas.model import NO_EPOCH, NO_OFFSET, NO_TIMESTAMP, Epoch, NodeId, Now, Offset
 from barnabas.wire.offsets import (
     ListOffsetsPartition,
@@ -118,13 +118,18 @@ def _answer(
         raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE)
     try:
         return find(partition, timestamp, end)
+    except CorruptRecordError as damaged:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, damaged.message) from damaged
     except StorageError as failure:
         broker.storage_failed(partition, failure, now)
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR) from failure
 
 
 def find(partition: Partition, timestamp: int, end: Offset) -> Answer:
-    """The offset of `timestamp` (or of a special one) below or at `end`.  Raises StorageError."""
+    """The offset of `timestamp` (or of a special one) below or at `end`.
+
+    Raises StorageError, CorruptRecordError.
+    """
     log = partition.log
     if timestamp == LATEST:
         return NO_TIMESTAMP, end, partition.leader_epoch

@@ -156,7 +156,8 @@ class Reconciler:
             partition.touch()
             return
         led = partition.is_leader
-        if not partition.follow(state):
+        changed = partition.follow(state)
+        if not (hosting.begin_anew(partition, state, now) or changed):
             return
         if partition.leader != NO_NODE and not partition.offline:
             hosting.followers.follow(partition)

@@ -45,6 +45,10 @@ class Checkpoints:
             return {}, False
         return found, True
 
+    def says(self, name: str) -> Rows:
+        """What the file says by now."""
+        return self._written.get(name, {})
+
     def write(self, name: str, rows: Rows, *, durable: bool = True) -> None:
         """Write a checkpoint unless the file says that already.  Raises StorageError."""
         with self._guard:

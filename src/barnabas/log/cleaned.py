@@ -92,6 +92,7 @@ def swap_in(log: Log, cleaned: Segment, replaced: Sequence[Segment], now: Now) -
         for segment in replaced:
             log.doom(segment, now)
         cleaned.rename("")
+        cleaned.limit = replaced[-1].limit
         log.segments[place:behind] = [cleaned]
         log.bases[place:behind] = [cleaned.base]
         log.snapshots.prune(log.bases)

@@ -21,7 +21,17 @@ from barnabas.log.future import future_of, take_name
 from barnabas.log.log import Log
 from barnabas.log.producers import DEFAULT_EXPIRATION_MS
 from barnabas.log.removal import Removal
-from barnabas.model import METADATA_TOPIC, NO_NODE, DirectoryId, NodeId, Now, Offset, TopicId, TopicPartition
+from barnabas.model import (
+    METADATA_TOPIC,
+    NO_NODE,
+    NO_OFFSET,
+    DirectoryId,
+    NodeId,
+    Now,
+    Offset,
+    TopicId,
+    TopicPartition,
+)
 
 if TYPE_CHECKING:
     from barnabas.config import LogConfig
@@ -178,6 +188,7 @@ class LogDirectory:
                     now=now,
                     recovery_point=points.get(key, 0),
                     log_start=starts.get(key, 0),
+                    first=starts.get(key, NO_OFFSET),
                     high_watermark=watermarks.get(key),
                     cleaned=cleaned.get(key, 0 if known_cleaned else MAX_OFFSET),
                     expiration_ms=self._expiration_ms,
@@ -390,7 +401,7 @@ class LogDirectory:
     def _recovery_points(self) -> dict[str, Rows]:
         logs = self._all()
         points = {key: log.durable_end_offset for key, log in logs.items()}
-        starts = {k: log.log_start_offset for k, log in logs.items() if log.log_start_offset > log.bases[0]}
+        starts = {key: log.log_start_offset for key, log in logs.items()}
         return {RECOVERY_POINTS: points, LOG_STARTS: starts, CLEANER_OFFSETS: self._cleaned()}
 
     def _cleaned(self) -> Rows:
@@ -424,7 +435,12 @@ class LogDirectory:
         """
         if self.offline is not None:
             return None
-        files = [path for log in self.logs.values() for path in log.tick(now)]
+        starts = {} if self.full else self._checkpoints.says(LOG_STARTS)
+        files = [
+            path
+            for key, log in self.logs.items()
+            for path in log.tick(now, MAX_OFFSET if self.full else starts.get(key, 0))
+        ]
         trees = [path for deadline, path in self._doomed if deadline <= now.mono]
         self._doomed = [doomed for doomed in self._doomed if doomed[0] > now.mono]
         for tree in trees:

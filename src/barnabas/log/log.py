@@ -12,16 +12,16 @@ not written is taken back, and the log goes on when there is room.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterator
 from struct import Struct
 from typing import TYPE_CHECKING, Unpack
 
 from barnabas.doors import Buffer, Disk, DiskFile
 from barnabas.errors import ErrorCode, KafkaError, StorageError
-from barnabas.log import cutting, recovery, retention, searching
+from barnabas.log import cutting, reading, recovery, retention, searching
 from barnabas.log.checkpoint import epoch_rows
 from barnabas.log.cleaned import stop_cleaning
+from barnabas.log.damage import Damage, forget_damage
 from barnabas.log.epochs import EpochCache
 from barnabas.log.meta import write_partition_metadata
 from barnabas.log.producer_files import ProducerSnapshots
@@ -31,10 +31,10 @@ from barnabas.log.replicating import take_batches
 from barnabas.log.results import Appended, Known, finished
 from barnabas.log.scan import FileSlice
 from barnabas.log.searching import TimestampOffset
-from barnabas.log.segment import NEVER, Segment
+from barnabas.log.segment import MAX_OFFSET, NEVER, Segment, base_of
 from barnabas.log.sync import SyncJob
 from barnabas.log.transactions import AbortedTransaction
-from barnabas.model import Epoch, Now, Offset, TopicId, TopicPartition
+from barnabas.model import NO_OFFSET, Epoch, Now, Offset, TopicId, TopicPartition
 from barnabas.wire.records import BatchHeader
 
 if TYPE_CHECKING:
@@ -67,7 +67,6 @@ class Log:
         "_next_expiry",
         "_page_cache",
         "_pending",
-        "_positions",
         "_unsynced_files",
         "_unsynced_parents",
         "_unsynced_paths",
@@ -76,15 +75,20 @@ class Log:
         "cleaned_offset",
         "cleaning",
         "config",
+        "damage",
+        "damaged_at_start",
         "disk",
         "durable_end_offset",
         "epochs",
         "failed",
+        "gaps_below",
         "log_end_offset",
         "log_start_offset",
         "lower_recovery_point",
         "path",
+        "positions",
         "producers",
+        "read_before",
         "recovery",
         "segments",
         "snapshots",
@@ -122,8 +126,14 @@ class Log:
         """The file error after which this log refuses everything."""
         self.recovery = Recovery()
         """What opening found."""
+        self.damage: list[Damage] = []
+        """What cannot be read of it, in order."""
         self.cleaned_offset: Offset = 0
         """Up to here the log is compacted."""
+        self.damaged_at_start = False
+        """Whether some of that was known when it was opened."""
+        self.gaps_below: Offset = 0
+        """Segments that begin below may end before the next one begins: Apache Kafka may have compacted them."""
         self.cleaning: Cleaning | None = None
         """The round of compaction that is under way."""
         self.lower_recovery_point = _ignore
@@ -131,7 +141,10 @@ class Log:
         self._page_cache = config.flush_messages == _NO_FLUSH
         self._high_watermark: Offset = 0
         self._pending: list[Buffer] = []
-        self._positions: dict[Offset, int] = {}
+        self.positions: dict[Offset, int] = {}
+        """Where, in the file of the active segment, batches begin that were written lately."""
+        self.read_before: Offset = -1
+        """Where a sealed segment was read last."""
         self._generation = 0
         self._in_flight: SyncJob | None = None
         self._directory_changed = False
@@ -169,6 +182,7 @@ class Log:
         now: Now,
         recovery_point: Offset = 0,
         log_start: Offset = 0,
+        first: Offset = NO_OFFSET,
         high_watermark: Offset | None = None,
         cleaned: Offset = 0,
         required: Offset = 0,
@@ -189,6 +203,7 @@ class Log:
             clean=clean,
             recovery_point=recovery_point,
             log_start=log_start,
+            first=first,
             cleaned=cleaned,
             required=required,
             now=now,
@@ -347,7 +362,7 @@ class Log:
         pending.clear()
         end = self.log_end_offset
         self.written_end_offset = end
-        positions = self._positions
+        positions = self.positions
         if len(positions) >= _POSITIONS_KEPT:
             positions.clear()
         positions[end] = self.active.end_position
@@ -450,49 +465,10 @@ class Log:
 
         `at_least_one`: the first batch is given even if it alone is larger.  `end` beyond the written end
         means the written end.  The slice is empty when there is nothing.  Raises KafkaError
-        OFFSET_OUT_OF_RANGE outside of [log start, log end], StorageError when this log has failed.
+        OFFSET_OUT_OF_RANGE outside of [log start, log end], DamagedError where a batch must be and is not,
+        StorageError when this log has failed.
         """
-        if self.failed is not None:
-            raise self.failed
-        if end > self.written_end_offset:
-            end = self.written_end_offset
-        if offset < self.log_start_offset or offset > self.log_end_offset:
-            raise KafkaError(
-                ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"{self.topic_partition} has {self.log_start_offset} to {self.log_end_offset}, not {offset}",
-            )
-        if offset >= end:
-            return FileSlice(self._active_file, 0, 0)
-        segment = self.active
-        if offset >= segment.base:
-            positions = self._positions
-            start = positions.get(offset, -1)
-            if start < 0:
-                start = segment.locate(offset)
-            stop = positions.get(end, -1)
-            if stop < 0:
-                stop = segment.locate(end, start)
-        else:
-            segment, start, stop = self._find(offset, end)
-        size = stop - start
-        if size > max_bytes:
-            size = segment.boundary(start, start + max_bytes) - start if max_bytes > 0 else 0
-            if size <= 0:
-                size = segment.batch_size(start) if at_least_one else 0
-        return FileSlice(segment.file, start, size)
-
-    def _find(self, offset: Offset, end: Offset) -> tuple[Segment, int, int]:
-        """The segment of `offset` that is not the active one, and the range to read in it."""
-        place = bisect_right(self.bases, offset) - 1
-        while True:
-            segment = self.segments[place]
-            start = segment.locate(offset)
-            last = place + 1 == len(self.segments)
-            ends_here = last or end < self.bases[place + 1]
-            stop = segment.locate(end, start) if ends_here else segment.end_position
-            if stop > start or ends_here:
-                return segment, start, stop
-            place += 1  # compaction left nothing at or after `offset` in this one
+        return reading.read(self, offset, max_bytes, end, at_least_one=at_least_one)
 
     def offset_for_timestamp(self, timestamp: int, end: Offset) -> TimestampOffset | None:
         """The first record below `end` at or after `timestamp` (ms), None if there is none."""
@@ -539,6 +515,8 @@ class Log:
         if self.segments and self.segments[-1].base == base:
             self.segments.pop()
             self.bases.pop()
+        if self.segments:
+            self.segments[-1].limit = base
         self.segments.append(segment)
         self.bases.append(base)
         self.activate()
@@ -548,8 +526,9 @@ class Log:
     def activate(self) -> None:
         """The last segment is the one that grows."""
         self.active = self.segments[-1]
+        self.active.limit = MAX_OFFSET
         self._active_file = self.active.file
-        self._positions = {self.log_end_offset: self.active.end_position}
+        self.positions = {self.log_end_offset: self.active.end_position}
         self.reconfigure(self.config)
 
     def reconfigure(self, config: LogConfig) -> None:
@@ -569,6 +548,10 @@ class Log:
         """
         return retention.retain(self, now)
 
+    def doom_files(self, paths: list[str], now: Now) -> None:
+        """Files of segments that were deleted in an earlier life: `tick` gives them out."""
+        self._doomed.append((now.mono, paths, None))
+
     def doom(self, segment: Segment, now: Now) -> None:
         """Rename the segment's files to `.deleted`; `tick` gives them out after file.delete.delay.ms."""
         stop_cleaning(self)
@@ -578,16 +561,21 @@ class Log:
         self._unsynced_files = [file for file in self._unsynced_files if file.path != path]
         self._doomed.append((now.mono + self.config.file_delete_delay_ms / 1000, doomed, segment))
 
-    def tick(self, now: Now) -> list[str]:
+    def tick(self, now: Now, known_start: Offset = MAX_OFFSET) -> list[str]:
         """Forget silent producers, and close doomed files whose time has come.
 
-        Returns their paths: they are to be removed (in a thread; that takes long).
+        Returns their paths: they are to be removed (in a thread; that takes long).  `known_start`: where the
+        log starts for who opens it next.  Before that knows that a segment at the start of the log was
+        deleted, its files stay, to tell: else it is missed.
         """
         if now.mono >= self._next_expiry:
             self._next_expiry = now.mono + _EXPIRY_EVERY
             self.producers.expire(now)
         due: list[str] = []
         while self._in_flight is None and self._doomed and self._doomed[0][0] <= now.mono:
+            files = self._doomed[0][1]
+            if files and known_start <= base_of(files[0]) < self.bases[0]:
+                break
             _, paths, segment = self._doomed.pop(0)
             if segment is not None:
                 segment.close()
@@ -627,11 +615,13 @@ class Log:
         self.cleaned_offset = min(self.cleaned_offset, end)
         self._generation += 1
         self._directory_changed = True
-        self._positions.clear()
+        self.positions.clear()
         self.log_end_offset = self.written_end_offset = end
         self.durable_end_offset = min(self.durable_end_offset, end)
         self.log_start_offset = min(self.log_start_offset, end)
         self.high_watermark = self._high_watermark
+        if self.damage:
+            forget_damage(self, self.log_start_offset, end)
 
     def belongs_to(self, topic_id: TopicId) -> None:
         """Write down whose log this is; durable, with the directory's own entry, before the first record is."""

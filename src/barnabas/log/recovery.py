@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from barnabas.doors import Disk
 from barnabas.errors import CorruptRecordError, StorageError
 from barnabas.log.checkpoint import read_epochs
+from barnabas.log.damage import forget_damage, note_damage, read_damage
 from barnabas.log.epochs import EpochCache
 from barnabas.log.future import future_of
 from barnabas.log.meta import read_partition_metadata
 from barnabas.log.scan import batches_of
-from barnabas.log.segment import Segment, file_name
+from barnabas.log.sealed import check_first, check_sealed
+from barnabas.log.segment import MAX_OFFSET, Segment, base_of, file_name
 from barnabas.log.transactions import AbortedTransaction
 from barnabas.model import NO_EPOCH, NO_OFFSET, Epoch, Now, Offset, TopicId, TopicPartition
 from barnabas.wire.records import HEADER_SIZE, BatchHeader, read_records
@@ -34,7 +36,6 @@ __all__ = ["EPOCHS", "Recovery", "end_transaction", "identify", "load", "replay_
 EPOCHS = "leader-epoch-checkpoint"
 _CONTROL = 0x20
 _STEP = 1 << 20
-_MAX_OFFSET = (1 << 63) - 1
 _OFFSETS_IN_A_SEGMENT = 1 << 31
 """Its tables count from its base in 32 bits; no CRC covers a batch's base offset."""
 _ABORT = 0
@@ -79,20 +80,23 @@ def load(
     clean: bool,
     recovery_point: Offset,
     log_start: Offset,
+    first: Offset,
     cleaned: Offset,
     required: Offset,
     now: Now,
 ) -> Generator[None, None, None]:
     """Fill a new Log from its directory.  Raises StorageError, before anything below `required` is cut."""
     disk = log.disk
-    log.cleaned_offset = cleaned
+    log.cleaned_offset = log.gaps_below = cleaned
     if not disk.is_directory(log.path):
         disk.make_directories(log.path)
         disk.sync_directory(log.path.rpartition("/")[0] or ".")
-    _clear_leftovers(disk, log.path)
-    bases = _list_segments(log)
+    deleted = _clear_leftovers(disk, log.path)
+    gone = {base_of(name) for name in deleted}
+    bases, orphans = _list_segments(log)
     if not bases:
         _demand(log, log_start, required, "its segments are gone")
+        _miss_end(log, log_start, recovery_point, "its segments are gone")
         _start_empty(log, log_start, now)
         return
     for base in bases:
@@ -101,6 +105,8 @@ def load(
         )
         segment.index_interval = log.config.index_interval_bytes
         segment.load()
+        if log.segments:
+            log.segments[-1].limit = base
         log.segments.append(segment)
     log.bases = bases
     for segment in log.segments:
@@ -112,7 +118,10 @@ def load(
     if not clean:
         yield from _reread(log, recovery_point, cleaned, required)
     _demand(log, log.log_end_offset, required, "its end is missing")
+    _miss_end(log, log.log_end_offset, recovery_point, "its end is missing")
     log.log_start_offset = max(log_start, log.bases[0])
+    _find_damage(log, first, orphans, gone)
+    _finish_deletions(log, deleted, first, now)
     if log.log_end_offset < log.log_start_offset:
         _wipe(log)
         _start_empty(log, log.log_start_offset, now)
@@ -144,6 +153,47 @@ def _demand(log: Log, end: Offset, required: Offset, reason: str) -> None:
         )
 
 
+def _miss_end(log: Log, end: Offset, recovery_point: Offset, reason: str) -> None:
+    """Say so if the log ends before what was known to be durable."""
+    if end < recovery_point and not log.recovery.below_recovery_point:
+        found = log.recovery
+        log.recovery = found._replace(
+            cut_at=end,
+            reason=f"{log.path}: {reason}: up to {recovery_point} all was synced",
+            below_recovery_point=True,
+        )
+
+
+def _find_damage(log: Log, first: Offset, orphans: set[Offset], gone: set[Offset]) -> None:
+    """Look at the segments that are not read again; where some are missing at the start, it starts before."""
+    read_again = max(1, log.recovery.segments)
+    found = check_first(log, first, gone)
+    if found:
+        log.log_start_offset = first
+    found += check_sealed(log, len(log.segments) - read_again, orphans, gone)
+    log.damage = read_damage(log.disk, log.path)
+    note_damage(log, found)
+    forget_damage(log, log.log_start_offset, log.log_end_offset)
+    log.damaged_at_start = bool(log.damage)
+    for orphan in orphans:
+        for kind in _TABLES:
+            if log.disk.exists(path := f"{log.path}/{file_name(orphan, kind)}"):
+                log.disk.remove(path)
+
+
+def _finish_deletions(log: Log, names: list[str], first: Offset, now: Now) -> None:
+    """Remove what was deleted, but not what tells where the log begins, to who knows only where it began."""
+    telling = []
+    for name in names:
+        path = f"{log.path}/{name}"
+        if 0 <= first <= base_of(name) < log.bases[0]:
+            telling.append(path)
+        else:
+            log.disk.remove(path)
+    if telling:
+        log.doom_files(telling, now)
+
+
 def _start_empty(log: Log, offset: Offset, now: Now) -> None:
     log.log_start_offset = log.log_end_offset = log.written_end_offset = log.durable_end_offset = offset
     log.add_segment(offset, now)
@@ -171,31 +221,35 @@ def _remove_segment(segment: Segment) -> int:
 # --- leftovers --------------------------------------------------------------------------------------------
 
 
-def _clear_leftovers(disk: Disk, path: str) -> None:
-    """Finish or undo what a crash interrupted: deletions, a compaction's swap, temporary files."""
+def _clear_leftovers(disk: Disk, path: str) -> list[str]:
+    """Finish or undo what a crash interrupted: a compaction's swap, temporary files.
+
+    Returns the names of what was deleted, and is not removed yet.
+    """
     names = disk.list(path)
     for name in names:
-        if name.endswith((".deleted", ".tmp")) and not name.startswith("quorum-state"):
+        if name.endswith(".tmp") and not name.startswith("quorum-state"):
             disk.remove(f"{path}/{name}")
     cleaned = [name for name in names if name.endswith(".cleaned")]
     for name in cleaned:
         disk.remove(f"{path}/{name}")
     swaps = [name for name in names if name.endswith(".swap")]
-    first_cleaned = min((_base(name) for name in cleaned), default=None)
+    first_cleaned = min((base_of(name) for name in cleaned), default=None)
     kept = []
     for name in swaps:
-        if first_cleaned is not None and _base(name) >= first_cleaned:
+        if first_cleaned is not None and base_of(name) >= first_cleaned:
             disk.remove(f"{path}/{name}")  # its compaction had not finished: the old segments are all there
         else:
             kept.append(name)
-    _finish_swaps(disk, path, [name for name in names if name.endswith(".log")], kept)
+    _finish_swaps(disk, path, [name for name in names if name.endswith((".log", *_TABLES))], kept)
+    return [name for name in names if name.endswith(".deleted")]
 
 
-def _finish_swaps(disk: Disk, path: str, logs: list[str], swaps: list[str]) -> None:
+def _finish_swaps(disk: Disk, path: str, files: list[str], swaps: list[str]) -> None:
     for swap in swaps:
         if not swap.endswith(".log.swap"):
             continue
-        base = _base(swap)
+        base = base_of(swap)
         file = disk.open(f"{path}/{swap}", read_only=True)
         end = base
         try:
@@ -205,36 +259,32 @@ def _finish_swaps(disk: Disk, path: str, logs: list[str], swaps: list[str]) -> N
             raise StorageError(f"{path}/{swap}: a compacted segment is corrupt: {error}") from error
         finally:
             file.close()
-        for name in logs:
-            if base <= _base(name) < max(end, base + 1) and disk.exists(f"{path}/{name}"):
-                for suffix in (".log", *_TABLES):
-                    old = f"{path}/{file_name(_base(name), suffix)}"
-                    if disk.exists(old):
-                        disk.remove(old)
+        for name in files:
+            if base <= base_of(name) < max(end, base + 1) and disk.exists(f"{path}/{name}"):
+                disk.remove(f"{path}/{name}")
     for swap in swaps:
         disk.rename(f"{path}/{swap}", f"{path}/{swap.removesuffix('.swap')}")
     if swaps:
         disk.sync_directory(path)
 
 
-def _base(name: str) -> Offset:
-    digits = name.partition(".")[0]
-    return int(digits) if digits.isdigit() else -1
-
-
-def _list_segments(log: Log) -> list[Offset]:
+def _list_segments(log: Log) -> tuple[list[Offset], set[Offset]]:
+    """The segments that are there, and those of which there are only tables."""
     names = log.disk.list(log.path)
-    logs = {_base(name) for name in names if name.endswith(".log") and len(name) == 24 and _base(name) >= 0}
+    logs = {
+        base_of(name) for name in names if name.endswith(".log") and len(name) == 24 and base_of(name) >= 0
+    }
+    orphans = set()
     for name in names:
-        base = _base(name)
+        base = base_of(name)
         if base < 0:
             continue
         if name.endswith(".snapshot"):
             log.snapshots.offsets.append(base)
         elif name.endswith(_TABLES) and base not in logs:
-            log.disk.remove(f"{log.path}/{name}")
+            orphans.add(base)
     log.snapshots.offsets.sort()
-    return sorted(logs)
+    return sorted(logs), orphans
 
 
 # --- segments ---------------------------------------------------------------------------------------------
@@ -281,7 +331,7 @@ def _reread(
     while place < len(log.segments):
         segment = log.segments[place]
         keep = place + 1
-        limit = log.segments[keep].base if keep < len(log.segments) else _MAX_OFFSET
+        limit = log.segments[keep].base if keep < len(log.segments) else MAX_OFFSET
         limit = min(limit, segment.base + _OFFSETS_IN_A_SEGMENT)
         gap = segment.base > end and place > first and not compacted and segment.base > cleaned
         if segment.base < end or gap:

@@ -24,6 +24,9 @@ class Known(TypedDict, total=False):
 
     recovery_point: Offset
     log_start: Offset
+    first: Offset
+    """Where the log started when that was written down last, NO_OFFSET where nobody did: it has segments from
+    there on."""
     high_watermark: Offset | None
     cleaned: Offset
     """Up to where it was compacted."""

@@ -9,6 +9,7 @@ from bisect import bisect_right
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from barnabas.log.damage import DamagedError
 from barnabas.log.segment import Segment
 from barnabas.log.transactions import AbortedTransaction
 from barnabas.model import Epoch, Offset
@@ -29,7 +30,18 @@ class TimestampOffset(NamedTuple):
 
 
 def offset_for_timestamp(log: Log, timestamp: int, end: Offset) -> TimestampOffset | None:
-    """The first record in [log start, end) whose timestamp is at least `timestamp`."""
+    """The first record in [log start, end) whose timestamp is at least `timestamp`.
+
+    Raises CorruptRecordError where that may be one that cannot be read.
+    """
+    found = _search(log, timestamp, end)
+    for damage in log.damage:
+        if found is not None and damage.end == found.offset > log.log_start_offset:
+            raise DamagedError(log.topic_partition, damage)
+    return found
+
+
+def _search(log: Log, timestamp: int, end: Offset) -> TimestampOffset | None:
     start = log.log_start_offset
     for place, segment in enumerate(log.segments):
         if place + 1 < len(log.segments) and log.bases[place + 1] <= start:

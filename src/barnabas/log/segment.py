@@ -7,7 +7,9 @@ senseless is rebuilt from the headers in the log.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final
 
 from barnabas.doors import Disk, DiskFile
@@ -18,19 +20,27 @@ from barnabas.log.transactions import TransactionIndex
 from barnabas.model import NO_OFFSET, NO_TIMESTAMP, Offset
 from barnabas.wire.records import BatchHeader
 
-__all__ = ["NEVER", "Segment", "file_name"]
+__all__ = ["MAX_OFFSET", "NEVER", "Segment", "base_of", "file_name"]
 
 NEVER: Final = 1 << 62
 """A timestamp that no record reaches."""
 _MAX_RELATIVE = 0x7FFFFFFF
 _INT32_MAX = 0x7FFFFFFF
 _HINTS_KEPT = 64
+_ROWS_TRIED = 64
+MAX_OFFSET: Final = (1 << 63) - 1
 _KINDS = (".log", ".index", ".timeindex", ".txnindex")
 
 
 def file_name(offset: Offset, suffix: str) -> str:
     """`00000000000000000042.log` and the like."""
     return f"{offset:020d}{suffix}"
+
+
+def base_of(path: str) -> Offset:
+    """The offset in the name of a segment's file, -1 when there is none."""
+    digits = path.rpartition("/")[2].partition(".")[0]
+    return int(digits) if digits.isdigit() else -1
 
 
 class Segment:
@@ -51,6 +61,7 @@ class Segment:
         "first_timestamp",
         "index_interval",
         "last_index_position",
+        "limit",
         "max_rows",
         "max_timestamp",
         "max_timestamp_offset",
@@ -68,6 +79,8 @@ class Segment:
         self.suffix = suffix
         """What its files' names end in besides: "" once it is part of a log."""
         self.created_ms = created_ms
+        self.limit: Offset = MAX_OFFSET
+        """Where the next segment begins: all its offsets are smaller."""
         self.end_position = 0
         """Bytes appended, including those not written yet."""
         self.last_index_position = 0
@@ -205,14 +218,22 @@ class Segment:
         return self.max_timestamp
 
     def rebuild_tables(self) -> None:
-        """Make `.index` and `.timeindex` anew from the batch headers (`.txnindex` is left alone)."""
+        """Make `.index` and `.timeindex` anew from the batch headers (`.txnindex` is left alone).
+
+        They end where there is no batch in a file that is damaged.
+        """
         transactions = self._transactions
         self.fresh_tables()
         self._transactions = transactions
         end, self.end_position = self.end_position, 0
-        for position, header in headers_of(self.file, 0, end):
-            self.end_position = position
-            self.note(header.last_offset, header.max_timestamp, header.size)
+        next_ = self.base
+        with suppress(CorruptRecordError):
+            for position, header in headers_of(self.file, 0, end):
+                if not next_ <= header.base_offset <= header.last_offset < self.limit:
+                    break
+                next_ = header.last_offset + 1
+                self.end_position = position
+                self.note(header.last_offset, header.max_timestamp, header.size)
         self.end_position = end
         self.seal()
 
@@ -304,20 +325,96 @@ class Segment:
     def locate(self, offset: Offset, start: int = 0) -> int:
         """Position of the first batch whose last offset is at least `offset`; the end of the file if none.
 
-        `start` is a batch boundary known to lie at or before it.
+        `start` is a batch boundary known to lie at or before it.  Raises CorruptRecordError where the way
+        there does not lead over batches whose offsets grow.
         """
         if not start and (hint := self._hints.get(offset)) is not None:
             return hint
-        position = max(start, self.index.floor(offset - self.base))
+        try:
+            return self._walk(offset, max(start, self.index.floor(offset - self.base)))
+        except CorruptRecordError:
+            with suppress(CorruptRecordError):  # the row may be wrong, and the records right
+                return self._walk(offset, max(start, self.row_before(offset)[0]))
+            resumed = self.sound_row(start, offset, most=1)
+            if resumed is None or resumed[1] > offset:
+                raise
+            return resumed[0]
+
+    def _walk(self, offset: Offset, position: int) -> int:
+        last = self.base - 1
         for at, header in self.headers(position):
-            if header.last_offset >= offset:
+            if not last < header.base_offset <= header.last_offset < self.limit:
+                raise CorruptRecordError(
+                    f"{self.path('.log')}: offset {header.base_offset} at {at} does not follow {last}"
+                )
+            last, position = header.last_offset, at + header.size
+            if last >= offset:
+                if header.base_offset > offset:  # compaction left nothing there, or it is not what it says
+                    for _, after in self.headers(position):
+                        if after.base_offset <= last:
+                            raise CorruptRecordError(f"{self.path('.log')}: offset {last} is there twice")
+                        break
                 return at
-            position = at + header.size
+        if position != self.file.size():
+            raise CorruptRecordError(f"{self.path('.log')} has no whole batch at {position}")
         return position
+
+    def row_before(self, offset: Offset) -> tuple[int, Offset]:
+        """A batch boundary well before an offset (by two rows), and an offset below which nothing lies there."""
+        index = self.index
+        last = bisect_right(index.offsets, offset - self.base) - 2
+        for row in range(last, max(-1, last - _ROWS_TRIED), -1):
+            if self._is_sound(row):
+                return index.positions[row], self.base + index.offsets[row - 1] + 1 if row else self.base
+        return 0, self.base
+
+    def _is_sound(self, row: int) -> bool:
+        """Whether a row of the offset index leads to the batch that it names."""
+        try:
+            for _, header in self.headers(self.index.positions[row]):
+                return header.last_offset == self.base + self.index.offsets[row]
+        except CorruptRecordError:
+            pass
+        return False
+
+    def sound_row(
+        self, position: int, offset: Offset = 0, *, most: int = _ROWS_TRIED
+    ) -> tuple[int, Offset] | None:
+        """The first row behind `position`, and for offsets from `offset` on, that leads to the batch that it
+        names: where that is, and its base offset.  Where `most` rows in a row do not, ever more are left out.
+        """
+        index = self.index
+        row = max(bisect_right(index.positions, position), bisect_left(index.offsets, offset - self.base))
+        tried = 0
+        while row < len(index) and tried < 2 * most:
+            if self._is_sound(row):
+                at = index.positions[row]
+                return at, next(self.headers(at))[1].base_offset
+            tried += 1
+            row += 1 if tried < most else 1 << (tried - most + 1)
+        return None
+
+    def whole_until(self, start: int) -> int:
+        """The end of the whole batches that follow each other from the boundary `start` on."""
+        last = self.base - 1
+        with suppress(CorruptRecordError):
+            for at, header in self.headers(start):
+                if not last < header.base_offset <= header.last_offset < self.limit:
+                    break
+                last, start = header.last_offset, at + header.size
+        return start
 
     def boundary(self, start: int, limit: int) -> int:
         """The last batch boundary in [start, limit], both being positions; `start` is a boundary."""
-        position = max(start, self.index.boundary(limit))
+        try:
+            return self._boundary(max(start, self.index.boundary(limit)), limit)
+        except CorruptRecordError:
+            try:
+                return self._boundary(start, limit)
+            except CorruptRecordError:
+                return min(self.whole_until(start), limit)
+
+    def _boundary(self, position: int, limit: int) -> int:
         for at, header in self.headers(position):
             position = at + header.size
             if position > limit:

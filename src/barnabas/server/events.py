@@ -171,6 +171,11 @@ DISK_HAS_ROOM = register("log.disk-has-room", _I, "a volume has room again: reco
 PARTITION_NOT_HOSTED = register("log.partition-not-hosted", _E, "a partition could not be opened")
 LOG_CUT = register("log.cut", _W, "the end of a log was no good after an unclean stop and is gone")
 LOG_LOST = register("log.lost", _E, "records that had been synced are gone: the disk did not keep its word")
+LOG_DAMAGED = register(
+    "log.damaged",
+    _E,
+    "records of a log cannot be read: who asks for them gets an error, the others are served",
+)
 LOG_RECOVERED = register("log.recovered", _I, "logs were recovered after an unclean stop")
 LISTENING = register("listener.listening", _I, "a listener takes connections")
 CONNECTION_OPENED = register("connection.opened", _D, "a client connected")

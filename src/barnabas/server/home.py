@@ -179,6 +179,10 @@ async def _load(
     for failure in logs.failures:
         events.emit(events.DIRECTORY_OFFLINE, directory=failure.directory, error=failure)
     for log in logs.all_logs():
+        for damage in log.damage:
+            events.emit(
+                events.LOG_DAMAGED, log=log.path, start=damage.start, end=damage.end, reason=damage.reason
+            )
         found = log.recovery
         if found.cut_at >= 0:
             events.emit(

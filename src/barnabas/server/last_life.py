@@ -66,10 +66,10 @@ class LastLife:
                 epoch = found["brokerEpoch"]
         except (StorageError, ValueError, KeyError, TypeError, AttributeError):
             epoch = _NONE
+        if any(log.recovery.below_recovery_point or log.damage for log in directory.logs.values()):
+            return _NONE
         if directory.broker_epoch >= 0:
             return directory.broker_epoch
-        if any(log.recovery.below_recovery_point for log in directory.logs.values()):
-            return _NONE
         return epoch if isinstance(epoch, int) else _NONE
 
     def remember(self, epoch: BrokerEpoch, *, synced: bool) -> None:

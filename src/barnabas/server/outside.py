@@ -24,8 +24,10 @@ from barnabas.wire.transactions import AllocateProducerIdsRequest, AllocateProdu
 if TYPE_CHECKING:
     from barnabas.broker.space import DirectorySpace
     from barnabas.log.compaction import CleaningStatistics
+    from barnabas.log.damage import Damage
     from barnabas.log.directories import LogDirectories
     from barnabas.log.directory import LogDirectory
+    from barnabas.log.log import Log
     from barnabas.server.fetcher import Fetchers
     from barnabas.server.quorum_lifecycle import BrokerLifecycle
     from barnabas.server.services import Services
@@ -34,6 +36,9 @@ __all__ = ["NodeOutside"]
 
 NOT_REPLICATED = events.register(
     "replica.refused", logging.ERROR, "a leader sent what cannot be appended; it is fetched again"
+)
+FETCHED_ANEW = events.register(
+    "replica.fetched-anew", logging.WARNING, "a replica that was damaged is fetched anew from its leader"
 )
 TRUNCATED = events.register(
     "replica.truncated", logging.INFO, "a log was cut back to where it agrees with its leader's"
@@ -199,6 +204,17 @@ class NodeOutside:
     def truncated(self, topic: str, index: int, before: Offset, end: Offset) -> None:
         """A log was cut back to where it agrees with its leader's."""
         events.emit(TRUNCATED, topic=topic, partition=index, was=before, end=end)
+
+    def damaged(self, log: Log, found: Sequence[Damage]) -> None:
+        """Records of a log cannot be read any more."""
+        for damage in found:
+            events.emit(
+                events.LOG_DAMAGED, log=log.path, start=damage.start, end=damage.end, reason=damage.reason
+            )
+
+    def fetched_anew(self, log: Log, gone: Sequence[Damage]) -> None:
+        """A log of which records could not be read is empty, and fetched from its leader."""
+        events.emit(FETCHED_ANEW, log=log.path, start=gone[0].start, end=gone[-1].end)
 
     def compacted(self, where: TopicPartition, done: CleaningStatistics, seconds: float) -> None:
         """A log was compacted."""

@@ -154,6 +154,8 @@ class MetadataStore:
             required=required,
             now=now,
         )
+        if log.damage:
+            raise _damaged(path, point, log.damage[0].reason)
         if log.topic_id is None:
             log.belongs_to(METADATA_TOPIC_ID)
         newest = snapshots.clean_snapshots_at_start(disk, path, log.log_start_offset)

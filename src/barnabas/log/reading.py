@@ -1,0 +1,118 @@
+"""What a read of a log finds: a slice of one segment's file, from the batch that holds an offset on.
+
+Where there must be a batch and is none, or one that is not what its header says, the reader is told so
+(`damage`).  What is inside of a slice is looked at by who gets it: a consumer checks its CRC, a follower
+everything.  Only where a sealed segment is read twice from the same offset, which a reader does who found
+something wrong, the batch there is checked here, too.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING
+
+from barnabas.errors import CorruptRecordError, ErrorCode, KafkaError
+from barnabas.log.damage import Damage, DamagedError, examine, note_damage
+from barnabas.log.scan import FileSlice, batches_of
+from barnabas.log.segment import Segment
+from barnabas.model import Offset
+
+if TYPE_CHECKING:
+    from barnabas.log.log import Log
+
+__all__ = ["damaged_at", "read"]
+
+
+def read(log: Log, offset: Offset, max_bytes: int, end: Offset, *, at_least_one: bool) -> FileSlice:
+    """See `Log.read`."""
+    if log.failed is not None:
+        raise log.failed
+    if end > log.written_end_offset:
+        end = log.written_end_offset
+    if offset < log.log_start_offset or offset > log.log_end_offset:
+        raise KafkaError(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"{log.topic_partition} has {log.log_start_offset} to {log.log_end_offset}, not {offset}",
+        )
+    active = log.active
+    if offset >= end:
+        return FileSlice(active.file, 0, 0)
+    if log.damage:
+        end = _up_to_damage(log, offset, end)
+    try:
+        if offset >= active.base:
+            positions = log.positions
+            segment, start = active, positions.get(offset, -1)
+            if start < 0:
+                start = active.locate(offset)
+            stop = positions.get(end, -1)
+            if stop < 0:
+                stop = _locate_end(active, end, start)
+        else:
+            segment, start, stop = _find(log, offset, end)
+    except CorruptRecordError as error:
+        raise damaged_at(log, offset, error.message) from error
+    size = stop - start
+    if size > max_bytes:
+        size = segment.boundary(start, start + max_bytes) - start if max_bytes > 0 else 0
+        if size <= 0:
+            size = segment.batch_size(start) if at_least_one else 0
+    return FileSlice(segment.file, start, size)
+
+
+def _up_to_damage(log: Log, offset: Offset, end: Offset) -> Offset:
+    """Up to where it can be read from `offset` on.  Raises DamagedError if not at all."""
+    for damage in log.damage:
+        if damage.start <= offset < damage.end:
+            raise DamagedError(log.topic_partition, damage)
+        if offset < damage.start < end:
+            return damage.start
+    return end
+
+
+def _locate_end(segment: Segment, end: Offset, start: int) -> int:
+    """Where a slice from the boundary `start` ends: before the batch of offset `end`, or what is no batch."""
+    try:
+        return segment.locate(end, start)
+    except CorruptRecordError:
+        stop = segment.whole_until(start)
+        if stop == start:
+            raise
+        return stop
+
+
+def _find(log: Log, offset: Offset, end: Offset) -> tuple[Segment, int, int]:
+    """The segment of `offset` that is not the active one, and the range to read in it."""
+    place = bisect_right(log.bases, offset) - 1
+    while True:
+        segment = log.segments[place]
+        start = segment.locate(offset)
+        if offset == log.read_before:
+            for _ in batches_of(segment.file, start, start + segment.batch_size(start)):
+                break
+        log.read_before = offset
+        last = place + 1 == len(log.segments)
+        ends_here = last or end < log.bases[place + 1]
+        stop = _locate_end(segment, end, start) if ends_here else segment.end_position
+        if stop > start or ends_here:
+            return segment, start, stop
+        if segment.base >= log.gaps_below:
+            raise CorruptRecordError(f"{segment.path('.log')} ends before offset {offset}")
+        place += 1  # compaction left nothing at or after `offset` in this one
+
+
+def damaged_at(log: Log, offset: Offset, reason: str) -> DamagedError:
+    """A reader met no batch at `offset`, or one that is not what it says: find out how much is gone.
+
+    Raises StorageError.
+    """
+    place = max(0, bisect_right(log.bases, offset) - 1)
+    segment = log.segments[place]
+    end = min(segment.limit, log.written_end_offset)
+    found = examine(segment, end, gaps=segment.base < log.gaps_below, near=offset)
+    at = next((one for one in found if one.start <= offset < one.end), None)
+    if at is None:  # its headers are right, what is in it is not
+        last = next((h.last_offset for _, h in segment.headers(segment.locate(offset))), offset)
+        at = Damage(offset, max(offset, min(last, end - 1)) + 1, reason)
+        found.append(at)
+    return DamagedError(log.topic_partition, at, note_damage(log, found))

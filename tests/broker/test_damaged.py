@@ -1,0 +1,99 @@
+"""Replicas of which records cannot be read: clients are told, and a replica that others have is fetched anew."""
+
+from __future__ import annotations
+
+from tests.broker.harness import Node, batch
+from tests.broker.replication import Replicas
+
+from barnabas.errors import ErrorCode
+from barnabas.log.log import Log
+from barnabas.model import TopicPartition
+from barnabas.sim.disk import MemoryDisk
+from barnabas.wire.records import batches, read_records
+
+WHERE = TopicPartition("t", 0)
+
+
+def rolled(node: Node) -> Log:
+    """Begin a segment in the log of a node."""
+    log = node.logs.get(WHERE)
+    assert log is not None
+    log.roll(node.now)
+    node.turn()
+    return log
+
+
+def values(replicas: Replicas, id_: int) -> list[str]:
+    """What lies in all segments of a node's log."""
+    log = replicas[id_].log
+    log.write()
+    found: list[str] = []
+    offset = log.log_start_offset
+    while offset < log.log_end_offset:
+        data = log.read(offset, 1 << 20, log.log_end_offset).read()
+        for position, header in batches(data):
+            found += [(record.value or b"").decode() for record in read_records(data, position, header)]
+            offset = header.last_offset + 1
+    return found
+
+
+def several_segments(replicas: Replicas) -> None:
+    for n in range(4):
+        answer = replicas.produce(f"{n}a", f"{n}b")
+        replicas.settle()
+        assert answer.error == ErrorCode.NONE
+        for node in replicas.nodes.values():
+            rolled(node)
+    replicas.settle()
+    for node in replicas.nodes.values():
+        node.logs.checkpoint_recovery_points()
+
+
+def test_a_damaged_replica_that_is_not_in_sync_is_fetched_anew_by_itself() -> None:
+    replicas = Replicas()
+    several_segments(replicas)
+    whole = values(replicas, 1)
+    assert len(whole) == 8
+    replicas.crash(2)
+    replicas.fence(2)
+    replicas.disks[2].put("/data/t-0/00000000000000000002.log", b"")
+    replicas.restart(2)
+    assert replicas.nodes[2].outside.anew == ["/data/t-0"]
+    assert 2 not in replicas.state.isr and replicas[2].high_watermark == 0
+    replicas.settle()
+    assert values(replicas, 2) == whole and not replicas[2].log.damage
+    assert 2 in replicas.state.isr
+    replicas.crash(2)
+    replicas.restart(2)
+    assert replicas.nodes[2].outside.anew == [] and values(replicas, 2) == whole
+
+
+def test_a_damaged_replica_is_kept_as_long_as_it_counts_for_what_is_committed() -> None:
+    replicas = Replicas()
+    several_segments(replicas)
+    replicas.crash(2)
+    replicas.disks[2].put("/data/t-0/00000000000000000002.log", b"")
+    replicas.restart(2)
+    assert 2 in replicas.state.isr and replicas.nodes[2].outside.anew == []
+    assert replicas[2].log.log_end_offset == 8
+    replicas.put(isr=(1, 3))
+    assert replicas.nodes[2].outside.anew == ["/data/t-0"]
+    replicas.settle()
+    assert values(replicas, 2) == values(replicas, 1)
+
+
+def test_a_leader_that_met_damage_says_so_once_and_serves_what_it_has() -> None:
+    disk = MemoryDisk()
+    node = Node(disk)
+    node.create("t")
+    for n in range(4):
+        node.append(batch(f"{n}a", f"{n}b"))
+        rolled(node)
+    disk.corrupt("/data/t-0/00000000000000000002.log", 16)
+    for _ in range(2):
+        assert node.fetch({WHERE: 2}).fetched.error_code == ErrorCode.CORRUPT_MESSAGE
+    assert node.outside.damages == [("/data/t-0", 2, 4)] and node.outside.failed == []
+    assert node.fetch({WHERE: 0}).fetched.error_code == ErrorCode.NONE
+    assert len(node.fetch({WHERE: 4}).fetched.records) > 0
+    node.append(batch("more"))
+    assert node.fetch({WHERE: 8}).fetched.error_code == ErrorCode.NONE
