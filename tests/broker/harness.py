@@ -83,6 +83,7 @@ class World:
         self.corrupt: list[tuple[str, int, str]] = []
         self.damages: list[tuple[str, int, int]] = []
         self.anew: list[str] = []
+        self.aside: list[tuple[str, str]] = []
         self.rooms: list[tuple[str, bool]] = []
         self.no_room: list[StorageError] = []
         self.compactions: list[tuple[TopicPartition, CleaningStatistics]] = []
@@ -122,6 +123,9 @@ class World:
 
     def truncated(self, topic: str, index: int, before: int, end: int) -> None:
         self.cut.append((topic, index, before, end))
+
+    def set_aside(self, where: TopicPartition, path: str, topic_id: Uuid | None) -> None:
+        self.aside.append((str(where), path))
 
     def damaged(self, log: Any, found: Any) -> None:
         self.damages += [(log.path, damage.start, damage.end) for damage in found]

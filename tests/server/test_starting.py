@@ -14,8 +14,9 @@ from barnabas.config import Config, LogConfig
 from barnabas.errors import BarnabasError, ConfigError, StorageError
 from barnabas.log.directories import LogDirectories
 from barnabas.log.disk import OsDisk
-from barnabas.log.meta import MetaProperties, write_meta_properties
+from barnabas.log.meta import MetaProperties, read_meta_properties, write_meta_properties
 from barnabas.model import Endpoint, TopicPartition
+from barnabas.server.format import FormatPlan, format_directories
 from barnabas.server.home import open_home
 from barnabas.server.listener import bind
 from barnabas.server.process import Node
@@ -205,3 +206,88 @@ def test_what_recovery_had_to_cut_is_said_and_what_it_should_not_have_had_to_lou
     home.abandon()
     said = {getattr(record, "event", ""): str(vars(record)) for record in caplog.records}
     assert "torn-0" in said["log.cut"] and "lost-0" in said["log.lost"]
+
+
+def lived(folder: Path) -> Path:
+    """The directory of a node that formatted itself, started and stopped."""
+
+    async def live() -> None:
+        async with Node(config(folder)):
+            pass
+
+    asyncio.run(live())
+    return folder / "data"
+
+
+@pytest.mark.parametrize("configured", [False, True])
+def test_a_directory_with_data_is_not_formatted_when_its_properties_are_missing(
+    tmp_path: Path, configured: bool
+) -> None:
+    data = lived(tmp_path)
+    (data / "meta.properties").unlink()
+    before = sorted(os.listdir(data))
+    roles = {"process_roles": "broker,controller", "node_id": "1"} if configured else {}
+    error = refused(Node(config(tmp_path, **roles)))
+    assert "holds data" in error.message and "docs/disks.md" in (error.next_step or "")
+    assert sorted(os.listdir(data)) == before
+    plan = FormatPlan.of(config(tmp_path), "5L6g3nShT-eMCtK--X86sw", standalone=True)
+    with pytest.raises(StorageError, match="holds data"):
+        format_directories(OsDisk(), SystemClock(), SystemRandomness(), plan)
+
+
+def test_another_directory_with_data_and_no_properties_is_named_and_left_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    lived(tmp_path)
+    other = tmp_path / "other"
+    (other / "t-0").mkdir(parents=True)
+    (other / "t-0" / "00000000000000000000.log").write_bytes(b"records")
+
+    async def start() -> None:
+        async with Node(config(tmp_path, log_dirs=f"{tmp_path / 'data'},{other}")) as node:
+            assert "holds data" in str(node.home.logs.missing()[str(other)])
+
+    asyncio.run(start())
+    assert not (other / "meta.properties").exists()
+
+
+def test_a_format_that_was_cut_short_is_done_again(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    plan = FormatPlan.of(config(tmp_path), "5L6g3nShT-eMCtK--X86sw", standalone=True)
+    format_directories(OsDisk(), SystemClock(), SystemRandomness(), plan)
+    (data / "meta.properties").unlink()
+    assert format_directories(OsDisk(), SystemClock(), SystemRandomness(), plan).done
+
+
+def test_every_flipped_byte_of_the_properties_is_refused_with_a_reason_or_harmless(tmp_path: Path) -> None:
+    data = lived(tmp_path)
+    path = data / "meta.properties"
+    content = path.read_bytes()
+    meant = read_meta_properties(OsDisk(), str(data))
+    harmless = 0
+    for at in range(len(content)):
+        for flip in (0x01, 0x20, 0x80, 0xFF):
+            path.write_bytes(content[:at] + bytes([content[at] ^ flip]) + content[at + 1 :])
+            try:
+                assert read_meta_properties(OsDisk(), str(data)) == meant
+                harmless += 1
+            except StorageError as error:
+                assert error.next_step and "meta.properties" in error.message
+    assert harmless < 4 * 50, "only in what stands before the ids"
+    for cut in range(len(content) - 1):
+        path.write_bytes(content[:cut])
+        with pytest.raises(StorageError):
+            read_meta_properties(OsDisk(), str(data))
+
+
+def test_a_directory_id_that_no_voter_has_is_refused(tmp_path: Path) -> None:
+    """As Apache Kafka writes it, without a checksum."""
+    data = lived(tmp_path)
+    meta = read_meta_properties(OsDisk(), str(data))
+    assert meta is not None
+    other = SystemRandomness().uuid()
+    (data / "meta.properties").write_text(
+        f"version=1\ncluster.id={meta.cluster_id}\nnode.id={meta.node_id}\ndirectory.id={other}\n"
+    )
+    error = refused(Node(config(tmp_path)))
+    assert str(meta.directory_id) in error.message and str(other) in error.message

@@ -179,6 +179,11 @@ class Outside(Protocol):
         """A log had records that its leader's does not have: it was cut back to `end`.  Log it."""
         ...
 
+    def set_aside(self, where: TopicPartition, path: str, topic_id: TopicId | None) -> None:
+        """A log that the metadata does not know lies at `path` now; `topic_id`: it knows the partition, but as
+        one of another topic than this one.  Log it."""
+        ...
+
     def damaged(self, log: Log, found: Sequence[Damage]) -> None:
         """Records of a log cannot be read any more.  Log it."""
         ...

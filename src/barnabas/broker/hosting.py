@@ -164,7 +164,9 @@ class Hosting:
             same = topic is not None and log.topic_id in (None, topic.id)
             if where.topic != METADATA_TOPIC and not (state and same and self.node_id in state.replicas):
                 self.guarded(partial(self.logs.drop_future, where, now), now)
-                self.guarded(partial(self.logs.stray, where), now)
+                aside = self.guarded(partial(self.logs.stray, where), now)
+                if aside is not None:
+                    self.outside.set_aside(where, aside, log.topic_id if state else None)
         self.logs.settle()
         self.behind.note_all(self.image)
 

@@ -139,6 +139,8 @@ class LogDirectory:
         lock = disk.lock(f"{path}/{meta.LOCK}")
         try:
             found = meta.read_meta_properties(disk, path)
+            if found is None and meta.holds_data(disk, path):
+                raise meta.not_formatted(path)
             check_identity(path, found, cluster_id, node_id)
             directory_id = found.directory_id if found is not None else None
             if directory_id is None:

@@ -1,15 +1,22 @@
-"""Small files that say whose a directory is: `meta.properties`, `partition.metadata`, the clean marker."""
+"""Small files that say whose a directory is: `meta.properties`, `partition.metadata`, the clean marker.
+
+What we write to `meta.properties` has a checksum, in a comment: one letter of an id that is not what it was
+makes a node wait for ever for a quorum that knows it by another one.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 import time
 from typing import Final, NamedTuple
+
+from crc32c import crc32c
 
 from barnabas.doors import Disk
 from barnabas.errors import StorageError
 from barnabas.log.checkpoint import put_in_place
-from barnabas.model import NO_NODE, DirectoryId, NodeId, Now, TopicId, Uuid
+from barnabas.model import METADATA_PARTITION, NO_NODE, DirectoryId, NodeId, Now, TopicId, Uuid
 
 __all__ = [
     "CLEAN_SHUTDOWN",
@@ -17,6 +24,8 @@ __all__ = [
     "META_PROPERTIES",
     "PARTITION_METADATA",
     "MetaProperties",
+    "holds_data",
+    "not_formatted",
     "read_meta_properties",
     "read_partition_metadata",
     "take_clean_shutdown",
@@ -31,6 +40,10 @@ CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 LOCK: Final = ".lock"
 _METADATA: Final = b"version: 0\ntopic_id: "
 _UUID_TEXT: Final = 22
+_CHECKSUM: Final = "#crc32c="
+_DATA: Final = re.compile(r".+-\d+|.+\.[0-9a-f]{32}-(delete|stray|future)|.+-checkpoint|barnabas-last-life")
+_UNUSED: Final = re.compile(r"0{20}-0{10}\.checkpoint(\.part|\.tmp)?")
+_RESTORE: Final = "see docs/disks.md, 'meta.properties is missing or damaged'"
 
 
 class MetaProperties(NamedTuple):
@@ -50,7 +63,9 @@ def read_meta_properties(disk: Disk, directory: str) -> MetaProperties | None:
     if not disk.exists(path):
         return None
     try:
-        values = _properties(disk.read(path).decode("utf-8"))
+        text = disk.read(path).decode("utf-8")
+        values = _properties(text)
+        _check(text, values)
         version = int(values.get("version", "0"))
         if version not in (0, 1):
             raise ValueError(f"version {version} is not known")
@@ -59,6 +74,8 @@ def read_meta_properties(disk: Disk, directory: str) -> MetaProperties | None:
         if version == 1 and not cluster:
             raise ValueError("cluster.id is missing")
         directory_id = values.get("directory.id")
+        if version == 1 and node < 0:
+            raise ValueError(f"node.id is {node}")
         return MetaProperties(cluster, node, Uuid.parse(directory_id) if directory_id else None)
     except KeyError as error:
         raise _senseless(path, f"{error.args[0]} is missing", directory) from error
@@ -69,11 +86,52 @@ def read_meta_properties(disk: Disk, directory: str) -> MetaProperties | None:
 def write_meta_properties(disk: Disk, directory: str, meta: MetaProperties, now: Now) -> None:
     """Replace the file (version 1) atomically and durably."""
     stamp = time.strftime("%a %b %d %H:%M:%S UTC %Y", time.gmtime(now.wall_ms / 1000))
-    lines = ["#", f"#{stamp}", f"cluster.id={meta.cluster_id}"]
+    lines = [f"cluster.id={meta.cluster_id}"]
     if meta.directory_id is not None:
         lines.append(f"directory.id={meta.directory_id}")
     lines += [f"node.id={meta.node_id}", "version=1"]
-    disk.replace(f"{directory}/{META_PROPERTIES}", ("\n".join(lines) + "\n").encode())
+    head = ["#", f"#{stamp}", f"{_CHECKSUM}{_checksum(_properties(chr(10).join(lines))):08x}"]
+    disk.replace(f"{directory}/{META_PROPERTIES}", ("\n".join(head + lines) + "\n").encode())
+
+
+def holds_data(disk: Disk, directory: str) -> bool:
+    """Whether somebody's records lie in a directory, formatted or not.
+
+    What formatting leaves that was cut short is none.  Raises StorageError.
+    """
+    if not disk.is_directory(directory):
+        return False
+    for name in disk.list(directory):
+        path = f"{directory}/{name}"
+        if name == CLEAN_SHUTDOWN or (_DATA.fullmatch(name) and name != "bootstrap.checkpoint"):
+            if name != str(METADATA_PARTITION) or not disk.is_directory(path):
+                return True
+            if not all(_UNUSED.fullmatch(one) for one in disk.list(path)):
+                return True
+    return False
+
+
+def not_formatted(directory: str) -> StorageError:
+    """Somebody's records lie in a directory that does not say whose they are."""
+    return StorageError(
+        f"{directory} holds data, but has no {META_PROPERTIES}: it is not formatted over what lies there",
+        directory=directory,
+        next_step=_RESTORE,
+    )
+
+
+def _check(text: str, values: dict[str, str]) -> None:
+    """Raise ValueError where the file is not what was written."""
+    for line in text.splitlines():
+        if line.startswith(_CHECKSUM) and line.removeprefix(_CHECKSUM) != f"{_checksum(values):08x}":
+            raise ValueError(
+                "its checksum is wrong; something in it is not what was written (who changed it on purpose "
+                f"removes the line {_CHECKSUM}...)"
+            )
+
+
+def _checksum(values: dict[str, str]) -> int:
+    return crc32c("\n".join(f"{key}={value}" for key, value in sorted(values.items())).encode())
 
 
 def read_partition_metadata(disk: Disk, directory: str) -> TopicId | None:
@@ -140,5 +198,7 @@ def _senseless(path: str, why: str, directory: str) -> StorageError:
     return StorageError(
         f"{path} is senseless: {why}",
         directory=directory,
-        next_step="restore the file from a backup, or format the directory anew (its data is lost)",
+        next_step=_RESTORE
+        if path.endswith(META_PROPERTIES)
+        else "restore the file from a backup, or remove it",
     )

@@ -176,6 +176,11 @@ LOG_DAMAGED = register(
     _E,
     "records of a log cannot be read: who asks for them gets an error, the others are served",
 )
+LOG_SET_ASIDE = register(
+    "log.set-aside",
+    _W,
+    "a log that the metadata does not know was renamed; nobody reads it, nothing removes it",
+)
 LOG_RECOVERED = register("log.recovered", _I, "logs were recovered after an unclean stop")
 LISTENING = register("listener.listening", _I, "a listener takes connections")
 CONNECTION_OPENED = register("connection.opened", _D, "a client connected")

@@ -23,7 +23,13 @@ from barnabas.controller.features import (
 from barnabas.controller.versions import LATEST
 from barnabas.doors import Clock, Disk, Randomness
 from barnabas.errors import ConfigError
-from barnabas.log.meta import MetaProperties, read_meta_properties, write_meta_properties
+from barnabas.log.meta import (
+    MetaProperties,
+    holds_data,
+    not_formatted,
+    read_meta_properties,
+    write_meta_properties,
+)
 from barnabas.log.snapshot import SnapshotId, SnapshotWriter
 from barnabas.model import METADATA_PARTITION, DirectoryId, Endpoint, NodeId, ReplicaKey, Uuid
 from barnabas.raft.voters import Voter, VoterSet
@@ -126,12 +132,14 @@ def format_directories(disk: Disk, clock: Clock, randomness: Randomness, plan: F
     """Carry a plan out.
 
     Raises ConfigError when a directory is formatted already (unless those are to be passed over) or is
-    another node's or cluster's, StorageError when it cannot be written.
+    another node's or cluster's, StorageError when it cannot be written, or holds data though it is not.
     """
     todo = []
     for directory in plan.directories:
         known = read_meta_properties(disk, directory)
         if known is None:
+            if holds_data(disk, directory):
+                raise not_formatted(directory)
             todo.append(directory)
         elif not plan.ignore_formatted:
             raise ConfigError(

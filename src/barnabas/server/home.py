@@ -18,7 +18,7 @@ from barnabas.doors import Clock, Disk, Randomness
 from barnabas.errors import StorageError
 from barnabas.log.directories import LogDirectories
 from barnabas.log.directory import LogDirectory
-from barnabas.log.meta import read_meta_properties
+from barnabas.log.meta import holds_data, not_formatted, read_meta_properties
 from barnabas.model import DirectoryId, Endpoint
 from barnabas.server import events
 
@@ -88,6 +88,9 @@ async def _open_home(
     known = [meta for path in paths if (meta := _meta(disk, path, path == metadata_path)) is not None]
     formatted = False
     if not known:
+        for path in paths:
+            if holds_data(disk, path):
+                raise not_formatted(path)
         if not format_new:
             from barnabas.server.existing_quorum import format_advice  # once in a life
 

@@ -205,6 +205,15 @@ class NodeOutside:
         """A log was cut back to where it agrees with its leader's."""
         events.emit(TRUNCATED, topic=topic, partition=index, was=before, end=end)
 
+    def set_aside(self, where: TopicPartition, path: str, topic_id: TopicId | None) -> None:
+        """A log that the metadata does not know lies at `path` now."""
+        reason = (
+            "no such partition is here" if topic_id is None else f"it says that it is of topic {topic_id}"
+        )
+        events.emit(
+            events.LOG_SET_ASIDE, topic=where.topic, partition=where.partition, now=path, reason=reason
+        )
+
     def damaged(self, log: Log, found: Sequence[Damage]) -> None:
         """Records of a log cannot be read any more."""
         for damage in found:

@@ -30,7 +30,7 @@ from barnabas.controller.image import ImageDelta, MetadataImage
 from barnabas.controller.replay import Replay
 from barnabas.controller.versions import LATEST
 from barnabas.doors import Clock, Disk, Randomness
-from barnabas.errors import BarnabasError, ConfigError, ErrorCode, KafkaError, StorageError
+from barnabas.errors import BarnabasError, ErrorCode, KafkaError, StorageError
 from barnabas.log.removal import Removal
 from barnabas.model import NO_NODE, Endpoint, Epoch, NodeId, Offset
 from barnabas.raft.entries import Opaque, SnapshotId
@@ -266,7 +266,7 @@ class Quorum:
             voters=_names(store.journal.voters),
         )
         try:
-            self._check_reachable()
+            settings.check_reachable(store.journal.voters, self.directory)
         except BaseException:
             await self.stop()
             raise
@@ -302,13 +302,6 @@ class Quorum:
             static_voters=settings.static_voters,
             clean=self._clean_before,
         )
-
-    def _check_reachable(self) -> None:
-        if not self._store.journal.voters and not self.settings.raft.bootstrap:
-            raise ConfigError(
-                "this directory knows no voters, and there is no other controller to ask",
-                next_step="set controller.quorum.bootstrap.servers, or format with --standalone",
-            )
 
     async def stop(self, patience: float = 2.0) -> None:
         """Leave the quorum in order (within `patience` seconds), make everything durable, close the files.

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from barnabas.config import Config
+from barnabas.errors import ConfigError, StorageError
 from barnabas.model import ZERO_UUID, DirectoryId, Endpoint, NodeId, ReplicaKey
 from barnabas.raft.settings import RaftConfig
 from barnabas.raft.voters import Voter, VoterSet
@@ -85,6 +86,33 @@ class QuorumSettings(NamedTuple):
             idle_when_alone=config.is_given("metadata.max.idle.interval.ms"),
             session_timeout=seconds("broker.session.timeout.ms"),
         )
+
+    def check_reachable(self, voters: VoterSet, directory: str) -> None:
+        """Whether there can be a leader at all, as far as this node's directory says.
+
+        Raises ConfigError where there is nobody to ask, StorageError where this node would be the only voter,
+        but under another directory id than its own.
+        """
+        if self.raft.bootstrap:
+            return
+        if not voters:
+            raise ConfigError(
+                "this directory knows no voters, and there is no other controller to ask",
+                next_step="set controller.quorum.bootstrap.servers, or format with --standalone",
+            )
+        ids = [voter.key.directory_id for voter in voters]
+        if [voter.key.id for voter in voters] == [self.key.id] and self.key.directory_id not in (
+            *ids,
+            ZERO_UUID,
+        ):
+            if ids != [ZERO_UUID]:
+                raise StorageError(
+                    f"the only voter is node {self.key.id} in a directory with the id {ids[0]}; meta.properties "
+                    f"of {directory} says {self.key.directory_id}",
+                    directory=directory,
+                    next_step="see docs/disks.md, 'meta.properties is missing or damaged'",
+                    fatal=True,
+                )
 
 
 def _voter(id_: NodeId, host: str, port: int, listener: str) -> Voter:
