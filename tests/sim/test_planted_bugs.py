@@ -15,7 +15,6 @@ NEIGHBOURS = 40
 """Any change of raft/ draws other histories from the seeds: then as many others are looked at as well."""
 
 
-@pytest.mark.timeout(600)  # a search, where the seed has moved
 @pytest.mark.parametrize("bug", FOUND, ids=lambda bug: bug.name)
 def test_a_planted_bug_is_found(bug: Bug) -> None:
     report = find(bug, [bug.seed, *range(1, NEIGHBOURS + 1)])

@@ -12,7 +12,6 @@ CHUNK = 10
 FIRST = range(1, 101, CHUNK)
 
 
-@pytest.mark.timeout(600)  # a busy machine
 @pytest.mark.parametrize("first", FIRST)
 def test_every_promise_is_kept_and_another_process_with_another_hash_seed_goes_the_same_way(
     first: int,
@@ -24,7 +23,6 @@ def test_every_promise_is_kept_and_another_process_with_another_hash_seed_goes_t
     assert not kept(seeds), kept(seeds)
 
 
-@pytest.mark.timeout(600)
 def test_the_seeds_do_what_they_are_for() -> None:
     summary = Summary()
     for seed in range(1, 101):

@@ -9,7 +9,6 @@ CHUNK = 10
 FIRST = range(101, 201, CHUNK)
 
 
-@pytest.mark.timeout(600)  # a busy machine
 @pytest.mark.parametrize("first", FIRST)
 def test_every_promise_is_kept_and_another_process_with_another_hash_seed_goes_the_same_way(
     first: int,

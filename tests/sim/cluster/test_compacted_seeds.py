@@ -30,7 +30,6 @@ TOPIC = {
 NODE = {"log.cleaner.backoff.ms": "200", "log.cleaner.dedupe.buffer.size": "20000"}
 
 
-@pytest.mark.timeout(300)  # a busy machine
 def test_replicas_that_compact_each_on_its_own_keep_every_promise(monkeypatch: pytest.MonkeyPatch) -> None:
     topic, properties = setup._topic, setup.Setup.properties
     rounds = {True: 0, False: 0}
