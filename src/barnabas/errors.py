@@ -273,7 +273,7 @@ class StorageError(BarnabasError):
     """A file operation failed.  `directory` is the log directory that went offline, where known.
 
     `full`: there was no room.  That says nothing against the disk: what was to be written is not there, and
-    the same may be tried again later.
+    the same may be tried again later.  `descriptors`: no room in this process, for another open file.
     """
 
     def __init__(
@@ -284,7 +284,9 @@ class StorageError(BarnabasError):
         next_step: str | None = None,
         fatal: bool = False,
         full: bool = False,
+        descriptors: bool = False,
     ) -> None:
         super().__init__(message, next_step=next_step, fatal=fatal)
         self.directory = directory
         self.full = full
+        self.descriptors = descriptors

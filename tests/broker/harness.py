@@ -83,6 +83,7 @@ class World:
         self.corrupt: list[tuple[str, int, str]] = []
         self.damages: list[tuple[str, int, int]] = []
         self.anew: list[str] = []
+        self.short: list[str] = []
         self.aside: list[tuple[str, str]] = []
         self.rooms: list[tuple[str, bool]] = []
         self.no_room: list[StorageError] = []
@@ -123,6 +124,9 @@ class World:
 
     def truncated(self, topic: str, index: int, before: int, end: int) -> None:
         self.cut.append((topic, index, before, end))
+
+    def descriptors_short(self, error: StorageError) -> None:
+        self.short.append(error.message)
 
     def set_aside(self, where: TopicPartition, path: str, topic_id: Uuid | None) -> None:
         self.aside.append((str(where), path))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import subprocess
 import sys
 import threading
 from pathlib import Path
 
 import pytest
-from tests.log.log_building import NOW, fill, small, tick, values_of
+from tests.log.log_building import NOW, append, batch, fill, small, tick, values_of
 from tests.patience import PATIENCE_S
 
 from barnabas.doors import Disk
@@ -316,3 +317,27 @@ def test_a_log_on_real_files_syncs_in_a_thread_while_it_grows(tmp_path: Path) ->
     again = Log.open(OsDisk(), str(tmp_path / "events-0"), small(), clean=True, now=NOW)
     assert values_of(again) == values[again.log_start_offset :] != []
     assert again.recovery.clean
+
+
+def test_too_many_open_files_are_no_fault_of_the_disk(tmp_path: Path) -> None:
+    disk = OsDisk()
+    log = Log.open(disk, f"{tmp_path}/t-0", small(), clean=True, now=NOW)
+    fill(log, 3)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    append(log, batch(b"sent"))
+    spare = os.open(tmp_path, os.O_RDONLY)
+    os.close(spare)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (spare, hard))  # the next one would be this
+    try:
+        for refused in (lambda: log.roll(NOW), lambda: disk.sync_directory(str(tmp_path))):
+            with pytest.raises(StorageError) as caught:
+                refused()
+            assert caught.value.full and caught.value.descriptors
+            assert "ulimit" in (caught.value.next_step or "")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert log.failed is None
+    log.roll(NOW)
+    log.sync()
+    assert log.durable_end_offset == log.log_end_offset == 4
+    log.close(NOW)

@@ -19,7 +19,7 @@ from barnabas.model import Endpoint, TopicPartition
 from barnabas.server.format import FormatPlan, format_directories
 from barnabas.server.home import open_home
 from barnabas.server.listener import bind
-from barnabas.server.process import Node
+from barnabas.server.process import Node, _loop_failed
 from barnabas.server.system import SystemClock, SystemRandomness
 from barnabas.wire.records import Record, read_batch_header, write_batch
 
@@ -291,3 +291,17 @@ def test_a_directory_id_that_no_voter_has_is_refused(tmp_path: Path) -> None:
     )
     error = refused(Node(config(tmp_path)))
     assert str(meta.directory_id) in error.message and str(other) in error.message
+
+
+def test_a_loop_that_cannot_accept_is_an_event_and_everything_else_is_left_to_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    loop = asyncio.new_event_loop()
+    try:
+        message = "socket.accept() out of system resource"
+        _loop_failed(loop, {"message": message, "exception": OSError(24, "Too many open files")})
+        assert [record.getMessage() for record in caplog.records] == ["connections cannot be accepted"]
+        _loop_failed(loop, {"message": "something else", "exception": ValueError("it")})
+        assert "something else" in caplog.records[-1].getMessage()
+    finally:
+        loop.close()

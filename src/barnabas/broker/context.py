@@ -179,6 +179,10 @@ class Outside(Protocol):
         """A log had records that its leader's does not have: it was cut back to `end`.  Log it."""
         ...
 
+    def descriptors_short(self, error: StorageError) -> None:
+        """A file could not be opened: this process, or the system, has too many open.  Log it."""
+        ...
+
     def set_aside(self, where: TopicPartition, path: str, topic_id: TopicId | None) -> None:
         """A log that the metadata does not know lies at `path` now; `topic_id`: it knows the partition, but as
         one of another topic than this one.  Log it."""

@@ -388,7 +388,9 @@ class Hosting:
         If there was only no room, what was not written is gone again and who waits for it is told.
         """
         if error.full and partition.log.failed is None:
-            if partition.directory is not None:
+            if error.descriptors:
+                self.outside.descriptors_short(error)
+            elif partition.directory is not None:
                 self.space.refused(partition.directory, error, now)
             partition.refuse_unwritten()
             return
@@ -404,6 +406,9 @@ class Hosting:
 
     def unreadable(self, error: StorageError, now: Now) -> None:
         """A disk did not give what was to be sent from one of its files."""
+        if error.descriptors:
+            self.outside.descriptors_short(error)
+            return
         for directory in sorted(self.logs.online(), key=lambda one: -len(one.path)):  # one may lie in another
             if f" {directory.path}/" in error.message:
                 error.full = False

@@ -162,6 +162,7 @@ class LogDirectory:
         try:
             yield from self._load(now)
         except StorageError as error:
+            error.full = False  # half of its logs are open
             self.fail(error)
             raise
 

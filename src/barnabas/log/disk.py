@@ -37,14 +37,18 @@ _NEXT_STEPS = {
 
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+_NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 
 
 def _failure(doing: str, path: str, error: OSError, *, final: bool = False) -> StorageError:
     """`final`: even where there was only no room, what the file holds cannot be told any more."""
     reason = error.strerror or str(error)
     step = _NEXT_STEPS.get(error.errno or 0)
-    full = not final and error.errno in _NO_ROOM
-    return StorageError(f"cannot {doing} {path}: {reason}", next_step=step, full=full)
+    descriptors = not final and error.errno in _NO_DESCRIPTOR
+    full = descriptors or (not final and error.errno in _NO_ROOM)
+    return StorageError(
+        f"cannot {doing} {path}: {reason}", next_step=step, full=full, descriptors=descriptors
+    )
 
 
 @contextlib.contextmanager
@@ -284,12 +288,13 @@ class OsDisk:
             os.makedirs(path, exist_ok=True)
 
     def sync_directory(self, path: str) -> None:
-        with _storage("sync", path, final=True):
+        with _storage("open", path):
             fd = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
-            try:
+        try:
+            with _storage("sync", path, final=True):
                 os.fsync(fd)
-            finally:
-                os.close(fd)
+        finally:
+            os.close(fd)
 
     def size(self, path: str) -> int:
         with _storage("look at", path):

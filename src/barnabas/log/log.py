@@ -424,8 +424,12 @@ class Log:
         """`job` has run: its records are durable, unless it was refused or the log was cut meanwhile."""
         if self._in_flight is job:
             self._in_flight = None
-        if job.refused is not None:
+        if job.refused is not None:  # all of it is due again
             self.epochs.dirty = True
+            self._unsynced_files = [*job.files[:-1], *self._unsynced_files]
+            self._unsynced_paths = [*job.paths, *self._unsynced_paths]
+            self._unsynced_parents += [one for one in job.directories if one != self.path]
+            self._directory_changed |= self.path in job.directories
         elif job.generation == self._generation and job.end_offset > self.durable_end_offset:
             self.durable_end_offset = job.end_offset
 

@@ -21,14 +21,14 @@ class SyncJob:
 
     __slots__ = (
         "_cancelled",
-        "_directories",
         "_disk",
         "_epochs",
-        "_files",
-        "_paths",
+        "directories",
         "end_offset",
+        "files",
         "generation",
         "path",
+        "paths",
         "refused",
     )
 
@@ -49,16 +49,17 @@ class SyncJob:
         self.end_offset = end_offset
         self.generation = generation
         self._disk = disk
-        self._files = files
-        self._paths = paths
-        self._directories = directories
+        self.files = files
+        self.paths = paths
+        self.directories = directories
         self._epochs = epochs
         self._cancelled = False
         self.refused: StorageError | None = None
-        """There was no room for the leader epochs: nothing of this counts, and it may be tried again."""
+        """There was no room for the leader epochs, or no descriptor: nothing of this counts, and it may be tried
+        again."""
 
     def __repr__(self) -> str:
-        return f"<SyncJob {self.path} to={self.end_offset} files={len(self._files)}+{len(self._paths)}>"
+        return f"<SyncJob {self.path} to={self.end_offset} files={len(self.files)}+{len(self.paths)}>"
 
     def cancel(self) -> None:
         """The log is closed or deleted: whatever happens to its files now is no error."""
@@ -71,24 +72,22 @@ class SyncJob:
         """
         try:
             self._run()
-        except StorageError:
-            if not self._cancelled:
+        except StorageError as error:
+            if self._cancelled:
+                return
+            if not error.full:
                 raise
+            self.refused = error
 
     def _run(self) -> None:
-        for file in self._files:
+        for file in self.files:
             file.sync()
-        for path in self._paths:
+        for path in self.paths:
             self._sync_path(path)
-        for directory in self._directories:
+        for directory in self.directories:
             self._disk.sync_directory(directory)
         if self._epochs is not None:
-            try:
-                self._disk.replace(f"{self.path}/leader-epoch-checkpoint", self._epochs)
-            except StorageError as error:
-                if not error.full:
-                    raise
-                self.refused = error
+            self._disk.replace(f"{self.path}/leader-epoch-checkpoint", self._epochs)
 
     def _sync_path(self, path: str) -> None:
         try:

@@ -164,6 +164,11 @@ SETTING_UNUSED = register("node.setting-unused", _W, "a setting has no effect")
 SETTING_REFUSED = register(
     "node.setting-refused", _E, "a setting in the metadata is not known to this release, or not possible here"
 )
+DESCRIPTORS_SHORT = register(
+    "node.descriptors-short",
+    _E,
+    "a file could not be opened: too many are (raise ulimit -n); it is tried again",
+)
 LOOP_LATE = register("node.loop-late", _W, "one step of the event loop took too long")
 DIRECTORY_OFFLINE = register("log.directory-offline", _E, "a log directory went offline for good")
 DISK_FULL = register("log.disk-full", _E, "a volume is nearly full: records are refused until there is room")

@@ -205,6 +205,10 @@ class NodeOutside:
         """A log was cut back to where it agrees with its leader's."""
         events.emit(TRUNCATED, topic=topic, partition=index, was=before, end=end)
 
+    def descriptors_short(self, error: StorageError) -> None:
+        """A file could not be opened: too many are."""
+        events.emit(events.DESCRIPTORS_SHORT, error=error)
+
     def set_aside(self, where: TopicPartition, path: str, topic_id: TopicId | None) -> None:
         """A log that the metadata does not know lies at `path` now."""
         reason = (

@@ -532,6 +532,7 @@ async def _run(config: Config, format_new: bool | None, on_ready: Callable[[Node
         told.set()
 
     loop = asyncio.get_running_loop()
+    loop.set_exception_handler(_loop_failed)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, signalled, number)
     starting = asyncio.ensure_future(node.start())
@@ -551,6 +552,15 @@ async def _run(config: Config, format_new: bool | None, on_ready: Callable[[Node
         waiting.cancel()
     await node.stop()
     return 0 if node.failure is None else 1
+
+
+def _loop_failed(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """What the event loop could not do for us; it tries again to accept connections after a second."""
+    error = context.get("exception")
+    if isinstance(error, OSError) and "accept" in context.get("message", ""):
+        events.emit(events.ACCEPT_FAILED, error=error)
+    else:
+        loop.default_exception_handler(context)
 
 
 def _freeze() -> None:

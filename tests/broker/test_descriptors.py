@@ -1,0 +1,109 @@
+"""Too many open files: that is no fault of a disk.  What needs one more is refused, and tried again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.broker.harness import Node, batch
+
+from barnabas.errors import ErrorCode, StorageError
+from barnabas.model import TopicPartition
+from barnabas.sim.disk import MemoryDisk, MemoryFile
+
+WHERE = TopicPartition("t", 0)
+
+
+class Crowded(MemoryDisk):
+    """A disk of a process that may have no more descriptors, when the test says so."""
+
+    crowded = False
+
+    def _look(self, path: str) -> None:
+        if self.crowded:
+            raise StorageError(f"cannot open {path}: Too many open files", full=True, descriptors=True)
+
+    def open(self, path: str, **more: Any) -> MemoryFile:
+        self._look(path)
+        return super().open(path, **more)
+
+    def sync_directory(self, path: str) -> None:
+        self._look(path)
+        super().sync_directory(path)
+
+
+@pytest.fixture
+def disk() -> Crowded:
+    return Crowded()
+
+
+@pytest.fixture
+def node(disk: Crowded) -> Node:
+    node = Node(disk)
+    node.create("t")
+    return node
+
+
+def is_well(node: Node) -> None:
+    assert node.outside.failed == [] and node.outside.rooms == []
+    assert all("Too many open files" in message for message in node.outside.short)
+
+
+def test_a_segment_that_cannot_be_begun_refuses_its_batch_and_no_directory_goes(
+    node: Node, disk: Crowded
+) -> None:
+    node.configure("t", segment_bytes="1048576", max_message_bytes="1000000")
+    large = "x" * 600_000
+    node.append(batch(large))
+    disk.crowded = True
+    assert node.append(batch(large)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert node.outside.short
+    is_well(node)
+    disk.crowded = False
+    answer = node.append(batch(large))
+    assert (answer.error_code, answer.base_offset) == (0, 1)
+    log = node.logs.get(WHERE)
+    assert log is not None and len(log.segments) == 2 and log.durable_end_offset == 2
+
+
+def test_a_segment_that_cannot_be_opened_is_an_error_to_try_again_after(node: Node, disk: Crowded) -> None:
+    node.append(batch("old"))
+    log = node.logs.get(WHERE)
+    assert log is not None
+    log.roll(node.now)
+    node.append(batch("new"))
+    log.segments[0].close()
+    disk.crowded = True
+    assert node.fetch({WHERE: 0}).fetched.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert node.fetch({WHERE: 1}).fetched.error_code == ErrorCode.NONE
+    disk.crowded = False
+    assert node.fetch({WHERE: 0}).fetched.error_code == ErrorCode.NONE
+    is_well(node)
+
+
+def test_a_sync_that_cannot_open_what_it_is_to_sync_is_done_again(node: Node, disk: Crowded) -> None:
+    answer = node.produce(batch("a"))
+    node.write()
+    disk.crowded = True
+    node.sync()
+    assert not answer.here
+    is_well(node)
+    disk.crowded = False
+    node.mono += 1.5
+    node.broker.maintain(node.now)
+    node.turn()
+    assert answer.error == ErrorCode.NONE
+    disk.crash("all")
+    assert disk.size("/data/t-0/00000000000000000000.log") > 0
+
+
+def test_a_partition_that_cannot_be_made_is_made_later(node: Node, disk: Crowded) -> None:
+    disk.crowded = True
+    node.create("later")
+    assert node.broker.partition("later", 0) is None
+    is_well(node)
+    disk.crowded = False
+    node.mono += 1.5
+    node.broker.maintain(node.now)
+    node.turn()
+    assert node.broker.partition("later", 0) is not None
