@@ -14,6 +14,7 @@ from barnabas.log.log import Log
 from barnabas.log.producers import DEFAULT_EXPIRATION_MS
 from barnabas.log.removal import Removal
 from barnabas.log.results import finished
+from barnabas.log.sync import RunSyncs, run_in_turn
 from barnabas.model import NO_NODE, DirectoryId, NodeId, Now, TopicId, TopicPartition
 
 if TYPE_CHECKING:
@@ -298,11 +299,11 @@ class LogDirectories:
             except StorageError as error:
                 self.fail(log, error)
 
-    def close(self, now: Now, broker_epoch: int = NO_NODE) -> None:
+    def close(self, now: Now, broker_epoch: int = NO_NODE, run: RunSyncs = run_in_turn) -> None:
         """Close everything that is online and leave the marker of a clean stop in each directory."""
         for directory in self.directories:
             try:
-                directory.close(now, broker_epoch)
+                directory.close(now, broker_epoch, run)
             except StorageError as error:
                 self.failures.append(error)
 

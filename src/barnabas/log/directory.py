@@ -21,6 +21,7 @@ from barnabas.log.future import future_of, take_name
 from barnabas.log.log import Log
 from barnabas.log.producers import DEFAULT_EXPIRATION_MS
 from barnabas.log.removal import Removal
+from barnabas.log.sync import RunSyncs, run_in_turn
 from barnabas.model import (
     METADATA_TOPIC,
     NO_NODE,
@@ -454,15 +455,23 @@ class LogDirectory:
             return None
         return Removal(self.disk, self.path, files, trees, settle=renamed)
 
-    def close(self, now: Now, broker_epoch: int = NO_NODE) -> None:
+    def close(self, now: Now, broker_epoch: int = NO_NODE, run: RunSyncs = run_in_turn) -> None:
         """Close every log, write the checkpoints, then the marker that says so; give the lock back.
 
-        Raises StorageError; the marker is not written then.
+        `run` runs the syncs of the logs that have something to sync, each on its own.  Raises StorageError; the
+        marker is not written then.
         """
         try:
             if self.offline is None:
-                for log in self._all().values():
-                    log.close(now)
+                logs = list(self._all().values())
+                jobs = [(log, job) for log in logs if (job := log.settle()) is not None]
+                run([job for _, job in jobs])
+                for log, job in jobs:
+                    log.finish_sync(job)
+                    if job.refused is not None:
+                        raise job.refused
+                for log in logs:
+                    log.abandon()
                 self.checkpoint_recovery_points()
                 self.checkpoint_high_watermarks(durable=True)
                 meta.write_clean_shutdown(self.disk, self.path, broker_epoch)

@@ -438,9 +438,10 @@ class Log:
         self.write()
         if self.failed is not None:
             raise self.failed
-        if not self.needs_sync:
-            return
-        job = self._make_job()
+        if self.needs_sync:
+            self._run(self._make_job())
+
+    def _run(self, job: SyncJob) -> None:
         try:
             job.run()
         except StorageError as error:
@@ -654,17 +655,24 @@ class Log:
 
         The caller has let every sync of this log end.  Raises StorageError.
         """
-        if self.failed is None:
-            self.write()
-            self.active.seal()
-            for segment in self.segments:
-                self._unsynced_paths += segment.write_tables()
-            if self.log_end_offset not in self.snapshots:
-                self._unsynced_paths.append(self.snapshots.take(self.log_end_offset, self.producers.rows()))
-                self.snapshots.prune(self.bases)
-            self._directory_changed = True
-            self.sync()
+        if (job := self.settle()) is not None:
+            self._run(job)
         self.abandon()
+
+    def settle(self) -> SyncJob | None:
+        """The first half of `close`: write; what is to be synced then, None if nothing.  Raises StorageError."""
+        if self.failed is not None:
+            return None
+        self.write()
+        self.active.seal()
+        paths = [path for segment in self.segments for path in segment.write_tables()]
+        if self.log_end_offset > self.bases[0] and self.log_end_offset not in self.snapshots:
+            paths.append(self.snapshots.take(self.log_end_offset, self.producers.rows()))
+            self.snapshots.prune(self.bases)
+        if paths:
+            self._unsynced_paths += paths
+            self._directory_changed = True
+        return self._make_job() if self.needs_sync else None
 
     def abandon(self) -> None:
         """Close the files and nothing else (the directory is offline or about to be deleted)."""

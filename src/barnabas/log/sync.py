@@ -7,13 +7,13 @@ tables and snapshots of segments that were rolled meanwhile, the leader epochs, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from barnabas.doors import Disk, DiskFile
 from barnabas.errors import StorageError
 from barnabas.model import Offset
 
-__all__ = ["SyncJob"]
+__all__ = ["RunSyncs", "SyncJob", "run_in_turn"]
 
 
 class SyncJob:
@@ -100,3 +100,13 @@ class SyncJob:
             file.sync()
         finally:
             file.close()
+
+
+RunSyncs = Callable[[Sequence[SyncJob]], None]
+"""Runs syncs of different logs, in threads perhaps; returns when all have ended.  Raises StorageError."""
+
+
+def run_in_turn(jobs: Sequence[SyncJob]) -> None:
+    """One after the other."""
+    for job in jobs:
+        job.run()

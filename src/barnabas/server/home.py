@@ -19,6 +19,7 @@ from barnabas.errors import StorageError
 from barnabas.log.directories import LogDirectories
 from barnabas.log.directory import LogDirectory
 from barnabas.log.meta import holds_data, not_formatted, read_meta_properties
+from barnabas.log.sync import RunSyncs
 from barnabas.model import DirectoryId, Endpoint
 from barnabas.server import events
 
@@ -38,9 +39,9 @@ class Home(NamedTuple):
     formatted: bool
     """Whether it was made just now."""
 
-    def close(self, clock: Clock, broker_epoch: int) -> None:
+    def close(self, clock: Clock, broker_epoch: int, run: RunSyncs) -> None:
         """The last step of an orderly stop: everything synced, the marker left."""
-        self.logs.close(clock.now(), broker_epoch)
+        self.logs.close(clock.now(), broker_epoch, run)
         if self.metadata not in self.logs.directories:
             self.metadata.close(clock.now())
 

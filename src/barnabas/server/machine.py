@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from barnabas.errors import StorageError
 from barnabas.model import Endpoint
 from barnabas.server.metrics import Histogram
 from barnabas.server.outlet import Outlet
-from barnabas.server.syncing import Syncer, SyncJob
+from barnabas.server.syncing import Syncer, SyncJob, run_together
 
 if TYPE_CHECKING:
     from barnabas.server.memory import MemoryBudget
@@ -70,3 +70,7 @@ class Machine:
     def syncer(self, loop: asyncio.AbstractEventLoop, seconds: Histogram) -> Syncing:
         """Threads for fsync."""
         return Syncer(loop, seconds)
+
+    def run_syncs(self, jobs: Sequence[SyncJob]) -> None:
+        """Run them in threads, waiting: a disk takes many syncs at once.  Raises the first StorageError."""
+        run_together(jobs)

@@ -408,7 +408,8 @@ class Node:
                     connection.abort()
                 self._undo = [item for item in self._undo if item[0] not in ("the quorum", "the directories")]
                 if self.failure is None or not isinstance(self.failure, StorageError):
-                    self.home.close(self._clock, self._lifecycle.epoch if self._lifecycle is not None else -1)
+                    epoch = self._lifecycle.epoch if self._lifecycle is not None else -1
+                    self.home.close(self._clock, epoch, self.services.machine.run_syncs)
                 else:
                     self.home.abandon()
         except TimeoutError:

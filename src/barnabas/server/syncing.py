@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 from time import monotonic
 from typing import Protocol
@@ -16,7 +17,9 @@ from typing import Protocol
 from barnabas.errors import StorageError
 from barnabas.server.metrics import Histogram
 
-__all__ = ["SyncJob", "Syncer"]
+__all__ = ["SyncJob", "Syncer", "run_together"]
+
+_TOGETHER = 32
 
 
 class SyncJob(Protocol):
@@ -87,3 +90,18 @@ class Syncer:
 
     def __repr__(self) -> str:
         return f"<Syncer {len(self._threads)} threads, {self.in_flight} in flight>"
+
+
+def run_together(jobs: Sequence[SyncJob]) -> None:
+    """Run all of them in threads; returns when all have ended.  Raises the first StorageError.
+
+    The file system writes its journal once for many syncs that wait at the same time.
+    """
+    if len(jobs) < 2:
+        for job in jobs:
+            job.run()
+        return
+    with ThreadPoolExecutor(min(_TOGETHER, len(jobs)), thread_name_prefix="last-sync") as pool:
+        ended = [pool.submit(job.run) for job in jobs]
+    for one in ended:
+        one.result()

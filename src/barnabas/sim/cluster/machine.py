@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from barnabas.errors import StorageError
@@ -103,6 +103,10 @@ class VirtualMachine(Machine):
         )
         outlet.end = self.loop.ends[descriptor]
         return outlet
+
+    def run_syncs(self, jobs: Sequence[SyncJob]) -> None:
+        for job in jobs:
+            job.run()
 
     def syncer(self, loop: asyncio.AbstractEventLoop, seconds: Histogram) -> Syncing:
         return VirtualSyncer(self, seconds)
