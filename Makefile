@@ -7,6 +7,7 @@
 #   make spec      the TLA+ model of how voters change           make clean     remove what was built, .venv included
 #   make chaos     real nodes, broken under traffic: SEED= FAULTS=
 #   make fuzz      frames that no client sends, beside one that behaves: SEED= FRAMES=
+#   make overload  what a good client notices while others attack: ARGS="--only bombs --check"
 
 PYTHON ?= python3
 VENV   := .venv
@@ -15,10 +16,10 @@ HEAVY  := $(BIN)/python tools/heavy.py
 JOBS   ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test check sim chaos fuzz spec compat bench docs clean
+.PHONY: help venv demo test check sim chaos fuzz overload spec compat bench docs clean
 
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile | head -9
+	@sed -n 's/^# \{0,1\}//p' Makefile | head -10
 
 # One script makes the environment, shows its progress and says clearly what is missing.
 $(VENV)/.base: pyproject.toml constraints.txt tools/environment.py
@@ -53,6 +54,9 @@ chaos: $(VENV)/.dev
 
 fuzz: $(VENV)/.dev
 	@$(HEAVY) $(BIN)/python -m tests.fuzz --seed $(or $(SEED),1) --frames $(or $(FRAMES),300000) $(ARGS)
+
+overload: $(VENV)/.dev
+	@$(HEAVY) $(BIN)/python -m bench.overload $(ARGS)
 
 # Needs Java, nothing of ours. Where Maven cannot fetch TLC: TLA2TOOLS=path/to/tla2tools.jar. MODEL=BadOwnEpoch: only that.
 spec:

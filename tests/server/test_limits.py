@@ -91,7 +91,7 @@ def test_a_reader_as_fast_as_we_are_does_not_keep_the_loop(
     outlet = Outlet(
         loop,  # type: ignore[arg-type]
         near.fileno(),
-        MemoryBudget(MB),
+        MemoryBudget(MB).account(1, "here", lambda: None, lambda: None),
         sendfile_from=1,
         on_progress=lambda: None,
         on_error=lambda error: pytest.fail(str(error)),
@@ -264,32 +264,90 @@ def test_a_thousand_connections_of_which_a_hundred_do_not_read(play: Play, tmp_p
     play(scenario, {"queued.max.request.bytes": "104857600"})
 
 
-def test_a_budget_wakes_those_who_wait_in_their_order_and_once() -> None:
-    budget = MemoryBudget(100)
-    woken: list[str] = []
+class Somebody:
+    """A connection, as the budget sees it."""
 
-    def first() -> None:
-        woken.append("first")
+    def __init__(self, budget: MemoryBudget, number: int, host: str = "here") -> None:
+        self.woken = self.ended = 0
+        self.account = budget.account(number, host, self._resume, self._end)
 
-    def second() -> None:
-        woken.append("second")
+    def _resume(self) -> None:
+        self.woken += 1
 
-    budget.take(100)
-    assert budget.exhausted
-    budget.wait(first)
-    budget.wait(second)
-    budget.give(10)
-    assert woken == []
-    budget.give(15)
-    assert woken == ["first", "second"]
-    budget.give(75)
-    assert (woken, budget.used, budget.peak) == (["first", "second"], 0, 100)
+    def _end(self) -> None:
+        self.ended += 1
+
+
+def test_who_holds_less_than_its_share_goes_on_while_others_wait() -> None:
+    budget = MemoryBudget(1000)
+    greedy, modest = Somebody(budget, 1), Somebody(budget, 2)
+    greedy.account.take(510)
+    modest.account.take(240)
+    assert greedy.account.exhausted and not modest.account.exhausted
+    assert not modest.account.may_hold(50) and modest.account.may_hold(10)
+    other = Somebody(budget, 3)
+    other.account.take(400)
+    greedy.account.wait()
+    modest.account.give(100)
+    assert greedy.woken == 0, "too much is held by others"
+    other.account.give(400)
+    assert (greedy.woken, modest.woken) == (1, 0)
+    greedy.account.give(510)
+    modest.account.give(140)
+    assert (budget.used, budget.peak, budget.holders) == (0, 1150, 0)
+
+
+def test_one_frame_that_is_larger_than_all_is_let_in_at_a_time() -> None:
+    budget = MemoryBudget(1000)
+    first, second = Somebody(budget, 1), Somebody(budget, 2)
+    assert first.account.may_hold(5000)
+    first.account.begin(5000)
+    first.account.take(5000)
+    assert not second.account.may_hold(5000)
+    first.account.give(5000)
+    first.account.finish()
+    assert second.account.may_hold(5000)
+
+
+def test_who_waits_for_room_ends_those_whose_frames_would_take_longest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr("barnabas.server.memory.monotonic", lambda: now[0])
+    budget = MemoryBudget(1000)
+    slow, slower, quick = (Somebody(budget, n) for n in range(3))
+    elsewhere = Somebody(budget, 3, "there")
+    for one, held, size in ((slow, 200, 1000), (slower, 200, 4000), (quick, 100, 110), (elsewhere, 50, 9000)):
+        one.account.begin(size)
+        one.account.take(held)
+        one.account.received = held
+    budget.relieve()
+    now[0] += 5.0
+    late = Somebody(budget, 4)
+    late.account.take(80)
+    late.account.wait()
+    assert [one.ended for one in (slow, slower, quick, elsewhere, late)] == [1, 1, 0, 0, 0]
+    slower.account.give(200)
+    slower.account.close()
+    slow.account.give(200)
+    assert late.woken == 1
+
+
+def test_what_a_connection_leaves_behind_is_still_counted_until_it_comes_back() -> None:
+    budget = MemoryBudget(1000)
+    gone = Somebody(budget, 7)
+    budget.take_for(7, 300)
+    gone.account.close()
+    assert (budget.used, budget.holders) == (300, 0)
+    budget.take_for(7, -300)
+    assert (budget.used, budget.holders) == (0, 0)
 
 
 def test_without_a_limit_a_budget_is_never_exhausted() -> None:
-    budget = MemoryBudget(-1)
-    budget.take(1 << 50)
-    assert not budget.exhausted
+    somebody = Somebody(MemoryBudget(-1), 1)
+    somebody.account.take(1 << 50)
+    assert not somebody.account.exhausted
+    assert somebody.account.may_hold(1 << 50)
 
 
 def test_events_that_a_client_can_cause_at_will_are_limited(
@@ -316,7 +374,7 @@ def test_what_is_added_behind_a_full_socket_is_counted_at_once() -> None:
         outlet = Outlet(
             asyncio.get_running_loop(),
             ours.fileno(),
-            budget,
+            budget.account(1, "here", lambda: None, lambda: None),
             sendfile_from=1,
             on_progress=lambda: None,
             on_error=pytest.fail,

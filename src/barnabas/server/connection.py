@@ -1,15 +1,14 @@
 """One client connection: frames in, answers out, in the order of the requests.
 
-In: whatever arrived in this turn lies in the shared arena, where whole frames are handed on as they lie.
-The beginning of a frame that is not complete yet is copied out: a small one is put in front of the next
-read, a large one gets a buffer of its own that grows with what really arrives and is received into
-directly.  So a client that announces 100 MB and sends a byte a second holds kilobytes.
+In: whatever arrived in this turn lies in the shared arena, where whole frames are handed on as they lie, as
+many as a share of the turn allows: the rest goes on in the next.  The beginning of a frame that is not
+complete yet is kept by `receiving`.
 
 Out: an unanswered request has a `Slot` in the line; when the first of the line is done, it and the done
 ones behind it are encoded, and at the end of the turn they leave together.
 
-Reading stops while the line is full, while the peer does not take its answers, or while the node's
-memory for clients is used up; what was received by then waits.
+Reading stops while the line is full, while the peer does not take its answers, or while the node's memory for
+clients is used up and this one holds more than its share of it; what was received by then waits.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from barnabas.errors import StorageError, WireError
 from barnabas.server import events
-from barnabas.server.arena import LARGEST_KEPT
+from barnabas.server.receiving import Receiving
 from barnabas.wire.frame import write_response
 
 if TYPE_CHECKING:
@@ -36,12 +35,10 @@ if TYPE_CHECKING:
 __all__ = ["Connection", "Slot"]
 
 _LENGTH = Struct(">i")
-SMALL_FRAME = 64 * 1024
-"""A partly received frame up to this size goes back in front of the next read."""
-LITTLE = 4096
-"""What is read at most while memory is short (then reading pauses), and of a frame that will be large."""
-FIRST_BUFFER = 64 * 1024
-"""Least first size of a large frame's own buffer; it grows to four times what has come."""
+SHARE_OF_TURN = 0.0015
+"""How long (seconds) one connection's requests are served before others have their turn."""
+SENT_AT_ONCE = 512 * 1024
+"""Answers of more bytes than this do not wait for the end of the turn: what the peer does not take is counted."""
 
 
 class Slot:
@@ -90,17 +87,14 @@ class Connection(asyncio.BufferedProtocol):
     """See the module.  Made by `listener`, one for each socket; `listener` is what it belongs to."""
 
     __slots__ = (
-        "_buffer",
-        "_buffer_have",
         "_closing",
         "_dirty",
-        "_frame_size",
-        "_large",
         "_paused",
-        "_rest",
+        "_receiving",
         "_stopping",
         "_transport",
         "_waits_for_memory",
+        "_yields",
         "client_host",
         "client_port",
         "id",
@@ -133,17 +127,14 @@ class Connection(asyncio.BufferedProtocol):
         """Unanswered requests beyond one for each place in the line."""
         self.memos: ProduceMemos | None = None
         """What its producer was seen to send; None before its first Produce."""
-        self._rest: bytes | bytearray = b""
-        self._buffer: memoryview | None = None
-        self._buffer_have = 0
-        self._frame_size = 0
-        self._large = 0
-        """Size of the last frame, if it was a large one: the next one is expected to be like it."""
+        self._receiving: Receiving = cast("Receiving", None)
         self._closing = False
         self._dirty = False
         self._paused = False
         self._stopping = False
         self._waits_for_memory = False
+        self._yields = False
+        """Whether it had its share of this turn, and goes on in the next."""
 
     # -- asyncio's calls --
 
@@ -155,10 +146,12 @@ class Connection(asyncio.BufferedProtocol):
         if local:
             self.local_host, self.local_port = local[0], local[1]
         node = self.listener.node
+        account = self.listener.memory.account(self.id, self.client_host, self._memory_back, self.abort)
+        self._receiving = Receiving(node.arena, account)
         self.outlet = node.machine.outlet(
             node.loop,
             transport.get_extra_info("socket").fileno(),
-            node.memory,
+            account,
             sendfile_from=node.limits.sendfile_from,
             on_progress=self._sent_some,
             on_error=self._send_failed,
@@ -169,9 +162,9 @@ class Connection(asyncio.BufferedProtocol):
         if self.outlet is not None:
             self.outlet.close()
         self._closing = True
-        memory = self.listener.node.memory
-        memory.forget(self._memory_back)
-        self._drop_received()
+        if self._receiving is not None:
+            self._receiving.drop()
+            self._receiving.account.close()
         slots, self.line = self.line, deque()
         for slot in slots:
             slot.cancel()
@@ -183,40 +176,35 @@ class Connection(asyncio.BufferedProtocol):
         return False
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        if self._buffer is not None:
-            return self._buffer[self._buffer_have : self._frame_size]
-        node = self.listener.node
-        room = node.arena.room()
-        if rest := self._rest:
-            size = len(rest)
-            room[:size] = rest
-            room = room[size:]
-        return room[:LITTLE] if self._large or node.memory.exhausted else room
+        return self._receiving.room()
 
     def buffer_updated(self, nbytes: int) -> None:
-        node = self.listener.node
+        node, receiving = self.listener.node, self._receiving
         self.last_active = monotonic()
         self.listener.bytes_in.value += nbytes
-        if self._buffer is not None:
+        if receiving.buffer is not None:
             self._fill_buffer(nbytes)
         else:
             arena = node.arena
-            lent, total = arena.lent, len(self._rest) + nbytes
-            self._set_rest(b"")
+            lent, total = arena.lent, len(receiving.rest) + nbytes
+            receiving.set_rest(b"")
             used, keep = self._take_frames(lent, total)
             if used:
-                self._large = 0
+                receiving.took()
             if used < total and not self._closing:
-                self._keep_beginning(lent[used:total])
+                receiving.keep(lent[used:total])
             if keep:
                 arena.keep(used)
         if self.memos is not None:
             self.memos.end_of_read()
         if not self._paused and not self._closing:
-            if node.memory.exhausted and self._buffer is None:  # (its buffer is counted already)
-                self._wait_for_memory()
+            if self._yields:
+                self._pause()
+                self.look_again()
             elif self._line_is_full():
                 self._pause()
+            elif receiving.account.exhausted and receiving.buffer is None:  # (its buffer is counted already)
+                self._wait_for_memory()
 
     # -- frames --
 
@@ -225,6 +213,8 @@ class Connection(asyncio.BufferedProtocol):
         position, keep = 0, False
         listener, received = self.listener, self.last_active
         most = listener.node.limits.max_request
+        until = monotonic() + SHARE_OF_TURN
+        self._yields = False
         while total - position >= 4:
             (size,) = _LENGTH.unpack_from(data, position)
             if not 0 < size <= most:
@@ -240,80 +230,25 @@ class Connection(asyncio.BufferedProtocol):
             position = end
             if self._closing:
                 return total, keep
+            if monotonic() > until and total - position >= 4:
+                self._yields = True
+                break
         return position, keep
-
-    def _keep_beginning(self, data: memoryview) -> None:
-        """Copy out what is left of this read: the beginning of a frame, or frames that must wait."""
-        have = len(data)
-        if have >= 4:
-            (size,) = _LENGTH.unpack_from(data, 0)
-            if size + 4 > SMALL_FRAME and size + 4 > have:
-                self._frame_size = size
-                memory = self.listener.node.memory
-                if size > self._large or memory.used + size > memory.limit:
-                    self._buffer = self._room_for(max(have - 4, min(size, max(4 * have, FIRST_BUFFER))))
-                else:
-                    self._buffer = self._room_for(size)
-                self._buffer[: have - 4] = data[4:]
-                self._buffer_have = have - 4
-                return
-        self._set_rest(bytearray(data))
-
-    def _room_for(self, size: int) -> memoryview:
-        node = self.listener.node
-        buffer = node.arena.frames.take(size)
-        node.memory.take(len(buffer))
-        return buffer
-
-    def _grow(self) -> None:
-        """Make room for more of a large frame, four times what has come; wait if memory is short."""
-        node, buffer = self.listener.node, self._buffer
-        assert buffer is not None
-        have = self._buffer_have
-        frames, memory = node.arena.frames, node.memory
-        size = frames.size_for(min(self._frame_size, 4 * have))
-        if memory.used + size - have > memory.limit and memory.used > have:
-            self._wait_for_memory()
-            return
-        self._buffer = self._room_for(size)
-        self._buffer[:have] = buffer[:have]
-        memory.give(len(buffer))
-        frames.release(buffer)
 
     def _fill_buffer(self, nbytes: int) -> None:
         """`nbytes` more of a large frame arrived in its buffer."""
-        buffer = self._buffer
-        assert buffer is not None
-        self._buffer_have += nbytes
-        if self._buffer_have < self._frame_size:
-            if self._buffer_have == len(buffer):
-                self._grow()
+        receiving = self._receiving
+        if not receiving.fill(nbytes):
+            if receiving.full and not receiving.grow():
+                self._wait_for_memory()
             return
-        self._buffer = None
-        node = self.listener.node
-        node.memory.give(len(buffer))
-        size, memos = self._frame_size, self.memos
-        self._large = size if 4 * SMALL_FRAME <= size <= LARGEST_KEPT else 0
+        buffer, size = receiving.whole()
+        memos = self.memos
         if memos is not None and memos.take(buffer, 0, size, self.last_active):
             keep = memos.unwritten
         else:
             keep = self.listener.requests.take(self, buffer[:size], self.last_active)
-        if keep:
-            node.arena.frames.retire(buffer)
-        else:
-            node.arena.frames.release(buffer)
-
-    def _set_rest(self, rest: bytes | bytearray) -> None:
-        if rest or self._rest:
-            self.listener.node.memory.take(len(rest) - len(self._rest))
-            self._rest = rest
-
-    def _drop_received(self) -> None:
-        self._set_rest(b"")
-        if self._buffer is not None:
-            self.listener.node.memory.give(len(self._buffer))
-            self.listener.node.arena.frames.release(self._buffer)
-            self._buffer = None
+        receiving.done(buffer, keep)
 
     def _refuse_frame(self, head: bytes, size: int) -> None:
         """The length in front of a frame is none: say what it looks like, and hang up."""
@@ -384,6 +319,8 @@ class Connection(asyncio.BufferedProtocol):
                 self.close()
                 return
             self.outlet.add(parts, size)
+            if self.outlet.pending > SENT_AT_ONCE:
+                self.outlet.flush()
             self.look_again()
         route.finished(context, handled, done)
 
@@ -399,7 +336,9 @@ class Connection(asyncio.BufferedProtocol):
         if self._closing:
             return
         self.outlet.flush()
-        if self._paused:
+        if self._yields:
+            self.listener.node.loop.call_soon(self._try_resume)  # behind the answers of others
+        elif self._paused:
             self._try_resume()
         elif not self._closing and self.outlet.pending > self.listener.node.limits.max_unsent:
             self._pause()
@@ -433,7 +372,7 @@ class Connection(asyncio.BufferedProtocol):
     def _wait_for_memory(self) -> None:
         self._waits_for_memory = True
         self._pause()
-        self.listener.node.memory.wait(self._memory_back)
+        self._receiving.account.wait()
 
     def stop_reading(self) -> None:
         """The node stops: what was received is answered, nothing more is read."""
@@ -446,22 +385,29 @@ class Connection(asyncio.BufferedProtocol):
 
     def _try_resume(self) -> None:
         """Read on, if nothing speaks against it any more; frames that had to wait come first."""
-        if self._closing or self._stopping or self._waits_for_memory or self._line_is_full():
+        if not self._paused or self._closing or self._stopping:
             return
-        if self._buffer is not None and self._buffer_have == len(self._buffer):
-            self._grow()  # (a complete frame is never left in its buffer)
-            if self._waits_for_memory:
-                return
-        if self._buffer is None and len(self._rest) >= 4:
-            waiting = memoryview(bytearray(self._rest))
-            self._set_rest(b"")
+        if self._waits_for_memory or self._line_is_full():
+            return
+        receiving = self._receiving
+        if receiving.full and not receiving.grow():  # (a complete frame is never left in its buffer)
+            self._wait_for_memory()
+            return
+        if receiving.buffer is None and len(receiving.rest) >= 4:
+            waiting = memoryview(bytearray(receiving.rest))
+            receiving.set_rest(b"")
             used, _ = self._take_frames(waiting, len(waiting))
             if self.memos is not None:
                 self.memos.end_of_read()
             if self._closing:
                 return
+            if used:
+                receiving.took()
             if used < len(waiting):
-                self._keep_beginning(waiting[used:])
+                receiving.keep(waiting[used:])
+            if self._yields:
+                self.look_again()
+                return
             if self._line_is_full():
                 return
         self._paused = False
@@ -472,7 +418,7 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def holds_memory(self) -> bool:
         """Whether something of it waits in this node's memory."""
-        return bool(self.outlet.held or self._buffer is not None or self._rest)
+        return self._receiving.account.held > 0
 
     @property
     def busy(self) -> bool:

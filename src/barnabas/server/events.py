@@ -195,6 +195,11 @@ CONNECTION_IDLE = register("connection.idle", _D, "an idle connection was closed
 CONNECTION_STALLED = register(
     "connection.stalled", _W, "a client that took its answers too slowly was closed"
 )
+CONNECTION_SLOW = register(
+    "connection.slow",
+    _W,
+    "a request that came in too slowly was given up: others waited for the memory it took",
+)
 ACCEPT_FAILED = register("listener.accept-failed", _E, "connections cannot be accepted")
 FRAME_NEGATIVE = register("connection.frame-negative", _W, "a frame announced a negative length")
 FRAME_TOO_LARGE = register("connection.frame-too-large", _W, "a frame announced more than is allowed")

@@ -181,6 +181,7 @@ class Listener:
         "endpoint",
         "kind",
         "malformed",
+        "memory",
         "name",
         "node",
         "requests",
@@ -202,6 +203,7 @@ class Listener:
         self.name = endpoint.listener
         self.kind = kind
         self.advertised = advertised
+        self.memory = node.controller_memory if kind == "C" else node.memory
         self._socket = node.machine.bind(endpoint)
         self._server: asyncio.Server | None = None
         port = self._socket.getsockname()[1]

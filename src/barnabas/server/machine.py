@@ -19,7 +19,7 @@ from barnabas.server.outlet import Outlet
 from barnabas.server.syncing import Syncer, SyncJob, run_together
 
 if TYPE_CHECKING:
-    from barnabas.server.memory import MemoryBudget
+    from barnabas.server.memory import Account
 
 __all__ = ["Machine", "Syncing"]
 
@@ -51,7 +51,7 @@ class Machine:
         self,
         loop: asyncio.AbstractEventLoop,
         descriptor: int,
-        budget: MemoryBudget,
+        budget: Account,
         *,
         sendfile_from: int,
         on_progress: Callable[[], None],

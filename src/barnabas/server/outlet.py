@@ -19,7 +19,7 @@ from barnabas.doors import Buffer, DiskFile
 from barnabas.errors import StorageError
 
 if TYPE_CHECKING:
-    from barnabas.server.memory import MemoryBudget
+    from barnabas.server.memory import Account
 
 __all__ = ["FilePart", "Outlet"]
 
@@ -75,7 +75,7 @@ class Outlet:
         self,
         loop: asyncio.AbstractEventLoop,
         descriptor: int,
-        budget: MemoryBudget,
+        budget: Account,
         *,
         sendfile_from: int,
         on_progress: Callable[[], None],

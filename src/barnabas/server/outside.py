@@ -176,7 +176,7 @@ class NodeOutside:
 
     def held(self, connection: int, size: int) -> None:
         """Batches that wait for their check are memory held for a client, as partly received frames are."""
-        self._node.memory.take(size)
+        self._node.memory.take_for(connection, size)
 
     def fetch_from(self, leader: NodeId) -> None:
         """Something is new about what is fetched from that node."""

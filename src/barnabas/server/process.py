@@ -364,6 +364,8 @@ class Node:
         while True:
             await asyncio.sleep(SWEEP_S)
             self.connections.sweep(self.services.memory.short)
+            self.services.memory.relieve()
+            self.services.controller_memory.relieve()
 
     # -- running --
 

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 __all__ = ["Limits", "Services"]
 
 
+FOR_CONTROLLERS = 32 * 1024 * 1024
+"""Bytes that connections of the controllers' listener may hold: clients cannot take them away."""
+
+
 class Limits(NamedTuple):
     """The limits that every connection looks at (bytes and counts)."""
 
@@ -59,6 +63,7 @@ class Services:
         "broker",
         "clock",
         "config",
+        "controller_memory",
         "deaths",
         "doubts",
         "groups",
@@ -93,7 +98,8 @@ class Services:
         self.random = random
         self.machine = machine or Machine()
         self.limits = Limits.of(config)
-        self.memory = MemoryBudget(config.int("queued.max.request.bytes"))
+        self.memory = MemoryBudget(config.int("queued.max.request.bytes"), self.limits.max_request)
+        self.controller_memory = MemoryBudget(FOR_CONTROLLERS)
         self.arena = Arena()
         self.metrics = Metrics()
         self.traffic = Traffic(self.metrics)

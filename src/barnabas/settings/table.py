@@ -156,9 +156,11 @@ _s("max.connections", "int", MAX_INT,
 _s("max.connections.per.ip", "int", MAX_INT,
    "Connections accepted from one address.", low=0, high=MAX_INT, update=ON_CLUSTER)
 _s("queued.max.request.bytes", "long", -1,
-   "Bytes that requests in progress and partly received may hold in this node together; above it reading "
-   "from clients pauses until some are answered. -1: no limit.",
-   ours=134217728, low=-1, high=MAX_LONG,
+   "Bytes that requests in progress and partly received may hold in this node together: one request of the "
+   "largest size, and the rest for all others. Once half of that rest is used, who holds more than an equal part "
+   "of the other half is not read from until there is room, and requests that come in too slowly are given up. "
+   "-1: no limit.",
+   ours=150994944, low=-1, high=MAX_LONG,
    why="a finite default: many clients with large requests cannot exhaust the machine")
 _s("barnabas.connection.max.unsent.bytes", "int", 4194304,
    "A connection with more answer bytes than this waiting to be sent is not read from until its peer "

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from barnabas.doors import Buffer
     from barnabas.model import Endpoint
     from barnabas.server.machine import Syncing
-    from barnabas.server.memory import MemoryBudget
+    from barnabas.server.memory import Account
     from barnabas.server.metrics import Histogram
     from barnabas.sim.clock import NodeClock
     from barnabas.sim.cluster.loop import VirtualLoop
@@ -92,7 +92,7 @@ class VirtualMachine(Machine):
         self,
         loop: asyncio.AbstractEventLoop,
         descriptor: int,
-        budget: MemoryBudget,
+        budget: Account,
         *,
         sendfile_from: int,
         on_progress: Callable[[], None],
