@@ -8,37 +8,17 @@ finds it, or what stands behind the place that was changed so that it does no ha
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from barnabas.sim.cluster.life import Report, run_seed
-from barnabas.sim.planted import Bug as Change
+from barnabas.sim.cluster.planted_bug import Bug
+from barnabas.sim.cluster.planted_bug import planted_bug as _bug
+from barnabas.sim.cluster.planted_subtle import SUBTLE
 from barnabas.sim.planted import planted
 
 __all__ = ["BUGS", "SEARCHED", "Bug", "find", "planted"]
 
 SEARCHED = 300
 """Seeds that a search looks at before it gives up."""
-
-
-class Bug(NamedTuple):
-    """A change, and what came of looking for it."""
-
-    change: Change
-    guard: str = ""
-
-    @property
-    def name(self) -> str:
-        return self.change.name
-
-    @property
-    def seed(self) -> int:
-        return self.change.seed
-
-
-def _bug(name: str, says: str, where: str, old: str, new: str, seed: int = 0, guard: str = "") -> Bug:
-    """`where` is "room.module function"."""
-    module, function = where.split()
-    return Bug(Change(name, says, module, function, old, new, seed), guard)
 
 
 _FOLLOWING: tuple[Bug, ...] = (
@@ -461,7 +441,7 @@ _KEEPING: tuple[Bug, ...] = (
     ),
 )
 
-BUGS: tuple[Bug, ...] = (*_FOLLOWING, *_LEADING, *_DECIDING, *_KEEPING)
+BUGS: tuple[Bug, ...] = (*_FOLLOWING, *_LEADING, *_DECIDING, *_KEEPING, *SUBTLE)
 
 
 def find(bug: Bug, seeds: Iterable[int] = range(1, SEARCHED + 1)) -> Report | None:

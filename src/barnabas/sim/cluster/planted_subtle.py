@@ -1,0 +1,110 @@
+"""Planted replication bugs that a reader overlooks: one condition, one offset, one thing not remembered.
+
+Each is found by a seed within 40 (`planted.BUGS` holds them with the others).
+"""
+
+from __future__ import annotations
+
+from barnabas.sim.cluster.planted_bug import Bug
+from barnabas.sim.cluster.planted_bug import planted_bug as _bug
+
+__all__ = ["SUBTLE"]
+
+SUBTLE: tuple[Bug, ...] = (
+    _bug(
+        "unwritten records are acknowledged",
+        "who waits for records that found no room on the disk is told that all is well",
+        "broker.partition Partition.refuse_unwritten",
+        "acknowledgement.settle(ErrorCode.KAFKA_STORAGE_ERROR)",
+        "acknowledgement.settle(ErrorCode.NONE)",
+        1,
+    ),
+    _bug(
+        "refused records stay known",
+        "what found no room on the disk stays in the dedupe state",
+        "log.cutting take_back",
+        "if producers:",
+        "if False:",
+        18,
+    ),
+    _bug(
+        "committed with too few",
+        "the high watermark moves though the in-sync set is too small",
+        "broker.partition Partition.advance",
+        "if mark > self.high_watermark and self.enough_in_sync:",
+        "if mark > self.high_watermark:",
+        4,
+    ),
+    _bug(
+        "followers count one too many",
+        "a fetch from an offset counts as holding it",
+        "broker.remote RemoteReplica.fetched",
+        "self.log_end = offset",
+        "self.log_end = offset + 1",
+        1,
+    ),
+    _bug(
+        "the leader's epoch start is forgotten",
+        "a new leader's epoch starts at its high watermark",
+        "broker.partition Partition.lead",
+        "self.epoch_start = self.log.log_end_offset",
+        "self.epoch_start = self.log.high_watermark",
+        1,
+    ),
+    _bug(
+        "a position beyond the leader's is kept",
+        "a follower whose end the leader does not have goes on from there",
+        "broker.follower Follower._begin_at",
+        "if timestamp == _LATEST and row.offset < before:",
+        "if False:",
+        2,
+    ),
+    _bug(
+        "an old session goes on",
+        "after a lost connection the fetch session goes on as if nothing was missed",
+        "broker.follower Follower.failed",
+        "self._session_epoch = 0",
+        "pass",
+        3,
+    ),
+    _bug(
+        "an epoch ends where the next but one starts",
+        "the end of an epoch is one epoch too far",
+        "log.epochs EpochCache.end_offset_for",
+        "return self.epochs[row - 1], self.starts[row]",
+        "return self.epochs[row - 1], self.starts[min(row + 1, len(self.starts) - 1)]",
+        24,
+    ),
+    _bug(
+        "an epoch that begins at the cut stays",
+        "the epoch that begins where a log is cut stays known",
+        "log.epochs EpochCache.truncate_from_end",
+        "bisect_left(self.starts, end)",
+        "bisect_right(self.starts, end)",
+        9,
+    ),
+    _bug(
+        "an unclean shutdown stays eligible",
+        "a broker that lost what it had not synced stays eligible",
+        "controller.partitions _wanted_elr",
+        "broker != unclean_shutdown and ",
+        "",
+        7,
+    ),
+    _bug(
+        "the partition epoch stays",
+        "a change of a partition leaves its epoch as it was",
+        "controller.replay partition_after",
+        "partition_epoch=before.partition_epoch + 1",
+        "partition_epoch=before.partition_epoch",
+        1,
+    ),
+    _bug(
+        "a follower starts where it is told",
+        "a follower moves its log start beyond its high watermark",
+        "broker.follower Followed.advanced",
+        "if log.log_start_offset < self.start <= log.high_watermark:",
+        "if log.log_start_offset < self.start <= log.log_end_offset:",
+        9,
+    ),
+)
