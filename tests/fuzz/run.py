@@ -17,7 +17,7 @@ from typing import Any
 from tests.compat.conftest import NodeProcess
 from tests.fuzz.messages import TOPICS, World, draw_request
 from tests.fuzz.mutations import MUTATIONS
-from tests.fuzz.pinger import pings
+from tests.fuzz.pinger import Ping, pings
 
 from barnabas.client.aio import AsyncConnection
 from barnabas.wire.cluster import MetadataRequest, MetadataRequestTopic
@@ -31,6 +31,8 @@ PAUSE_S = 0.02
 """After a connection's frames: the node is fuzzed, not overloaded."""
 WARM_UP_FRAMES = 4000
 TIDY_EVERY = 20_000
+LONGEST_BROKERLESS_S = 2.0
+"""A frame of chance may be an order to forget the broker (UnregisterBroker 1): then it registers anew."""
 MAX_RSS_GROWTH_KIB = 32 * 1024
 BAD_LINES = re.compile(
     r"Traceback|request\.failed|task-failed|never retrieved|node\.failed|quorum\.failed|MemoryError"
@@ -207,14 +209,25 @@ class _Fuzzer:
         if not times:
             self.report.problems.append("the good client got no answer")
             return 0.0, 0.0
-        if nameless := sum(ping.brokers == 0 for ping in asked):
-            self.report.problems.append(f"{nameless} of {len(asked)} answers of Metadata named no broker")
+        if (seconds := _longest_without_broker(asked)) > LONGEST_BROKERLESS_S:
+            self.report.problems.append(f"for {seconds:.1f} s Metadata named no broker")
         return times[len(times) // 2], times[len(times) * 99 // 100]
 
     def _rss(self) -> int:
         assert self.node.process is not None
         status = Path(f"/proc/{self.node.process.pid}/status").read_text()
         return int(re.search(r"VmRSS:\s+(\d+)", status)[1])  # type: ignore[index]
+
+
+def _longest_without_broker(asked: list[Ping]) -> float:
+    longest, since = 0.0, None
+    for ping in asked:
+        if ping.brokers:
+            since = None
+            continue
+        since = ping.at if since is None else since
+        longest = max(longest, ping.at - since)
+    return longest
 
 
 async def _drain(reader: asyncio.StreamReader) -> None:
