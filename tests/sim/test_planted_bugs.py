@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.sim.planted import BUGS, SEARCHED, Bug, find, planted
+from barnabas.sim.planted_subtle import SUBTLE
 
 FOUND = [bug for bug in BUGS if bug.seed]
 
@@ -30,6 +31,11 @@ def test_every_planted_bug_still_fits_the_code() -> None:
 def test_at_least_twenty_are_planted_and_all_are_found_within_the_search() -> None:
     assert len(BUGS) >= 20 and len(FOUND) == len(BUGS)
     assert all(bug.seed <= SEARCHED for bug in FOUND)
+
+
+def test_the_subtle_ones_are_found_within_forty_seeds() -> None:
+    assert len(SUBTLE) >= 20
+    assert all(0 < bug.seed <= NEIGHBOURS for bug in SUBTLE)
 
 
 def test_every_planted_bug_stands_in_the_documentation() -> None:

@@ -7,6 +7,7 @@ from tests.sim.lives import Elsewhere, kept, lived
 
 from barnabas.sim.nemesis import NEMESES
 from barnabas.sim.seeds import Summary
+from barnabas.sim.wrong_format import WrongFormat
 
 CHUNK = 10
 FIRST = range(1, 101, CHUNK)
@@ -29,7 +30,9 @@ def test_the_seeds_do_what_they_are_for() -> None:
         summary.add(lived(seed))
     assert summary.reached >= 98
     assert summary.changes > 3 * summary.seeds
-    assert len(summary.faults) >= 22 and {kind.name for kind in NEMESES} <= set(summary.faults)
+    assert len(summary.faults) >= 22 and {kind.name for kind in (*NEMESES, WrongFormat)} <= set(
+        summary.faults
+    )
     assert {"add", "remove", "remove leader", "resize", "set target", "replace disk"} <= set(
         summary.operations
     )

@@ -20,7 +20,7 @@ from barnabas.errors import StorageError
 
 __all__ = ["Crashed", "MemoryDisk", "MemoryFile", "MemoryLock"]
 
-Loss = Literal["all", "some", "none"]
+Loss = Literal["all", "some", "none", "kill"]
 _SECTOR: Final = 512
 
 
@@ -210,12 +210,14 @@ class MemoryDisk:
         """The power goes and comes back.
 
         loss "all": everything unsynced is gone; "some": parts of it survive, chosen by the seed; "none":
-        only the process died, the operating system kept its cache.
+        everything had reached the platter.  "kill": only the process died; what it wrote is there to read,
+        and a power cut may take it yet.
         """
         self.life += 1
         self.locks.clear()
         self._crash_at = -1
-        self._root.crash(loss, self._chance)
+        if loss != "kill":
+            self._root.crash(loss, self._chance)
 
     def crash_at(self, step: int) -> None:
         """Raise `Crashed` instead of doing step number `step` (0: the next one).  `crash` disarms it."""

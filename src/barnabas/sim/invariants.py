@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from barnabas.controller.image import RESOURCE_BROKER
 from barnabas.model import ZERO_UUID, Epoch, NodeId, Offset, ReplicaKey
 from barnabas.raft.entries import Batch, ElectionState, SnapshotId, VotersEntry
+from barnabas.raft.messages import Request, VoteRequest
 from barnabas.raft.roles import Leader
 from barnabas.raft.voters import VoterSet
 from barnabas.sim.answers import AnsweredInTime, HonestAnswers, WrittenBeforeSent
@@ -68,6 +69,11 @@ class OneVotePerEpoch(Invariant):
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self.votes: dict[tuple[ReplicaKey, int], ReplicaKey] = {}
+
+    def sending(self, node: Node, request: Request) -> None:
+        """A candidate has voted for itself."""
+        if isinstance(request, VoteRequest) and not request.pre_vote:
+            self.voted(node.key, request.epoch, request.candidate, node)
 
     def voted(self, voter: ReplicaKey, epoch: int, candidate: ReplicaKey, node: Node) -> None:
         first = self.votes.setdefault((voter, epoch), candidate)
@@ -422,6 +428,15 @@ class RecoveredPrefix(Invariant):
         journal = node.process.journal
         if journal.persisted != node.confirmed[0]:
             node.confirmed = (journal.persisted, journal.epoch_at(journal.persisted - 1))
+            self._check(node, journal.end_offset)
+
+    def _check(self, node: Node, log_end: Offset) -> None:
+        """What counts as durable is in the log, and on the platter."""
+        end, epoch = node.confirmed
+        if end > log_end:
+            self.fail(f"{node.key} counts {end} as durable, its log ends at {log_end}")
+        if not node.rotten and not platter_holds(node.disk, METADATA, end, epoch):
+            self.fail(f"{node.key} counts {end} as durable, and a power cut would take some of it")
 
     def started(self, node: Node) -> None:
         process = node.process

@@ -11,12 +11,24 @@ from typing import TYPE_CHECKING, ClassVar
 
 from barnabas.model import NodeId, Offset
 from barnabas.raft.entries import Batch, SnapshotId
+from barnabas.raft.messages import Resign
+from barnabas.raft.roles import Leader
 from barnabas.sim.faults import Fault
 
 if TYPE_CHECKING:
     from barnabas.sim.node import Node
 
-__all__ = ["NEMESES", "FigureEight", "InstallPoint", "LateVotes", "Nemesis", "StrayLog", "TornWrites"]
+__all__ = [
+    "NEMESES",
+    "EpochBegun",
+    "FigureEight",
+    "InstallPoint",
+    "KillThenPowerCut",
+    "LateVotes",
+    "Nemesis",
+    "StrayLog",
+    "TornWrites",
+]
 
 
 class Nemesis(Fault):
@@ -112,6 +124,7 @@ class FigureEight(Nemesis):
             return None
         self.step = 2
         self.new = 0
+        self.least: Offset = 0
         self.some: set[NodeId] = set()
         self.first: Offset = node.process.journal.end_offset
         everybody = set(self.world.nodes)
@@ -136,11 +149,15 @@ class FigureEight(Nemesis):
             self._say(f"leader {self.new} is cut off, {sorted(group)} are left to themselves")
         elif self.step == 3 and node.id == self.old:
             self.step, self.waiting = 4, set(self.some)
+            role = node.process.node.role
+            assert isinstance(role, Leader)
+            if self.chance.random() < 0.5:  # all of its old entries, and nothing of its new epoch
+                self.least = role.epoch_start
 
     def appended(self, node: Node, batch: Batch) -> None:
         if self.step != 4 or node.id not in self.waiting:
             return
-        if batch.epoch <= self.epoch and batch.base_offset >= self.first:
+        if batch.epoch <= self.epoch and batch.base_offset >= self.first and batch.end_offset >= self.least:
             self.waiting.discard(node.id)
             self._cut_pairs([(self.old, node.id)])
             if not self.waiting:
@@ -296,4 +313,103 @@ class LateVotes(Nemesis):
         super().end()
 
 
-NEMESES: tuple[type[Nemesis], ...] = (FigureEight, StrayLog, InstallPoint, LateVotes, TornWrites)
+class KillThenPowerCut(Nemesis):
+    """A node is killed with much written and little synced, starts on what its kernel kept, and loses its power
+    before it writes anything more: what it read at its start is on no platter unless it has synced it.
+    """
+
+    name = "kill, then a power cut"
+    rate = 2.0
+    duration = (0.5, 4.0)
+    victim: Node | None = None
+
+    def plan(self) -> str | None:
+        up = [node for node in self.world.nodes.values() if node.up and not node.paused and not node.apart]
+        if not up:
+            return None
+        leader = self.world.leader
+        self.victim = self._one(up)
+        assert self.victim is not None
+        self.victim.latency = (0.1, 0.3)  # what it writes now is not synced soon
+        if leader is not None:
+            self.world.at(0.001, lambda: self._write(leader, self.chance.choice((3, 8))))
+        return f"node {self.victim.id}"
+
+    def appended(self, node: Node, batch: Batch) -> None:
+        if node is self.victim and not node.paused:
+            self.victim = None
+            self.world.at(self.chance.uniform(0.0005, 0.02), lambda: self._kill(node))
+
+    def end(self) -> None:
+        if self.victim is not None:
+            self.victim.latency = (0.0002, 0.002)
+        super().end()
+
+    def _kill(self, node: Node) -> None:
+        node.latency = (0.0002, 0.002)
+        if node.process is None or node.damaged:
+            return
+        node.off("kill", "killed", reset=True)
+        again = self.chance.uniform(0.01, 0.1)
+        node.restart_at = self.world.time + again
+        self.world.at(again, lambda: self._start(node))
+
+    def _start(self, node: Node) -> None:
+        if node.process is not None or node.damaged or not node.start():
+            return
+        life = node.life
+
+        def cut() -> None:
+            if node.life == life and node.process is not None:
+                node.off("all", "power cut, nothing written since it started")
+                node.restart_at = self.world.time + self.chance.uniform(0.1, 2.0)
+
+        self.world.at(self.chance.choice((0.0, 0.02, 0.2, 0.5)), cut)
+
+
+class EpochBegun(Nemesis):
+    """A leader is cut off as soon as it leads, its first batch with one of the others, or with none: where that is
+    cut away, the log ends at the high watermark, exactly where the epoch began.
+    """
+
+    name = "cut off at the beginning of an epoch"
+    separates = True
+    rate = 2.0
+    duration = (6.0, 12.0)
+
+    def plan(self) -> str | None:
+        leader = self._leader()
+        if leader is None or leader.process is None:
+            return None
+        self.first: NodeId = 0
+        self.times = 0
+        leader.process.receive(Resign(leader.process.node.epoch))
+        return "the next leaders"
+
+    def led(self, node: Node) -> None:
+        if self.times >= 2 or self._cuts:
+            return
+        self.times += 1
+        self.first, self.epoch = node.id, self._epoch(node)
+        others = [i for i in self.world.nodes if i != node.id]
+        self.witness = self.chance.choice(others) if self.chance.random() < 0.7 else 0
+        self._cut({node.id}, set(others) - {self.witness})
+        if self.witness:
+            self._cut({self.witness}, set(others) - {self.witness})
+        self._say(f"leader {node.id} of epoch {self.epoch} is cut off, with {self.witness or 'nobody'}")
+        self.world.at(self.chance.uniform(2.0, 4.0), self._mend)
+
+    def _epoch(self, node: Node) -> int:
+        assert node.process is not None
+        return node.process.node.epoch
+
+
+NEMESES: tuple[type[Nemesis], ...] = (
+    FigureEight,
+    StrayLog,
+    InstallPoint,
+    LateVotes,
+    TornWrites,
+    KillThenPowerCut,
+    EpochBegun,
+)

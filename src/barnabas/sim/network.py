@@ -49,6 +49,7 @@ class Network:
         "duplication",
         "held",
         "jitter",
+        "late",
         "loss",
         "lost",
         "sent",
@@ -68,7 +69,7 @@ class Network:
         self.tail = 0.0
         """The share of messages that take up to `tail_delay` longer."""
         self.tail_delay = 1.0
-        self.sent = self.lost = self.doubled = self.held = 0
+        self.sent = self.lost = self.doubled = self.held = self.late = 0
         self._cut: Counter[tuple[NodeId, NodeId]] = Counter()
         self._clogged: Counter[tuple[NodeId, NodeId]] = Counter()
         self._held: dict[tuple[NodeId, NodeId], list[Callable[[], None]]] = {}
@@ -136,7 +137,13 @@ class Network:
         delay = self.base_delay + chance.random() * self.jitter
         if self.tail and chance.random() < self.tail:
             delay += chance.random() ** 3 * self.tail_delay
+            self.late += 1
         return delay
+
+    @property
+    def troubles(self) -> int:
+        """Messages so far that did not arrive in good time."""
+        return self.lost + self.held + self.late
 
     def statistics(self) -> NetworkStatistics:
         """A reading."""

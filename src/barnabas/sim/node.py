@@ -124,6 +124,7 @@ class Node:
         """The newest life, running or over."""
         self.life = 0
         self.paused = False
+        self.pauses = 0
         self.backlog: list[Callable[[], None]] = []
         self.static = False
         """Its configuration names the voters (controller.quorum.voters)."""
@@ -243,6 +244,7 @@ class Node:
 
     def pause(self) -> None:
         self.paused = True
+        self.pauses += 1
 
     def resume(self) -> None:
         """Everything that came meanwhile comes now."""

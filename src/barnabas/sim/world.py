@@ -32,11 +32,12 @@ from barnabas.raft.voters import Voter
 from barnabas.server.format import FormatPlan, format_directories
 from barnabas.sim.answers import Wish
 from barnabas.sim.disk import Loss, MemoryDisk
-from barnabas.sim.invariants import Broken, Invariant, Promises
+from barnabas.sim.invariants import Broken, Promises
 from barnabas.sim.network import Network
 from barnabas.sim.node import DIRECTORY, Asker, Chance, Node, Process
 from barnabas.sim.setup import Setup
 from barnabas.sim.truth import Truth
+from barnabas.sim.wrong_format import NobodyElse
 
 if TYPE_CHECKING:
     from barnabas.sim.nemesis import Nemesis
@@ -78,8 +79,8 @@ class World:
         self.story: list[Line] | None = [] if story else None
         self.truth = Truth()
         self.promises = Promises(self)
-        self.nobody = Invariant(self)
-        """Hears of what nothing is promised about."""
+        self.nobody = NobodyElse(self)
+        """Hears of nodes that are of another quorum: next to nothing is promised about them."""
         self.strangers: set[NodeId] = set()
         """Nodes that were ever formatted to be a quorum of their own."""
         self.graves: dict[ReplicaKey, MemoryDisk] = {}

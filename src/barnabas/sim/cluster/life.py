@@ -24,6 +24,7 @@ from barnabas.sim.cluster.faults import FAULTS, Fault
 from barnabas.sim.cluster.loop import RoundInCircles
 from barnabas.sim.cluster.promises import LOOK_EVERY, Promises
 from barnabas.sim.cluster.world import World
+from barnabas.sim.cluster.wrong_format import WrongFormat
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -101,6 +102,8 @@ class Life:
         self.occurrences: list[Occurrence] = []
         self.active: list[tuple[Fault, Occurrence]] = []
         self.enabled = [fault for fault in FAULTS if self.chance.random() < 0.5]
+        if random.Random(f"wrong format {seed}").random() < 0.5:
+            self.enabled.append(WrongFormat)
         self.pace = self.chance.choice((0.7, 1.5, 3.0))
         """Mean seconds from fault to fault."""
         self.lasts = self.chance.uniform(12.0, 30.0)
@@ -189,7 +192,10 @@ class Life:
     def _ended(self, node: SimNode, why: str) -> None:
         """A process ended by itself: that needs a reason, and somebody who starts it again."""
         world = self.world
-        if not (node.damaged or why.startswith("stopped") or "did not register this broker" in why):
+        refuses = node.apart and "has a quorum already" in why
+        if not (
+            node.damaged or refuses or why.startswith("stopped") or "did not register this broker" in why
+        ):
             world.alarm("S1", f"node {node.id} ended without a reason: {why}")
         if not node.stopping or why.startswith("failed"):
             world.start_in(self.chance.uniform(0.2, 3.0), node)

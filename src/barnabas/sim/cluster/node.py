@@ -43,6 +43,8 @@ class SimNode:
         self.disks = 0
         """How many disks it has had."""
         self.disk = self._new_disk()
+        self.aside: SlowDisk | None = None
+        """Its own disk, while an operator has put another one in its place."""
         self.process: Process | None = None
         self.loop: VirtualLoop | None = None
         self.life = 0
@@ -74,6 +76,11 @@ class SimNode:
         return self.serves and self.process is not None and bool(self.process.home.logs.offline())
 
     @property
+    def apart(self) -> bool:
+        """Whether it runs on a disk that is not its own: nothing is promised about it then."""
+        return self.aside is not None
+
+    @property
     def address(self) -> tuple[str, int]:
         """Where clients find it."""
         return self.host.name, CLIENT_PORT
@@ -89,26 +96,41 @@ class SimNode:
     @property
     def broker(self) -> Broker | None:
         """Its broker, once it has one."""
-        if self.process is None or not hasattr(self.process, "services"):
+        if self.apart or self.process is None or not hasattr(self.process, "services"):
             return None
         return self.process.services.broker
 
     @property
     def quorum(self) -> Quorum | None:
         """Its part in the quorum, once that is open."""
+        return None if self.apart else self.own_quorum
+
+    @property
+    def own_quorum(self) -> Quorum | None:
+        """Its part in whatever quorum it is of."""
         if self.process is None or not hasattr(self.process, "services"):
             return None
         quorum = self.process.services.quorum
         return quorum if quorum is not None and hasattr(quorum, "_order") else None
 
-    def format(self) -> None:
-        """What `storage format` does."""
+    def properties(self) -> dict[str, str]:
+        """What it starts with; on a disk that is not its own it is a controller and nothing else."""
+        properties = self.world.setup.properties(self.id)
+        if self.apart:
+            properties["process.roles"] = "controller"
+            properties["listeners"] = f"CONTROLLER://{self.host.name}:{CONTROLLER_PORT}"
+        return properties
+
+    def format(self, *, standalone: bool = False, joins: bool = False) -> None:
+        """What `storage format` does; `joins`: with `--no-initial-controllers`."""
         setup = self.world.setup
-        config = Config.load(setup.properties(self.id))
+        first = not (setup.static or standalone or joins) and self.is_controller
         plan = FormatPlan.of(
-            config,
+            Config.load(self.properties()),
             setup.cluster_id,
-            initial_controllers=None if setup.static or not self.is_controller else _initial(self.world),
+            standalone=standalone,
+            no_initial_controllers=joins,
+            initial_controllers=_initial(self.world) if first else None,
         )
         chance = Chance(f"format {self.world.seed} {self.id} {self.disks}")
         format_directories(self.disk, self.clock, chance, plan)
@@ -118,6 +140,16 @@ class SimNode:
         disk = SlowDisk(self.world.chance.randrange(1 << 30), self.clock)
         disk.on_crash, disk.on_stall = self._crashed, self._stalled
         return disk
+
+    def put_aside(self) -> None:
+        """The machine, which is down, runs on another disk until `put_back`; it is empty."""
+        assert self.process is None and self.aside is None
+        self.aside, self.disk = self.disk, self._new_disk()
+
+    def put_back(self) -> None:
+        """It has its own disk again."""
+        assert self.process is None and self.aside is not None
+        self.disk, self.aside = self.aside, None
 
     def replace_disk(self) -> None:
         """The machine, which is down, gets an empty disk, formatted anew: other directory ids, nothing on it."""
@@ -145,7 +177,7 @@ class SimNode:
             disk_time=lambda: self.disk.takes(world.time),
         )
         self.process = Process(
-            Config.load(world.setup.properties(self.id)),
+            Config.load(self.properties()),
             disk=self.disk,
             clock=self.clock,
             random=Chance(f"node {world.seed} {self.id} {self.life}"),
@@ -175,7 +207,8 @@ class SimNode:
         """Tell when the directories are open.  (The step that opened them ends in waiting for the quorum's.)"""
         while not hasattr(process, "home"):  # noqa: ASYNC110 - nobody but us wants to know
             await asyncio.sleep(0)
-        self.world.on_recovered(self)
+        if not self.apart:
+            self.world.on_recovered(self)
 
     def kill(self, why: str = "kill -9") -> None:
         """Its process is gone; the machine stays."""
@@ -215,7 +248,8 @@ class SimNode:
     def _over(self, why: str) -> None:
         if self.loop is not None:
             self.world.tell(self.id, why)
-            self.world.on_over(self)
+            if not self.apart:
+                self.world.on_over(self)
             self.loop.end()
             self.world.graves.append(self.loop)
         self.process = self.loop = None
@@ -241,7 +275,8 @@ class SimNode:
         if self.loop is not None and not self.loop.ended:
             loss = self.world.loss()
             loop = self.loop
-            self.world.on_over(self)
+            if not self.apart:
+                self.world.on_over(self)
             self.loop.end()
             self.world.network.later(0.0, self._gone, loop, loss, where)
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from barnabas.sim.cluster.life import Report, run_seed
 from barnabas.sim.cluster.planted_bug import Bug
 from barnabas.sim.cluster.planted_bug import planted_bug as _bug
+from barnabas.sim.cluster.planted_guards import GUARDS
 from barnabas.sim.cluster.planted_subtle import SUBTLE
 from barnabas.sim.planted import planted
 
@@ -441,7 +442,7 @@ _KEEPING: tuple[Bug, ...] = (
     ),
 )
 
-BUGS: tuple[Bug, ...] = (*_FOLLOWING, *_LEADING, *_DECIDING, *_KEEPING, *SUBTLE)
+BUGS: tuple[Bug, ...] = (*_FOLLOWING, *_LEADING, *_DECIDING, *_KEEPING, *SUBTLE, *GUARDS)
 
 
 def find(bug: Bug, seeds: Iterable[int] = range(1, SEARCHED + 1)) -> Report | None:
