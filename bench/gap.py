@@ -5,6 +5,11 @@ Three nodes, three replicas, one idempotent librdkafka producer with default set
   leader       kill -9 of the partition's leader, which is not the active controller
   controller   kill -9 of the active controller, which leads the partition as well
   rolling      the three nodes stop (SIGTERM) and start again, one after the other; three partitions
+  all          kill -9 of all three nodes at once, which are started again at once
+  two          the same with two of them
+  hang         the leader stands still (SIGSTOP): nothing refuses, nothing answers; and the same where it is the
+               active controller, too.  The producer gives a request up after 1 s here (socket.timeout.ms):
+               by default librdkafka waits 60 s for it, whoever leads by then
 
 Apache Kafka 4.3.1 with the same settings and the same harness comes right after.
 """
@@ -12,6 +17,7 @@ Apache Kafka 4.3.1 with the same settings and the same harness comes right after
 from __future__ import annotations
 
 import argparse
+import signal
 import statistics
 import tempfile
 import time
@@ -26,6 +32,7 @@ from bench.steady import Steady, Verdict
 from bench.trio import KILL, STOP, ApacheTrio, BarnabasTrio, Trio, until
 
 BEGIN, END = "<!-- begin: written by make bench ARGS=gap -->", "<!-- end: written by make bench ARGS=gap -->"
+KINDS = ("leader", "controller", "rolling", "all", "two", "hang")
 Found = dict[str, Any]
 
 
@@ -33,7 +40,9 @@ def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench gap", description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=10, help="kills of each kind (10)")
     parser.add_argument("--kafka-rounds", type=int, default=3, help="the same for Apache Kafka (3)")
-    parser.add_argument("--only", default="leader,controller,rolling", help="kinds, separated by commas")
+    parser.add_argument(
+        "--only", default="leader,controller,rolling,all,two,hang", help="kinds, separated by commas"
+    )
     parser.add_argument("--alone", action="store_true", help="do not run Apache Kafka")
     parser.add_argument("--no-write", action="store_true", help="print the table, leave docs/ as it is")
     options = parser.parse_args(words)
@@ -63,9 +72,17 @@ def main(words: list[str]) -> int:
 def measure(trio: Trio, rounds: int, kinds: list[str]) -> Found:
     """All kinds, one after the other; every figure in seconds."""
     found: Found = {"sent": 0, "acknowledged": 0, "failed": 0, "lost": 0, "twice": 0}
-    for kind, run in (("leader", leaders), ("controller", controllers), ("rolling", rolling)):
+    for kind, run in (
+        ("leader", leaders),
+        ("controller", controllers),
+        ("rolling", rolling),
+        ("all", crashes),
+        ("two", crashes),
+        ("hang", hangs),
+    ):
         if kind in kinds:
-            verdicts = run(trio, rounds, found)
+            how = {"many": 3 if kind == "all" else 2} if run is crashes else {}
+            verdicts = run(trio, rounds, found, **how)
             for name, count in sum((Counter(verdict._asdict()) for verdict in verdicts), Counter()).items():
                 found[name] += count
     found["sent"] = sum(found[name] for name in ("acknowledged", "failed"))
@@ -143,6 +160,54 @@ def rolling(trio: Trio, rounds: int, found: Found) -> list[Verdict]:
     return [steady.verdict()]
 
 
+def crashes(trio: Trio, rounds: int, found: Found, many: int) -> list[Verdict]:
+    """So many nodes die at once and are started again at once; three partitions, each led by another node."""
+    numbers = list(trio.seats)
+    topic, what = f"crash-{many}", "all" if many == len(numbers) else "two"
+    trio.create(topic, [numbers[n:] + numbers[:n] for n in range(len(numbers))])
+    with Steady(trio.bootstrap, topic, len(numbers)) as steady:
+        for turn in range(rounds):
+            steady.flowing()
+            victims = [numbers[(turn + n) % len(numbers)] for n in range(many)]
+            moment = time.monotonic()
+            for victim in victims:
+                trio.seats[victim].end(KILL)
+            for victim in victims:
+                trio.start_one(victim)
+            until(lambda at=moment: steady.answered_since(at, 3.0), 120, "answers after a crash")
+            gap = steady.gap(moment)
+            until(lambda: trio.full(topic), 120, "all replicas in sync")
+            say(trio, f"{', '.join(map(str, victims))} killed", gap=gap)
+            found.setdefault(what, []).append(gap)
+    return [steady.verdict()]
+
+
+def hangs(trio: Trio, rounds: int, found: Found) -> list[Verdict]:
+    """The leader of a partition stands still until others have taken over; in turn it is the controller, too."""
+    verdicts = []
+    for turn in range(2 * rounds):
+        controller = trio.controller()
+        others = [number for number in trio.seats if number != controller]
+        order = [controller, *others] if turn % 2 else [*others, controller]
+        topic = f"hang-{turn}"
+        trio.create(topic, [order])
+        with Steady(trio.bootstrap, topic, 1, socket_timeout_ms=1000) as steady:
+            steady.flowing()
+            moment = time.monotonic()
+            trio.seats[order[0]].signal(signal.SIGSTOP)
+            try:
+                until(lambda at=moment: steady.answered_since(at, 3.0), 120, "answers while the leader hangs")
+                gap = steady.gap(moment)
+            finally:
+                trio.seats[order[0]].signal(signal.SIGCONT)
+            until(lambda name=topic: trio.full(name), 120, "all replicas in sync")
+            what = "controller hangs" if turn % 2 else "leader hangs"
+            say(trio, f"{what}: {order[0]}", gap=gap)
+            found.setdefault(what, []).append(gap)
+        verdicts.append(steady.verdict())
+    return verdicts
+
+
 ROWS = (
     ("leader", "kill -9 of the leader: longest time without an ack", statistics.median, "median"),
     ("controller", "kill -9 of the active controller that leads", statistics.median, "median"),
@@ -150,6 +215,10 @@ ROWS = (
     ("rolling", "rolling restart of the three nodes, longest time without an ack", max, "longest"),
     ("stop", "SIGTERM until the process is gone", statistics.median, "median"),
     ("in sync after a stop", "from its start until all replicas are in sync", statistics.median, "median"),
+    ("all", "all three killed and started at once: longest time without an ack", statistics.median, "median"),
+    ("two", "two killed and started at once: longest time without an ack", statistics.median, "median"),
+    ("leader hangs", "SIGSTOP of the leader: longest time without an ack", statistics.median, "median"),
+    ("controller hangs", "SIGSTOP of the active controller that leads", statistics.median, "median"),
 )
 
 

@@ -31,14 +31,15 @@ class Verdict(NamedTuple):
 class Steady:
     """`with Steady(bootstrap, topic, partitions) as load: ...; load.gap(since); load.verdict()`."""
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int, *, rate: int = RATE) -> None:
+    def __init__(
+        self, bootstrap: str, topic: str, partitions: int, *, rate: int = RATE, **settings: int
+    ) -> None:
         self.bootstrap, self.topic, self.partitions, self.rate = bootstrap, topic, partitions, rate
         self.times: list[list[float]] = [[] for _ in range(partitions)]
         self.acknowledged: set[int] = set()
         self.sent = self.failed = 0
-        self._producer = Producer(
-            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "acks": "all", "log_level": 0}
-        )
+        usual = {"bootstrap.servers": bootstrap, "enable.idempotence": True, "acks": "all", "log_level": 0}
+        self._producer = Producer(usual | {name.replace("_", "."): v for name, v in settings.items()})
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 

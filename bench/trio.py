@@ -56,6 +56,10 @@ class Seat:
         assert self.process is not None
         return self.process.pid
 
+    def signal(self, number: int) -> None:
+        assert self.process is not None
+        self.process.send_signal(number)
+
     def end(self, number: int) -> float:
         """Signal it and wait for its end; the seconds that took."""
         assert self.process is not None

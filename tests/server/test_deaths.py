@@ -62,6 +62,13 @@ class World:
         assert not self.errors
         return bool(self.fenced)
 
+    async def questioned(self) -> bool:
+        """Let the question be answered or not; whether the broker was fenced."""
+        while self.deaths._asked:  # noqa: ASYNC110 - bounded by `run`
+            await asyncio.sleep(0.001)
+        assert not self.errors
+        return bool(self.fenced)
+
 
 def closed_port() -> int:
     with socket.socket() as probe:
@@ -96,6 +103,50 @@ def test_a_process_that_only_does_not_run_takes_connections_and_is_left_alone() 
             world.deaths.heard(world.line, 2)
             world.deaths.lost(5)
             assert not await world.examined()
+
+    run(story)
+
+
+def test_a_process_that_takes_connections_and_answers_nothing_is_fenced_in_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("barnabas.server.deaths._ANSWER_WITHIN", 0.2)
+
+    async def story() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listening:  # nobody ever accepts
+            world = World(listening.getsockname()[1])
+            await world.reached()
+            world.deaths._question(2)
+            assert await world.questioned()
+            request = world.fenced[0]
+            assert request.want_fence and not request.want_shut_down
+
+    run(story)
+
+
+@pytest.mark.parametrize("how", ["answers", "hangs up", "refuses", "reports", "was never reached"])
+def test_who_says_anything_at_all_does_not_stand_still(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("barnabas.server.deaths._ANSWER_WITHIN", 0.2)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if how == "answers":
+            writer.write(b"\0\0\0\6\0\0\0\0\0\0")
+        if how in ("answers", "hangs up"):
+            writer.close()
+
+    async def story() -> None:
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        world = World(server.sockets[0].getsockname()[1])
+        if how != "was never reached":
+            await world.reached()
+        if how == "refuses":
+            server.close()
+        world.deaths._question(2)
+        if how == "reports":
+            await asyncio.sleep(0)
+            world.deaths.heard(world.line, 2)
+        assert not await world.questioned()
+        server.close()
 
     run(story)
 

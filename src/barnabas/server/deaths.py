@@ -11,10 +11,15 @@ waiting for a disk, its kernel takes connections to the ports it listens on.  So
     taken for dead, and fenced   then every reachable address refuses connections, twice in a row, a moment
                 apart, and no heartbeat of it came since
 
-A healthy slow broker refuses nothing.  A broker whose addresses only its clients can reach (behind a mapping
-of addresses, say) is never reachable, and so never fenced here; neither is an Apache Kafka broker.  A host
-that is gone, or cut off, answers nothing, and that counts for nothing.  All those are fenced when their
-session ends, as in Apache Kafka.
+A broker that stands still, or a host that is gone or cut off, refuses nothing.  It is fenced when it is silent in
+two ways at once: no heartbeat came for an interval and a quarter (or since this controller took over), and
+then it leaves a question unanswered for `_ANSWER_WITHIN` seconds, on every address that was reached before.  A
+live broker on a busy machine answers as soon as its loop comes round.  Seconds in which this controller stood
+still itself do not count.
+
+A broker whose addresses only its clients can reach (behind a mapping of addresses, say) is never reachable,
+and so never fenced here; neither is an Apache Kafka broker.  Those are fenced when their session ends, as in
+Apache Kafka.
 Where something begins to refuse connections in the broker's name (a firewall that rejects), a broker that is
 also silent is fenced early; it is unfenced with its next heartbeat.  `barnabas.fast.fencing=false` turns all
 of this off.
@@ -26,12 +31,15 @@ first of its connections is known to have ended: a suspect is asked for a second
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 from collections.abc import Iterable
+from contextlib import suppress
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
-from barnabas.errors import KafkaError
+from barnabas.client.aio import AsyncConnection
+from barnabas.errors import BarnabasError, KafkaError
 from barnabas.model import BrokerEpoch, NodeId
 from barnabas.server import events
 from barnabas.wire.brokers import BrokerHeartbeatRequest
@@ -47,12 +55,20 @@ DEAD = events.register(
     "controller.broker-dead", logging.WARNING, "a broker's ports are closed and it is silent: it is fenced"
 )
 
+SILENT = events.register(
+    "controller.broker-silent", logging.WARNING, "a broker neither reports nor answers: it is fenced"
+)
+
 _LOOK_EVERY = 0.2
 _SELDOM = 1.0
 _APART = 0.02
 _ASK_FOR = 1.0
 _CONNECT_WITHIN = 1.0
 _LONGEST_PAUSE = 30.0
+_ANSWER_WITHIN = 1.5
+_UNREACHABLE = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN)
+_TICK = 0.1
+"""A question is looked after so often.  A look that comes much later says that this controller stood still."""
 
 Address = tuple[str, int]
 
@@ -79,6 +95,7 @@ class Deaths:
 
     __slots__ = (
         "_active_since",
+        "_asked",
         "_examined",
         "_heard",
         "_lines",
@@ -86,12 +103,17 @@ class Deaths:
         "_others",
         "_patience",
         "_reach",
+        "_silence",
         "_wake",
     )
 
     def __init__(self, node: Services) -> None:
         self._node = node
-        self._patience = node.config.int("broker.heartbeat.interval.ms") / 1000 * 1.5
+        interval = node.config.int("broker.heartbeat.interval.ms") / 1000
+        self._patience = interval * 1.5
+        self._silence = interval * 1.25
+        self._asked: set[NodeId] = set()
+        """Who is asked at present whether it is there."""
         self._heard: dict[NodeId, float] = {}
         self._lines: dict[int, NodeId] = {}
         self._others: set[NodeId] = set()
@@ -133,9 +155,13 @@ class Deaths:
                     self._heard.clear()
                     for broker in others:
                         self._suspect(broker.id)
+                        self._question(broker.id)
                 for broker in others:
-                    if now - self._heard.setdefault(broker.id, now) > self._patience:
+                    silent = now - self._heard.setdefault(broker.id, now)
+                    if silent > self._patience:
                         self._suspect(broker.id)
+                    if silent > self._silence:
+                        self._question(broker.id)
             else:
                 self._active_since = -1
             for broker in others:
@@ -192,15 +218,16 @@ class Deaths:
             epoch = await self._gone(id_)
             if epoch is not None:
                 events.emit(DEAD, broker=id_, epoch=epoch)
-                await self._node.quorum.submit(
-                    BrokerHeartbeatRequest(
-                        broker_id=id_, broker_epoch=epoch, want_fence=True, want_shut_down=True
-                    )
-                )
-        except KafkaError:  # it came back meanwhile as another, or somebody else is active
-            return
+                await self._fence(id_, epoch, dead=True)
         finally:
             del self._examined[id_]
+
+    async def _fence(self, id_: NodeId, epoch: BrokerEpoch, *, dead: bool) -> None:
+        request = BrokerHeartbeatRequest(
+            broker_id=id_, broker_epoch=epoch, want_fence=True, want_shut_down=dead
+        )
+        with suppress(KafkaError):  # it came back meanwhile as another, or somebody else is active
+            await self._node.quorum.submit(request)
 
     async def _gone(self, id_: NodeId) -> BrokerEpoch | None:
         """The epoch of the registration that is certainly dead; None when it lives, or nobody can say."""
@@ -228,6 +255,45 @@ class Deaths:
             if refusals < 2:
                 await asyncio.sleep(pause)
         return None
+
+    # -- does it stand still --
+
+    def _question(self, id_: NodeId) -> None:
+        """Ask it whether it is there, unless that is under way."""
+        if id_ not in self._asked and id_ not in self._others and self._living(id_) is not None:
+            self._asked.add(id_)
+            self._node.tasks.start(self._ask(id_), f"question to broker {id_}")
+
+    async def _ask(self, id_: NodeId) -> None:
+        try:
+            since, broker, known = self._node.clock.now().mono, self._living(id_), self._reach.get(id_)
+            if broker is None or known is None or known.epoch != broker.epoch or not known.reached:
+                return
+            if await self._answers(sorted(known.reached)) or self._heard.get(id_, since) > since:
+                return
+            still = self._living(id_)
+            if still is not None and still.epoch == broker.epoch and id_ not in self._others:
+                events.emit(SILENT, broker=id_, epoch=broker.epoch)
+                await self._fence(id_, broker.epoch, dead=False)
+        finally:
+            self._asked.discard(id_)
+
+    async def _answers(self, addresses: Iterable[Address]) -> bool:
+        """Whether anything but silence comes from one of these addresses."""
+        asked = [asyncio.ensure_future(_greet(address)) for address in addresses]
+        clock, waited = self._node.clock, 0.0
+        try:
+            while waited < _ANSWER_WITHIN:
+                before = clock.now().mono
+                done, _ = await asyncio.wait(asked, timeout=_TICK, return_when=asyncio.FIRST_COMPLETED)
+                if done:
+                    return True
+                waited += min(clock.now().mono - before, 2 * _TICK)
+            return False
+        finally:
+            for one in asked:
+                one.cancel()
+            await asyncio.gather(*asked, return_exceptions=True)
 
     def __repr__(self) -> str:
         return f"<Deaths heard={len(self._heard)} examined={list(self._examined)}>"
@@ -257,3 +323,14 @@ async def _knock(address: Address) -> Answer:
         return Answer.NONE
     writer.close()
     return Answer.TAKEN
+
+
+async def _greet(address: Address) -> None:
+    """Returns when the other side has said something, if only that it takes no connection."""
+    try:
+        connection = await AsyncConnection.connect(*address, client_id="liveness", connect_timeout=60.0)
+    except BarnabasError as error:
+        if isinstance(error.__cause__, OSError) and error.__cause__.errno in _UNREACHABLE:
+            await asyncio.sleep(60.0)  # that was no answer of its
+    else:
+        connection.abort()

@@ -435,8 +435,10 @@ _s("unclean.leader.election.interval.ms", "long", 300000,
 _s("barnabas.fast.fencing", "boolean", None,
    "A broker whose connection to the active controller ended, or that missed a heartbeat, is fenced at once "
    "if every one of its addresses that this controller has reached before refuses connections. A live broker, "
-   "however slow, refuses none.",
-   ours=True, why="a killed broker is replaced in a fraction of a second, not after its session")
+   "however slow, refuses none. One that reports nothing for an interval and a quarter, and then leaves a "
+   "question unanswered for 1.5 s, is fenced too: it stands still, or is cut off.",
+   ours=True, why="a killed broker is replaced in a fraction of a second, not after its session; one that hangs "
+   "in 4 s")
 _s("initial.broker.registration.timeout.ms", "int", 60000,
    "How long a starting broker tries to register before it gives up.", low=1, high=MAX_INT)
 
