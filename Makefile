@@ -16,7 +16,7 @@ HEAVY  := $(BIN)/python tools/heavy.py
 JOBS   ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test check sim chaos fuzz overload spec compat bench docs clean
+.PHONY: help venv demo test check sim chaos damage fuzz overload spec compat bench docs clean
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | head -10
@@ -57,6 +57,10 @@ fuzz: $(VENV)/.dev
 
 overload: $(VENV)/.dev
 	@$(HEAVY) $(BIN)/python -m bench.overload $(ARGS)
+
+# A node's directory with one file damaged, N times: a line for each.
+damage: $(VENV)/.dev
+	@DAMAGED=$(or $(N),300) SEED=$(or $(SEED),1) $(HEAVY) $(BIN)/python -m pytest tests/damage -m slow -s $(ARGS)
 
 # Needs Java, nothing of ours. Where Maven cannot fetch TLC: TLA2TOOLS=path/to/tla2tools.jar. MODEL=BadOwnEpoch: only that.
 spec:

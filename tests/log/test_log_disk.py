@@ -19,6 +19,7 @@ from barnabas.errors import StorageError
 from barnabas.log import disk as disk_module
 from barnabas.log.disk import OsDisk
 from barnabas.log.log import Log
+from barnabas.log.open_files import SEALED
 from barnabas.sim.disk import MemoryDisk
 
 
@@ -341,3 +342,37 @@ def test_too_many_open_files_are_no_fault_of_the_disk(tmp_path: Path) -> None:
     log.sync()
     assert log.durable_end_offset == log.log_end_offset == 4
     log.close(NOW)
+
+
+def test_only_so_many_files_of_sealed_segments_are_open_and_who_reads_one_reads_on(tmp_path: Path) -> None:
+    def opened() -> int:
+        return sum(
+            1
+            for fd in os.listdir("/proc/self/fd")
+            if str(tmp_path) in os.path.realpath(f"/proc/self/fd/{fd}")
+        )
+
+    most, SEALED.most = SEALED.most, 3
+    try:
+        log = Log.open(OsDisk(), f"{tmp_path}/t-0", small(), clean=False, now=NOW)
+        values = fill(log, 60)
+        bases = list(log.bases)
+        assert len(bases) > 8 and opened() <= 4
+        slices = [log.read(base, 1 << 20, 60) for base in bases]
+        assert opened() == len(bases), "who has a slice may read it to its end"
+        for base, piece in zip(bases, slices, strict=True):
+            data = piece.read()
+            assert int.from_bytes(data[:8], "big") == base
+        del piece, slices
+        assert opened() <= 4
+        assert values_of(log) == values and opened() <= 4
+        log.truncate_to(bases[2] + 1, NOW)
+        values = values[: bases[2] + 1] + fill(log, 30, start=bases[2] + 1)
+        assert values_of(log) == values and opened() <= 4 + len(bases)
+        log.close(NOW)
+        again = Log.open(OsDisk(), f"{tmp_path}/t-0", small(), clean=False, now=NOW)
+        assert values_of(again) == values and opened() <= 4
+        again.close(NOW)
+        assert opened() == 0
+    finally:
+        SEALED.most = most

@@ -22,8 +22,10 @@ from barnabas.log import cutting, reading, recovery, retention, searching
 from barnabas.log.checkpoint import epoch_rows
 from barnabas.log.cleaned import stop_cleaning
 from barnabas.log.damage import Damage, forget_damage
+from barnabas.log.doomed import Doomed
 from barnabas.log.epochs import EpochCache
 from barnabas.log.meta import write_partition_metadata
+from barnabas.log.open_files import SEALED
 from barnabas.log.producer_files import ProducerSnapshots
 from barnabas.log.producers import DEFAULT_EXPIRATION_MS, ProducerStates
 from barnabas.log.recovery import Recovery
@@ -31,7 +33,7 @@ from barnabas.log.replicating import take_batches
 from barnabas.log.results import Appended, Known, finished
 from barnabas.log.scan import FileSlice
 from barnabas.log.searching import TimestampOffset
-from barnabas.log.segment import MAX_OFFSET, NEVER, Segment, base_of
+from barnabas.log.segment import MAX_OFFSET, NEVER, Segment
 from barnabas.log.sync import SyncJob
 from barnabas.log.transactions import AbortedTransaction
 from barnabas.model import NO_OFFSET, Epoch, Now, Offset, TopicId, TopicPartition
@@ -59,7 +61,6 @@ class Log:
     __slots__ = (
         "_active_file",
         "_directory_changed",
-        "_doomed",
         "_empty",
         "_generation",
         "_high_watermark",
@@ -78,6 +79,7 @@ class Log:
         "damage",
         "damaged_at_start",
         "disk",
+        "doomed",
         "durable_end_offset",
         "epochs",
         "failed",
@@ -151,7 +153,7 @@ class Log:
         self._unsynced_files: list[DiskFile] = []
         self._unsynced_paths: list[str] = []
         self._unsynced_parents: list[str] = []
-        self._doomed: list[tuple[float, list[str], Segment | None]] = []
+        self.doomed = Doomed()
         self._next_expiry = 0.0
 
     def __repr__(self) -> str:
@@ -522,6 +524,7 @@ class Log:
             self.bases.pop()
         if self.segments:
             self.segments[-1].limit = base
+            SEALED.used(self.segments[-1])
         self.segments.append(segment)
         self.bases.append(base)
         self.activate()
@@ -533,6 +536,7 @@ class Log:
         self.active = self.segments[-1]
         self.active.limit = MAX_OFFSET
         self._active_file = self.active.file
+        SEALED.forget(self.active)
         self.positions = {self.log_end_offset: self.active.end_position}
         self.reconfigure(self.config)
 
@@ -553,10 +557,6 @@ class Log:
         """
         return retention.retain(self, now)
 
-    def doom_files(self, paths: list[str], now: Now) -> None:
-        """Files of segments that were deleted in an earlier life: `tick` gives them out."""
-        self._doomed.append((now.mono, paths, None))
-
     def doom(self, segment: Segment, now: Now) -> None:
         """Rename the segment's files to `.deleted`; `tick` gives them out after file.delete.delay.ms."""
         stop_cleaning(self)
@@ -564,28 +564,17 @@ class Log:
         doomed = segment.rename_deleted()
         self._directory_changed = True
         self._unsynced_files = [file for file in self._unsynced_files if file.path != path]
-        self._doomed.append((now.mono + self.config.file_delete_delay_ms / 1000, doomed, segment))
+        self.doomed.add(now.mono + self.config.file_delete_delay_ms / 1000, doomed, segment)
 
     def tick(self, now: Now, known_start: Offset = MAX_OFFSET) -> list[str]:
         """Forget silent producers, and close doomed files whose time has come.
 
-        Returns their paths: they are to be removed (in a thread; that takes long).  `known_start`: where the
-        log starts for who opens it next.  Before that knows that a segment at the start of the log was
-        deleted, its files stay, to tell: else it is missed.
+        Returns their paths: they are to be removed (in a thread; that takes long).  `known_start`: `doomed`.
         """
         if now.mono >= self._next_expiry:
             self._next_expiry = now.mono + _EXPIRY_EVERY
             self.producers.expire(now)
-        due: list[str] = []
-        while self._in_flight is None and self._doomed and self._doomed[0][0] <= now.mono:
-            files = self._doomed[0][1]
-            if files and known_start <= base_of(files[0]) < self.bases[0]:
-                break
-            _, paths, segment = self._doomed.pop(0)
-            if segment is not None:
-                segment.close()
-            due += paths
-        return due
+        return [] if self._in_flight is not None else self.doomed.take(now, known_start, self.bases[0])
 
     # --- cutting ------------------------------------------------------------------------------------------
 
@@ -645,7 +634,7 @@ class Log:
         self.path = path
         self._unsynced_paths = [name(one) for one in self._unsynced_paths]
         self._unsynced_parents = [path.rpartition("/")[0] or "."]
-        self._doomed = [(at, [name(one) for one in doomed], segment) for at, doomed, segment in self._doomed]
+        self.doomed.moved(name)
         self._directory_changed = True
 
     # --- ending -------------------------------------------------------------------------------------------
@@ -677,9 +666,7 @@ class Log:
     def abandon(self) -> None:
         """Close the files and nothing else (the directory is offline or about to be deleted)."""
         self.retire()
-        for _, _, segment in self._doomed:
-            if segment is not None:
-                segment.close()
+        self.doomed.close()
         for segment in self.segments:
             segment.close()
 

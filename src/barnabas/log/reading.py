@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.errors import CorruptRecordError, ErrorCode, KafkaError
 from barnabas.log.damage import Damage, DamagedError, examine, note_damage
+from barnabas.log.open_files import SEALED
 from barnabas.log.scan import FileSlice, batches_of
 from barnabas.log.segment import Segment
 from barnabas.model import Offset
@@ -86,6 +87,7 @@ def _find(log: Log, offset: Offset, end: Offset) -> tuple[Segment, int, int]:
     place = bisect_right(log.bases, offset) - 1
     while True:
         segment = log.segments[place]
+        SEALED.used(segment)
         start = segment.locate(offset)
         if offset == log.read_before:
             for _ in batches_of(segment.file, start, start + segment.batch_size(start)):

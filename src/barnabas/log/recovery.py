@@ -191,7 +191,7 @@ def _finish_deletions(log: Log, names: list[str], first: Offset, now: Now) -> No
         else:
             log.disk.remove(path)
     if telling:
-        log.doom_files(telling, now)
+        log.doomed.add(now.mono, telling)
 
 
 def _start_empty(log: Log, offset: Offset, now: Now) -> None:

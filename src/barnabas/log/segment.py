@@ -15,6 +15,7 @@ from typing import Final
 from barnabas.doors import Disk, DiskFile
 from barnabas.errors import CorruptRecordError
 from barnabas.log.index import OFFSET_ROW, TIME_ROW, OffsetIndex, TimeIndex, write_behind
+from barnabas.log.open_files import SEALED
 from barnabas.log.scan import headers_of
 from barnabas.log.transactions import TransactionIndex
 from barnabas.model import NO_OFFSET, NO_TIMESTAMP, Offset
@@ -145,6 +146,7 @@ class Segment:
     def file(self) -> DiskFile:
         if self._file is None:
             self._file = self.disk.open(self.path(".log"))
+            SEALED.used(self)
         return self._file
 
     @property
@@ -479,7 +481,12 @@ class Segment:
         if self._time_index is not None and self._time_index.written == len(self._time_index):
             self._time_index = None
 
+    def drop_file(self) -> None:
+        """Let go of the file; who sends from it may go on."""
+        self._file = None
+
     def close(self) -> None:
+        SEALED.forget(self)
         file, self._file = self._file, None
         if file is not None:
             file.close()

@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Any
 from barnabas.config import SETTINGS, Config
 from barnabas.controller.image import RESOURCE_BROKER, BrokerEndpoint
 from barnabas.errors import BarnabasError, ConfigError, KafkaError, StorageError
+from barnabas.log.open_files import SEALED
 from barnabas.model import BrokerEpoch, Endpoint, NodeId, Offset
 from barnabas.server import events
 from barnabas.server.dispatch import served_on
@@ -41,7 +42,12 @@ from barnabas.server.home import Home, open_home
 from barnabas.server.listener import SWEEP_S, Connections, Listener, bind
 from barnabas.server.requests import Requests
 from barnabas.server.services import Services
-from barnabas.server.system import SystemClock, SystemRandomness, raise_descriptor_limit
+from barnabas.server.system import (
+    SystemClock,
+    SystemRandomness,
+    most_descriptors,
+    raise_descriptor_limit,
+)
 from barnabas.server.tasks import Tasks
 from barnabas.server.turn import Turn
 
@@ -521,6 +527,7 @@ def run(
     """
     events.configure(config.str("barnabas.events.format"), config.str("barnabas.events.level"))
     raise_descriptor_limit()
+    SEALED.allow(most_descriptors())
     with asyncio.Runner(loop_factory=loop_factory(config)) as runner:
         return runner.run(_run(config, format_new, on_ready))
 

@@ -1,0 +1,63 @@
+"""How many files of sealed segments are open at once: those that were read last, up to a bound for the process.
+
+Descriptors are few and everybody needs them.  The newest segment of each log keeps its file; an older one
+opens it when it is read.  One that is dropped here is closed as soon as nobody sends from it any more: a slice
+holds its file, and the last who lets go of a file closes it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from barnabas.log.segment import Segment
+
+__all__ = ["SEALED", "OpenFiles"]
+
+_USUAL = 1024
+_LEAST = 16
+
+
+class OpenFiles:
+    """The segments whose files are open, the one that was read longest ago first."""
+
+    __slots__ = ("_opened", "most")
+
+    def __init__(self, most: int = _USUAL) -> None:
+        self.most = most
+        self._opened: OrderedDict[Segment, None] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._opened)
+
+    def __repr__(self) -> str:
+        return f"<OpenFiles {len(self._opened)} of {self.most}>"
+
+    def allow(self, descriptors: int) -> None:
+        """Of so many descriptors that the process may have, a quarter is for sealed segments."""
+        self.most = max(_LEAST, descriptors // 4)
+        self._shrink()
+
+    def used(self, segment: Segment) -> None:
+        """A sealed segment is read, or has just been sealed."""
+        opened = self._opened
+        if segment in opened:
+            opened.move_to_end(segment)
+        else:
+            opened[segment] = None
+            if len(opened) > self.most:
+                self._shrink()
+
+    def forget(self, segment: Segment) -> None:
+        """Its file was closed, or is not to be: it grows again."""
+        self._opened.pop(segment, None)
+
+    def _shrink(self) -> None:
+        while len(self._opened) > self.most:
+            segment, _ = self._opened.popitem(last=False)
+            segment.drop_file()
+
+
+SEALED = OpenFiles()
+"""Those of this process: the limit is the process's."""
