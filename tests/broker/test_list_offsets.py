@@ -99,6 +99,20 @@ def test_the_newest_timestamp(node: Node) -> None:
     assert (empty.error_code, empty.offset, empty.timestamp) == (0, -1, -1)
 
 
+@pytest.mark.parametrize("codec", [0, 1, 2, 3, 4])
+def test_a_time_is_found_in_a_packed_batch_without_unpacking_what_lies_behind(node: Node, codec: int) -> None:
+    records = [Record(n, WALL + n, None, bytes(900_000 if codec else 9_000)) for n in range(12)]
+    node.append(write_batch(records, codec=codec))
+    exact = ask(node, WALL + 2)
+    assert (exact.offset, exact.timestamp) == (2, WALL + 2)
+    far = ask(node, WALL + 10)
+    assert far.timestamp >= WALL + 10
+    assert 3 < far.offset <= 10, "too early rather than too late"
+    newest = ask(node, -3)
+    assert newest.timestamp == WALL + 11
+    assert newest.offset <= 11
+
+
 @pytest.mark.parametrize("timestamp", [-5, -6])
 def test_nothing_is_tiered(node: Node, timestamp: int) -> None:
     spread(node)

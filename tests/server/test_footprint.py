@@ -30,6 +30,7 @@ BARE = {
     *("transactions", "writer"),
     *("consumer_protocol", "coordinator", "group_records", "transaction_records"),  # groups read their log
     "record_check",
+    "large_spans",
     "spans",  # what the cleaner reads, which may begin at once
 }
 """Modules of barnabas.wire that a start may load: the words of the protocol, and what this node serves."""

@@ -96,7 +96,7 @@ class BatchChecks:
     `hold(connection, bytes)` is told what is kept for whom, and (negative) what is given back.
     """
 
-    __slots__ = ("_begun", "_handed", "_hold", "_in_order", "_waiting")
+    __slots__ = ("_begun", "_handed", "_hold", "_waiting", "in_order")
 
     def __init__(self, hold: Callable[[int, int], None]) -> None:
         self._hold = hold
@@ -104,20 +104,21 @@ class BatchChecks:
         """By connection; the one whose turn it is comes first."""
         self._begun: deque[BatchCheck] = deque()
         self._handed: BatchCheck | None = None
-        self._in_order: dict[tuple[int, Partition], deque[BatchCheck]] = {}
+        self.in_order: dict[tuple[int, Partition], deque[BatchCheck]] = {}
+        """By connection and partition, as they came."""
 
     def __len__(self) -> int:
-        return sum(len(checks) for checks in self._in_order.values())
+        return sum(len(checks) for checks in self.in_order.values())
 
     def is_busy(self, connection: int, partition: Partition) -> bool:
         """Whether a batch of this connection for this partition is on its way through here."""
-        return bool(self._in_order) and (connection, partition) in self._in_order
+        return (connection, partition) in self.in_order
 
     def add(self, check: BatchCheck) -> None:
         """Have a batch checked."""
         self._hold(check.connection, check.size)
         self._waiting.setdefault(check.connection, deque()).append(check)
-        self._in_order.setdefault((check.connection, check.partition), deque()).append(check)
+        self.in_order.setdefault((check.connection, check.partition), deque()).append(check)
 
     def next_slice(self) -> BatchCheck | None:
         """What a thread should `run` now; one at a time."""
@@ -141,11 +142,11 @@ class BatchChecks:
             self._begun.append(check)
             return
         place = check.connection, check.partition
-        queue = self._in_order.get(place)
+        queue = self.in_order.get(place)
         while queue and queue[0].finished:
             first = queue.popleft()
             if not queue:
-                del self._in_order[place]
+                del self.in_order[place]
             self._let_go(first, now)
 
     def _let_go(self, check: BatchCheck, now: Now) -> None:
@@ -154,7 +155,7 @@ class BatchChecks:
 
     def give_up(self, code: ErrorCode, now: Now) -> None:
         """The node stops: none of them is appended any more."""
-        queues, self._in_order = list(self._in_order.values()), {}
+        queues, self.in_order = list(self.in_order.values()), {}
         self._waiting.clear()
         self._begun.clear()
         for queue in queues:

@@ -45,7 +45,7 @@ __all__ = [
     "restamp",
 ]
 
-RECORDS_AT_ONCE = 1000
+RECORDS_AT_ONCE = 2000
 BYTES_AT_ONCE = (1 << 20) + 12
 PACKED_AT_ONCE = 16 * 1024
 UNPACKED_AT_ONCE = 64 * 1024

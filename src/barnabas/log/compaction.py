@@ -19,16 +19,17 @@ its segments what it must: it cancels the round, which then leaves nothing behin
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from hashlib import blake2b
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from barnabas.errors import BarnabasError, CorruptRecordError, StorageError
+from barnabas.errors import BarnabasError, CorruptRecordError, StorageError, UnreadableError
 from barnabas.log.aborted import Undecided
 from barnabas.log.cleaned import CleanedSegment, swap_in
 from barnabas.log.index import OFFSET_ROW, TIME_ROW
 from barnabas.log.scan import batches_of
 from barnabas.model import Epoch, Now, Offset, ProducerId
+from barnabas.wire.large_spans import Hash, marks, rewritten
 from barnabas.wire.records import BatchHeader, read_records
 from barnabas.wire.spans import hollow, spans, thin_out, unpack, with_horizon
 
@@ -44,6 +45,10 @@ BYTES_PER_KEY = 200
 _SHORT = 16
 _PIECE = 1 << 18
 _PER_RECORD = 150
+_RECORDS = 5_000
+"""Records that are looked at in one piece of work."""
+_WHOLE = 2 << 20
+"""A batch that unpacks to more bytes is looked at a piece at a time."""
 _INT32_MAX = 0x7FFFFFFF
 _ABORT, _COMMIT = b"\0\0", b"\0\1"
 
@@ -283,10 +288,13 @@ class Cleaning:
                     self._end(batch, header, undecided)
                 elif not undecided.data(header):
                     base = header.base_offset
-                    data = unpack(batch, header, self.log.config.max_decompressed_bytes)
-                    for span in spans(data, header):
+                    data, found = self._spans(batch, header)
+                    for index, span in enumerate(found):
                         if (key := span.key) is not None:
-                            keys[key if len(key) <= _SHORT else _digest(key)] = base + span.offset_delta
+                            short = data is None or len(key) <= _SHORT
+                            keys[key if short else _digest(key)] = base + span.offset_delta
+                        if index % _RECORDS == _RECORDS - 1:
+                            yield
                 work += len(batch) + _PER_RECORD * header.count
                 if work >= _PIECE:
                     work = 0
@@ -305,7 +313,7 @@ class Cleaning:
                 stays = self._marker(batch, header, without_data, source.end)
             else:
                 aborted = undecided.data(header)
-                stays = self._records(batch, header, aborted, source.end)
+                stays = yield from self._records(batch, header, aborted, source.end)
             self.records += header.count
             if stays is None:
                 making.changed = True
@@ -351,7 +359,7 @@ class Cleaning:
 
     def _records(
         self, batch: memoryview, header: BatchHeader, aborted: bool, end: Offset
-    ) -> memoryview | bytearray | None:
+    ) -> Generator[None, None, memoryview | bytearray | None]:
         """What stays of a batch of records."""
         if header.base_offset >= self.end:
             return batch
@@ -361,15 +369,18 @@ class Cleaning:
             return hollow(header) if header.count else batch
         keys, base = self._keys, header.base_offset
         expired = header.delete_horizon is not None and header.delete_horizon <= self._wall_ms
-        data = unpack(batch, header, self.log.config.max_decompressed_bytes)
-        found = spans(data, header)
-        kept = []
-        marks = False
+        data, found = self._spans(batch, header)
+        kept: list[Any] = []
+        marks, count = False, 0
         for span in found:
+            count += 1
+            if count % _RECORDS == 0:
+                yield
             key = span.key
             if key is None:
                 continue
-            if keys.get(key if len(key) <= _SHORT else _digest(key), -1) > base + span.offset_delta:
+            short = data is None or len(key) <= _SHORT
+            if keys.get(key if short else _digest(key), -1) > base + span.offset_delta:
                 continue
             if not span.has_value:
                 if expired:
@@ -380,8 +391,30 @@ class Cleaning:
             return hollow(header) if self._holds_on(header, end) else None
         if marks and header.delete_horizon is None:
             horizon = self._wall_ms + self.log.config.delete_retention_ms
-            return with_horizon(batch, header, horizon, {span.offset_delta for span in kept})
-        return batch if len(kept) == len(found) else thin_out(header, data, kept)
+            deltas = {span.offset_delta for span in kept}
+            if data is None:
+                return rewritten(batch, header, deltas, self.log.config.max_decompressed_bytes, horizon)
+            return with_horizon(batch, header, horizon, deltas)
+        if len(kept) == count:
+            return batch
+        if data is None:
+            deltas = {span.offset_delta for span in kept}
+            return rewritten(batch, header, deltas, self.log.config.max_decompressed_bytes, None)
+        return thin_out(header, data, kept)
+
+    def _spans(self, batch: memoryview, header: BatchHeader) -> tuple[bytes | None, Iterable[Any]]:
+        """The unpacked bytes and the `Span`s in them; None and `Mark`s of a batch too large to unpack whole."""
+        most = self.log.config.max_decompressed_bytes
+        if header.size <= _WHOLE:
+            try:
+                data = unpack(batch, header, min(most, _WHOLE))
+                return data, spans(data, header)
+            except UnreadableError:
+                raise
+            except CorruptRecordError:
+                if most <= _WHOLE or not header.codec:
+                    raise
+        return None, marks(batch, header, most, _KeyHash)
 
     def _holds_on(self, header: BatchHeader, end: Offset) -> bool:
         """Whether the header must stay though its records go: it says the last sequence (or epoch) of a
@@ -397,6 +430,24 @@ class Cleaning:
             if offset >= 0
             else header.is_control and header.producer_epoch == epoch
         )
+
+
+class _KeyHash(Hash):
+    """A short key itself, or the digest of a long one."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(size)
+        self._key = b""
+        self._long = blake2b(digest_size=16) if size > _SHORT else None
+
+    def add(self, some: bytes) -> None:
+        if self._long is None:
+            self._key += some
+        else:
+            self._long.update(some)
+
+    def value(self) -> bytes:
+        return self._key if self._long is None else self._long.digest() + b"#"
 
 
 def _digest(key: bytes) -> bytes:

@@ -1,11 +1,12 @@
 """From a time to an offset: what ListOffsets by timestamp answers (KIP-33, KIP-734).
 
-The time index leads to a batch; only that batch is decoded.
+The time index leads to a batch; only that batch is looked into, as far as must be.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,12 +14,19 @@ from barnabas.log.damage import DamagedError
 from barnabas.log.segment import Segment
 from barnabas.log.transactions import AbortedTransaction
 from barnabas.model import Epoch, Offset
-from barnabas.wire.records import BatchHeader, Record, read_records
+from barnabas.wire.compression import pieces
+from barnabas.wire.record_check import stamps
+from barnabas.wire.records import HEADER_SIZE, BatchHeader
 
 if TYPE_CHECKING:
     from barnabas.log.log import Log
 
 __all__ = ["TimestampOffset", "aborted_transactions", "max_timestamp_offset", "offset_for_timestamp"]
+
+
+_LOOKED_AT = 4 << 20
+_RECORDS_LOOKED_AT = 50_000
+"""Bytes unpacked, and records, of one batch at most."""
 
 
 class TimestampOffset(NamedTuple):
@@ -56,11 +64,11 @@ def _search(log: Log, timestamp: int, end: Offset) -> TimestampOffset | None:
                 return None
             if header.max_timestamp < timestamp or header.last_offset < start:
                 continue
-            for record in _records(segment, position, header):
-                if record.timestamp >= timestamp and start <= record.offset:
-                    if record.offset >= end:
+            for offset, found in _stamps(segment, position, header):
+                if found >= timestamp and start <= offset:
+                    if offset >= end:
                         return None
-                    return TimestampOffset(record.timestamp, record.offset, header.leader_epoch)
+                    return TimestampOffset(found, offset, header.leader_epoch)
     return None
 
 
@@ -89,9 +97,9 @@ def max_timestamp_offset(log: Log, end: Offset) -> TimestampOffset | None:
     if best is None or best[0] < 0:
         return None
     timestamp, segment, position, header = best
-    for record in _records(segment, position, header):
-        if record.timestamp == timestamp:
-            return TimestampOffset(timestamp, record.offset, header.leader_epoch)
+    for offset, found in _stamps(segment, position, header):
+        if found == timestamp:
+            return TimestampOffset(timestamp, offset, header.leader_epoch)
     return TimestampOffset(timestamp, header.last_offset, header.leader_epoch)
 
 
@@ -108,5 +116,34 @@ def _last_row(segment: Segment) -> int:
     return segment.time_index.offsets[-1] if len(segment.time_index) else 0
 
 
-def _records(segment: Segment, position: int, header: BatchHeader) -> list[Record]:
-    return read_records(segment.file.read_at(position, header.size), 0, header)
+def _stamps(segment: Segment, position: int, header: BatchHeader) -> Iterator[tuple[Offset, int]]:
+    """Offset and timestamp of the records of a batch, in their order.
+
+    The search runs on the loop.  A batch that would hold it for long is looked into only so far: the first
+    record beyond counts as the newest of the batch, so that a reader begins too early rather than too late.
+    Raises CorruptRecordError.
+    """
+    batch = segment.file.read_at(position, header.size)
+    offset = header.base_offset - 1
+    try:
+        unpacked = _at_most(pieces(header.codec, memoryview(batch)[HEADER_SIZE:]))
+        for index, (delta, later) in enumerate(stamps(unpacked, header.count)):
+            offset = header.base_offset + delta
+            yield offset, header.max_timestamp if header.timestamp_type else header.base_timestamp + later
+            if index == _RECORDS_LOOKED_AT:
+                raise _Enough
+    except _Enough:
+        yield offset + 1, header.max_timestamp
+
+
+class _Enough(Exception):  # noqa: N818  # nothing is wrong
+    """Looked far enough."""
+
+
+def _at_most(source: Iterator[bytes]) -> Iterator[bytes]:
+    seen = 0
+    for piece in source:
+        if seen > _LOOKED_AT:
+            raise _Enough
+        seen += len(piece)
+        yield piece

@@ -272,7 +272,8 @@ class ProduceMemos:
         if received != self._received:
             self._received, self._now = received, node.clock.now()
         records, partition, time = data[start:end], memo.partition, -1
-        if broker.room.full or broker.checks.is_busy(self.connection.id, partition):
+        checks = broker.checks
+        if broker.room.full or (checks.in_order and checks.is_busy(self.connection.id, partition)):
             return False
         try:
             first = append_plain(broker, partition, records, memo.acks, memo.most_codec, self._now)

@@ -16,8 +16,9 @@ from typing import NamedTuple
 from barnabas.errors import CorruptRecordError, UnreadableError, WireError
 from barnabas.wire.primitives import read_uvarint, read_varlong
 
-__all__ = ["RecordFacts", "check_records", "check_stream"]
+__all__ = ["RecordFacts", "Stream", "check_records", "check_stream", "stamps", "start_of_record"]
 
+_new = tuple.__new__
 _RECORDS_PER_STEP = 500
 _LONGEST_START = 32
 """Bytes of a record before its key: length, attributes, timestamp, offset and the key's length, at most."""
@@ -54,7 +55,7 @@ def check_records(data: bytes, count: int) -> RecordFacts:
         raise CorruptRecordError(f"a broken record: {error}") from error
     if index != count or p != len(data):
         raise _miscounted(index, count, len(data) - p)
-    return RecordFacts(newest, oldest, keyless, contiguous)
+    return _new(RecordFacts, (newest, oldest, keyless, contiguous))
 
 
 def _miscounted(index: int, count: int, left: int) -> CorruptRecordError:
@@ -72,13 +73,10 @@ def _scan(data: bytes, p: int, index: int, stop: int) -> tuple[int, int, int, in
     """
     whole = len(data)
     stamps: set[int] = set()
-    keyless = 0
-    contiguous = True
-    want = 2 * index
-    last = -1
-    try_at = index + 1
+    keyless, contiguous = 0, True
+    want, last, try_at = 2 * index, -1, index + 1
     while index < stop and p < whole:
-        start = p
+        start, counted = p, keyless
         n = data[p]
         p += 1
         if n > 127:
@@ -126,11 +124,14 @@ def _scan(data: bytes, p: int, index: int, stop: int) -> tuple[int, int, int, in
             p += alike * (p - start)
             index += alike
             want += 2 * alike
-            keyless += alike if keyless and alike and _has_no_key(data, start) else 0
+            keyless += alike if keyless > counted else 0
             stamps |= some
             try_at = index + (1 if alike else _PATIENCE)
         elif index >= try_at:
             try_at = index + 1
+    if len(stamps) == 1:
+        only = (last >> 1) ^ -(last & 1)
+        return p, index, only, only, keyless, contiguous
     deltas = [(t >> 1) ^ -(t & 1) for t in stamps]
     return p, index, max(deltas, default=_NEVER), min(deltas, default=-_NEVER), keyless, contiguous
 
@@ -149,7 +150,10 @@ def _alike(data: bytes, start: int, index: int, most: int) -> tuple[int, set[int
     most = min(most, (_TWO_BYTES if wide else _ONE_BYTE) - index)
     while most >= _FEWEST:
         end = start + size * (most + 1)
-        if all(data[at + size : end : size].count(data[at]) == most for at in same):
+        for at in same:
+            if data[at + size : end : size].count(data[at]) != most:
+                break
+        else:
             stamps = data[stamp_at + size : end : size]
             offsets = data[offset_at + size : end : size]
             right = offsets == _LOW[index : index + most] if wide else offsets == _ONE[index : index + most]
@@ -179,13 +183,6 @@ def _layout(data: bytes, start: int) -> tuple[list[int], int, int, int]:
         p += -1 if n & 1 else (n >> 1) - 1
     same.append(p + 1)  # the number of headers
     return same, stamp_at, offset_at, size
-
-
-def _has_no_key(data: bytes, start: int) -> bool:
-    _, _, p, _ = _layout(data, start)
-    while data[p] > 127:
-        p += 1
-    return data[p + 1] & 1 == 1
 
 
 def _length(data: bytes, p: int) -> tuple[int, int]:
@@ -227,7 +224,7 @@ def _headers(data: bytes, p: int, end: int) -> int:
 
 def check_stream(pieces: Iterator[bytes], count: int) -> Generator[None, None, RecordFacts]:
     """`check_records` over bytes that come in pieces; returns its facts.  Raises CorruptRecordError."""
-    stream = _Stream(pieces)
+    stream = Stream(pieces)
     newest, oldest, keyless, contiguous = _NEVER, -_NEVER, 0, True
     index = 0
     while index < count:
@@ -263,7 +260,35 @@ def check_stream(pieces: Iterator[bytes], count: int) -> Generator[None, None, R
     return RecordFacts(newest, oldest, keyless, contiguous)
 
 
-class _Stream:
+def stamps(pieces: Iterator[bytes], count: int) -> Iterator[tuple[int, int]]:
+    """(offset delta, timestamp delta) of each of `count` records, with no more unpacked than is asked for.
+
+    Raises CorruptRecordError.
+    """
+    stream = Stream(pieces)
+    try:
+        for index in range(count):
+            later, offset, behind = start_of_record(stream, index)
+            yield (offset >> 1) ^ -(offset & 1), later
+            for _ in stream.skip(behind if index + 1 < count else 0):
+                pass
+    except (IndexError, WireError) as error:
+        raise CorruptRecordError(f"a broken record: {error}") from error
+
+
+def start_of_record(stream: Stream, index: int) -> tuple[int, int, int]:
+    """Timestamp delta, offset delta (still zigzag), and how many bytes are left of the record behind them."""
+    stream.want(_LONGEST_START)
+    n, p = _length(stream.data, stream.p)
+    if n == _CUT or n & 1:
+        raise CorruptRecordError(f"record {index} is not whole")
+    later, at = read_varlong(stream.data, p + 1)
+    offset, at = read_uvarint(stream.data, at)
+    stream.p = at
+    return later, offset, (n >> 1) - (at - p)
+
+
+class Stream:
     """Bytes that come in pieces: the present one, and the position in it."""
 
     __slots__ = ("_pieces", "data", "over", "p")
@@ -303,23 +328,14 @@ class _Stream:
         self.p += size
 
 
-def _one_across(stream: _Stream, index: int) -> Generator[None, None, tuple[int, bool, bool]]:
+def _one_across(stream: Stream, index: int) -> Generator[None, None, tuple[int, bool, bool]]:
     """One record that may be larger than a piece: (timestamp delta, has a key, its offset delta is `index`).
 
     Nothing of it is kept.
     """
-    stream.want(_LONGEST_START)
-    data = stream.data
-    n, p = _length(data, stream.p)
-    if n == _CUT or n & 1:
-        raise CorruptRecordError(f"record {index} is not whole")
-    behind = n >> 1
-    begun = p
-    delta, p = read_varlong(data, p + 1)
-    offset, p = read_uvarint(data, p)
-    n, p = read_uvarint(data, p)
-    behind -= p - begun
-    stream.p = p
+    delta, offset, behind = start_of_record(stream, index)
+    n, used = _counted(stream)
+    behind -= used
     has_key = not n & 1
     if has_key:
         behind -= yield from _sized(stream, n, behind)
@@ -344,7 +360,7 @@ def _one_across(stream: _Stream, index: int) -> Generator[None, None, tuple[int,
     return delta, has_key, offset == 2 * index
 
 
-def _counted(stream: _Stream) -> tuple[int, int]:
+def _counted(stream: Stream) -> tuple[int, int]:
     """An unsigned varint, and how many bytes it took."""
     stream.want(5)
     value, p = read_uvarint(stream.data, stream.p)
@@ -353,7 +369,7 @@ def _counted(stream: _Stream) -> tuple[int, int]:
     return value, used
 
 
-def _sized(stream: _Stream, n: int, behind: int) -> Generator[None, None, int]:
+def _sized(stream: Stream, n: int, behind: int) -> Generator[None, None, int]:
     """Skip as many bytes as the zigzag length `n` says; returns how many."""
     size = n >> 1
     if size > behind:

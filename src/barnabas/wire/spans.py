@@ -19,7 +19,7 @@ from barnabas.wire.compression import MAX_DECOMPRESSED, compress, decompress
 from barnabas.wire.primitives import read_uvarint, read_varlong
 from barnabas.wire.records import HEADER_SIZE, BatchHeader, read_records, write_batch
 
-__all__ = ["Span", "hollow", "spans", "thin_out", "unpack", "with_horizon"]
+__all__ = ["Span", "assemble", "hollow", "spans", "thin_out", "unpack", "with_horizon"]
 
 _SMALLEST_RECORD = 7
 _UNCOUNTED = 12
@@ -109,13 +109,13 @@ def thin_out(header: BatchHeader, data: bytes, kept: Sequence[Span]) -> bytearra
     newest = header.max_timestamp
     if not header.attributes & _APPEND_TIME:
         newest = header.base_timestamp + max(span.timestamp_delta for span in kept)
-    return _assemble(header, header.attributes, header.base_timestamp, newest, len(kept), body)
+    return assemble(header, header.attributes, header.base_timestamp, newest, len(kept), body)
 
 
 def hollow(header: BatchHeader) -> bytearray:
     """The header of a batch whose records are all gone: it still says which offsets and sequences they had."""
     attributes = header.attributes & _KEPT_WHEN_EMPTY
-    return _assemble(header, attributes, NO_TIMESTAMP, header.max_timestamp, 0, b"")
+    return assemble(header, attributes, NO_TIMESTAMP, header.max_timestamp, 0, b"")
 
 
 def with_horizon(batch: Buffer, header: BatchHeader, delete_horizon: int, kept: set[int] | None) -> bytearray:
@@ -140,9 +140,10 @@ def with_horizon(batch: Buffer, header: BatchHeader, delete_horizon: int, kept: 
     )
 
 
-def _assemble(
+def assemble(
     header: BatchHeader, attributes: int, base_timestamp: int, newest: int, count: int, body: Buffer
 ) -> bytearray:
+    """A batch with this body, and what of its header stays."""
     out = bytearray(HEADER_SIZE)
     out += body
     _TAIL.pack_into(
