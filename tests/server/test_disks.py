@@ -21,9 +21,14 @@ from tests.server.test_node import batch, connect, error_of, fetch, on, settings
 
 from barnabas.client.aio import AsyncConnection
 from barnabas.client.blocking import BlockingConnection
-from barnabas.errors import BarnabasError, ErrorCode, KafkaError, StorageError
+from barnabas.errors import BarnabasError, ConfigError, ErrorCode, KafkaError, StorageError
 from barnabas.server.process import Node
 from barnabas.sim.disk import MemoryDisk
+from barnabas.wire.configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsRequestAlterableConfig,
+    IncrementalAlterConfigsRequestAlterConfigsResource,
+)
 from barnabas.wire.fetch import FetchPartition, FetchRequest, FetchTopic
 from barnabas.wire.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from barnabas.wire.reassignment import (
@@ -342,3 +347,63 @@ def _fill_and_free(port: int, volume: Path) -> None:
         while (error := sent(connection, b"yes")) and time.monotonic() < deadline:
             time.sleep(0.1)
         assert error == 0, room()
+
+
+def cordon(path: str) -> IncrementalAlterConfigsRequest:
+    change = IncrementalAlterConfigsRequestAlterableConfig(
+        name="cordoned.log.dirs", config_operation=0, value=path
+    )
+    resource = IncrementalAlterConfigsRequestAlterConfigsResource(
+        resource_type=4, resource_name="1", configs=[change]
+    )
+    return IncrementalAlterConfigsRequest(resources=[resource])
+
+
+def test_a_cordoned_directory_takes_no_new_replicas_and_serves_what_it_has() -> None:
+    disk = MemoryDisk()
+
+    async def work(node: Node) -> None:
+        image = node.services.quorum.image
+        async with await connect(node) as connection:
+            await create(connection)
+            assert sorted(places(node).values()) == ["/one", "/one", "/two", "/two"]
+            answer: Any = await connection.request(cordon("/two"))
+            assert answer.responses[0].error_code == 0
+            await until(lambda: len(image.brokers[1].cordoned) == 1)
+            await create(connection, "new", 3)
+            hosted = node.services.broker.topics["new"].partitions
+            assert {one.directory.path for one in hosted.values() if one.directory} == {"/one"}
+            for index in range(4):
+                assert await send(connection, index, b"served") == 0
+            described: Any = await connection.request(DescribeLogDirsRequest(topics=None), 5)
+            assert {row.log_dir: row.is_cordoned for row in described.results} == {
+                "/one": False,
+                "/two": True,
+            }
+            here = next(index for index, path in places(node).items() if path == "/one")
+            moving = AlterReplicaLogDirTopic(name="t", partitions=[here])
+            moved: Any = await connection.request(
+                AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path="/two", topics=[moving])])
+            )
+            assert moved.results[0].partitions[0].error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+            await connection.request(cordon("*"))
+            await until(lambda: len(image.brokers[1].cordoned) == 2)
+            topic = CreatableTopic(name="nowhere", num_partitions=1, replication_factor=1)
+            refused: Any = await connection.request(CreateTopicsRequest(topics=[topic], timeout_ms=5000))
+            assert refused.topics[0].error_code == ErrorCode.INVALID_REPLICATION_FACTOR
+            await connection.request(cordon(""))
+            await until(lambda: not image.brokers[1].cordoned)
+            await create(connection, "more", 2)
+            placed = node.services.broker.topics["more"].partitions.values()
+            assert "/two" in {one.directory.path for one in placed if one.directory}
+
+    on(asyncio.new_event_loop, CONFIG, work, disk=disk)
+
+
+def test_a_cordoned_directory_that_is_none_of_the_node_is_refused_at_the_start() -> None:
+    async def start() -> None:
+        node = Node(settings("/one,/two", cordoned_log_dirs="/three"), disk=MemoryDisk())
+        with pytest.raises(ConfigError, match="/three, which is not among"):
+            await node.start()
+
+    asyncio.run(start())

@@ -96,6 +96,7 @@ class Hosting:
         self._applied: Offset = -1
         self.leader_quota, self.follower_quota = Quota(), Quota()
         self._configure_quotas(config)
+        self._cordon(config)
         self._unhosted: dict[tuple[TopicId, int], None] = {}
         """Partitions that could not be made: there was no room."""
         self._refused = False
@@ -205,8 +206,15 @@ class Hosting:
         self.space.configure(config)
         self.moves.configure(config)
         self._configure_quotas(config)
+        self._cordon(config)
         for topic in self.topics.values():
             self._configure(topic)
+
+    def _cordon(self, config: Config) -> None:
+        for path in self.logs.cordon(config.list("cordoned.log.dirs")):
+            self.outside.setting_refused(
+                "", ConfigError(f"cordoned.log.dirs names {path}, which is not among log.dirs")
+            )
 
     def _configure_quotas(self, config: Config) -> None:
         self.leader_quota.configure(config.int("leader.replication.throttled.rate"))

@@ -160,6 +160,8 @@ class Moves:
             known = path in broker.logs.missing()
             return ErrorCode.KAFKA_STORAGE_ERROR if known else ErrorCode.LOG_DIR_NOT_FOUND
         partition = broker.partition(*where)
+        if target.cordoned and (partition is None or partition.directory is not target):
+            return ErrorCode.INVALID_REPLICA_ASSIGNMENT
         if partition is None:
             if len(self._wanted) < _KEPT:
                 self._wanted[where] = path

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from barnabas.controller.features import METADATA_VERSION
 from barnabas.controller.image import BrokerState, PartitionState, Topic
 from barnabas.controller.partitions import Election, change_partition, without
-from barnabas.controller.versions import DIRECTORIES
+from barnabas.controller.versions import CORDONED, DIRECTORIES
 from barnabas.controller.view import BATCH_LIMIT, Decision, View
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import (
@@ -34,9 +34,6 @@ from barnabas.wire.reassignment import (
 )
 
 __all__ = ["assign_replicas_to_dirs", "directories_reported"]
-
-_KNOWS_CORDONED = 30
-"""metadata.version 4.3-IV0."""
 
 
 def assign_replicas_to_dirs(view: View, request: AssignReplicasToDirsRequest) -> Decision:
@@ -124,7 +121,7 @@ def directories_reported(
         records.append(
             BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, log_dirs=left)
         )
-    if cordoned is not None and view.image.feature(METADATA_VERSION) >= _KNOWS_CORDONED:
+    if cordoned is not None and view.image.feature(METADATA_VERSION) >= CORDONED:
         named = tuple(cordoned)
         if set(named) != set(broker.cordoned):
             records.append(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from barnabas.wire import metadata as records
 from barnabas.wire.message import Record
 
-__all__ = ["DIRECTORIES", "ELR", "LATEST", "MINIMUM", "record_version"]
+__all__ = ["CORDONED", "DIRECTORIES", "ELR", "LATEST", "MINIMUM", "record_version"]
 
 MINIMUM = 7
 """Oldest metadata.version that KRaft runs with (3.3-IV3)."""
@@ -19,7 +19,8 @@ ELR = 23
 """metadata.version from which partitions may keep eligible leader replicas (4.0-IV1)."""
 DIRECTORIES = 17
 """metadata.version (3.7-IV2) from which brokers and partitions name log directories (KIP-858)."""
-_CORDONED = 30
+CORDONED = 30
+"""metadata.version (4.3-IV0) from which brokers say which log directories are cordoned (KIP-1066)."""
 
 
 def record_version(record: Record, metadata_version: int) -> int:
@@ -27,7 +28,7 @@ def record_version(record: Record, metadata_version: int) -> int:
     if isinstance(record, records.PartitionRecord | records.PartitionChangeRecord):
         return _step(metadata_version, (DIRECTORIES, ELR))
     if isinstance(record, records.RegisterBrokerRecord):
-        return 1 + _step(metadata_version, (8, DIRECTORIES, _CORDONED))
+        return 1 + _step(metadata_version, (8, DIRECTORIES, CORDONED))
     if isinstance(record, records.BrokerRegistrationChangeRecord):
         if record.cordoned_log_dirs is not None:
             return 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -163,6 +164,14 @@ class LogDirectories:
             if directory.offline is None:
                 yield from list(directory.logs.values())
 
+    def cordon(self, paths: Sequence[str]) -> list[str]:
+        """These directories, and no others, take no new logs ("*": none does).  Returns those not ours."""
+        named = {os.path.abspath(path) for path in paths if path != "*"}
+        for directory in self.directories:
+            directory.cordoned = "*" in paths or os.path.abspath(directory.path) in named
+        known = {os.path.abspath(path) for path in (*(one.path for one in self.directories), *self.missing())}
+        return sorted(named - known)
+
     # --- making and removing ------------------------------------------------------------------------------
 
     def create(
@@ -173,7 +182,8 @@ class LogDirectories:
         *,
         directory_id: DirectoryId | None = None,
     ) -> Log:
-        """Make the log of a partition, in the directory asked for or else in the one with the fewest logs.
+        """Make the log of a partition, in the directory asked for or else in the one with the fewest logs (of
+        those that are neither cordoned nor full, where there are some).
 
         Raises StorageError when that directory (or every one) is offline, or the disk fails.
         """
@@ -182,7 +192,9 @@ class LogDirectories:
             online = self.online()
             if not online:
                 raise self.directories[0].offline or StorageError("no log directory is online")
-            directory = min(online, key=lambda one: (one.full, len(one.logs) + len(one.futures)))
+            directory = min(
+                online, key=lambda one: (one.cordoned, one.full, len(one.logs) + len(one.futures))
+            )
         return directory.create(topic_partition, topic_id, now)
 
     def delete(self, topic_partition: TopicPartition, now: Now) -> bool:

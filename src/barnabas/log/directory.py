@@ -60,6 +60,7 @@ class LogDirectory:
         "_renamed",
         "_retired",
         "broker_epoch",
+        "cordoned",
         "directory_id",
         "disk",
         "full",
@@ -91,6 +92,8 @@ class LogDirectory:
         """The error that took this directory offline."""
         self.full = False
         """New logs go elsewhere if they can: there is little room (whoever looks after that says so)."""
+        self.cordoned = False
+        """New logs go elsewhere if they can: an operator wants it so."""
         self.was_clean = False
         """Whether the last stop was clean."""
         self.broker_epoch = NO_NODE

@@ -32,10 +32,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from barnabas.config import SETTINGS, Config
+from barnabas.controller.features import METADATA_VERSION
 from barnabas.controller.image import RESOURCE_BROKER, BrokerEndpoint
+from barnabas.controller.versions import CORDONED
 from barnabas.errors import BarnabasError, ConfigError, KafkaError, StorageError
 from barnabas.log.open_files import SEALED
-from barnabas.model import BrokerEpoch, Endpoint, NodeId, Offset
+from barnabas.model import BrokerEpoch, DirectoryId, Endpoint, NodeId, Offset
 from barnabas.server import events
 from barnabas.server.dispatch import served_on
 from barnabas.server.home import Home, open_home
@@ -262,6 +264,11 @@ class Node:
         from barnabas.server.probes import Probes
         from barnabas.server.quorum_lifecycle import BrokerLifecycle, LifecycleSettings
 
+        if unknown := self.home.logs.cordon(self.config.list("cordoned.log.dirs")):
+            raise ConfigError(
+                f"cordoned.log.dirs names {', '.join(unknown)}, which is not among log.dirs",
+                next_step="name directories as log.dirs has them, or * for all of them",
+            )
         outside = NodeOutside(node, self.home.logs, self.config.metadata_log_dir, self.fail)
         broker = Broker(
             self.config,
@@ -286,6 +293,7 @@ class Node:
             quorum.request, settings, metadata_offset=self._applied_offset, random=self._random
         )
         lifecycle.on_registered = self._remember
+        lifecycle.cordoned = self._cordoned
         self._undo.append(("the heartbeats", lifecycle.abandon))
         outside.lifecycle = lifecycle
         await quorum.replayed(await lifecycle.register())
@@ -324,6 +332,12 @@ class Node:
         hosting: Hosting | None = node.broker
         return node.quorum.image.offset if hosting is None else hosting.applied_offset
 
+    def _cordoned(self) -> list[DirectoryId] | None:
+        """The directories that take no new replicas; None where the controllers know no such thing."""
+        if self.services.quorum.image.feature(METADATA_VERSION) < CORDONED:
+            return None
+        return sorted(one.directory_id for one in self.home.logs.directories if one.cordoned)
+
     def _inter_broker_listener(self) -> str:
         """The name of the listener by which brokers reach each other."""
         named = self.config.optional_str("inter.broker.listener.name")
@@ -358,7 +372,10 @@ class Node:
             except ConfigError as error:  # set by an older or newer controller
                 events.emit(events.SETTING_REFUSED, error=error)
                 return
+            before = self._cordoned()
             node.broker.reconfigure(node.config)
+            if self._lifecycle is not None and self._cordoned() != before:
+                self._lifecycle.report_soon()
             self.connections.reconfigure(node.config)
 
     async def _start_http(self, node: Services) -> None:

@@ -126,6 +126,8 @@ class BrokerLifecycle:
         self._may_stop = False
         self._failures = 0
         self._outdated = False
+        self.cordoned: Callable[[], list[DirectoryId] | None] = lambda: None
+        """Asked before each report: the directories that take no new replicas, None where nobody would know."""
         self.on_registered: Callable[[BrokerEpoch], None] = lambda epoch: None
         """Told of each registration, before this broker can be unfenced under it."""
 
@@ -271,6 +273,7 @@ class BrokerLifecycle:
                         want_fence=False,
                         want_shut_down=self.state is LifecycleState.PENDING_CONTROLLED_SHUTDOWN,
                         offline_log_dirs=offline,
+                        cordoned_log_dirs=self.cordoned(),
                     )
                 )
                 assert isinstance(answer, BrokerHeartbeatResponse)

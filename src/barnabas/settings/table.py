@@ -195,6 +195,9 @@ _s("log.dir", "list", ("/tmp/kafka-logs",),
    why="beside where you started it, and not in a place that is emptied at boot")
 _s("log.dirs", "list", None,
    "Directories of the logs, one per disk.")
+_s("cordoned.log.dirs", "list", (),
+   "Directories of `log.dirs` that take no new replicas (`*`: all of them); what lies there is served (KIP-1066).",
+   update="per-broker", may_repeat=True)
 _s("metadata.log.dir", "string", None,
    "Directory of the metadata log (default: the first of `log.dirs`).")
 _s("log.flush.interval.messages", "long", MAX_LONG,
