@@ -53,7 +53,7 @@ class World:
             clock=self.clock,
             loop=loop,
             tasks=Tasks(loop, self.errors.append),
-            turn=SimpleNamespace(soon=lambda: None),
+            turn=SimpleNamespace(soon=lambda: None, note=lambda what, seconds: None),
             machine=SimpleNamespace(slice_steps=most),
             broker=SimpleNamespace(behind=self.behind, note=self.note),
         )
@@ -94,6 +94,24 @@ def test_a_large_commit_leaves_room_for_others_after_every_slice() -> None:
         assert longest <= SLICE / STEP + 1
 
     run(story)
+
+
+def test_a_node_that_serves_gives_others_as_much_time_as_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    sleep = asyncio.sleep
+
+    async def slept(seconds: float) -> None:
+        pauses.append(seconds)
+        await sleep(0)
+
+    async def story(world: World) -> None:
+        world.applier.serving = True
+        world.changed(100)
+        await world.applier.applied()
+
+    monkeypatch.setattr("barnabas.server.applier.asyncio.sleep", slept)
+    run(story)
+    assert pauses and all(pause >= SLICE for pause in pauses)
 
 
 def test_a_machine_may_say_how_many_steps_a_slice_has() -> None:

@@ -170,7 +170,7 @@ class Node:
         if node.deaths is not None:
             node.tasks.start(node.deaths.watch(), "deaths")
         node.turn.start()
-        self.ready = True
+        self.ready = node.applier.serving = True
         events.emit(
             events.NODE_STARTED,
             node=config.node_id,
@@ -240,6 +240,7 @@ class Node:
             clean=self.home.metadata.was_clean,
         )
         node.quorum = quorum
+        quorum.on_step = lambda seconds: node.turn.note("the quorum", seconds)
         self._undo.append(("the quorum", quorum.stop))
         await quorum.open()
         register_quorum_gauges(node.metrics, quorum)

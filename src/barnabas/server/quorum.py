@@ -130,6 +130,7 @@ class Quorum:
         self._random = random
         self._on_fatal = on_fatal
         self.on_leader: Callable[[], object] = int  # called when another node, or this one, leads
+        self.on_step: Callable[[float], object] = float  # called with the seconds that a step took
         self.registration: Registration | None = None
         if settings.raft.can_vote:
             self.registration = Registration(settings.key.id, settings.endpoints, random)
@@ -438,6 +439,7 @@ class Quorum:
             self._again = True
             return
         self._turning = True
+        begun = self._clock.now().mono
         try:
             self._again = True
             while self._again and self.failed is None:
@@ -449,6 +451,7 @@ class Quorum:
             self._fail(error)
         finally:
             self._turning = False
+        self.on_step(self._clock.now().mono - begun)
         self._arm()
 
     def _arm(self) -> None:

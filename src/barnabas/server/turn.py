@@ -84,7 +84,8 @@ class Turn:
             "barnabas:type=Loop,name=TurnTime", "Seconds from the first work of a turn to its end"
         )
         self.long_turns = metrics.counter(
-            "barnabas:type=Loop,name=LongTurns", f"Turns that took longer than {LONG * 1000:.0f} ms"
+            "barnabas:type=Loop,name=LongTurns",
+            f"Turns, looks at maintenance, slices of metadata and steps of the quorum beyond {LONG * 1000:.0f} ms",
         )
         self.lag = metrics.histogram("barnabas:type=Loop,name=Lag", "Seconds that a timer fired late")
         sync_time = metrics.histogram(
@@ -147,10 +148,14 @@ class Turn:
         self.steps.observe(ended - began)
         took = ended - begun
         self.turns.observe(took)
-        if took > LONG:
+        self.note("a turn", took)
+
+    def note(self, what: str, seconds: float) -> None:
+        """Something held the loop for so long."""
+        if seconds > LONG:
             self.long_turns.value += 1
-            if took > LATE:
-                events.emit(events.LOOP_LATE, what="a turn", seconds=f"{took:.3f}")
+            if seconds > LATE:
+                events.emit(events.LOOP_LATE, what=what, seconds=f"{seconds:.3f}")
 
     def _synced(self, sync: SyncJob, error: StorageError | None) -> None:
         if self.stopped:
@@ -199,9 +204,7 @@ class Turn:
                 self._failed(error)
             if node.broker.behind:
                 node.applier.soon()
-        took = loop.time() - begun
-        if took > LATE:
-            events.emit(events.LOOP_LATE, what="maintenance", seconds=f"{took:.3f}")
+        self.note("maintenance", loop.time() - begun)
         busy = node.broker is not None and node.broker.upkeep.busy
         again = loop.time() + (BREATH if busy else MAINTENANCE)
         self._maintenance = loop.call_at(again, self._maintain, again)

@@ -1,0 +1,26 @@
+"""Whatever holds the loop for long is counted, and very long is said."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from barnabas.server import events
+from barnabas.server.metrics import Metrics
+from barnabas.server.turn import LATE, LONG, Turn
+
+
+def test_long_steps_are_counted_and_very_long_ones_get_a_line(caplog: pytest.LogCaptureFixture) -> None:
+    node: Any = SimpleNamespace(
+        metrics=Metrics(), loop=None, machine=SimpleNamespace(syncer=lambda loop, seconds: None)
+    )
+    turn = Turn(node)
+    turn.note("metadata", LONG / 2)
+    assert turn.long_turns.value == 0
+    turn.note("metadata", LONG * 2)
+    turn.note("the quorum", LATE * 2)
+    assert turn.long_turns.value == 2
+    said = [record for record in caplog.records if record.getMessage() == events.LOOP_LATE.sentence]
+    assert len(said) == 1
