@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import struct
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -38,6 +39,8 @@ class BrokerDouble:
         self.produced: list[bytes] = []
         self.pending: list[Waiting] = []
         self.fetches: list[Waiting] = []
+        self.fetch_ids: list[int] = []
+        """The correlation id of each of them: connections take turns."""
         self.failure: Exception | None = None
         self._views: list[memoryview] = []
 
@@ -59,6 +62,7 @@ class BrokerDouble:
     def fetch(self, node: Services, context: RequestContext, request: Any) -> Any:
         waiting = Waiting(0.0)
         self.fetches.append(waiting)
+        self.fetch_ids.append(context.correlation_id)
         return waiting
 
     def heartbeat(self, node: Services, context: RequestContext, request: HeartbeatRequest) -> Message:
@@ -130,6 +134,15 @@ class Client:
                 return await self.reader.read()
             except ConnectionResetError:
                 return b""
+
+    def stop_reading(self) -> None:
+        """From now on take next to nothing: asyncio pauses, and the kernel's buffer grows no further."""
+        self.reader._limit = 1  # type: ignore[attr-defined]  # asyncio stops reading at twice this
+        self.writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * 1024)
+
+    def read_on(self) -> None:
+        """Take what comes again."""
+        self.reader._limit = 64 * 1024  # type: ignore[attr-defined]
 
     def close(self) -> None:
         self.writer.close()

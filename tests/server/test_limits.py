@@ -143,17 +143,17 @@ def test_clients_that_stop_reading_hold_little_and_stop_nobody(play: Play, tmp_p
     async def scenario(world: World) -> None:
         deaf = [await world.client() for _ in range(40)]
         for client in deaf:
-            client.reader._limit = 1  # type: ignore[attr-defined]  # asyncio stops reading at twice this
+            client.stop_reading()
             for size in (3 * MB, 30_000, 3 * MB, 30_000):
                 client.send(FetchRequest(), 12, size)
         await until(lambda: len(world.broker.fetches) == 160)
-        for n, waiting in enumerate(world.broker.fetches):
-            waiting.complete(fetch_response(Slice(path, 0, (3 * MB, 30_000)[n % 2])))
+        for waiting, size in zip(world.broker.fetches, world.broker.fetch_ids, strict=True):
+            waiting.complete(fetch_response(Slice(path, 0, size)))
         await until(lambda: all(c.outlet.blocked for c in world.connections.opened.values()))
         assert world.node.memory.used <= 40 * 64 * 1024, "large records stay in their file"
         await still_served(world)
         listening = deaf[0]
-        listening.reader._limit = 64 * 1024  # type: ignore[attr-defined]
+        listening.read_on()
         for size in (3 * MB, 30_000, 3 * MB, 30_000):
             number, body = await listening.answer()
             assert number == size
@@ -172,7 +172,7 @@ def test_a_peer_that_does_not_take_its_answers_is_not_read_from(play: Play, tmp_
 
     async def scenario(world: World) -> None:
         client = await world.client()
-        client.reader._limit = 1  # type: ignore[attr-defined]
+        client.stop_reading()
         client.send(FetchRequest(), 12, 1)
         await until(lambda: len(world.broker.fetches) == 1)
         world.broker.fetches[0].complete(fetch_response(Slice(path, 0, 4 * MB)))
@@ -180,7 +180,7 @@ def test_a_peer_that_does_not_take_its_answers_is_not_read_from(play: Play, tmp_
         client.send(FetchRequest(), 12, 2)
         await settled(50)
         assert len(world.broker.fetches) == 1
-        client.reader._limit = 64 * 1024  # type: ignore[attr-defined]
+        client.read_on()
         assert (await client.answer())[0] == 1
         await until(lambda: len(world.broker.fetches) == 2)
 
@@ -214,10 +214,13 @@ def test_reading_pauses_while_memory_is_used_up_and_goes_on_after(
     settings = {"queued.max.request.bytes": str(4 * MB), "socket.request.max.bytes": str(4 * MB)}
     with caplog.at_level(logging.INFO, "barnabas"):
         play(scenario, settings)
-    assert {"memory.short", "memory.enough"} <= {getattr(r, "event", "") for r in caplog.records}
+    told = {getattr(r, "event", "") for r in caplog.records}
+    assert {"memory.short", "memory.enough", "connection.given-up"} <= told
 
 
-def test_while_memory_is_short_the_stuck_are_closed_and_the_rest_is_not(play: Play) -> None:
+def test_while_memory_is_short_the_stuck_are_closed_and_the_rest_is_not(
+    play: Play, caplog: pytest.LogCaptureFixture
+) -> None:
     async def scenario(world: World) -> None:
         stuck: Client = await world.client()
         stuck.writer.write(struct.pack(">i", 50 * MB) + bytes(300_000))
@@ -229,6 +232,7 @@ def test_while_memory_is_short_the_stuck_are_closed_and_the_rest_is_not(play: Pl
         assert len(world.connections.opened) == 2
         world.connections.sweep(memory_is_short=True)
         await stuck.closed()
+        assert "connection.slow" in [getattr(r, "event", "") for r in caplog.records], "it did not send on"
         assert len(world.connections.opened) == 1
         idle.send(HeartbeatRequest(), 4, 3)
         assert (await idle.answer())[0] == 3
@@ -246,7 +250,7 @@ def test_a_thousand_connections_of_which_a_hundred_do_not_read(play: Play, tmp_p
         everybody = [await world.client() for _ in range(1000)]
         deaf, rest = everybody[:100], everybody[100:]
         for client in deaf:
-            client.reader._limit = 1  # type: ignore[attr-defined]
+            client.stop_reading()
         for client in everybody:
             client.send(FetchRequest(), 12, 1)
         await until(lambda: len(world.broker.fetches) == 1000)

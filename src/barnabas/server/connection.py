@@ -421,6 +421,13 @@ class Connection(asyncio.BufferedProtocol):
         return self._receiving.account.held > 0
 
     @property
+    def stuck_because(self) -> events.Event:
+        """Who has to move before its memory is free again: its client, by taking or by sending, or this node."""
+        if self.outlet.held:
+            return events.CONNECTION_STALLED
+        return events.CONNECTION_GIVEN_UP if self._paused else events.CONNECTION_SLOW
+
+    @property
     def busy(self) -> bool:
         """Whether something is still to be answered or sent."""
         return not self._closing and bool(self.line or self.outlet.pending)

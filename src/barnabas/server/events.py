@@ -200,6 +200,11 @@ CONNECTION_SLOW = register(
     _W,
     "a request that came in too slowly was given up: others waited for the memory it took",
 )
+CONNECTION_GIVEN_UP = register(
+    "connection.given-up",
+    _W,
+    "a request that waited too long for memory was given up: the node has less than its clients need at a time",
+)
 ACCEPT_FAILED = register("listener.accept-failed", _E, "connections cannot be accepted")
 FRAME_NEGATIVE = register("connection.frame-negative", _W, "a frame announced a negative length")
 FRAME_TOO_LARGE = register("connection.frame-too-large", _W, "a frame announced more than is allowed")

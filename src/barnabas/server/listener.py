@@ -153,7 +153,8 @@ class Connections:
                 events.emit(events.CONNECTION_IDLE, client=connection.client_host, seconds=int(quiet))
                 connection.abort()
             elif memory_is_short and quiet > STUCK_S and connection.holds_memory:
-                events.emit(events.CONNECTION_STALLED, client=connection.client_host, seconds=int(quiet))
+                why = connection.stuck_because
+                events.emit(why, reason="", client=connection.client_host, seconds=int(quiet))
                 connection.abort()
 
     @property

@@ -221,7 +221,7 @@ class MemoryBudget:
     def wait(self, account: Account) -> None:
         """Resume this account once there is room again."""
         if not self._waiting:
-            events.emit(events.MEMORY_SHORT, used=self.used, limit=self.limit)
+            events.emit(events.MEMORY_SHORT, reason="", used=self.used, limit=self.limit)
         self.pauses += 1
         self._waiting[account] = None
         self.relieve()
@@ -229,7 +229,7 @@ class MemoryBudget:
     def forget(self, account: Account) -> None:
         """Its connection is gone."""
         if self._waiting.pop(account, ...) is None and not self._waiting:
-            events.emit(events.MEMORY_ENOUGH, used=self.used, waiting=0)
+            events.emit(events.MEMORY_ENOUGH, reason="", used=self.used, waiting=0)
         self._by_connection.pop(account.connection, None)
         self._accounts.pop(account, None)
         self.holders = len(self._accounts)
@@ -251,6 +251,7 @@ class MemoryBudget:
             freed += account.held
             events.emit(
                 events.CONNECTION_SLOW,
+                reason="",
                 client=account.host,
                 held=account.held,
                 seconds_left=int(account.left_s(now)),
@@ -270,7 +271,7 @@ class MemoryBudget:
         else:
             return
         if not self._waiting:
-            events.emit(events.MEMORY_ENOUGH, used=self.used, waiting=len(woken))
+            events.emit(events.MEMORY_ENOUGH, reason="", used=self.used, waiting=len(woken))
         for account in woken:
             account.woken()
             account.resume()
