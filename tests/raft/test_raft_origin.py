@@ -88,6 +88,20 @@ def test_it_is_remembered_when_the_beginning_of_the_log_is_gone() -> None:
     assert Solo(journal=journal).node.core.origin == ZERO_UUID
 
 
+def test_a_quorum_whose_voters_were_fixed_begins_with_its_upgrade_also_where_its_log_was_cut() -> None:
+    upgrade = Batch(60, 2, (KraftVersionEntry(1), VotersEntry(voter_set(1, 2, 3))), raw=b"")
+    journal = journal_of((1, 2, 3), version=0)
+    journal.install(SnapshotId(50, 2), 100, ())
+    for batch in (records(50, 2, 10), upgrade):
+        journal.restore_batch(batch)
+    journal.restore_end(50, 62)
+    solo = Solo(journal=journal, saved=ElectionState(2)).follow(3, 2)
+    solo.fetched(high_watermark=60)
+    assert solo.node.core.origin == ZERO_UUID
+    solo.fetched(high_watermark=62)
+    assert solo.node.core.origin == OURS
+
+
 def test_a_newcomer_hears_it_from_the_leader_once_something_is_committed() -> None:
     solo = Solo(()).follow(3)
     solo.fetched(records(0, 1, 3), origin=OURS)

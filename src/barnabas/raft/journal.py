@@ -285,10 +285,15 @@ class Journal:
 
     @property
     def first_voters(self) -> tuple[Offset, VoterSet] | None:
-        """The first voter set in the log, and where it stands; None where the log's beginning is gone."""
-        if self.log_start > 0 or any(snapshot != BOOTSTRAP for snapshot, _ in self.snapshots):
-            return None
-        return next(((offset, voters) for offset, voters in self.voter_sets.items() if offset >= 0), None)
+        """The first voter set in the log, and where it stands; None where a snapshot hides which was the first.
+
+        (A snapshot that ends before any set is one of a quorum whose voters were fixed until then.)
+        """
+        for offset, voters in self.voter_sets.items():
+            if offset >= 0:
+                hidden = any(snapshot.end_offset > offset for snapshot, _ in self.snapshots)
+                return None if hidden else (offset, voters)
+        return None
 
     # ------------------------------------------------------------ changing
 
