@@ -68,6 +68,8 @@ class SyncRequest:
     """One log to sync.  `run` may be called in any thread; then `Broker.synced` on the loop."""
 
     __slots__ = ("job", "log", "partition")
+    measured = True
+    """Its time is that of a sync; other work of threads is not."""
 
     def __init__(self, partition: Partition, job: SyncJob) -> None:
         self.partition = partition

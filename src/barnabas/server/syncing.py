@@ -77,7 +77,8 @@ class Syncer:
         seconds: float,
     ) -> None:
         self.in_flight -= 1
-        self.seconds.observe(seconds)
+        if getattr(job, "measured", False):
+            self.seconds.observe(seconds)
         done(job, error)
 
     def stop(self) -> None:

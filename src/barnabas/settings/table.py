@@ -160,7 +160,7 @@ _s("queued.max.request.bytes", "long", -1,
    "largest size, and the rest for all others. Once half of that rest is used, who holds more than an equal part "
    "of the other half is not read from until there is room, and requests that come in too slowly are given up. "
    "-1: no limit.",
-   ours=150994944, low=-1, high=MAX_LONG,
+   ours=134217728, low=-1, high=MAX_LONG,
    why="a finite default: many clients with large requests cannot exhaust the machine")
 _s("barnabas.connection.max.unsent.bytes", "int", 4194304,
    "A connection with more answer bytes than this waiting to be sent is not read from until its peer "
