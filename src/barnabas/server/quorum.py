@@ -248,6 +248,7 @@ class Quorum:
             raise
         now = self._clock.now()
         self._store = store
+        store.reserve.size, self._requests.reserve = settings.reserve_bytes, store.reserve
         store.attach(self, self._receive, self._fail)
         store.metadata_version = lambda: self._leading_image.feature(METADATA_VERSION) or LATEST
         store.on_image = self._image_replaced
@@ -645,6 +646,7 @@ class Quorum:
             delay = settings.session_timeout / 8
             if settings.idle_interval > 0 and not self._alone:
                 delay = min(delay, settings.idle_interval)
+        self._store.keep_reserve()
         self._keep_snapshots(now.mono)
         self._upkeep_timer = self._loop.call_later(delay, self._guarded, self._upkeep)
 
@@ -673,7 +675,10 @@ class Quorum:
 
     def _snapshot_written(self, snapshot: SnapshotId, size: int, error: BaseException | None) -> None:
         if error is not None:
-            self._fail(error)
+            if isinstance(error, StorageError) and error.full:  # the log holds all of it: try again later
+                self._snapshots.running = False
+            else:
+                self._fail(error)
             return
         self._snapshots.finished()
         events.emit(SNAPSHOT, end=snapshot.end_offset, epoch=snapshot.epoch, bytes=size)

@@ -17,6 +17,7 @@ from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import Epoch, Now, Offset
 from barnabas.raft.messages import Accepted
 from barnabas.server import events
+from barnabas.server.quorum_reserve import Reserve
 from barnabas.wire.message import Message, Record
 from barnabas.wire.metadata import NoOpRecord
 
@@ -63,11 +64,13 @@ class Submission:
 class Requests:
     """The line of requests, and the controller that decides them while this node leads (else None)."""
 
-    __slots__ = ("_committing", "_end", "_line", "controller", "high_watermark")
+    __slots__ = ("_committing", "_end", "_line", "controller", "high_watermark", "reserve")
 
     def __init__(self) -> None:
         self.controller: Controller | None = None
         self.high_watermark: Offset = 0
+        self.reserve: Reserve | None = None
+        """Says what is refused for want of room."""
         self._end: Offset = 0
         self._line: deque[Submission] = deque()
         self._committing: deque[Submission] = deque()
@@ -102,6 +105,10 @@ class Requests:
             return None
         submission.expected = next_offset
         if submission.request is not None:
+            refusal = self.reserve.refuse(submission.request.KEY) if self.reserve is not None else None
+            if refusal is not None:
+                submission.refuse(refusal)
+                return None
             try:
                 submission.decision = self.controller.decide(
                     submission.request, submission.version, now, next_offset

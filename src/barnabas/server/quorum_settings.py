@@ -35,6 +35,7 @@ class QuorumSettings(NamedTuple):
     snapshot_bytes: int = 20 << 20
     snapshot_interval: float = 3600.0
     retention_bytes: int = 100 << 20
+    reserve_bytes: int = 0
     retention_ms: int = 604_800_000
     idle_interval: float = 0.5
     idle_when_alone: bool = False
@@ -81,6 +82,7 @@ class QuorumSettings(NamedTuple):
             snapshot_bytes=config.int("metadata.log.max.record.bytes.between.snapshots"),
             snapshot_interval=seconds("metadata.log.max.snapshot.interval.ms"),
             retention_bytes=config.int("metadata.max.retention.bytes"),
+            reserve_bytes=config.int("barnabas.metadata.reserve.bytes"),
             retention_ms=config.int("metadata.max.retention.ms"),
             idle_interval=seconds("metadata.max.idle.interval.ms"),
             idle_when_alone=config.is_given("metadata.max.idle.interval.ms"),

@@ -40,6 +40,7 @@ from barnabas.raft.messages import (
 from barnabas.raft.voters import VoterSet
 from barnabas.server.quorum_point import EVERY, NO_POINT, RecoveryPoint, read_point, write_point
 from barnabas.server.quorum_records import SnapshotContent, decode_batch, encode_batch, read_snapshot
+from barnabas.server.quorum_reserve import Reserve
 from barnabas.server.quorum_state import QUORUM_STATE, election_text, read_election
 from barnabas.server.quorum_transfer import SnapshotDownload, check_snapshot, read_piece
 from barnabas.wire.records import BatchHeader, batches, check_crc, read_batch_header
@@ -111,6 +112,7 @@ class MetadataStore:
         self.syncs = 0
         self._election: SaveElection
         self._election_written: SaveElection | None = None
+        self.reserve = Reserve(disk, log.path, 0)
         self._thread: DiskThread
         self._receive: Callable[[Message], None]
         self._fail: Callable[[BaseException], None]
@@ -206,6 +208,9 @@ class MetadataStore:
 
     def append(self, batch: Batch) -> None:
         """Write the batch at the end of the log; not synced.  Raises StorageError."""
+        self.reserve.spend(lambda: self._append(batch))
+
+    def _append(self, batch: Batch) -> None:
         now = self.clock.now()
         timestamp = now.wall_ms
         if batch.raw is None:
@@ -239,6 +244,10 @@ class MetadataStore:
         self._thread.run(job.run, lambda error: self._synced(job, ticket, error))
 
     def _synced(self, job: SyncJob, ticket: SyncTicket, error: BaseException | None) -> None:
+        if error is None and job.refused is not None and self.reserve.give_up(job.refused):
+            self.log.finish_sync(job)
+            self.start_sync(ticket)
+            return
         if (error := error or job.refused) is not None:
             self._fail(error)
             return
@@ -258,7 +267,7 @@ class MetadataStore:
             wanted = self._election
             if wanted is not self._election_written:
                 content = election_text(wanted.state, wanted.kraft_version, self.journal.voters)
-                self.disk.replace(f"{self.path}/{QUORUM_STATE}", content)
+                self.reserve.spend(lambda: self.disk.replace(f"{self.path}/{QUORUM_STATE}", content))
                 self._election_written = wanted
 
         def saved(error: BaseException | None) -> None:
@@ -341,6 +350,11 @@ class MetadataStore:
             return read_piece(self.disk, self.path, wanted)
         except StorageError:
             return None
+
+    def keep_reserve(self) -> None:
+        """See that there is a reserve, in the thread."""
+        if self.reserve.is_due(self.clock.now().mono) and not self.stopping:
+            self._thread.run(self.reserve.make, self.reserve.made)
 
     def keep_point(self) -> None:
         """Raise the recovery point, in the thread, when it is due and there is more to vouch for."""

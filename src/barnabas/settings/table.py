@@ -326,6 +326,9 @@ _s("barnabas.disk.reserve.bytes", "long", 536870912,
    low=0, high=MAX_LONG, update=ON_CLUSTER)
 _s("barnabas.disk.reserve.percent", "double", 5.0,
    "The most that is kept free, as a share of the volume.", low=0, high=50, update=ON_CLUSTER)
+_s("barnabas.metadata.reserve.bytes", "long", 4194304,
+   "The size of a file that a controller keeps beside its metadata, and gives up when their volume is full, so "
+   "that it goes on without new topics until there is room. 0: none, and it stops then.", low=0, high=MAX_INT)
 
 _group = "Producing and fetching"
 _s("fetch.max.bytes", "int", 57671680,

@@ -136,6 +136,7 @@ class Setup:
             "listeners": ",".join(listeners),
             "controller.listener.names": "CONTROLLER",
             "log.dirs": ",".join(DIRECTORIES[: self.directories]),
+            "barnabas.metadata.reserve.bytes": "0",
             **quorum,
             **dict(self.settings),
         }
