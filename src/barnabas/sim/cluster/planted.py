@@ -53,7 +53,7 @@ _FOLLOWING: tuple[Bug, ...] = (
         "broker.fetch _Reader._diverging",
         "if position.last_fetched_epoch < 0:",
         "if True:",
-        4,
+        2,
     ),
     _bug(
         "a diverging follower counts",
@@ -61,7 +61,7 @@ _FOLLOWING: tuple[Bug, ...] = (
         "broker.fetch _Reader.record_follower",
         "if self._diverging(partition, position) is not None:",
         "if False:",
-        9,
+        38,
     ),
     _bug(
         "follower acknowledges before its sync",
@@ -240,7 +240,7 @@ _LEADING: tuple[Bug, ...] = (
         "broker.produce ProduceWaiting.expired",
         "result.settle(ErrorCode.REQUEST_TIMED_OUT)",
         "result.settle(ErrorCode.NONE)",
-        2,
+        3,
     ),
     _bug(
         "consumers read to the end",
@@ -315,7 +315,7 @@ _DECIDING: tuple[Bug, ...] = (
         "controller.partitions _elect",
         "holds = broker in isr or (not isr and broker in elr)",
         "holds = True",
-        2,
+        4,
     ),
     _bug(
         "eligible whoever leaves",
@@ -331,7 +331,7 @@ _DECIDING: tuple[Bug, ...] = (
         "controller.partitions _elect",
         "(not isr and broker in elr)",
         "broker in elr",
-        2,
+        9,
     ),
     _bug(
         "every replica is eligible",
