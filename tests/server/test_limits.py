@@ -268,6 +268,28 @@ def test_a_thousand_connections_of_which_a_hundred_do_not_read(play: Play, tmp_p
     play(scenario, {"queued.max.request.bytes": "104857600"})
 
 
+def test_many_who_announce_much_and_send_what_they_can_hold_a_bounded_amount(play: Play) -> None:
+    async def scenario(world: World) -> None:
+        memory = world.node.memory
+        greedy = [await world.client() for _ in range(40)]
+        for client in greedy:
+            client.writer.write(struct.pack(">i", 3 * MB) + bytes(2 * MB))
+        await until(lambda: memory.pauses >= 30)
+        await settled(50)
+        assert memory.peak <= 2 * memory.limit, "80 MB were sent"
+        for _ in range(20):
+            await still_served(world)
+        for client in greedy:
+            client.writer.transport.abort()
+        for connection in list(world.connections.opened.values()):
+            connection.abort()  # (a paused transport does not see that its peer is gone)
+        await until(lambda: not world.connections.opened)
+        assert memory.used == 0
+
+    settings = {"queued.max.request.bytes": str(8 * MB), "socket.request.max.bytes": str(4 * MB)}
+    play(scenario, settings)
+
+
 class Somebody:
     """A connection, as the budget sees it."""
 

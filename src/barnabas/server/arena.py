@@ -10,6 +10,8 @@ memory that is fresh from the kernel costs more than the copying into it.
 
 from __future__ import annotations
 
+from mmap import mmap
+
 __all__ = ["LEAST_ROOM", "Arena", "FrameBuffers"]
 
 CHUNK = 512 * 1024
@@ -65,6 +67,7 @@ class Arena:
 
 
 SMALLEST = 64 * 1024
+FROM_THE_KERNEL = 256 * 1024
 LARGEST_KEPT = 4 * 1024 * 1024
 MOST_KEPT = 8 * 1024 * 1024
 """Buffers up to LARGEST_KEPT are kept for the next frame, MOST_KEPT bytes of them."""
@@ -98,7 +101,8 @@ class FrameBuffers:
         if free:
             self._kept -= size
             return free.pop()
-        return memoryview(bytearray(size))
+        # (The kernel has large ones back at once when they go; the heap would keep them, and its holes.)
+        return memoryview(mmap(-1, size) if size >= FROM_THE_KERNEL else bytearray(size))
 
     def retire(self, buffer: memoryview) -> None:
         """Its bytes are needed until the end of the turn, not longer."""

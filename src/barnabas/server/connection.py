@@ -198,7 +198,9 @@ class Connection(asyncio.BufferedProtocol):
         if self.memos is not None:
             self.memos.end_of_read()
         if not self._paused and not self._closing:
-            if self._yields:
+            if receiving.full:
+                self._wait_for_memory()
+            elif self._yields:
                 self._pause()
                 self.look_again()
             elif self._line_is_full():
@@ -405,6 +407,9 @@ class Connection(asyncio.BufferedProtocol):
                 receiving.took()
             if used < len(waiting):
                 receiving.keep(waiting[used:])
+            if receiving.full:
+                self._wait_for_memory()
+                return
             if self._yields:
                 self.look_again()
                 return

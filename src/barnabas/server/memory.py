@@ -78,10 +78,15 @@ class Account:
         self.take(-size)
 
     @property
+    def left(self) -> int:
+        """What it may still hold while memory is tight."""
+        return self.budget.share - self.held
+
+    @property
     def exhausted(self) -> bool:
         """Whether new bytes should not be read from, or for, this connection now."""
         budget = self.budget
-        return budget.used >= budget.open_to_all and self.held > budget.share
+        return budget.tight and self.held > budget.share
 
     def may_hold(self, more: int) -> bool:
         """Whether it may hold so many bytes more for a frame that it has begun."""
@@ -200,6 +205,11 @@ class MemoryBudget:
         self.holders = len(self._accounts)
 
     @property
+    def tight(self) -> bool:
+        """Whether the part that is open to all is used up."""
+        return self.used >= self.open_to_all
+
+    @property
     def share(self) -> int:
         """What everybody may hold when the part that is open to all is used up."""
         return (self._for_many - self.open_to_all) // max(1, self.holders)
@@ -207,7 +217,7 @@ class MemoryBudget:
     @property
     def short(self) -> bool:
         """Whether somebody had to stop reading for want of it."""
-        return bool(self._waiting) or self.used >= self.open_to_all
+        return bool(self._waiting) or self.tight
 
     def take(self, size: int) -> None:
         """Count `size` bytes more (or fewer, when negative) that belong to no account."""

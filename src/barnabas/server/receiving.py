@@ -49,7 +49,9 @@ class Receiving:
             size = len(rest)
             room[:size] = rest
             room = room[size:]
-        return room[:LITTLE] if self._large or self.account.exhausted else room
+        if self._large:
+            return room[:LITTLE]
+        return room[: max(LITTLE, self.account.left)] if self.account.budget.tight else room
 
     def took(self) -> None:
         """Whole frames were found: what is left is the beginning of another one, which need not be large."""
@@ -68,7 +70,9 @@ class Receiving:
             return
         self._size = size
         if size > self._large or not account.may_hold(size):
-            size = max(have - 4, min(size, max(4 * have, FIRST_BUFFER)))
+            size = min(size, max(4 * have, FIRST_BUFFER))
+            if not account.may_hold(size):
+                size = have - 4
         self.buffer = self._arena.frames.take(size)
         account.take(len(self.buffer))
         self.buffer[: have - 4] = data[4:]
