@@ -1,0 +1,76 @@
+"""A whole cluster, and a node on whose disk a sealed segment was emptied while it was down."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.server.virtual import Virtual
+
+from barnabas.log.log import Log
+from barnabas.sim.cluster.setup import DIRECTORIES
+from barnabas.wire.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from barnabas.wire.records import Record, write_batch
+
+RECORDS = 12
+
+
+def log_of(cluster: Virtual, id_: int) -> Log:
+    broker = cluster[id_].broker
+    assert broker is not None
+    partition = broker.partition("t", 0)
+    assert partition is not None
+    return partition.log
+
+
+def fill(cluster: Virtual) -> None:
+    """Twelve records, a segment for each three of them on every node."""
+    cluster.until(lambda: {cluster.end(id_, "t") for id_ in (1, 2, 3)} == {0})
+    for number in range(RECORDS):
+        data = [PartitionProduceData(records=write_batch([Record(0, 1, None, b"%d" % number, ())]))]
+        topic = TopicProduceData(topic_id=cluster.image.topics_by_name["t"].id, partition_data=data)
+        request = ProduceRequest(acks=-1, timeout_ms=5000, topic_data=[topic])
+        answer: Any = cluster.ask(request, at=cluster.state("t").leader)
+        assert not answer.responses[0].partition_responses[0].error_code
+        cluster.until(lambda: {cluster.end(id_, "t") for id_ in (1, 2, 3)} == {number + 1})  # noqa: B023
+        if number % 3 == 2:
+            for id_ in (1, 2, 3):
+                log_of(cluster, id_).roll(cluster[id_].clock.now())
+    cluster.run(70)  # the recovery points are written down
+
+
+def empty_a_segment(cluster: Virtual, id_: int) -> None:
+    cluster[id_].disk.put(f"{DIRECTORIES[0]}/t-0/{3:020d}.log", b"")
+
+
+def is_whole(cluster: Virtual, id_: int) -> bool:
+    log = log_of(cluster, id_)
+    return not log.damage and log.log_end_offset == RECORDS and sum(b.count for b in log.batches()) == RECORDS
+
+
+@pytest.mark.parametrize("how", ["stop", "kill"])
+def test_a_node_whose_segment_was_emptied_hands_over_and_fetches_its_replica_anew(how: str) -> None:
+    with Virtual() as cluster:
+        cluster.create("t", [1, 2, 3])
+        fill(cluster)
+        leader = cluster.state("t").leader
+        getattr(cluster, how)(leader)
+        cluster.until(lambda: cluster.state("t").leader not in (leader, -1))
+        empty_a_segment(cluster, leader)
+        cluster.start(leader)
+        cluster.until(lambda: leader in cluster.state("t").isr and is_whole(cluster, leader), 60)
+
+
+def test_when_all_were_down_another_one_leads_than_the_one_that_is_damaged() -> None:
+    with Virtual() as cluster:
+        cluster.create("t", [1, 2, 3])
+        fill(cluster)
+        leader = cluster.state("t").leader
+        for id_ in (1, 2, 3):
+            cluster.kill(id_)
+        empty_a_segment(cluster, leader)
+        for id_ in (1, 2, 3):
+            cluster[id_].start()
+        cluster.until(lambda: all(cluster[id_].serves for id_ in (1, 2, 3)), 60)
+        cluster.until(lambda: set(cluster.state("t").isr) == {1, 2, 3} and is_whole(cluster, leader), 90)
+        assert all(is_whole(cluster, id_) for id_ in (1, 2, 3))
