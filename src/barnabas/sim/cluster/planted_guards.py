@@ -24,7 +24,7 @@ GUARDS: tuple[Bug, ...] = (
         "raft.first_look begin",
         "core.is_sole_voter and core.config.bootstrap",
         "core.is_sole_voter and not core.config.bootstrap",
-        21,
+        34,
     ),
     Bug(
         Change(
