@@ -335,12 +335,9 @@ def test_one_frame_that_is_larger_than_all_is_let_in_at_a_time() -> None:
     assert second.account.may_hold(5000)
 
 
-def test_who_waits_for_room_ends_those_whose_frames_would_take_longest(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_who_waits_for_room_ends_those_whose_frames_would_take_longest() -> None:
     now = [100.0]
-    monkeypatch.setattr("barnabas.server.memory.monotonic", lambda: now[0])
-    budget = MemoryBudget(1000)
+    budget = MemoryBudget(1000, clock=lambda: now[0])
     slow, slower, quick = (Somebody(budget, n) for n in range(3))
     elsewhere = Somebody(budget, 3, "there")
     for one, held, size in ((slow, 200, 1000), (slower, 200, 4000), (quick, 100, 110), (elsewhere, 50, 9000)):

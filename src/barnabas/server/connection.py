@@ -215,7 +215,8 @@ class Connection(asyncio.BufferedProtocol):
         position, keep = 0, False
         listener, received = self.listener, self.last_active
         most = listener.node.limits.max_request
-        until = monotonic() + SHARE_OF_TURN
+        clock = listener.node.machine.monotonic
+        until = clock() + SHARE_OF_TURN
         self._yields = False
         while total - position >= 4:
             (size,) = _LENGTH.unpack_from(data, position)
@@ -232,7 +233,7 @@ class Connection(asyncio.BufferedProtocol):
             position = end
             if self._closing:
                 return total, keep
-            if monotonic() > until and total - position >= 4:
+            if clock() > until and total - position >= 4:
                 self._yields = True
                 break
         return position, keep

@@ -1,5 +1,5 @@
 """What a node takes from the machine under it besides the four doors: listening sockets, the way out of a
-connection, and threads that wait for disks.
+connection, threads that wait for disks, and the time that passes within a turn of the loop.
 
 There is one of it for real machines, and one where several nodes live in one thread and time is virtual
 (`sim.cluster`).
@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable, Sequence
+from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
 from barnabas.errors import StorageError
@@ -40,6 +41,10 @@ class Machine:
 
     slice_steps = 1 << 30
     """So many steps of applying metadata are taken in a turn, whatever time they take (`server.applier`)."""
+
+    def monotonic(self) -> float:
+        """Seconds, for decisions inside a turn of the loop; where time is virtual it stands still there."""
+        return monotonic()
 
     def bind(self, endpoint: Endpoint) -> socket.socket:
         """A socket bound to `endpoint` (not listening yet).  Raises ConfigError with the next step."""

@@ -103,7 +103,7 @@ class Account:
     def begin(self, size: int) -> None:
         """A frame of `size` bytes has begun to come."""
         if not self._size:
-            self._began, self._waited = monotonic(), 0.0
+            self._began, self._waited = self.budget.clock(), 0.0
         self._size = size
 
     def finish(self) -> None:
@@ -124,13 +124,13 @@ class Account:
     def wait(self) -> None:
         """Have `resume` called when there is room; those who are too slow make room."""
         if not self._waiting:
-            self._waiting = monotonic()
+            self._waiting = self.budget.clock()
             self.budget.wait(self)
 
     def woken(self) -> None:
         """There is room, or it does not matter any more."""
         if self._waiting:
-            self._waited += monotonic() - self._waiting
+            self._waited += self.budget.clock() - self._waiting
             self._waiting = 0.0
 
     def close(self) -> None:
@@ -156,6 +156,7 @@ class MemoryBudget:
         "_for_many",
         "_low",
         "_waiting",
+        "clock",
         "giant",
         "holders",
         "limit",
@@ -165,7 +166,9 @@ class MemoryBudget:
         "used",
     )
 
-    def __init__(self, limit: int, largest: int = 0) -> None:
+    def __init__(self, limit: int, largest: int = 0, clock: Callable[[], float] = monotonic) -> None:
+        """`clock` tells monotonic seconds."""
+        self.clock = clock
         self.limit = limit if limit >= 0 else 1 << 62
         self._for_many = max(self.limit - largest, self.limit // 4)
         self.open_to_all = self._for_many // 2
@@ -248,7 +251,7 @@ class MemoryBudget:
         """Somebody waits for room: end who keeps it for nothing, until there is some.  Call it now and then."""
         if not self._waiting:
             return
-        now = monotonic()
+        now = self.clock()
         by_host: dict[str, int] = {}
         for account in self._accounts:
             by_host[account.host] = by_host.get(account.host, 0) + account.held

@@ -98,8 +98,10 @@ class Services:
         self.random = random
         self.machine = machine or Machine()
         self.limits = Limits.of(config)
-        self.memory = MemoryBudget(config.int("queued.max.request.bytes"), self.limits.max_request)
-        self.controller_memory = MemoryBudget(FOR_CONTROLLERS)
+        self.memory = MemoryBudget(
+            config.int("queued.max.request.bytes"), self.limits.max_request, self.machine.monotonic
+        )
+        self.controller_memory = MemoryBudget(FOR_CONTROLLERS, clock=self.machine.monotonic)
         self.arena = Arena()
         self.metrics = Metrics()
         self.traffic = Traffic(self.metrics)

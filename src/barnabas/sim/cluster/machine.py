@@ -85,6 +85,9 @@ class VirtualMachine(Machine):
         self.loop = loop
         self.disk = disk
 
+    def monotonic(self) -> float:
+        return self.loop.time()
+
     def bind(self, endpoint: Endpoint) -> socket.socket:
         return cast("socket.socket", BoundSocket(self.loop, endpoint))
 
