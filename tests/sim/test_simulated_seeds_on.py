@@ -1,4 +1,7 @@
-"""More of tests/sim/test_simulated_seeds.py: two files, for two processes of the test suite."""
+"""More of tests/sim/test_simulated_seeds.py: two files, for two processes of the test suite.
+
+Here every fifth seed is lived in another process as well: the first hundred all are.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ def test_every_promise_is_kept_and_another_process_with_another_hash_seed_goes_t
     first: int,
 ) -> None:
     seeds = range(first, first + CHUNK)
-    elsewhere = Elsewhere(seeds)
+    elsewhere = Elsewhere(seeds[::5])
     here = [lived(seed).digest for seed in seeds]
-    assert elsewhere.digests() == here
+    assert elsewhere.digests() == here[::5]
     assert not kept(seeds), kept(seeds)
