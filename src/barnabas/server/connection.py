@@ -256,23 +256,18 @@ class Connection(asyncio.BufferedProtocol):
     def _refuse_frame(self, head: bytes, size: int) -> None:
         """The length in front of a frame is none: say what it looks like, and hang up."""
         client = f"{self.client_host}:{self.client_port}"
-        if head[:1] == b"\x16" and head[1:2] == b"\x03":
+        tls, http = head[:2] == b"\x16\x03", head.split(b" ")[0] in _HTTP
+        if tls or http:
+            looks_like = "TLS" if tls else "HTTP"
             events.emit(
                 events.FOREIGN_PROTOCOL,
-                reason="TLS",
+                reason=looks_like,
                 client=client,
-                looks_like="TLS",
+                looks_like=looks_like,
                 listener=self.listener.name,
             )
-        elif head.split(b" ")[0] in _HTTP:
-            events.emit(
-                events.FOREIGN_PROTOCOL,
-                reason="HTTP",
-                client=client,
-                looks_like="HTTP",
-                listener=self.listener.name,
-            )
-            self.outlet.add([_NOT_HTTP], len(_NOT_HTTP))
+            if http:
+                self.outlet.add([_NOT_HTTP], len(_NOT_HTTP))
         elif size <= 0:
             events.emit(events.FRAME_NEGATIVE, reason="", client=client, length=size)
         else:

@@ -166,7 +166,7 @@ def consumer_heartbeat(
         events.GROUP_PROTOCOL,
         reason="",
         group=request.group_id,
-        client=f"{context.client_host}",
+        client=context.client_host,
         client_id=context.client_id,
         next="set group.protocol=classic in the client",
     )

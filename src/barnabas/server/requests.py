@@ -208,9 +208,7 @@ class Requests:
             if not slot.done:
                 slot.connection.abort()
             return
-        error = (
-            future.exception()
-        )  # asked for also where nobody waits any more: asyncio would report it as lost
+        error = future.exception()  # read also where nobody waits any more: asyncio would report it as lost
         if slot.done:
             return
         if error is None:
