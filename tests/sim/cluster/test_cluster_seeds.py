@@ -29,6 +29,17 @@ def test_no_fault_breaks_a_promise_of_the_cluster(first: int) -> None:
     assert not broken, "\n".join(tell(run_seed(broken[0].seed, story=True)))
 
 
+def test_no_disk_is_lost_while_a_second_quorum_lives() -> None:
+    # 11238: broker 4 came back empty, found the wrongly formatted node 1 first, and joined a quorum of its own.
+    report = run_seed(11238)
+    assert report.ok, report.error
+    apart = [fault for fault in report.faults if fault.name.startswith("wrong format")]
+    assert apart
+    for fault in report.faults:
+        if fault.name == "empty disk":
+            assert not any(one.time <= fault.time <= one.time + one.lasts for one in apart)
+
+
 def test_the_seeds_do_what_they_are_for() -> None:
     summary = Summary()
     for seed in range(1, 31):

@@ -3,6 +3,9 @@
 A crash costs a disk nothing that was synced, so any number of nodes may crash at any time.  A disk that is
 lost costs its copies: it may be lost while every partition has somebody else in sync who still has the disk
 it was in sync with, and while nobody who lost a disk before is still catching up.
+
+Nor is a disk lost while a second quorum lives, or the other way round: a node that knows no quorum yet follows
+whichever it finds first, and only an operator can say which one is meant (docs/decisions/0024).
 """
 
 from __future__ import annotations
@@ -21,6 +24,8 @@ def may_lose(world: World, node: SimNode) -> bool:
     image = world.image
     if node.is_controller or world.emptied or image is None or node.paused or node.stopping:
         return False
+    if any(other.apart for other in world.nodes.values()):
+        return False  # a second quorum lives, and an empty disk could not tell the two apart
     active = world.active_controller
     if active is None or active.quorum is None or active.quorum.image is not image:
         return False  # nobody knows who is in sync

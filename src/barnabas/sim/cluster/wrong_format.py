@@ -8,16 +8,11 @@ leads, and then the two quorums must bear each other.  Refused, the operator typ
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from barnabas.config import Config
 from barnabas.errors import ConfigError
 from barnabas.server.existing_quorum import refuse_second_quorum
 from barnabas.sim.cluster.faults import Fault
 from barnabas.sim.cluster.loop import VirtualLoop
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["WrongFormat"]
 
@@ -35,6 +30,8 @@ class WrongFormat(Fault):
         world, setup = self.world, self.world.setup
         if setup.static or len(setup.controllers) < 3 or any(n.apart for n in world.nodes.values()):
             return None
+        if world.emptied:
+            return None  # see sim.cluster.budget
         nodes = [n for n in world.nodes.values() if n.is_controller and n.serves and not n.stopping]
         nodes = [node for node in nodes if not node.paused and not node.damaged]
         if not nodes:
