@@ -9,6 +9,7 @@ steps cannot be watched.
 from __future__ import annotations
 
 import asyncio.events
+import gc
 import json
 import os
 import signal
@@ -24,6 +25,8 @@ SAMPLE = 0.002
 FRAMES = 7
 
 _samples: list[str] = []
+_collected: list[float] = [0.0, -1, 0.0]
+"""Of this step: CPU seconds of the garbage collector, its highest generation, when it began."""
 
 
 def _sample(_number: int, frame: FrameType | None) -> None:
@@ -38,6 +41,14 @@ def _sample(_number: int, frame: FrameType | None) -> None:
     _samples.append(" < ".join(names[:FRAMES]))
 
 
+def _collecting(phase: str, info: dict[str, int]) -> None:
+    if phase == "start":
+        _collected[2] = time.thread_time()
+        return
+    _collected[0] += time.thread_time() - _collected[2]
+    _collected[1] = max(_collected[1], info["generation"])
+
+
 def watch(path: str) -> None:
     """From now on every long step of every loop in this process is written to `path`."""
     out = open(path, "a", buffering=1, encoding="utf-8")  # noqa: SIM115  as long as the process lives
@@ -45,6 +56,7 @@ def watch(path: str) -> None:
 
     def watched(self: Any) -> None:
         _samples.clear()
+        _collected[:2] = 0.0, -1
         cpu, wall = time.thread_time(), time.monotonic()
         what = repr(getattr(self, "_callback", ""))[:120]
         run(self)
@@ -55,11 +67,14 @@ def watch(path: str) -> None:
                 "at": round(time.monotonic(), 3),
                 "cpu_ms": round(took * 1000, 1),
                 "wall_ms": round((time.monotonic() - wall) * 1000, 1),
+                "gc_ms": round(_collected[0] * 1000, 1),
+                "gc": _collected[1],
                 "what": what,
                 "where": [[count, frames] for frames, count in where],
             }
             out.write(json.dumps(line) + "\n")
 
+    gc.callbacks.append(_collecting)
     asyncio.events.Handle._run = watched  # type: ignore[method-assign]
     signal.signal(signal.SIGPROF, _sample)
     signal.setitimer(signal.ITIMER_PROF, SAMPLE, SAMPLE)
