@@ -171,7 +171,9 @@ class Demo:
         )
         create_topic(self.nodes.bootstrap, TOPIC)
         self.leaders.start()
-        self.stream = Stream(self.nodes.bootstrap, TOPIC, self.directory.path, self.directory.work)
+        self.stream = Stream(
+            self.nodes.bootstrap, TOPIC, self.directory.path, self.directory.work, self.screen.say
+        )
         rows, data = self.args.rows, self.data
         self.feed = Feed(self.nodes.bootstrap, TOPIC, lambda: events(data, rows), rows, self.args.seconds)
         self.feed.start()

@@ -4,7 +4,7 @@
 reading order: `options` (what a user may say), `offsets` (positions as JSON, checkpoints, lag), `plan` (which
 offsets the next micro-batch covers: pure functions over a view of the cluster), `source` (Spark's own
 interface), `records` and `varints` (bytes to Arrow), `session` and `java` (a Spark that starts anywhere),
-`jobs` (what is run with it).
+`late_workers` (what to do when Spark had no patience), `jobs` (what is run with it).
 
 Nothing here is imported by a broker, and importing this package imports neither Spark nor Arrow.
 """

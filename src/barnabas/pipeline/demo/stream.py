@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from barnabas.errors import BarnabasError
@@ -18,10 +19,14 @@ __all__ = ["Stream"]
 class Stream:
     """`jobs.flights_query` as a child process.  Numbers may be read at any time from another thread."""
 
-    def __init__(self, bootstrap: str, topic: str, output: str, work: str) -> None:
+    def __init__(
+        self, bootstrap: str, topic: str, output: str, work: str, say: Callable[[str], None]
+    ) -> None:
         module = "barnabas.pipeline.jobs.flights_query"
         named = {"bootstrap": bootstrap, "topic": topic, "output": output, "work": work}
         words = [word for name, value in named.items() for word in (f"--{name}", value)]
+        self.say = say
+        """Called from the listening thread."""
         self.ready: dict[str, Any] = {}
         self.answer: dict[str, Any] = {}
         self.failure: str | None = None
@@ -71,6 +76,8 @@ class Stream:
             self.ready = said
         elif kind == "progress":
             self.batch, self.through, self.batch_ms = said["batch"], said["through"], said["took_ms"]
+        elif kind == "again":
+            self.say(said["line"])
         elif kind == "answer":
             self.answer = said
         elif kind == "failed":

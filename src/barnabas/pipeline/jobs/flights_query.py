@@ -2,9 +2,10 @@
 
     python -m barnabas.pipeline.jobs.flights_query --bootstrap HOST:PORT --topic T --output DIR --work DIR
 
-It talks to the demo in lines of JSON: on stdout `ready`, `progress` after every micro-batch, `answer`, or
-`failed`; on stdin one line with the offsets at which the stream ends, after which it reads up to them,
-computes the answer and ends.  When stdin closes without that line the demo is gone, and so is this process.
+It talks to the demo in lines of JSON: on stdout `ready`, `progress` after every micro-batch, `again` when the
+query had to be started again, `answer`, or `failed`; on stdin one line with the offsets at which the stream
+ends, after which it reads up to them, computes the answer and ends.  When stdin closes without that line the
+demo is gone, and so is this process.
 
 Exactly once: the source's offsets are in the checkpoint before a micro-batch runs, a micro-batch that is
 run again reads the same offsets, and Spark's file sink takes the files of a batch into its log in one step.
@@ -22,10 +23,13 @@ from queue import Empty, Queue
 from typing import TYPE_CHECKING, Any
 
 from barnabas.errors import BarnabasError
+from barnabas.pipeline.late_workers import LateWorkers
 from barnabas.pipeline.offsets import Offsets, Positions
 from barnabas.pipeline.session import session
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
@@ -95,17 +99,29 @@ def orders(lines: Queue[str | None]) -> None:
     lines.put(None)
 
 
-def follow(query: StreamingQuery, lines: Queue[str | None]) -> bool:
-    """Tell progress until the end offsets, once they are known, are reached.  False: the demo is gone."""
+def follow(
+    query: StreamingQuery,
+    start: Callable[[], StreamingQuery],
+    late: LateWorkers,
+    lines: Queue[str | None],
+) -> StreamingQuery | None:
+    """Tell progress until the end offsets, once they are known, are reached.  None: the demo is gone.
+
+    A query that failed because a worker was late starts again and goes on from its checkpoint.  Returns the
+    one that reached the end.
+    """
     goal: Offsets | None = None
+    at: Offsets = {}
     told = -1
     while True:
-        if query.exception() is not None or not query.isActive:
-            raise BarnabasError(f"the query ended: {query.exception()}")
+        if not query.isActive:
+            if not late.forgives(error := query.exception()):
+                raise BarnabasError(f"the query ended: {error}")
+            query = late.retry(start)
         try:
             line = lines.get(timeout=POLL)
             if line is None:
-                return False
+                return None
             goal = Positions.read(line).offsets
         except Empty:
             pass
@@ -114,7 +130,7 @@ def follow(query: StreamingQuery, lines: Queue[str | None]) -> bool:
             continue
         progress = json.loads(last.json)
         end = progress["sources"][0].get("endOffset")
-        at = Positions.read(end).offsets if end else {}
+        at = Positions.read(end).offsets if end else at
         if progress["batchId"] > told and progress["numInputRows"]:
             told = progress["batchId"]
             took = progress.get("batchDuration", 0)
@@ -122,7 +138,7 @@ def follow(query: StreamingQuery, lines: Queue[str | None]) -> bool:
                 "progress", batch=told, through=sum(at.values()), rows=progress["numInputRows"], took_ms=took
             )
         if goal is not None and all(at.get(where, 0) >= offset for where, offset in goal.items()):
-            return True
+            return query
 
 
 def main() -> int:
@@ -145,13 +161,15 @@ def main() -> int:
             "spark.sql.codegen.wholeStage": "false",
         }
         spark = session("flights", "local[2,4]", **settings)
-        query = start(spark, args)
+        late = LateWorkers(lambda line: tell("again", line=line))
+        query = late.retry(lambda: start(spark, args))
         version = spark.sparkContext.version
         java = str(spark.sparkContext._jvm.System.getProperty("java.version"))  # type: ignore[union-attr]
         tell("ready", spark=version, java=java, seconds=round(time.monotonic() - began, 1))
-        if not follow(query, lines):
+        reached = follow(query, lambda: start(spark, args), late, lines)
+        if reached is None:
             return 1
-        query.stop()
+        reached.stop()
         tell("reading")
         tell("answer", **answer(spark, args))
         spark.stop()

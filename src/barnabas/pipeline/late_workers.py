@@ -1,0 +1,58 @@
+"""Spark gives a Python worker ten seconds to start and call back, and no setting changes that.
+
+Sources are planned in such workers, each started afresh.  On a machine that is overloaded one comes too late,
+and Spark fails the query, or the call, that asked for it.  This says nothing about the data: a query goes on
+from its checkpoint, so that one may simply start it again.
+
+    late = LateWorkers(print)
+    query = late.retry(start)
+    ...
+    if late.forgives(query.exception()):
+        query = late.retry(start)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+__all__ = ["LATE", "LateWorkers"]
+
+Result = TypeVar("Result")
+
+LATE = "Python worker failed to connect back"
+"""What Spark says then, and at no other time."""
+
+
+class LateWorkers:
+    """How often Spark may still give up on a Python worker.  `tell` takes a line for the person who waits."""
+
+    __slots__ = ("seen", "tell", "tries")
+
+    def __init__(self, tell: Callable[[str], None], tries: int = 5) -> None:
+        self.tell = tell
+        self.tries = tries
+        self.seen = 0
+
+    def __repr__(self) -> str:
+        return f"<LateWorkers {self.seen} of {self.tries}>"
+
+    def forgives(self, error: BaseException | None) -> bool:
+        """Whether to try again after this error.  Counts it, and says so."""
+        if LATE not in str(error) or self.seen >= self.tries:
+            return False
+        self.seen += 1
+        self.tell(
+            "Spark gave up on a Python worker that took more than 10 s to start; "
+            f"trying again ({self.seen} of {self.tries})"
+        )
+        return True
+
+    def retry(self, action: Callable[[], Result]) -> Result:
+        """What the action returns, tried again as long as errors are forgiven."""
+        while True:
+            try:
+                return action()
+            except Exception as error:
+                if not self.forgives(error):
+                    raise

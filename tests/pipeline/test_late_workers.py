@@ -1,0 +1,79 @@
+"""A query that failed because a Python worker of Spark's started too late goes on; any other failure is one."""
+
+from __future__ import annotations
+
+import json
+from queue import Queue
+from typing import Any
+
+import pytest
+
+from barnabas.errors import BarnabasError
+from barnabas.pipeline.jobs.flights_query import follow
+from barnabas.pipeline.late_workers import LATE, LateWorkers
+
+TOO_LATE = RuntimeError(f"[STREAM_FAILED] Query terminated with exception: {LATE}. SQLSTATE: XXKST")
+
+
+class Query:
+    """A streaming query as far as `follow` looks at it."""
+
+    def __init__(self, error: Exception | None, reached: int | None = None) -> None:
+        self.error = error
+        self.reached = reached
+
+    isActive = property(lambda self: self.error is None)  # noqa: N815 (the name is Spark's)
+
+    def exception(self) -> Exception | None:
+        return self.error
+
+    @property
+    def lastProgress(self) -> Any:  # the name is Spark's
+        if self.reached is None:
+            return None
+        source = {"endOffset": {"t": {"0": self.reached}}}
+        said = {"batchId": 0, "numInputRows": self.reached, "sources": [source]}
+        return type("Progress", (), {"json": json.dumps(said)})
+
+
+def ends_at(offset: int) -> Queue[str | None]:
+    lines: Queue[str | None] = Queue()
+    lines.put(json.dumps({"t": {"0": offset}}))
+    return lines
+
+
+def test_a_query_whose_worker_was_late_starts_again_and_each_time_is_told() -> None:
+    told: list[str] = []
+    queries = [Query(TOO_LATE), Query(None, 7)]
+    reached = follow(Query(TOO_LATE), lambda: queries.pop(0), LateWorkers(told.append), ends_at(7))
+    assert isinstance(reached, Query) and reached.reached == 7
+    assert [line.partition("; ")[2] for line in told] == ["trying again (1 of 5)", "trying again (2 of 5)"]
+
+
+def test_a_query_whose_workers_are_always_late_ends_after_five_tries() -> None:
+    told: list[str] = []
+    with pytest.raises(BarnabasError, match=LATE):
+        follow(Query(TOO_LATE), lambda: Query(TOO_LATE), LateWorkers(told.append), ends_at(7))
+    assert len(told) == 5
+
+
+def test_a_query_that_failed_for_another_reason_is_not_started_again() -> None:
+    started: list[Query] = []
+    with pytest.raises(BarnabasError, match="data loss"):
+        follow(Query(RuntimeError("data loss")), started.pop, LateWorkers(print), ends_at(7))
+
+
+def test_a_call_that_failed_for_a_late_worker_is_made_again_and_no_other() -> None:
+    outcomes: list[Any] = [TOO_LATE, TOO_LATE, 3, ValueError("wrong option"), 4]
+
+    def act() -> int:
+        outcome = outcomes.pop(0)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    late = LateWorkers(print)
+    assert late.retry(act) == 3 and late.seen == 2
+    with pytest.raises(ValueError, match="wrong option"):
+        late.retry(act)
+    assert outcomes == [4]
