@@ -39,6 +39,7 @@ from barnabas.errors import BarnabasError, ConfigError, KafkaError, StorageError
 from barnabas.log.open_files import SEALED
 from barnabas.model import BrokerEpoch, DirectoryId, Endpoint, NodeId, Offset
 from barnabas.server import events
+from barnabas.server.collector import Collector
 from barnabas.server.dispatch import served_on
 from barnabas.server.home import Home, open_home
 from barnabas.server.listener import SWEEP_S, Connections, Listener, bind
@@ -571,7 +572,7 @@ async def _run(config: Config, format_new: bool | None, on_ready: Callable[[Node
         await asyncio.gather(starting, return_exceptions=True)
         return 0
     starting.result()
-    _freeze()
+    Collector().install()
     if on_ready is not None:
         on_ready(node)
     failing = asyncio.ensure_future(node.failed.wait())
@@ -589,10 +590,3 @@ def _loop_failed(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> No
         events.emit(events.ACCEPT_FAILED, error=error)
     else:
         loop.default_exception_handler(context)
-
-
-def _freeze() -> None:
-    """What was made at start lives as long as the process: the collector need not look at it again."""
-    import gc
-
-    gc.freeze()
