@@ -72,6 +72,8 @@ def recrc(buf: bytearray) -> bytearray:
 
 
 def tampered(buf: bytearray, fmt: str, position: int, value: int, *, right: bool = True) -> bytearray:
+    """A copy with this value at this position."""
+    buf = bytearray(buf)
     struct.pack_into(fmt, buf, position, value)
     return recrc(buf) if right else buf
 
