@@ -17,13 +17,12 @@ import lz4.frame
 import zstandard
 from crc32c import crc32c
 
-from barnabas.errors import ErrorCode
 from barnabas.wire.compression import Codec, compress
 from barnabas.wire.primitives import append_varint
 from barnabas.wire.records import HEADER_SIZE, Record, restamp, write_batch
 from barnabas.wire.records import read_batch_header as header_of
 
-__all__ = ["ANSWERS", "TOPICS", "Hostile", "expected", "hostile_batches", "known_answers"]
+__all__ = ["ANSWERS", "TOPICS", "Hostile", "hostile_batches", "known_answers", "lying", "packed_records"]
 
 TOPICS: dict[str, dict[str, str]] = {
     "plain": {},
@@ -35,6 +34,8 @@ TOPICS: dict[str, dict[str, str]] = {
     },
     "gzip": {"compression.type": "gzip"},
     "small": {"max.message.bytes": "600"},
+    "unpacked": {"compression.type": "uncompressed"},
+    "zstd": {"compression.type": "zstd"},
 }
 ANSWERS = Path(__file__).with_name("hostile_answers.json")
 CODECS = (Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD)
@@ -55,16 +56,6 @@ def known_answers() -> dict[str, dict[str, list[int]]]:
     return answers
 
 
-def expected(name: str, kafkas: dict[str, list[int]]) -> dict[str, list[int]]:
-    """What we answer: what Kafka does, but for records that it appends and no client can read.
-
-    It does not compare a record's length with its content where the record is packed and stays so.
-    """
-    if ": record length" not in name:
-        return kafkas
-    return {topic: [int(ErrorCode.INVALID_RECORD), 0] for topic in kafkas}
-
-
 def hostile_batches(now: int) -> list[Hostile]:
     """All cases, in the order in which they must be sent, with timestamps around `now` (ms)."""
     families = (
@@ -75,6 +66,9 @@ def hostile_batches(now: int) -> list[Hostile]:
         _headers,
         _junk,
         _packed,
+        _packed_lengths,
+        _lying_and_more,
+        _wide_numbers,
         _bodies,
         _times,
         _frames,
@@ -83,6 +77,21 @@ def hostile_batches(now: int) -> list[Hostile]:
     found += _numbered(now)
     assert len({case.name for case in found}) == len(found)
     return found
+
+
+def lying(*values: bytes | None, at: int, codec: int = 4, key: bytes = b"key") -> bytes:
+    """A packed batch with these values under one key, whose records' lengths lie: it is taken all the same."""
+    records = [
+        _record(n, key=key, value=value or b"", value_size=-1 if value is None else None, size=9)
+        for n, value in enumerate(values)
+    ]
+    return _batch(compress(codec, b"".join(records)), at, count=len(records), codec=codec)
+
+
+def packed_records(at: int, *sizes: int) -> bytes:
+    """A packed batch of small records that say to be as long as this."""
+    records = b"".join(_record(n, size=size) for n, size in enumerate(sizes))
+    return _batch(compress(4, records), at, count=len(sizes), codec=4)
 
 
 # ---- building --------------------------------------------------------------------------------------------
@@ -273,6 +282,73 @@ def _packed(now: int) -> Iterator[Hostile]:
             yield Hostile(
                 f"{codec.name}: {name}", _batch(compress(codec, body), now, count=count, codec=codec)
             )
+
+
+def _packed_lengths(now: int) -> Iterator[Hostile]:
+    """The length in front of one of three packed records is a lie."""
+    whole = len(_record()) - 1
+    for codec in CODECS:
+        for size in (-(1 << 31), -1, 0, 6, whole - 1, whole + 1, 2 * whole + 1, 1 << 16, _GREATEST):
+            for liar in range(3):
+                body = b"".join(_record(n, size=size if n == liar else None) for n in range(3))
+                yield Hostile(
+                    f"{codec.name}: length {size}, really {whole}, of record {liar}",
+                    _batch(compress(codec, body), now, count=3, codec=codec),
+                )
+
+
+def _lying_and_more(now: int) -> Iterator[Hostile]:
+    """A packed record lies about its length, and something else is wrong or odd."""
+    one = _record(1)
+    bodies = {
+        "junk behind": (_record(size=9) + b"\0", 1),
+        "junk between": (_record(size=15) + b"\0" + one, 2),
+        "another one missing": (_record(size=9), 2),
+        "cut": (_record(size=9)[:-1], 1),
+        "no key": (_record(size=9, key=b"", key_size=-1) + one, 2),
+        "key length -2": (_record(size=9, key=b"", key_size=-2) + one, 2),
+        "key length int32's least": (_record(size=9, key=b"", key_size=-(1 << 31)) + one, 2),
+        "key too long": (_record(size=9, key_size=100) + one, 2),
+        "value length -2": (_record(size=9, value=b"", value_size=-2) + one, 2),
+        "value reaches into the next": (_record(size=9, value_size=20) + one, 2),
+        "value reaches to the end": (_record(size=9, value=b"12345" + one, value_size=5), 2),
+        "header count -1": (_record(size=9, headers=b"\x01"), 1),
+        "header count 2^31-1": (_record(size=9, headers=_varint(_GREATEST)), 1),
+        "a header": (_record(size=9, headers=b"\x02\x02a\x02b") + one, 2),
+        "header name length -1": (_record(size=9, headers=b"\x02\x01\x02b"), 1),
+        "header name is no text": (_record(size=9, headers=b"\x02\x02\xff\x02b"), 1),
+        "header value length -2": (_record(size=9, headers=b"\x02\x02a\x03"), 1),
+        "offset deltas 0, 0": (_record(size=9) + _record(), 2),
+        "offset deltas 1, 0": (_record(1, size=9) + _record(), 2),
+        "too late": (_record(size=9, time=_LATER) + one, 2),
+        "too early": (_record(size=9, time=-_LATER) + one, 2),
+        "the other lies too": (_record(size=0) + _record(1, size=100), 2),
+        "two lies that add up": (_record(size=13) + _record(1, size=15), 2),
+    }
+    for number, (name, (body, count)) in enumerate(bodies.items()):
+        codec = CODECS[number % len(CODECS)]
+        yield Hostile(
+            f"{codec.name}: a length lies, {name}",
+            _batch(compress(codec, body), now, count=count, codec=codec),
+        )
+
+
+def _wide_numbers(now: int) -> Iterator[Hostile]:
+    """Numbers with more bytes than they need, and with bits that their type has no room for."""
+    record = _record()
+    tails = (b"\x80\x80\x80\0", b"\x80\x80\x80\x10", b"\x80\x80\x80\x70", b"\x80\x80\x80\x80\0")
+    for place, at in {"length": 0, "offset": 3, "key length": 4, "value length": 8, "headers": 14}.items():
+        for tail in tails:
+            body = record[1:] if at else record
+            at_body = max(0, at - 1)
+            wide = body[:at_body] + bytes([body[at_body] | 0x80]) + tail + body[at_body + 1 :]
+            inside = _varint(len(wide)) + wide if at else wide
+            name = f"{place} in {len(tail) + 1} bytes, last {tail[-1]}"
+            yield Hostile(name, _batch(inside, now))
+            yield Hostile(f"ZSTD: {name}", _batch(compress(4, inside), now, codec=4))
+    for last in (0, 1, 2, 0x7E):
+        body = b"\0" + b"\x80" * 9 + bytes([last]) + record[3:]
+        yield Hostile(f"time in 10 bytes, last {last}", _batch(_varint(len(body)) + body, now))
 
 
 def _bodies(now: int) -> Iterator[Hostile]:

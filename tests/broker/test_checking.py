@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from crc32c import crc32c
 from tests.broker.harness import WALL, Answer, Node, batch
+from tests.broker.hostile_batches import lying
 
 from barnabas.broker.checking import BatchCheck
 from barnabas.broker.waiting import Waiting
@@ -222,3 +223,21 @@ def test_a_bomb_that_would_be_stored_unpacked_is_too_large(node: Node) -> None:
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 8 << 20
+
+
+def test_many_records_that_lie_about_their_length_are_looked_at_by_the_thread(node: Node) -> None:
+    """One by one: a few of them the loop looks at itself."""
+    few, many = lying(*[b"v"] * 100, at=WALL), lying(*[b"v"] * 1_900, at=WALL)
+    send(node, few)
+    assert end_of(node) == 100
+    answer = send(node, many)
+    assert end_of(node) == 100
+    slices = 0
+    while not answer.count:
+        node.write()
+        for work in [node.held.pop(0) for _ in node.held[:]]:
+            work.run()
+            node.broker.synced(work, None, node.now)
+            slices += isinstance(work, BatchCheck)
+    assert (answer.error, end_of(node)) == (ErrorCode.NONE, 2_000)
+    assert slices

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.broker.harness import WALL, Node, batch
+from tests.broker.hostile_batches import lying
 
 from barnabas.errors import ErrorCode
 from barnabas.wire.offsets import (
@@ -225,3 +226,14 @@ def test_every_version_of_epochs_is_answered_and_fenced(node: Node, version: int
     assert ends(node, 3, current=2, version=version).error_code == ErrorCode.FENCED_LEADER_EPOCH
     assert ends(node, 3, current=9, version=version).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
     assert ends(node, 0, topic="no", version=version).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_time_within_records_that_lie_about_their_length_gets_the_answer_of_apache_kafka(
+    node: Node,
+) -> None:
+    node.append(write_batch([Record(0, WALL - 1000, b"k", b"v")]))
+    node.append(lying(b"1", b"2", at=WALL))
+    node.append(write_batch([Record(0, WALL + 1000, b"k", b"v")]))
+    for at, error, offset in ((-2000, 0, 0), (-500, 87, -1), (0, 87, -1), (1, 0, 3), (500, 0, 3)):
+        found = ask(node, WALL + at)
+        assert (found.error_code, found.offset) == (error, offset)

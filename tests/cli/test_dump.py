@@ -7,8 +7,10 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tests.broker.hostile_batches import lying
 
 from barnabas.cli.main import main
+from barnabas.wire.records import Record, write_batch
 
 HERE = Path(__file__).parents[1] / "fixtures" / "dump"
 KAFKA = Path(__file__).parents[1] / "fixtures" / "kafka-4.3.1"
@@ -128,3 +130,16 @@ def test_a_torn_end_of_an_older_segment_is_damage(data: Path, capsys: pytest.Cap
     path.write_bytes(raw[:200])
     (data / "packed-0" / "00000000000000000006.log").write_bytes(raw[239:])
     assert main(["log", "verify", str(data)]) == 6
+
+
+def test_a_batch_whose_records_cannot_be_read_hides_none_behind_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lies = bytearray(lying(b"1", b"2", at=1))
+    good = write_batch([Record(2, 1, b"k", b"behind")])
+    file = tmp_path / f"{Z}.log"
+    file.write_bytes(lies + good)
+    assert main(["log", "dump", "--print-data-log", str(file)]) == 0
+    out, _ = capsys.readouterr()
+    assert "records cannot be read: broken record in the batch at offset 0: " in out
+    assert "payload: behind" in out

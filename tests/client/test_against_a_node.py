@@ -7,13 +7,16 @@ import threading
 import time
 
 import pytest
+from tests.broker.hostile_batches import lying
 from tests.patience import PATIENCE_S
 
 from barnabas import Admin, Consumer, KafkaError, Producer, TopicPartition
+from barnabas.client.blocking import BlockingConnection
 from barnabas.client.cluster import Cluster as ClusterView
 from barnabas.client.fetching import fetch_range
-from barnabas.errors import BarnabasError, ErrorCode
+from barnabas.errors import BarnabasError, CorruptRecordError, ErrorCode
 from barnabas.testing import Cluster
+from barnabas.wire.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 
 def test_what_is_sent_is_read(kafka: Cluster, topic: str) -> None:
@@ -57,6 +60,42 @@ def test_an_offset_that_is_gone_goes_on_where_start_says(kafka: Cluster, topic: 
         with pytest.raises(KafkaError) as caught:
             list(consumer)
     assert caught.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_records_whose_lengths_lie_are_an_error_that_names_them_and_hold_up_nobody_else(
+    kafka: Cluster, topic: str
+) -> None:
+    """Apache Kafka takes packed records with wrong lengths, and so do we: whoever reads them is told."""
+    with Admin(kafka.bootstrap) as admin:
+        admin.create_topic(topic, partitions=2)
+
+    def send(value: bytes, partition: int) -> None:
+        with Producer(kafka.bootstrap) as producer:
+            producer.send(topic, value, partition=partition)
+
+    send(b"before", 0)
+    host, _, port = kafka.bootstrap.rpartition(":")
+    with BlockingConnection(host, int(port)) as connection:
+        lies = PartitionProduceData(index=0, records=lying(b"1", b"2", at=int(time.time() * 1000)))
+        data = [TopicProduceData(name=topic, partition_data=[lies])]
+        answer = connection.request(ProduceRequest(acks=-1, timeout_ms=5000, topic_data=data), 9)
+    assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+    send(b"behind", 0)
+    send(b"elsewhere", 1)
+    said = f"{topic}-0: .*batch at offset 1: "
+    read: list[bytes | None] = []
+    with Consumer(kafka.bootstrap, start="earliest", idle=0.3) as consumer:
+        consumer.assign([(topic, 0), (topic, 1)])
+        with pytest.raises(CorruptRecordError, match=said) as caught:
+            while True:
+                read += [message.value for message in consumer.poll(1.0)]
+        assert caught.value.next_step == "to go on behind it, seek to offset 3"
+        with pytest.raises(CorruptRecordError, match=said):
+            while True:
+                read += [message.value for message in consumer.poll(1.0)]
+        assert sorted(read) == [b"before", b"elsewhere"]  # type: ignore[type-var]
+        consumer.seek(topic, 0, 3)
+        assert [message.value for message in consumer.poll(PATIENCE_S)] == [b"behind"]
 
 
 def test_a_group_goes_on_where_it_stopped(kafka: Cluster, topic: str) -> None:

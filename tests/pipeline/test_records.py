@@ -9,12 +9,13 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.broker.hostile_batches import lying
 
 from barnabas.errors import CorruptRecordError, WireError
 from barnabas.pipeline.records import ARROW_SCHEMA, ArrowDecoder, arrow_batches
 from barnabas.pipeline.varints import zigzags
 from barnabas.wire.primitives import varlong
-from barnabas.wire.records import Record, batches, read_batch_header, read_records, write_batch
+from barnabas.wire.records import Record, batches, patch, read_batch_header, read_records, write_batch
 from barnabas.wire.spans import hollow, spans, thin_out, unpack, with_horizon
 
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
@@ -194,3 +195,13 @@ def test_a_count_that_the_records_do_not_fill_is_refused(cut: int) -> None:
     decoder.add(batch, header)
     with pytest.raises(CorruptRecordError):
         decoder.take()
+
+
+@pytest.mark.parametrize("codec", [1, 2, 3, 4])
+def test_records_whose_lengths_lie_are_an_error_that_names_their_batch(codec: int) -> None:
+    good = bytes(write_batch([Record(0, 1, b"k", b"v", ())]))
+    bad = bytearray(lying(b"1", b"2", at=1, codec=codec))
+    patch(bad, 0, 7, 0)
+    with pytest.raises(CorruptRecordError, match="t-3: the batch at offset 7 cannot be read") as caught:
+        decoded([good, bytes(bad), good])
+    assert caught.value.next_step == "to go on behind it, start at offset 9"

@@ -10,6 +10,7 @@ from barnabas.errors import WireError
 from barnabas.wire.primitives import (
     append_varint,
     read_uvarint,
+    read_uvarlong,
     read_varint,
     read_varlong,
     uvarint,
@@ -49,12 +50,19 @@ def test_the_bytes_are_those_of_protocol_buffers() -> None:
     assert (varint(-1), varint(1), varint(-65)) == (b"\x01", b"\x02", b"\x81\x01")
 
 
-@pytest.mark.parametrize("raw", [b"", b"\x80", b"\xff\xff\xff\xff\xff\x01", b"\xff\xff\xff\xff\x7f"])
-def test_what_does_not_end_or_is_too_wide_is_a_wire_error(raw: bytes) -> None:
+@pytest.mark.parametrize("raw", [b"", b"\x80", b"\xff\xff\xff\xff\xff\x01"])
+def test_what_does_not_end_is_a_wire_error(raw: bytes) -> None:
     for read in (read_uvarint, read_varint):
         with pytest.raises(WireError):
             read(raw, 0)
-    with pytest.raises(WireError):
-        read_varlong(b"\xff" * 9 + b"\x02", 0)
-    with pytest.raises(WireError):
-        read_varlong(b"\xff" * 11, 0)
+    for read in (read_uvarlong, read_varlong):
+        with pytest.raises(WireError):
+            read(b"\xff" * 11, 0)
+
+
+def test_bits_that_a_number_has_no_room_for_do_not_count() -> None:
+    """As for Apache Kafka, which shifts them out."""
+    assert read_uvarint(b"\xff\xff\xff\xff\x7f", 0) == ((1 << 32) - 1, 5)
+    assert read_varint(b"\x86\x80\x80\x80\x10", 0) == (3, 5)
+    assert read_uvarlong(b"\x80" * 9 + b"\x02", 0) == (0, 10)
+    assert read_varlong(b"\x86" + b"\x80" * 8 + b"\x02", 0) == (3, 10)

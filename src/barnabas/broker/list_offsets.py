@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.broker.context import Operation, RequestContext, ResourceType, allowed
 from barnabas.errors import CorruptRecordError, ErrorCode, KafkaError, StorageError
+from barnabas.log.searching import UnreadableRecordsError
 from barnabas.model import NO_EPOCH, NO_OFFSET, NO_TIMESTAMP, Epoch, NodeId, Now, Offset
 from barnabas.wire.offsets import (
     ListOffsetsPartition,
@@ -118,6 +119,8 @@ def _answer(
         raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE)
     try:
         return find(partition, timestamp, end)
+    except UnreadableRecordsError as unreadable:  # for which Apache Kafka has another code
+        raise KafkaError(ErrorCode.INVALID_RECORD, unreadable.message) from unreadable
     except CorruptRecordError as damaged:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, damaged.message) from damaged
     except StorageError as failure:

@@ -214,8 +214,11 @@ class Dumper:
             f"crc: {header.crc} isvalid: {_bool(check_crc(batch.raw, 0, header))}"
         )
         if self._records:
-            for record in read_records(batch.raw, 0, header):
-                self._record(header, record)
+            try:
+                for record in read_records(batch.raw, 0, header):
+                    self._record(header, record)
+            except CorruptRecordError as error:  # a producer may send such; what stands behind it is good
+                self._say(f"records cannot be read: {error.message}")
 
     def _record(self, header: BatchHeader, record: Record) -> None:
         if 0 <= self._last_offset != record.offset - 1:

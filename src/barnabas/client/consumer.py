@@ -202,9 +202,10 @@ class Consumer:
         if not self._fetched_to:
             time.sleep(timeout)
             return
+        trouble: list[tuple[Fetched, BarnabasError]] = []
         for fetched in self._prefetcher.poll(self._fetched_to, timeout):
             if fetched.error is not None:
-                self._recover(fetched, fetched.error)
+                trouble.append((fetched, fetched.error))
                 continue
             topic, partition = fetched.target
             self._fetched_to[fetched.target] = fetched.next_offset
@@ -214,6 +215,8 @@ class Consumer:
             )
             if not fetched.records and not any(m[:2] == fetched.target for m in self._ready):
                 self._positions[fetched.target] = fetched.next_offset  # only control or aborted batches came
+        for failed, error in trouble:  # once all others got what came for them
+            self._recover(failed, error)
 
     def _recover(self, fetched: Fetched, error: BarnabasError) -> None:
         """The offset is gone (or not there yet): go on where `start` says."""

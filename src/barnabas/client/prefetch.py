@@ -195,8 +195,14 @@ class Prefetcher:
             self._trouble(KafkaError(code, f"fetching {target}"), {target.topic})
         elif data.records:
             self._record_bytes += len(data.records)
-            records, following = decode(memoryview(data.records), target, asked, Visible(aborted_of(data)))
-            yield Fetched(target, asked, records, following, data.high_watermark)
+            try:
+                records, following = decode(
+                    memoryview(data.records), target, asked, Visible(aborted_of(data))
+                )
+            except CorruptRecordError as error:
+                yield Fetched(target, asked, [], asked, data.high_watermark, error)
+            else:
+                yield Fetched(target, asked, records, following, data.high_watermark)
 
     def _trouble(self, error: BarnabasError, topics: Iterable[str]) -> None:
         """Ask for metadata anew and pause; raise when it will not pass by itself, or has lasted too long."""
@@ -217,17 +223,25 @@ def decode(
 ) -> tuple[list[Record], Offset]:
     """`decode(records, target, 42, Visible())` -> (records from 42 on, offset after the last batch).
 
-    Raises CorruptRecordError when a CRC does not match.
+    What stands before a batch that cannot be read is handed out first.  Raises CorruptRecordError when the
+    first batch is such a one: its CRC does not match, or its records are not what their lengths say.
     """
     found: list[Record] = []
     following = offset
     for at, header in batches(buffer):
-        if not check_crc(buffer, at, header):
+        try:
+            if not check_crc(buffer, at, header):
+                raise CorruptRecordError(f"the batch at offset {header.base_offset} does not match its CRC")
+            seen = visible.sees(buffer, at, header)
+            records = read_records(buffer, at, header, _MAX_DECOMPRESSED) if seen else []
+        except CorruptRecordError as error:
+            if following > offset:
+                return found, following
             raise CorruptRecordError(
-                f"{target}: the batch at offset {header.base_offset} does not match its CRC"
-            )
+                f"{target}: {error.message}",
+                next_step=f"to go on behind it, seek to offset {header.last_offset + 1}",
+            ) from error
         following = max(following, header.last_offset + 1)
-        if visible.sees(buffer, at, header):
-            records = read_records(buffer, at, header, _MAX_DECOMPRESSED)
+        if seen:
             found += records if header.base_offset >= offset else [r for r in records if r.offset >= offset]
     return found, following

@@ -7,6 +7,8 @@ the last offset of each key; the second reads the log from its start and writes 
     a deletion mark       gets a time (delete.retention.ms from now) in the first pass that meets it
     aborted data          goes at once
     a transaction's end   goes like a deletion mark, once no batch of the transaction is left
+    a batch that lies     stays as it is, as do the records before it: a producer may send packed records with
+                          wrong lengths (decision 0027), in which nobody finds keys
     an empty batch        stays where it holds the last sequence of a producer, or the end of a segment: each
                           segment still ends where the next one begins, so that a file that is lost is missed
 
@@ -29,8 +31,10 @@ from barnabas.log.cleaned import CleanedSegment, swap_in
 from barnabas.log.index import OFFSET_ROW, TIME_ROW
 from barnabas.log.scan import batches_of
 from barnabas.model import Epoch, Now, Offset, ProducerId
+from barnabas.wire.compression import pieces
 from barnabas.wire.large_spans import Hash, marks, rewritten
-from barnabas.wire.records import BatchHeader, read_records
+from barnabas.wire.record_check import check_records, check_stream
+from barnabas.wire.records import HEADER_SIZE, BatchHeader, read_records
 from barnabas.wire.spans import hollow, spans, thin_out, unpack, with_horizon
 
 if TYPE_CHECKING:
@@ -63,6 +67,10 @@ class CleaningStatistics(NamedTuple):
     keys: int
     utilization: float
     """Which part of the memory for keys was used."""
+    unreadable: int
+    """Batches that stayed as they are because nobody can read their records,"""
+    first_unreadable: Offset
+    """and where the first of them begins."""
 
 
 class _Source(NamedTuple):
@@ -96,11 +104,13 @@ class Cleaning:
         "failure",
         "finished",
         "first_dirty",
+        "first_unreadable",
         "kept",
         "limit",
         "log",
         "read_bytes",
         "records",
+        "unreadable",
         "written_bytes",
     )
 
@@ -116,7 +126,8 @@ class Cleaning:
         self.finished = False
         self.failure: BarnabasError | None = None
         """Why this log cannot be compacted.  The log itself is as it was."""
-        self.read_bytes = self.written_bytes = self.records = self.kept = 0
+        self.read_bytes = self.written_bytes = self.records = self.kept = self.unreadable = 0
+        self.first_unreadable: Offset = -1
         self._room = max(1, memory // BYTES_PER_KEY)
         self._wall_ms = now.wall_ms
         self._keys: dict[bytes, Offset] = {}
@@ -175,6 +186,8 @@ class Cleaning:
             self.kept,
             len(self._keys),
             len(self._keys) / self._room,
+            self.unreadable,
+            self.first_unreadable,
         )
 
     # --- in a thread ------------------------------------------------------------------------------------------
@@ -288,7 +301,7 @@ class Cleaning:
                     self._end(batch, header, undecided)
                 elif not undecided.data(header):
                     base = header.base_offset
-                    data, found = self._spans(batch, header)
+                    data, found = (yield from self._spans(batch, header)) or (None, ())
                     for index, span in enumerate(found):
                         if (key := span.key) is not None:
                             short = data is None or len(key) <= _SHORT
@@ -369,7 +382,12 @@ class Cleaning:
             return hollow(header) if header.count else batch
         keys, base = self._keys, header.base_offset
         expired = header.delete_horizon is not None and header.delete_horizon <= self._wall_ms
-        data, found = self._spans(batch, header)
+        read = yield from self._spans(batch, header)
+        if read is None:
+            self.first_unreadable = base if not self.unreadable else self.first_unreadable
+            self.unreadable += 1
+            return batch
+        data, found = read
         kept: list[Any] = []
         marks, count = False, 0
         for span in found:
@@ -402,18 +420,32 @@ class Cleaning:
             return rewritten(batch, header, deltas, self.log.config.max_decompressed_bytes, None)
         return thin_out(header, data, kept)
 
-    def _spans(self, batch: memoryview, header: BatchHeader) -> tuple[bytes | None, Iterable[Any]]:
-        """The unpacked bytes and the `Span`s in them; None and `Mark`s of a batch too large to unpack whole."""
+    def _spans(
+        self, batch: memoryview, header: BatchHeader
+    ) -> Generator[None, None, tuple[bytes | None, Iterable[Any]] | None]:
+        """The unpacked bytes and the `Span`s in them; no bytes and `Mark`s of a batch too large to unpack
+        whole; None where the records cannot be read."""
         most = self.log.config.max_decompressed_bytes
         if header.size <= _WHOLE:
             try:
                 data = unpack(batch, header, min(most, _WHOLE))
-                return data, spans(data, header)
             except UnreadableError:
-                raise
+                return None
             except CorruptRecordError:
                 if most <= _WHOLE or not header.codec:
-                    raise
+                    return None
+            else:
+                try:
+                    if header.codec:
+                        check_records(data, header.count)
+                    return data, spans(data, header)
+                except CorruptRecordError:
+                    return None
+        try:
+            body = memoryview(batch)[HEADER_SIZE : header.size]
+            yield from check_stream(pieces(header.codec, body, most), header.count)
+        except CorruptRecordError:
+            return None
         return None, marks(batch, header, most, _KeyHash)
 
     def _holds_on(self, header: BatchHeader, end: Offset) -> bool:

@@ -10,23 +10,34 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from barnabas.errors import CorruptRecordError
 from barnabas.log.damage import DamagedError
 from barnabas.log.segment import Segment
 from barnabas.log.transactions import AbortedTransaction
 from barnabas.model import Epoch, Offset
 from barnabas.wire.compression import pieces
 from barnabas.wire.record_check import stamps
-from barnabas.wire.records import HEADER_SIZE, BatchHeader
+from barnabas.wire.records import HEADER_SIZE, BatchHeader, check_crc
 
 if TYPE_CHECKING:
     from barnabas.log.log import Log
 
-__all__ = ["TimestampOffset", "aborted_transactions", "max_timestamp_offset", "offset_for_timestamp"]
+__all__ = [
+    "TimestampOffset",
+    "UnreadableRecordsError",
+    "aborted_transactions",
+    "max_timestamp_offset",
+    "offset_for_timestamp",
+]
 
 
 _LOOKED_AT = 4 << 20
 _RECORDS_LOOKED_AT = 50_000
 """Bytes unpacked, and records, of one batch at most."""
+
+
+class UnreadableRecordsError(CorruptRecordError):
+    """The batch in which the answer lies came so from its producer: its CRC is right, its records are not."""
 
 
 class TimestampOffset(NamedTuple):
@@ -121,7 +132,7 @@ def _stamps(segment: Segment, position: int, header: BatchHeader) -> Iterator[tu
 
     The search runs on the loop.  A batch that would hold it for long is looked into only so far: the first
     record beyond counts as the newest of the batch, so that a reader begins too early rather than too late.
-    Raises CorruptRecordError.
+    Raises CorruptRecordError, UnreadableRecordsError.
     """
     batch = segment.file.read_at(position, header.size)
     offset = header.base_offset - 1
@@ -134,6 +145,9 @@ def _stamps(segment: Segment, position: int, header: BatchHeader) -> Iterator[tu
                 raise _Enough
     except _Enough:
         yield offset + 1, header.max_timestamp
+    except CorruptRecordError as error:
+        kind = UnreadableRecordsError if check_crc(batch, 0, header) else CorruptRecordError
+        raise kind(f"{segment.path('.log')}: the batch at offset {header.base_offset}: {error}") from error
 
 
 class _Enough(Exception):  # noqa: N818  # nothing is wrong

@@ -112,23 +112,47 @@ class ArrowDecoder:
             return
         records: Buffer = memoryview(batch)[BATCH_OVERHEAD : header.size]
         if header.codec:
-            records = decompress(header.codec, records, LARGEST_BATCH)
+            try:
+                records = decompress(header.codec, records, LARGEST_BATCH)
+            except CorruptRecordError as error:
+                raise self._unreadable(header, error) from error
         self._sections.append(_Section(records, header))
         self._bytes += len(records)
         self._rows += header.count
 
     def take(self) -> pa.RecordBatch | None:
-        """The rows of everything added since the last call, or None when there are none in the range."""
+        """The rows of everything added since the last call, or None when there are none in the range.
+
+        Raises CorruptRecordError, which names the batch whose records are not what it says.
+        """
         sections, size = self._sections, self._bytes
         self._sections, self._bytes, self._rows = [], 0, 0
         if not sections:
             return None
-        table = _decode(sections, self._range, self._topic, self._partition, self._schema)
+        try:
+            table = self._decode(sections)
+        except CorruptRecordError:
+            for section in sections:
+                try:
+                    self._decode([section])
+                except CorruptRecordError as error:
+                    raise self._unreadable(section.header, error) from error
+            raise
         done = self._done
         self._done = DecoderStatistics(
             done.batches + len(sections), done.rows + table.num_rows, done.record_bytes + size
         )
         return table if table.num_rows else None
+
+    def _decode(self, sections: list[_Section]) -> pa.RecordBatch:
+        return _decode(sections, self._range, self._topic, self._partition, self._schema)
+
+    def _unreadable(self, header: BatchHeader, error: CorruptRecordError) -> CorruptRecordError:
+        return CorruptRecordError(
+            f"{self._topic}-{self._partition}: the batch at offset {header.base_offset} cannot be read: "
+            f"{error.message}",
+            next_step=f"to go on behind it, start at offset {header.last_offset + 1}",
+        )
 
 
 def arrow_batches(

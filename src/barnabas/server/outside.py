@@ -43,6 +43,11 @@ FETCHED_ANEW = events.register(
 TRUNCATED = events.register(
     "replica.truncated", logging.INFO, "a log was cut back to where it agrees with its leader's"
 )
+UNREADABLE = events.register(
+    "log.unreadable-batches",
+    logging.WARNING,
+    "compaction leaves batches as they are: their producer sent records that nobody can read",
+)
 COMPACTED = events.register("log.compacted", logging.DEBUG, "a log was compacted")
 NOT_COMPACTED = events.register(
     "log.not-compacted", logging.ERROR, "a log cannot be compacted: it is served as it is, and grows"
@@ -231,6 +236,14 @@ class NodeOutside:
 
     def compacted(self, where: TopicPartition, done: CleaningStatistics, seconds: float) -> None:
         """A log was compacted."""
+        if done.unreadable:
+            events.emit(
+                UNREADABLE,
+                topic=where.topic,
+                partition=where.partition,
+                batches=done.unreadable,
+                first=done.first_unreadable,
+            )
         events.emit(
             COMPACTED,
             topic=where.topic,

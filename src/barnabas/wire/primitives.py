@@ -1,7 +1,8 @@
 """Integers of variable length, as Kafka writes them: base 128, low bits first; signed ones zigzag.
 
 Readers take (buffer, position) and return (value, position behind).  They raise WireError when the bytes
-end too soon or the number is wider than its type.
+end too soon or the number takes more bytes than its type can need.  Bits of the last byte that are too high
+for the type do not count, as for Apache Kafka.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from barnabas.errors import WireError
 __all__ = [
     "append_varint",
     "read_uvarint",
+    "read_uvarlong",
     "read_varint",
     "read_varlong",
     "uvarint",
@@ -20,30 +22,33 @@ __all__ = [
     "varlong",
 ]
 
+_UINT32_MAX, _UINT64_MAX = (1 << 32) - 1, (1 << 64) - 1
 _SMALL = tuple(bytes([n]) for n in range(128))
 
 
 def read_uvarint(buf: Buffer, position: int) -> tuple[int, int]:
     """An unsigned 32-bit integer (1 to 5 bytes)."""
     value, position = _read(buf, position, 35)
-    if value >> 32:
-        raise WireError("a varint is wider than 32 bits")
-    return value, position
+    return value & _UINT32_MAX, position
 
 
 def read_varint(buf: Buffer, position: int) -> tuple[int, int]:
     """A signed 32-bit integer (1 to 5 bytes)."""
     value, position = _read(buf, position, 35)
-    if value >> 32:
-        raise WireError("a varint is wider than 32 bits")
+    value &= _UINT32_MAX
     return (value >> 1) ^ -(value & 1), position
+
+
+def read_uvarlong(buf: Buffer, position: int) -> tuple[int, int]:
+    """An unsigned 64-bit integer (1 to 10 bytes)."""
+    value, position = _read(buf, position, 70)
+    return value & _UINT64_MAX, position
 
 
 def read_varlong(buf: Buffer, position: int) -> tuple[int, int]:
     """A signed 64-bit integer (1 to 10 bytes)."""
     value, position = _read(buf, position, 70)
-    if value >> 64:
-        raise WireError("a varlong is wider than 64 bits")
+    value &= _UINT64_MAX
     return (value >> 1) ^ -(value & 1), position
 
 

@@ -11,15 +11,19 @@ the two apart in its answers).
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from enum import Enum
 from typing import NamedTuple
 
 from barnabas.errors import CorruptRecordError, UnreadableError, WireError
-from barnabas.wire.primitives import read_uvarint, read_varlong
+from barnabas.wire.primitives import read_uvarint, read_uvarlong, read_varlong
 
-__all__ = ["RecordFacts", "Stream", "check_records", "check_stream", "stamps", "start_of_record"]
+__all__ = ["Lengths", "RecordFacts", "Stream", "check_records", "check_stream", "stamps", "start_of_record"]
 
 _new = tuple.__new__
 _RECORDS_PER_STEP = 500
+_SLOW_PER_STEP = 50
+"""Records, or headers of one, that are looked at one by one."""
+_NO_ROOM = (1 << 30) - 1
 _LONGEST_START = 32
 """Bytes of a record before its key: length, attributes, timestamp, offset and the key's length, at most."""
 _NEVER = -1 << 70
@@ -45,6 +49,42 @@ class RecordFacts(NamedTuple):
     """How many have no key."""
     contiguous: bool
     """Whether the offset deltas are 0, 1, 2 and so on."""
+
+
+class Lengths(Enum):
+    """What the lengths in front of the records are to whoever asks.
+
+    Apache Kafka skips through packed records by what stands in them, as long as they stay packed as they are;
+    only where it packs them anew, or gets them unpacked, it reads as many bytes as the length says.
+    """
+
+    CHECKED = 1
+    CHECKED_UNPACKED = 2
+    """The same, but of records that came packed.  It makes room for a record before it reads it: what is
+    as large as its whole memory (1 GiB, where nobody sets another) ends in an error of its own."""
+    IGNORED = 3
+
+
+class _EndlessError(WireError):
+    """The length in front of a record takes more bytes than a varint may."""
+
+
+class _Found:
+    """What the records were found to be, so far."""
+
+    __slots__ = ("contiguous", "keyless", "newest", "oldest")
+
+    def __init__(self) -> None:
+        self.newest, self.oldest, self.keyless, self.contiguous = _NEVER, -_NEVER, 0, True
+
+    def add(self, newest: int, oldest: int, keyless: int, contiguous: bool) -> None:
+        self.newest = max(self.newest, newest)
+        self.oldest = min(self.oldest, oldest)
+        self.keyless += keyless
+        self.contiguous &= contiguous
+
+    def facts(self) -> RecordFacts:
+        return RecordFacts(self.newest, self.oldest, self.keyless, self.contiguous)
 
 
 def check_records(data: bytes, count: int) -> RecordFacts:
@@ -90,7 +130,7 @@ def _scan(data: bytes, p: int, index: int, stop: int) -> tuple[int, int, int, in
         t = data[p + 1]  # (before it: attributes, which mean nothing yet)
         p += 2
         if t > 127:
-            t, p = (t & 127 | data[p] << 7, p + 1) if data[p] < 128 else _wide(data, p - 1)
+            t, p = (t & 127 | data[p] << 7, p + 1) if data[p] < 128 else read_uvarlong(data, p - 1)
         if t != last:
             last = t
             stamps.add(t)
@@ -192,13 +232,7 @@ def _length(data: bytes, p: int) -> tuple[int, int]:
     except WireError as error:
         if len(data) - p < 5 and all(byte > 127 for byte in data[p:]):
             return _CUT, p
-        raise UnreadableError(f"the length of a record: {error}") from error
-
-
-def _wide(data: bytes, p: int) -> tuple[int, int]:
-    """A 64-bit integer, still zigzag."""
-    value, p = read_varlong(data, p)
-    return value << 1 if value >= 0 else ~value << 1 | 1, p
+        raise _EndlessError(str(error)) from error
 
 
 def _headers(data: bytes, p: int, end: int) -> int:
@@ -222,31 +256,36 @@ def _headers(data: bytes, p: int, end: int) -> int:
 # ---- piece by piece --------------------------------------------------------------------------------------
 
 
-def check_stream(pieces: Iterator[bytes], count: int) -> Generator[None, None, RecordFacts]:
+def check_stream(
+    pieces: Iterator[bytes], count: int, lengths: Lengths = Lengths.CHECKED
+) -> Generator[None, None, RecordFacts]:
     """`check_records` over bytes that come in pieces; returns its facts.  Raises CorruptRecordError."""
-    stream = Stream(pieces)
-    newest, oldest, keyless, contiguous = _NEVER, -_NEVER, 0, True
-    index = 0
+    stream, found, index = Stream(pieces), _Found(), 0
     while index < count:
-        before = index
+        stop = min(count, index + _RECORDS_PER_STEP)
         try:
-            stream.p, index, new, old, without, ordered = _scan(
-                stream.data, stream.p, index, min(count, index + _RECORDS_PER_STEP)
-            )
-            newest, oldest = max(newest, new), min(oldest, old)
-            keyless += without
-            contiguous &= ordered
-            if index == before:
-                if stream.left() and not stream.over:
-                    stamp, has_key, ordered = yield from _one_across(stream, index)
-                    newest, oldest = max(newest, stamp), min(oldest, stamp)
-                    keyless += not has_key
-                    contiguous &= ordered
-                    index += 1
-                elif not stream.more():
-                    raise _miscounted(index, count, 0)
+            try:
+                p, behind, new, old, without, ordered = _scan(stream.data, stream.p, index, stop)
+            except (IndexError, WireError, CorruptRecordError):
+                if lengths is not Lengths.IGNORED:
+                    raise
+                yield from _by_content(stream, index, stop, found)
+                behind = stop
+            else:
+                stream.p = p
+                found.add(new, old, without, ordered)
+                if index == behind:
+                    if stream.left() and not stream.over:
+                        yield from _across(stream, index, found, lengths)
+                        behind += 1
+                    elif not stream.more():
+                        raise _miscounted(index, count, 0)
+        except _EndlessError as error:
+            kind = UnreadableError if lengths is Lengths.CHECKED else CorruptRecordError
+            raise kind(f"the length of a record: {error}") from error
         except (IndexError, WireError) as error:
             raise CorruptRecordError(f"a broken record: {error}") from error
+        index = behind
         yield
     left = stream.left()
     while stream.more():  # to its end: there the codec says whether the bytes were all right
@@ -257,23 +296,38 @@ def check_stream(pieces: Iterator[bytes], count: int) -> Generator[None, None, R
             break
     if left:
         raise _miscounted(count, count, left)
-    return RecordFacts(newest, oldest, keyless, contiguous)
+    return found.facts()
 
 
 def stamps(pieces: Iterator[bytes], count: int) -> Iterator[tuple[int, int]]:
     """(offset delta, timestamp delta) of each of `count` records, with no more unpacked than is asked for.
 
-    Raises CorruptRecordError.
+    Raises CorruptRecordError at the first record that is not as long as it says (unless it is larger than a
+    piece: of such a one only the start is looked at).
     """
-    stream = Stream(pieces)
+    stream, checked = Stream(pieces), 0
     try:
         for index in range(count):
+            if index == checked:
+                checked = max(index + 1, _good_until(stream, index, count))
             later, offset, behind = start_of_record(stream, index)
             yield (offset >> 1) ^ -(offset & 1), later
             for _ in stream.skip(behind if index + 1 < count else 0):
                 pass
     except (IndexError, WireError) as error:
         raise CorruptRecordError(f"a broken record: {error}") from error
+
+
+def _good_until(stream: Stream, index: int, count: int) -> int:
+    """The index behind some of the next records, which are whole here and right.
+
+    Raises CorruptRecordError, IndexError, WireError when the next one is not right.
+    """
+    stream.want(_LONGEST_START)
+    try:
+        return _scan(stream.data, stream.p, index, min(count, index + _SLOW_PER_STEP))[1]
+    except (IndexError, WireError, CorruptRecordError):
+        return _scan(stream.data, stream.p, index, index + 1)[1]
 
 
 def start_of_record(stream: Stream, index: int) -> tuple[int, int, int]:
@@ -284,8 +338,11 @@ def start_of_record(stream: Stream, index: int) -> tuple[int, int, int]:
         raise CorruptRecordError(f"record {index} is not whole")
     later, at = read_varlong(stream.data, p + 1)
     offset, at = read_uvarint(stream.data, at)
+    behind = (n >> 1) - (at - p)
+    if behind < 0:
+        raise CorruptRecordError(f"record {index} is longer than it says")
     stream.p = at
-    return later, offset, (n >> 1) - (at - p)
+    return later, offset, behind
 
 
 class Stream:
@@ -328,12 +385,14 @@ class Stream:
         self.p += size
 
 
-def _one_across(stream: Stream, index: int) -> Generator[None, None, tuple[int, bool, bool]]:
-    """One record that may be larger than a piece: (timestamp delta, has a key, its offset delta is `index`).
-
-    Nothing of it is kept.
-    """
+def _across(stream: Stream, index: int, found: _Found, lengths: Lengths) -> Generator[None, None, None]:
+    """One record that may be larger than a piece.  Nothing of it is kept."""
+    if lengths is Lengths.IGNORED:
+        yield from _by_content(stream, index, index + 1, found)
+        return
     delta, offset, behind = start_of_record(stream, index)
+    if behind >= _NO_ROOM - _LONGEST_START and lengths is Lengths.CHECKED_UNPACKED:
+        raise UnreadableError(f"record {index} claims {behind} bytes")
     n, used = _counted(stream)
     behind -= used
     has_key = not n & 1
@@ -357,7 +416,39 @@ def _one_across(stream: Stream, index: int) -> Generator[None, None, tuple[int, 
                 raise CorruptRecordError("a header has no name")
     if behind:
         raise CorruptRecordError("a record ends elsewhere than its length says")
-    return delta, has_key, offset == 2 * index
+    found.add(delta, delta, not has_key, offset == 2 * index)
+
+
+def _by_content(stream: Stream, index: int, stop: int, found: _Found) -> Generator[None, None, None]:
+    """The records from `index` to `stop`, whatever the lengths in front of them say."""
+    for number in range(index, stop):
+        stream.want(_LONGEST_START)
+        _, at = read_uvarint(stream.data, stream.p)
+        delta, at = read_varlong(stream.data, at + 1)
+        offset, stream.p = read_uvarint(stream.data, at)
+        key, _ = _counted(stream)
+        yield from _skipped(stream, key)
+        yield from _skipped(stream, _counted(stream)[0])
+        headers, _ = _counted(stream)
+        if headers & 1:
+            raise CorruptRecordError("a record has less than no headers")
+        for header in range(1, (headers >> 1) + 1):
+            name, _ = _counted(stream)
+            if name & 1:
+                raise CorruptRecordError("a header has no name")
+            yield from _skipped(stream, name)
+            yield from _skipped(stream, _counted(stream)[0])
+            if header % _SLOW_PER_STEP == 0:
+                yield
+        found.add(delta, delta, key & 1, offset == 2 * number)
+        if (number - index) % _SLOW_PER_STEP == _SLOW_PER_STEP - 1:
+            yield
+
+
+def _skipped(stream: Stream, n: int) -> Generator[None, None, None]:
+    """Skip as many bytes as the zigzag length `n` says; none if it is below zero."""
+    if not n & 1:
+        yield from stream.skip(n >> 1)
 
 
 def _counted(stream: Stream) -> tuple[int, int]:

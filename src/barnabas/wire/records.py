@@ -23,7 +23,7 @@ from barnabas.doors import Buffer
 from barnabas.errors import CorruptRecordError, WireError
 from barnabas.model import NO_EPOCH, NO_PRODUCER, NO_TIMESTAMP
 from barnabas.wire.compression import MAX_DECOMPRESSED, compress, decompress
-from barnabas.wire.primitives import append_varint, read_uvarint
+from barnabas.wire.primitives import append_varint, read_uvarint, read_uvarlong
 
 __all__ = [
     "HEADER_SIZE",
@@ -206,8 +206,10 @@ def read_records(
     append_time = header.max_timestamp if header.attributes & _APPEND_TIME else None
     try:
         return _records(data, header.count, header.base_offset, header.base_timestamp, append_time)
-    except (IndexError, WireError, UnicodeDecodeError) as error:
-        raise CorruptRecordError(f"broken record in the batch at {header.base_offset}: {error}") from error
+    except (IndexError, WireError, CorruptRecordError) as error:
+        raise CorruptRecordError(
+            f"broken record in the batch at offset {header.base_offset}: {error}"
+        ) from error
 
 
 def _records(
@@ -227,7 +229,7 @@ def _records(
         t = data[p]
         p += 1
         if t > 127:
-            t, p = _wide(data, p - 1)
+            t, p = read_uvarlong(data, p - 1)
         o = data[p]
         p += 1
         if o > 127:
@@ -286,20 +288,6 @@ def _headers(data: bytes, p: int, end: int) -> tuple[tuple[Header, ...], int]:
         value, p = _sized(data, p, end)
         headers.append((name.decode(errors="replace"), value))
     return tuple(headers), p
-
-
-def _wide(data: bytes, p: int) -> tuple[int, int]:
-    """An unsigned 64-bit varint (a timestamp delta before zigzag)."""
-    value = shift = 0
-    while True:
-        byte = data[p]
-        p += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 128:
-            return value, p
-        shift += 7
-        if shift > 63:
-            raise CorruptRecordError("a timestamp does not end")
 
 
 def write_batch(
