@@ -19,6 +19,7 @@ from barnabas.controller.partitions import elect_for, remove_broker
 from barnabas.controller.replay import partition_after
 from barnabas.controller.view import View
 from barnabas.errors import KafkaError
+from barnabas.log.results import finished
 from barnabas.model import DIRECTORY_UNASSIGNED, Now, Uuid
 from barnabas.sim.disk import MemoryDisk
 from barnabas.wire.fetch import FetchRequest
@@ -146,7 +147,7 @@ class Replicas:
         """Decide the oldest AlterPartition of a node, as the controller does."""
         request = node.outside.altering.pop(0)
         try:
-            decision = alter_partition(self._view(), request)
+            decision = finished(alter_partition(self._view(), request))
         except KafkaError:
             node.broker.partitions_altered(None, node.now)
             return
@@ -178,7 +179,7 @@ class Replicas:
 
     def fence(self, id_: int) -> None:
         """The controller takes a broker for dead."""
-        for record in remove_broker(self.image, id_, self._view().rules):
+        for record in finished(remove_broker(self.image, id_, self._view().rules)):
             self._change(record)
         self.image.brokers[id_] = self.image.brokers[id_]._replace(fenced=True)
         self._brokers(id_)
@@ -201,6 +202,6 @@ class Replicas:
         self.epoch += 10
         self.image.brokers[id_] = registered(id_, self.epoch + id_)
         self._boot(id_)
-        for record in elect_for(self.image, id_, self._view().rules):
+        for record in finished(elect_for(self.image, id_, self._view().rules)):
             self._change(record)
         self._brokers(id_)

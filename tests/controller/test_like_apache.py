@@ -32,6 +32,7 @@ from barnabas.controller.controller import Controller
 from barnabas.controller.image import MetadataImage, PartitionState
 from barnabas.controller.replay import Replay
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.log.results import finished
 from barnabas.model import Now, Uuid
 from barnabas.wire import metadata
 from barnabas.wire.brokers import (
@@ -106,7 +107,7 @@ class Walk:
 
             view = self.controller._view(0, self.now, self.offset)
             held = {"balance": elections.preferred_leaders, "unclean": elections.unclean_leaders}
-            return "", held[step["do"]](view)
+            return "", finished(held[step["do"]](view))
         request = getattr(self, "_" + step["do"])(*step["with"])
         try:
             decision = self.controller.decide(request, request.VERSIONS[1], self.now, self.offset)

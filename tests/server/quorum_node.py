@@ -18,6 +18,7 @@ from barnabas.model import Endpoint
 from barnabas.server.format import FormatPlan, format_directories
 from barnabas.server.quorum import Quorum
 from barnabas.server.quorum_lifecycle import BrokerLifecycle, LifecycleSettings
+from barnabas.server.quorum_requests import STEPS
 from barnabas.server.quorum_settings import QuorumSettings
 from barnabas.server.system import SystemClock
 from barnabas.sim.disk import Crashed, MemoryDisk
@@ -89,7 +90,7 @@ def formatted(**settings: Any) -> MemoryDisk:
     return disk
 
 
-def make(disk: MemoryDisk, seed: int = 2, **settings: str) -> Node:
+def make(disk: MemoryDisk, seed: int = 2, steps: int = STEPS, **settings: str) -> Node:
     meta = read_meta_properties(disk, DIRECTORY)
     assert meta is not None and meta.directory_id is not None
     given = config(log_dirs=DIRECTORY, **settings)
@@ -103,6 +104,7 @@ def make(disk: MemoryDisk, seed: int = 2, **settings: str) -> Node:
         random=random,
         directory=DIRECTORY,
         on_fatal=errors.append,
+        steps=steps,
     )
     return Node(quorum, errors, random)
 

@@ -393,7 +393,7 @@ def test_an_error_of_the_regular_upkeep_stops_the_node_too(monkeypatch: pytest.M
     async def story() -> None:
         node = make(formatted(), metadata_max_idle_interval_ms="10")
         await node.quorum.start()
-        monkeypatch.setattr(Controller, "fence_silent", broken)
+        monkeypatch.setattr(Controller, "is_due", broken)
         await until(lambda: bool(node.errors))
         assert node.errors[0].fatal
         assert not node.quorum.is_active_controller

@@ -8,14 +8,14 @@ epoch, the offset at which it registered, tells its requests from those of an ea
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 
 from barnabas.controller.directories import directories_reported
 from barnabas.controller.features import ELR_FEATURE, METADATA_VERSION
 from barnabas.controller.image import BrokerState, MetadataImage
 from barnabas.controller.partitions import elect_for, remove_broker
 from barnabas.controller.versions import DIRECTORIES
-from barnabas.controller.view import BrokerContact, Decision, View
+from barnabas.controller.view import BrokerContact, Deciding, Decision, View
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import DirectoryId, NodeId, Now, Offset
 from barnabas.wire.brokers import (
@@ -46,6 +46,7 @@ __all__ = [
     "presumed_contacts",
     "register_broker",
     "register_controller",
+    "silent_broker",
     "unregister_broker",
 ]
 
@@ -56,7 +57,7 @@ _RESERVED_DIRECTORIES = 100
 # Registration.
 
 
-def register_broker(view: View, request: BrokerRegistrationRequest) -> Decision:
+def register_broker(view: View, request: BrokerRegistrationRequest) -> Deciding:
     """BrokerRegistration (key 62).  Raises KafkaError with the code of the check that failed."""
     known = view.image.brokers.get(request.broker_id)
     _check_registration(view, request, known)
@@ -65,7 +66,7 @@ def register_broker(view: View, request: BrokerRegistrationRequest) -> Decision:
     if known is not None and not same_life:
         elr = view.image.feature(ELR_FEATURE) >= 1
         clean = not elr or request.previous_broker_epoch == known.epoch
-        records += remove_broker(view.image, known.id, view.rules, unclean_shutdown=not clean)
+        records += yield from remove_broker(view.image, known.id, view.rules, unclean_shutdown=not clean)
     epoch = known.epoch if known is not None and same_life else view.next_offset
     records.append(
         RegisterBrokerRecord(
@@ -159,12 +160,13 @@ def _session(view: View) -> float:
     return view.config.int("broker.session.timeout.ms") / 1000
 
 
-def unregister_broker(view: View, request: UnregisterBrokerRequest) -> Decision:
+def unregister_broker(view: View, request: UnregisterBrokerRequest) -> Deciding:
     """UnregisterBroker (key 64): forget a broker; it leaves all ISRs and ELRs."""
     broker = view.image.brokers.get(request.broker_id)
     if broker is None:
         raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {request.broker_id} is not registered")
-    records: list[Record] = [*remove_broker(view.image, broker.id, view.rules, unclean_shutdown=True)]
+    records: list[Record] = []
+    records += yield from remove_broker(view.image, broker.id, view.rules, unclean_shutdown=True)
     records.append(UnregisterBrokerRecord(broker_id=broker.id, broker_epoch=broker.epoch))
     return Decision(UnregisterBrokerResponse(error_message=None), records, {broker.id: None})
 
@@ -194,7 +196,7 @@ def register_controller(view: View, request: ControllerRegistrationRequest) -> D
 # Heartbeats.
 
 
-def heartbeat(view: View, request: BrokerHeartbeatRequest) -> Decision:
+def heartbeat(view: View, request: BrokerHeartbeatRequest) -> Deciding:
     """BrokerHeartbeat (key 63): move the broker through fenced, unfenced, leaving, gone.
 
     Raises KafkaError(STALE_BROKER_EPOCH).
@@ -215,20 +217,22 @@ def heartbeat(view: View, request: BrokerHeartbeatRequest) -> Decision:
     if broker.fenced:
         stop = request.want_shut_down
         if not stop and not request.want_fence and caught_up:
-            records += _unfence(view, broker, request.offline_log_dirs)
+            records += yield from _unfence(view, broker, request.offline_log_dirs)
             fenced = False
     elif broker.in_controlled_shutdown and not request.want_fence:
         if not _leads(view.image, broker.id) and _all_have_seen(view, contact.shutdown_offset):
-            records += fence(view, broker)
+            records += yield from fence(view, broker)
             fenced, stop = True, True
     elif request.want_fence or (request.want_shut_down and not _leads(view.image, broker.id)):
-        records += fence(view, broker)
+        records += yield from fence(view, broker)
         fenced, stop = True, request.want_shut_down
     elif request.want_shut_down:
-        records += _leave(view, broker)
+        records += yield from _leave(view, broker)
         contact = contact._replace(shutdown_offset=view.next_offset + len(records) - 1)
     if not stop and (request.offline_log_dirs or request.cordoned_log_dirs is not None):
-        records += directories_reported(view, broker, request.offline_log_dirs, request.cordoned_log_dirs)
+        records += yield from directories_reported(
+            view, broker, request.offline_log_dirs, request.cordoned_log_dirs
+        )
     answer = BrokerHeartbeatResponse(is_caught_up=caught_up, is_fenced=fenced, should_shut_down=stop)
     return Decision(answer, records, {broker.id: None if stop else contact})
 
@@ -257,38 +261,49 @@ def _all_have_seen(view: View, offset: Offset | None) -> bool:
     )
 
 
-def _unfence(view: View, broker: BrokerState, offline: Iterable[DirectoryId]) -> list[Record]:
+def _unfence(
+    view: View, broker: BrokerState, offline: Iterable[DirectoryId]
+) -> Generator[None, None, list[Record]]:
     change = BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, fenced=-1)
-    return [change, *elect_for(view.image, broker.id, view.rules, frozenset(offline))]
+    elected = yield from elect_for(view.image, broker.id, view.rules, frozenset(offline))
+    return [change, *elected]
 
 
-def fence(view: View, broker: BrokerState) -> list[Record]:
+def fence(view: View, broker: BrokerState) -> Generator[None, None, list[Record]]:
     """The records that take a broker out of service."""
     change = BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, fenced=1)
-    return [*remove_broker(view.image, broker.id, view.rules), change]
+    changes = yield from remove_broker(view.image, broker.id, view.rules)
+    return [*changes, change]
 
 
-def _leave(view: View, broker: BrokerState) -> list[Record]:
+def _leave(view: View, broker: BrokerState) -> Generator[None, None, list[Record]]:
     change = BrokerRegistrationChangeRecord(
         broker_id=broker.id, broker_epoch=broker.epoch, in_controlled_shutdown=1
     )
-    return [change, *remove_broker(view.image, broker.id, view.rules)]
+    changes = yield from remove_broker(view.image, broker.id, view.rules)
+    return [change, *changes]
 
 
 # Sessions.
 
 
-def fence_silent_broker(view: View) -> list[Record]:
-    """Fence the broker that has been silent for longest, if it is beyond its session; [] if none is."""
+def silent_broker(view: View) -> BrokerState | None:
+    """The broker that has been silent for longest, if it is beyond its session and unfenced."""
     limit = view.now.mono - _session(view)
     silent = [
         (contact.heard, id_)
         for id_, contact in view.contacts.items()
         if contact.heard <= limit and (b := view.image.brokers.get(id_)) is not None and not b.fenced
     ]
-    if not silent:
+    return view.image.brokers[min(silent)[1]] if silent else None
+
+
+def fence_silent_broker(view: View) -> Generator[None, None, list[Record]]:
+    """Fence the broker that has been silent for longest, if it is beyond its session; [] if none is."""
+    broker = silent_broker(view)
+    if broker is None:
         return []
-    return fence(view, view.image.brokers[min(silent)[1]])
+    return (yield from fence(view, broker))
 
 
 def presumed_contacts(image: MetadataImage, now: Now) -> dict[NodeId, BrokerContact]:

@@ -22,9 +22,10 @@ from barnabas.controller.features import ELR_FEATURE, bootstrap_levels, bootstra
 from barnabas.controller.image import RESOURCE_BROKER, MetadataImage
 from barnabas.controller.replay import Replay
 from barnabas.controller.upkeep import Upkeep
-from barnabas.controller.view import BrokerContact, Decision, View
+from barnabas.controller.view import BrokerContact, Deciding, Decision, View
 from barnabas.doors import Randomness
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.log.results import finished
 from barnabas.model import Epoch, NodeId, Now, Offset
 from barnabas.wire.message import Message, Record
 from barnabas.wire.metadata import (
@@ -33,6 +34,7 @@ from barnabas.wire.metadata import (
     ConfigRecord,
     EndTransactionRecord,
     FeatureLevelRecord,
+    NoOpRecord,
 )
 
 __all__ = ["Controller", "ControllerStatistics"]
@@ -97,7 +99,7 @@ class Controller:
         self._voters = voters
         self._replay = committed.copy()
         self._contacts: dict[NodeId, BrokerContact] = brokers.presumed_contacts(committed.image, now)
-        self._deciders: dict[int, Callable[[View, Any], Decision]] = {}
+        self._deciders: dict[int, Callable[[View, Any], Decision | Deciding]] = {}
         self._decided = self._refused = self._silenced = 0
         self._upkeep = Upkeep(config, now)
 
@@ -120,9 +122,15 @@ class Controller:
         Raises KafkaError when the request is refused as a whole (UNSUPPORTED_VERSION: not a request for
         the controller).
         """
+        return finished(self.decide_in_steps(request, version, now, next_offset))
+
+    def decide_in_steps(self, request: Message, version: int, now: Now, next_offset: Offset) -> Deciding:
+        """The same, a partition or so at a time.  Nothing may be `accepted` or `appended` meanwhile."""
         decider = self._decider(-1 if request.KEY is None else request.KEY, request.NAME)
         try:
             decision = decider(self._view(version, now, next_offset), request)
+            if not isinstance(decision, Decision):
+                decision = yield from decision
         except KafkaError:
             self._refused += 1
             raise
@@ -150,11 +158,25 @@ class Controller:
 
         [] when nothing is due.  Call it about every second.
         """
-        return self.fence_silent(now, next_offset) or self._upkeep.records(self._view(0, now, next_offset))
+        return finished(self.due_in_steps(now, next_offset)).records
+
+    def due_in_steps(self, now: Now, next_offset: Offset) -> Deciding:
+        """The same as a decision that nobody asked for, a partition or so at a time."""
+        view = self._view(0, now, next_offset)
+        records = yield from brokers.fence_silent_broker(view)
+        self._silenced += bool(records)
+        if not records:
+            records = yield from self._upkeep.records(view)
+        return Decision(NoOpRecord(), records)  # nobody waits for the answer
+
+    def is_due(self, now: Now) -> bool:
+        """Whether `due_records` may find something."""
+        view = self._view(0, now, -1)
+        return brokers.silent_broker(view) is not None or self._upkeep.due(now)
 
     def fence_silent(self, now: Now, next_offset: Offset) -> list[Record]:
         """Records that fence one broker whose session has run out; [] while none has."""
-        records = brokers.fence_silent_broker(self._view(0, now, next_offset))
+        records = finished(brokers.fence_silent_broker(self._view(0, now, next_offset)))
         self._silenced += bool(records)
         return records
 
@@ -194,7 +216,7 @@ class Controller:
         """What is known of a broker's session."""
         return self._contacts.get(broker)
 
-    def _decider(self, key: int, name: str) -> Callable[[View, Any], Decision]:
+    def _decider(self, key: int, name: str) -> Callable[[View, Any], Decision | Deciding]:
         decider = self._deciders.get(key)
         if decider is None:
             if key not in _DECIDERS:

@@ -7,13 +7,14 @@ heartbeats name directories that failed and, from metadata.version 4.3-IV0 on, t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from functools import cache
 
 from barnabas.controller.features import METADATA_VERSION
 from barnabas.controller.image import BrokerState, PartitionState, Topic
-from barnabas.controller.partitions import Election, change_partition, without
+from barnabas.controller.partitions import Election, change_partition, every_partition, without
 from barnabas.controller.versions import CORDONED, DIRECTORIES
-from barnabas.controller.view import BATCH_LIMIT, Decision, View
+from barnabas.controller.view import BATCH_LIMIT, Deciding, Decision, View
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import (
     DIRECTORY_LOST,
@@ -36,7 +37,7 @@ from barnabas.wire.reassignment import (
 __all__ = ["assign_replicas_to_dirs", "directories_reported"]
 
 
-def assign_replicas_to_dirs(view: View, request: AssignReplicasToDirsRequest) -> Decision:
+def assign_replicas_to_dirs(view: View, request: AssignReplicasToDirsRequest) -> Deciding:
     """AssignReplicasToDirs (key 73), each replica by itself.
 
     Raises KafkaError(STALE_BROKER_EPOCH, UNSUPPORTED_VERSION).
@@ -54,6 +55,7 @@ def assign_replicas_to_dirs(view: View, request: AssignReplicasToDirsRequest) ->
             topic = view.image.topics.get(asked.topic_id)
             rows = []
             for index in (row.partition_index for row in asked.partitions):
+                yield
                 code = ErrorCode.NONE
                 try:
                     if len(records) == BATCH_LIMIT:
@@ -101,21 +103,23 @@ def _isr_without(state: PartitionState, broker: NodeId) -> tuple[NodeId, ...]:
 
 def directories_reported(
     view: View, broker: BrokerState, offline: Iterable[DirectoryId], cordoned: Iterable[DirectoryId] | None
-) -> list[Record]:
+) -> Generator[None, None, list[Record]]:
     """What a heartbeat says of the broker's directories, as records; [] when it is known already.
 
     The partitions in a lost directory keep its id, so that they may be led again when it comes back.
     """
     lost = set(offline) & set(broker.directories)
     records: list[Record] = []
-    for topic in view.image.topics.values() if lost else ():
-        for state in topic.partitions.values():
-            if state.directory_of(broker.id) not in lost:
-                continue
-            rules = without(view.rules(topic), broker.id)
-            change = change_partition(topic, state, rules, isr=_isr_without(state, broker.id))
-            if change is not None:
-                records.append(change)
+    rules = cache(lambda topic_id: without(view.rules(view.image.topics[topic_id]), broker.id))
+    for topic, state, pause in every_partition(view.image) if lost else ():
+        if state.directory_of(broker.id) not in lost:
+            if pause:
+                yield
+            continue
+        yield
+        change = change_partition(topic, state, rules(topic.id), isr=_isr_without(state, broker.id))
+        if change is not None:
+            records.append(change)
     if lost:
         left = [directory for directory in broker.directories if directory not in lost]
         records.append(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
+from functools import cache
 
 from barnabas.controller.image import PartitionState, Topic
-from barnabas.controller.partitions import Election, change_partition
-from barnabas.controller.view import Decision, View
+from barnabas.controller.partitions import Election, ElectionRules, change_partition, every_partition
+from barnabas.controller.view import Deciding, Decision, View
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.model import NO_NODE
+from barnabas.model import NO_NODE, TopicId
 from barnabas.wire.message import Record
 from barnabas.wire.reassignment import (
     ElectLeadersRequest,
@@ -24,7 +25,7 @@ MOST = 1000
 _ELECTIONS = {0: Election.PREFERRED, 1: Election.UNCLEAN}
 
 
-def elect_leaders(view: View, request: ElectLeadersRequest) -> Decision:
+def elect_leaders(view: View, request: ElectLeadersRequest) -> Deciding:
     """ElectLeaders (key 43; KIP-183, KIP-460): preferred leaders back in place, or any leader, losing data.
 
     An unclean election takes place only where nobody leads.  Asked about every partition (null), the answer
@@ -35,10 +36,12 @@ def elect_leaders(view: View, request: ElectLeadersRequest) -> Decision:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"there is no election of type {request.election_type}")
     records: list[Record] = []
     results: dict[str, list[PartitionResult]] = {}
+    rules = cache(lambda topic_id: view.rules(view.image.topics[topic_id])._replace(election=election))
     for name, index, topic, state in _asked(view, request):
+        yield
         code, message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {name}-{index}"
         if topic is not None and state is not None:
-            code, message = _elect(view, topic, state, election, records)
+            code, message = _elect(topic, state, election, rules, records)
         if request.topic_partitions is None and code is ErrorCode.ELECTION_NOT_NEEDED:
             continue
         results.setdefault(name, []).append(
@@ -67,12 +70,16 @@ def _asked(
 
 
 def _elect(
-    view: View, topic: Topic, state: PartitionState, election: Election, records: list[Record]
+    topic: Topic,
+    state: PartitionState,
+    election: Election,
+    rules: Callable[[TopicId], ElectionRules],
+    records: list[Record],
 ) -> tuple[ErrorCode, str]:
     preferred = election is Election.PREFERRED
     if state.leader == state.replicas[0] if preferred else state.leader != NO_NODE:
         return ErrorCode.ELECTION_NOT_NEEDED, "the leader is the one that is asked for"
-    change = change_partition(topic, state, view.rules(topic)._replace(election=election))
+    change = change_partition(topic, state, rules(topic.id))
     if change is not None and change.leader >= 0 and (not preferred or change.leader == state.replicas[0]):
         records.append(change)
         return ErrorCode.NONE, ""
@@ -84,36 +91,38 @@ def _elect(
 # By itself.
 
 
-def preferred_leaders(view: View) -> list[Record]:
+def preferred_leaders(view: View) -> Generator[None, None, list[Record]]:
     """Give partitions back to their first replica where that one is in sync, alive, and does not lead."""
     records: list[Record] = []
-    for topic in view.image.topics.values():
-        rules = None
-        for state in topic.partitions.values():
-            first = state.replicas[0]
-            if state.leader == first or first not in state.isr:
-                continue
-            rules = rules or view.rules(topic)._replace(election=Election.PREFERRED)
-            change = change_partition(topic, state, rules)
-            if change is not None and change.leader == first:
-                records.append(change)
-                if len(records) == MOST:
-                    return records
+    rules = cache(lambda id_: view.rules(view.image.topics[id_])._replace(election=Election.PREFERRED))
+    for topic, state, pause in every_partition(view.image):
+        first = state.replicas[0]
+        if state.leader == first or first not in state.isr:
+            if pause:
+                yield
+            continue
+        yield
+        change = change_partition(topic, state, rules(topic.id))
+        if change is not None and change.leader == first:
+            records.append(change)
+            if len(records) == MOST:
+                break
     return records
 
 
-def unclean_leaders(view: View) -> list[Record]:
+def unclean_leaders(view: View) -> Generator[None, None, list[Record]]:
     """Have partitions that nobody leads be led by whoever lives, where their topic allows it."""
     records: list[Record] = []
-    for topic in view.image.topics.values():
-        lost = [state for state in topic.partitions.values() if state.leader == NO_NODE]
-        rules = view.rules(topic) if lost else None
-        if rules is None or rules.election is not Election.UNCLEAN:
+    rules = cache(lambda topic_id: view.rules(view.image.topics[topic_id]))
+    for topic, state, pause in every_partition(view.image):
+        if state.leader != NO_NODE or rules(topic.id).election is not Election.UNCLEAN:
+            if pause:
+                yield
             continue
-        for state in lost:
-            change = change_partition(topic, state, rules)
-            if change is not None and change.leader >= 0:
-                records.append(change)
-                if len(records) == MOST:
-                    return records
+        yield
+        change = change_partition(topic, state, rules(topic.id))
+        if change is not None and change.leader >= 0:
+            records.append(change)
+            if len(records) == MOST:
+                break
     return records

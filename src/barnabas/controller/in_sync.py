@@ -10,7 +10,7 @@ from barnabas.controller.brokers import known_broker
 from barnabas.controller.image import MetadataImage, PartitionState, Topic
 from barnabas.controller.partitions import change_partition
 from barnabas.controller.replay import partition_after
-from barnabas.controller.view import Decision, View
+from barnabas.controller.view import Deciding, Decision, View
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import NodeId
 from barnabas.wire.brokers import (
@@ -30,7 +30,7 @@ _SAME_LEADER = -2
 """What a PartitionChangeRecord says that leaves the leader as it is."""
 
 
-def alter_partition(view: View, request: AlterPartitionRequest) -> Decision:
+def alter_partition(view: View, request: AlterPartitionRequest) -> Deciding:
     """AlterPartition (key 56), each partition by itself.  Raises KafkaError(STALE_BROKER_EPOCH)."""
     known_broker(view, request.broker_id, request.broker_epoch)
     records: list[Record] = []
@@ -39,6 +39,7 @@ def alter_partition(view: View, request: AlterPartitionRequest) -> Decision:
         topic = view.image.topics.get(asked.topic_id)
         answers = []
         for data in asked.partitions:
+            yield
             try:
                 if topic is None:
                     raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)

@@ -12,7 +12,7 @@ them the last member stays in the ISR though nobody leads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from enum import Enum
 from functools import cache
 from types import MappingProxyType
@@ -30,7 +30,7 @@ __all__ = [
     "acceptable_leader",
     "change_partition",
     "elect_for",
-    "partitions_of",
+    "every_partition",
     "remove_broker",
     "without",
 ]
@@ -39,6 +39,8 @@ _NOT_KNOWN_YET = (None, DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED)
 _NO_DIRECTORIES: Mapping[NodeId, DirectoryId] = MappingProxyType({})
 _SHRINKS_IN_AN_EPOCH = 12
 """metadata.version (3.6-IV0) from which an ISR shrinks without a new leader epoch (KAFKA-15021)."""
+_LOOKED_AT = 16
+"""To look at so many partitions, without changing them, takes about as long as to change one."""
 _DIRECTORIES = 17
 """metadata.version (3.7-IV2) from which partitions know the directories of their replicas."""
 
@@ -233,14 +235,13 @@ def _last_known(state: PartitionState, leader: NodeId, rules: ElectionRules) -> 
     return state.last_known_elr
 
 
-def partitions_of(
-    image: MetadataImage, broker: NodeId, *, eligible: bool = False
-) -> Iterable[tuple[Topic, PartitionState]]:
-    """Every partition that `broker` leads or whose ISR it is in; with `eligible` also those of its ELR."""
+def every_partition(image: MetadataImage) -> Iterator[tuple[Topic, PartitionState, bool]]:
+    """Every partition with its topic, and whether so many were looked at that this counts as a step."""
+    looked_at = 0
     for topic in image.topics.values():
         for state in topic.partitions.values():
-            if broker == state.leader or broker in state.isr or (eligible and broker in state.elr):
-                yield topic, state
+            looked_at += 1
+            yield topic, state, looked_at % _LOOKED_AT == 0
 
 
 def without(rules: ElectionRules, broker: NodeId) -> ElectionRules:
@@ -269,11 +270,19 @@ def remove_broker(
     rules_for: Callable[[Topic], ElectionRules],
     *,
     unclean_shutdown: bool = False,
-) -> list[PartitionChangeRecord]:
-    """The records that take a broker out of all ISRs and leaderships (it is fenced, leaves, or crashed)."""
+) -> Generator[None, None, list[PartitionChangeRecord]]:
+    """The records that take a broker out of all ISRs and leaderships (it is fenced, leaves, or crashed).
+
+    After an unclean shutdown it leaves the ELRs too.
+    """
     changes: list[PartitionChangeRecord] = []
     rules = cache(lambda topic_id: without(rules_for(image.topics[topic_id]), broker))
-    for topic, state in partitions_of(image, broker, eligible=unclean_shutdown):
+    for topic, state, pause in every_partition(image):
+        if not (broker == state.leader or broker in state.isr or (unclean_shutdown and broker in state.elr)):
+            if pause:
+                yield
+            continue
+        yield
         change = change_partition(
             topic,
             state,
@@ -291,7 +300,7 @@ def elect_for(
     broker: NodeId,
     rules_for: Callable[[Topic], ElectionRules],
     lost: Collection[DirectoryId | None] = (),
-) -> list[PartitionChangeRecord]:
+) -> Generator[None, None, list[PartitionChangeRecord]]:
     """The records that give partitions that nobody leads a leader, now that a broker came back.
 
     `lost` are directories that it came back without.
@@ -299,10 +308,11 @@ def elect_for(
     registered = image.brokers[broker]
     changes: list[PartitionChangeRecord] = []
     rules = cache(lambda topic_id: _with_back(rules_for(image.topics[topic_id]), registered, lost))
-    for topic in image.topics.values():
-        for state in topic.partitions.values():
-            if state.leader == NO_NODE:
-                change = change_partition(topic, state, rules(topic.id))
-                if change is not None:
-                    changes.append(change)
+    for topic, state, pause in every_partition(image):
+        if state.leader == NO_NODE:
+            change = change_partition(topic, state, rules(topic.id))
+            if change is not None:
+                changes.append(change)
+        if pause or state.leader == NO_NODE:
+            yield
     return changes

@@ -9,14 +9,15 @@ so that the same broker does not always follow the same other one.  A cluster wi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 
 from barnabas.controller.image import BrokerState
 from barnabas.doors import Randomness
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.log.results import finished
 from barnabas.model import NodeId
 
-__all__ = ["place"]
+__all__ = ["place", "place_in_steps"]
 
 _DRAWS = 8
 """Orders drawn for a deal; the one is taken in which the fewest brokers inherit from the same one again."""
@@ -64,9 +65,16 @@ def place(
 ) -> list[tuple[NodeId, ...]]:
     """Choose `replicas` brokers for each of `partitions` partitions; the first of each is to lead.
 
-    Brokers on their way out and wholly cordoned ones count only if there is nobody else.  Raises
-    KafkaError(INVALID_REPLICATION_FACTOR).
+    Raises KafkaError(INVALID_REPLICATION_FACTOR).
     """
+    steps = place_in_steps(brokers, partitions=partitions, replicas=replicas, randomness=randomness)
+    return finished(steps)
+
+
+def place_in_steps(
+    brokers: Iterable[BrokerState], *, partitions: int, replicas: int, randomness: Randomness
+) -> Generator[None, None, list[tuple[NodeId, ...]]]:
+    """The same, a deal at a time."""
     usable = [b for b in brokers if not b.in_controlled_shutdown and not _wholly_cordoned(b)]
     unfenced = sum(not broker.fenced for broker in usable)
     if replicas <= 0:
@@ -85,7 +93,10 @@ def place(
     while len(placed) < partitions:
         rounds = min(unfenced, partitions - len(placed))
         draws = _DRAWS if replicas > 1 else 1
-        deals = [_deal(usable, rounds, replicas, randomness) for _ in range(draws)]
+        deals = []
+        for _ in range(draws):
+            deals.append(_deal(usable, rounds, replicas, randomness))
+            yield
         deal = min(deals, key=lambda one: sum(heirs[chosen[:2]] for chosen in one))
         heirs.update(chosen[:2] for chosen in deal)
         placed.extend(deal)

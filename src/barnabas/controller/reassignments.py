@@ -12,7 +12,7 @@ from collections import Counter
 from barnabas.controller.assignment import Assignment
 from barnabas.controller.image import PartitionState, Topic
 from barnabas.controller.partitions import Election, ElectionRules, change_partition
-from barnabas.controller.view import BATCH_LIMIT, Decision, View
+from barnabas.controller.view import BATCH_LIMIT, Deciding, Decision, View
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import NodeId
 from barnabas.wire.message import Record
@@ -27,7 +27,7 @@ from barnabas.wire.reassignment import (
 __all__ = ["alter_reassignments"]
 
 
-def alter_reassignments(view: View, request: AlterPartitionReassignmentsRequest) -> Decision:
+def alter_reassignments(view: View, request: AlterPartitionReassignmentsRequest) -> Deciding:
     """AlterPartitionReassignments (key 45), each partition by itself."""
     asked = Counter((topic.name, p.partition_index) for topic in request.topics for p in topic.partitions)
     records: list[Record] = []
@@ -37,6 +37,7 @@ def alter_reassignments(view: View, request: AlterPartitionReassignmentsRequest)
         known = view.image.topic(topic.name)
         rules = None if known is None else view.rules(known)
         for wish in topic.partitions:
+            yield
             code, message = ErrorCode.NONE, None
             try:
                 if asked[topic.name, wish.partition_index] > 1:

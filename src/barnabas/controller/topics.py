@@ -7,15 +7,15 @@ its topics.  The order of the records is Topic, its settings, its partitions.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 
 from barnabas.controller import configs
 from barnabas.controller.features import METADATA_VERSION
 from barnabas.controller.image import RESOURCE_TOPIC, Topic
-from barnabas.controller.placement import place
+from barnabas.controller.placement import place_in_steps
 from barnabas.controller.topic_names import check_topic_name, collision
 from barnabas.controller.versions import DIRECTORIES
-from barnabas.controller.view import BATCH_LIMIT, Decision, View
+from barnabas.controller.view import BATCH_LIMIT, Deciding, Decision, View
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import ZERO_UUID, NodeId, TopicId
 from barnabas.wire.message import Record
@@ -42,7 +42,7 @@ _DEFAULT = -1
 # Creating.
 
 
-def create_topics(view: View, request: CreateTopicsRequest) -> Decision:
+def create_topics(view: View, request: CreateTopicsRequest) -> Deciding:
     """CreateTopics (key 19): check every topic, place its replicas, answer with what it became."""
     repeated = {name for name, count in Counter(t.name for t in request.topics).items() if count > 1}
     too_many = sum(_asked_partitions(view, topic) for topic in request.topics) > BATCH_LIMIT
@@ -60,7 +60,7 @@ def create_topics(view: View, request: CreateTopicsRequest) -> Decision:
                 raise KafkaError(
                     ErrorCode.POLICY_VIOLATION, f"one request may create at most {BATCH_LIMIT} partitions"
                 )
-            topic_records, result = _create(view, topic, creating)
+            topic_records, result = yield from _create(view, topic, creating)
         except KafkaError as error:
             results.append(_create_refused(topic, error))
             continue
@@ -80,7 +80,7 @@ def _asked_partitions(view: View, topic: CreatableTopic) -> int:
 
 def _create(
     view: View, topic: CreatableTopic, creating: Sequence[str]
-) -> tuple[list[Record], CreatableTopicResult]:
+) -> Generator[None, None, tuple[list[Record], CreatableTopicResult]]:
     """The records of one new topic and its answer.  Raises KafkaError."""
     check_topic_name(topic.name)
     if topic.name in view.image.topics_by_name:
@@ -91,14 +91,14 @@ def _create(
             f"topic {topic.name} collides with {other}: names may not differ in '.' and '_' only",
         )
     settings = _settings(view, topic)
-    assignment = _manual(view, topic) if topic.assignments else _automatic(view, topic)
+    assignment = _manual(view, topic) if topic.assignments else (yield from _automatic(view, topic))
     topic_id = view.randomness.uuid()
     records: list[Record] = [TopicRecord(name=topic.name, topic_id=topic_id)]
     records += (
         ConfigRecord(resource_type=RESOURCE_TOPIC, resource_name=topic.name, name=name, value=value)
         for name, value in settings.items()
     )
-    records += (new_partition(view, topic_id, index, replicas) for index, replicas in enumerate(assignment))
+    records += yield from _new_partitions(view, topic_id, 0, assignment)
     result = CreatableTopicResult(
         name=topic.name,
         topic_id=topic_id,
@@ -120,7 +120,7 @@ def _settings(view: View, topic: CreatableTopic) -> dict[str, str]:
     return settings
 
 
-def _automatic(view: View, topic: CreatableTopic) -> list[tuple[NodeId, ...]]:
+def _automatic(view: View, topic: CreatableTopic) -> Generator[None, None, list[tuple[NodeId, ...]]]:
     partitions, replicas = topic.num_partitions, topic.replication_factor
     if partitions == _DEFAULT:
         partitions = view.config.int("num.partitions")
@@ -135,8 +135,10 @@ def _automatic(view: View, topic: CreatableTopic) -> list[tuple[NodeId, ...]]:
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"replication factor {replicas}: give at least 1, or -1 for the default",
         )
-    return place(
-        view.image.brokers.values(), partitions=partitions, replicas=replicas, randomness=view.randomness
+    return (
+        yield from place_in_steps(
+            view.image.brokers.values(), partitions=partitions, replicas=replicas, randomness=view.randomness
+        )
     )
 
 
@@ -182,6 +184,17 @@ def _check_assignment(view: View, assignment: Iterable[tuple[NodeId, ...]], *, r
 
 def _active(view: View, brokers: Iterable[NodeId]) -> tuple[NodeId, ...]:
     return tuple(broker for broker in brokers if view.image.brokers[broker].active)
+
+
+def _new_partitions(
+    view: View, topic_id: TopicId, first: int, assignment: Iterable[tuple[NodeId, ...]]
+) -> Generator[None, None, list[PartitionRecord]]:
+    """The records of the partitions from `first` on."""
+    records = []
+    for index, replicas in enumerate(assignment, first):
+        records.append(new_partition(view, topic_id, index, replicas))
+        yield
+    return records
 
 
 def new_partition(view: View, topic_id: TopicId, index: int, replicas: tuple[NodeId, ...]) -> PartitionRecord:
@@ -269,7 +282,7 @@ def _delete_refused(name: str | None, topic_id: TopicId, error: KafkaError) -> D
 # More partitions.
 
 
-def create_partitions(view: View, request: CreatePartitionsRequest) -> Decision:
+def create_partitions(view: View, request: CreatePartitionsRequest) -> Deciding:
     """CreatePartitions (key 37): grow topics to a count; existing partitions stay as they are."""
     repeated = {name for name, count in Counter(t.name for t in request.topics).items() if count > 1}
     records: list[Record] = []
@@ -280,7 +293,7 @@ def create_partitions(view: View, request: CreatePartitionsRequest) -> Decision:
         try:
             if topic.name in repeated:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "the topic is in the request more than once")
-            added = _grow(view, topic)
+            added = yield from _grow(view, topic)
             if len(records) + len(added) > BATCH_LIMIT:
                 raise KafkaError(
                     ErrorCode.POLICY_VIOLATION, f"one request may create at most {BATCH_LIMIT} partitions"
@@ -297,7 +310,7 @@ def create_partitions(view: View, request: CreatePartitionsRequest) -> Decision:
     return Decision(CreatePartitionsResponse(results=results), [] if request.validate_only else records)
 
 
-def _grow(view: View, asked: CreatePartitionsTopic) -> list[PartitionRecord]:
+def _grow(view: View, asked: CreatePartitionsTopic) -> Generator[None, None, list[PartitionRecord]]:
     topic = view.image.topics_by_name.get(asked.name)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {asked.name} does not exist")
@@ -314,7 +327,7 @@ def _grow(view: View, asked: CreatePartitionsTopic) -> list[PartitionRecord]:
         )
     replicas = len(topic.partitions[0].replicas)
     if asked.assignments is None:
-        assignment = place(
+        assignment = yield from place_in_steps(
             view.image.brokers.values(), partitions=more, replicas=replicas, randomness=view.randomness
         )
     else:
@@ -325,6 +338,4 @@ def _grow(view: View, asked: CreatePartitionsTopic) -> list[PartitionRecord]:
                 f"{more} partitions are added, but {len(assignment)} assignments are given",
             )
         _check_assignment(view, assignment, replicas=replicas)
-    return [
-        new_partition(view, topic.id, have + number, brokers) for number, brokers in enumerate(assignment)
-    ]
+    return (yield from _new_partitions(view, topic.id, have, assignment))

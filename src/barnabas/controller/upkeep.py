@@ -8,7 +8,7 @@ nobody leads are looked at every `unclean.leader.election.interval.ms`, and as s
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 
 from barnabas.config import Config
 from barnabas.controller.view import View
@@ -42,7 +42,11 @@ class Upkeep:
         if any(isinstance(record, ConfigRecord) and record.name == _UNCLEAN for record in records):
             self._unclean_at = now.mono
 
-    def records(self, view: View) -> list[Record]:
+    def due(self, now: Now) -> bool:
+        """Whether it is time to look."""
+        return now.mono >= self._balance_at or now.mono >= self._unclean_at
+
+    def records(self, view: View) -> Generator[None, None, list[Record]]:
         """The elections that are due, as many as fit into one batch; [] when there are none."""
         mono = view.now.mono
         if mono < self._balance_at and mono < self._unclean_at:
@@ -53,14 +57,14 @@ class Upkeep:
         from barnabas.controller import elections  # not needed by every start
 
         if mono >= self._unclean_at:
-            found = elections.unclean_leaders(view)
+            found = yield from elections.unclean_leaders(view)
             if len(found) < elections.MOST:
                 self._unclean_at = mono + self._unclean_every
             if found:
                 return found
         if mono < self._balance_at:
             return []
-        found = elections.preferred_leaders(view)
+        found = yield from elections.preferred_leaders(view)
         if len(found) < elections.MOST:
             self._balance_at = mono + self._balance_every
         return found

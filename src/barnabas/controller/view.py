@@ -1,12 +1,14 @@
 """What a decision looks at, and what it comes to.
 
-A decide function takes a `View` and a request and returns a `Decision`; it touches nothing.
+A decide function takes a `View` and a request and returns a `Decision`; it touches nothing.  One that may be
+about many partitions is a generator that returns it (`Deciding`): whoever drives it may serve others between two
+steps, as long as the image stays what it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Generator, Mapping
+from typing import NamedTuple, TypeAlias
 
 from barnabas.config import TOPIC_SETTINGS, Config, format_value
 from barnabas.controller.features import ELR_FEATURE, METADATA_VERSION
@@ -25,7 +27,7 @@ from barnabas.model import (
 )
 from barnabas.wire.message import Message, Record
 
-__all__ = ["BATCH_LIMIT", "BrokerContact", "Decision", "View"]
+__all__ = ["BATCH_LIMIT", "BrokerContact", "Deciding", "Decision", "View"]
 
 BATCH_LIMIT = 10_000
 """Most records one request may cause (Apache Kafka's limit too)."""
@@ -56,6 +58,10 @@ class Decision(NamedTuple):
     answer: Message
     records: list[Record] = []
     contacts: Mapping[NodeId, BrokerContact | None] = {}
+
+
+Deciding: TypeAlias = Generator[None, None, Decision]
+"""A decision about many partitions on its way: each step is about one of them, or as much work as that."""
 
 
 class View(NamedTuple):

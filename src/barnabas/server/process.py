@@ -222,6 +222,7 @@ class Node:
         from barnabas.server.handlers_metadata import TopicAnswers
         from barnabas.server.quorum import Quorum
         from barnabas.server.quorum_gauges import register_quorum_gauges
+        from barnabas.server.quorum_requests import STEPS
         from barnabas.server.quorum_settings import QuorumSettings
 
         settings = QuorumSettings.of(
@@ -239,6 +240,7 @@ class Node:
             directory=self.config.metadata_log_dir,
             on_fatal=self.fail,
             clean=self.home.metadata.was_clean,
+            steps=min(STEPS, node.machine.slice_steps),
         )
         node.quorum = quorum
         quorum.on_step = lambda seconds: node.turn.note("the quorum", seconds)

@@ -64,7 +64,7 @@ from barnabas.server import events
 from barnabas.server.quorum_events import STEP, tell
 from barnabas.server.quorum_records import BOOTSTRAP, metadata_of, read_snapshot
 from barnabas.server.quorum_registration import Registration, warn_of_other_disk
-from barnabas.server.quorum_requests import Requests, Submission
+from barnabas.server.quorum_requests import STEPS, Requests, Submission
 from barnabas.server.quorum_settings import QuorumSettings
 from barnabas.server.quorum_snapshots import SnapshotKeeper
 from barnabas.server.quorum_store import MetadataStore, StoreStatistics, metadata_log_config
@@ -118,6 +118,7 @@ class Quorum:
         directory: str,
         on_fatal: Callable[[BarnabasError], None],
         clean: bool = False,
+        steps: int = STEPS,
     ) -> None:
         """`clean`: the directory was closed in order the last time (its clean-shutdown marker says so)."""
         self.settings = settings
@@ -135,12 +136,13 @@ class Quorum:
         if settings.raft.can_vote:
             self.registration = Registration(settings.key.id, settings.endpoints, random)
         self._replay = Replay(MetadataImage(settings.cluster_id))
-        self._requests = Requests()
+        self._requests = Requests(steps)
         self._callbacks: list[Callable[[ImageDelta], None]] = []
         self._last_append = 0.0
         self._last_clean = 0.0
         self._turning = False
         self._again = False
+        self._resuming = False
         self._closed = False
         self._timer: asyncio.TimerHandle | None = None
         self._upkeep_timer: asyncio.TimerHandle | None = None
@@ -418,7 +420,7 @@ class Quorum:
         now = self._clock.now()
         decided = self._requests.decide_next(self._store.journal.end_offset, self.epoch, now)
         if decided is not None:
-            entry = Opaque(tuple(decided.records), len(decided.records))
+            entry = Opaque(decided.payload, len(decided.payload))
             self._order.receive(Propose(decided, self.epoch, (entry,)))
             self._order.turn(now)
 
@@ -453,7 +455,16 @@ class Quorum:
         finally:
             self._turning = False
         self.on_step(self._clock.now().mono - begun)
+        if self._requests.resting and not self._resuming:
+            self._resuming = True
+            self._loop.call_soon(self._guarded, self._go_on)
         self._arm()
+
+    def _go_on(self) -> None:
+        """A decision about many partitions has its next turn."""
+        self._resuming = self._requests.resting = False
+        if not self._closed:
+            self._pump()
 
     def _arm(self) -> None:
         if self._timer is not None:
@@ -639,8 +650,9 @@ class Quorum:
         now = self._clock.now()
         delay = _UPKEEP
         if controller is not None:
-            if records := controller.due_records(now, self._store.journal.end_offset):
-                self._append_own(records)
+            if controller.is_due(now):
+                self._requests.add_due()
+                self._pump()
             if self._idle_record_due(now.mono):
                 self._append_own([NoOpRecord()])
             delay = settings.session_timeout / 8

@@ -12,7 +12,7 @@ its footer.  Offsets count from 0 in the file and all batches carry the snapshot
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from barnabas.controller.image import RESOURCE_BROKER
@@ -35,14 +35,25 @@ from barnabas.wire.control import ControlType
 from barnabas.wire.message import Message
 from barnabas.wire.message import Record as MetadataRecord
 from barnabas.wire.metadata import ConfigRecord, read_record, write_record
-from barnabas.wire.records import BatchHeader, Record, batches, check_crc, read_records, write_batch
+from barnabas.wire.records import (
+    BatchHeader,
+    Record,
+    append_value,
+    batches,
+    check_crc,
+    read_records,
+    seal_batch,
+    write_batch,
+)
 
 __all__ = [
     "BOOTSTRAP",
     "NOTE_PREFIX",
+    "Encoded",
     "SnapshotContent",
     "decode_batch",
     "encode_batch",
+    "encoded",
     "metadata_of",
     "read_snapshot",
     "snapshot_batches",
@@ -60,8 +71,34 @@ _MOST_DECOMPRESSED = 100 << 20
 # Batches of the log.
 
 
+class Encoded(tuple[MetadataRecord, ...]):
+    """Records that have their bytes already, as the records of one batch, at a level of metadata.version."""
+
+    body: bytearray
+    level: int
+
+
+def encoded(records: Iterable[MetadataRecord], level: int) -> Generator[None, None, Encoded]:
+    """Encode records of one batch before it is known where the batch begins, a record at a time."""
+    payload = Encoded(records)
+    payload.body, payload.level = bytearray(), level
+    for delta, record in enumerate(payload):
+        append_value(payload.body, delta, write_record(record, record_version(record, level)))
+        yield
+    return payload
+
+
 def encode_batch(batch: Batch, *, timestamp_ms: int, metadata_version: int = LATEST) -> bytearray:
     """The bytes of a batch made here.  Control entries and others never share a batch."""
+    ready = batch.entries[0].payload if isinstance(batch.entries[0], Opaque) else None
+    if isinstance(ready, Encoded) and len(batch.entries) == 1 and ready.level == metadata_version:
+        return seal_batch(
+            ready.body,
+            len(ready),
+            base_offset=batch.base_offset,
+            leader_epoch=batch.epoch,
+            timestamp=timestamp_ms,
+        )
     kinds = {isinstance(entry, _CONTROL) for entry in batch.entries}
     if len(kinds) != 1:
         raise ValueError(f"a batch holds control entries or records, not both: {batch}")

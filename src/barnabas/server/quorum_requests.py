@@ -4,30 +4,47 @@ A request waits in line until the turn before it is over, is decided on the lead
 appended), and is answered once the high watermark has passed its records.  One that changes nothing is
 answered when everything it was decided upon is committed, so that no answer tells of what may still be
 lost.
+
+A decision about many partitions takes several turns of the loop, `STEPS` steps in each; who comes behind it waits,
+so that nothing changes under it.  Its records are encoded in such steps too.  At the end they are appended and
+replayed, all in one step.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
+from collections.abc import Generator
 
 from barnabas.controller.controller import Controller
+from barnabas.controller.features import METADATA_VERSION
+from barnabas.controller.versions import LATEST
 from barnabas.controller.view import Decision
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import Epoch, Now, Offset
 from barnabas.raft.messages import Accepted
 from barnabas.server import events
+from barnabas.server.quorum_records import encoded
 from barnabas.server.quorum_reserve import Reserve
 from barnabas.wire.message import Message, Record
-from barnabas.wire.metadata import NoOpRecord
+from barnabas.wire.metadata import BrokerRegistrationChangeRecord, NoOpRecord
 
-__all__ = ["Requests", "Submission"]
+__all__ = ["STEPS", "Requests", "Submission"]
+
+STEPS = 200
+"""Steps of a decision in one turn of the loop: each is about one partition or one record, 5 to 15 us."""
+_FENCED = 1
+
+SESSION_OVER = events.register(
+    "controller.session-over", logging.WARNING, "a broker was not heard of for its session: it is fenced"
+)
 
 
 class Submission:
     """One request, from its arrival to its answer.  `future` None: nobody waits."""
 
-    __slots__ = ("decision", "expected", "future", "last_offset", "request", "version")
+    __slots__ = ("decision", "due", "expected", "future", "last_offset", "payload", "request", "version")
 
     def __init__(
         self, request: Message | None, version: int = 0, future: asyncio.Future[Message] | None = None
@@ -36,6 +53,10 @@ class Submission:
         self.version = version
         self.future = future
         self.decision: Decision | None = None
+        self.due = False
+        """Nobody's request: what is due when its turn comes."""
+        self.payload: tuple[Record, ...] = ()
+        """The records to append, encoded already if there are many."""
         self.expected: Offset = -1
         """Offset for which it was decided: its first record must get this one."""
         self.last_offset: Offset = -1
@@ -64,13 +85,29 @@ class Submission:
 class Requests:
     """The line of requests, and the controller that decides them while this node leads (else None)."""
 
-    __slots__ = ("_committing", "_end", "_line", "controller", "high_watermark", "reserve")
+    __slots__ = (
+        "_committing",
+        "_deciding",
+        "_end",
+        "_line",
+        "_most",
+        "controller",
+        "high_watermark",
+        "reserve",
+        "resting",
+    )
 
-    def __init__(self) -> None:
+    def __init__(self, steps: int = STEPS) -> None:
+        """`steps` of a decision are taken in one turn of the loop."""
+        self._most = steps
         self.controller: Controller | None = None
         self.high_watermark: Offset = 0
         self.reserve: Reserve | None = None
         """Says what is refused for want of room."""
+        self.resting = False
+        """The decision under way goes on in another turn of the loop: whoever drives this sets it back."""
+        self._deciding: Generator[None, None, None] | None = None
+        """The decision of the first in line, under way."""
         self._end: Offset = 0
         self._line: deque[Submission] = deque()
         self._committing: deque[Submission] = deque()
@@ -84,8 +121,8 @@ class Requests:
 
     @property
     def waiting(self) -> bool:
-        """Whether one waits to be decided."""
-        return bool(self._line)
+        """Whether one waits to be decided now."""
+        return bool(self._line) and not self.resting
 
     def add(self, submission: Submission) -> None:
         """Put a request at the end of the line."""
@@ -95,37 +132,99 @@ class Requests:
         """Put records that nobody asked for at the end of the line."""
         submission = Submission(None)
         submission.decision = Decision(NoOpRecord(), records)  # nobody waits for the answer
+        submission.payload = tuple(records)
         self._line.append(submission)
 
+    def add_due(self) -> None:
+        """Have what is due without anybody asking be decided, once."""
+        if not any(submission.due for submission in self._line):
+            submission = Submission(None)
+            submission.due = True
+            self._line.append(submission)
+
     def decide_next(self, next_offset: Offset, epoch: Epoch, now: Now) -> Submission | None:
-        """Decide the first in line.  Returns it when it has records to append, all at `next_offset`."""
-        submission = self._line.popleft()
+        """Take steps to decide the first in line.  Returns it when it has records to append, all at `next_offset`.
+
+        When it needs more steps than one turn has, `resting` is true afterwards.
+        """
+        submission = self._line[0]
         if self.controller is None:
+            self._done()
             submission.refuse(KafkaError(ErrorCode.NOT_CONTROLLER, "this node is not the active controller"))
             return None
-        submission.expected = next_offset
-        if submission.request is not None:
-            refusal = self.reserve.refuse(submission.request.KEY) if self.reserve is not None else None
-            if refusal is not None:
-                submission.refuse(refusal)
+        if submission.decision is None or submission.expected != next_offset:
+            if not self._decide(submission, next_offset, now):
                 return None
-            try:
-                submission.decision = self.controller.decide(
-                    submission.request, submission.version, now, next_offset
-                )
-            except KafkaError as error:
-                submission.refuse(error)
-                return None
-            except Exception as error:  # it touched nothing: no request, however odd, may end the node
-                events.emit(events.REQUEST_FAILED, api=submission.request.NAME, error=error)
-                submission.refuse(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
-                return None
+        self._done()
         if submission.records:
             return submission
         assert submission.decision is not None
         self.controller.accepted(submission.decision, next_offset, epoch, now)
         self._wait(submission, self._end - 1)
         return None
+
+    def _decide(self, submission: Submission, next_offset: Offset, now: Now) -> bool:
+        """Go on deciding it; whether that is done, and it is not refused."""
+        if (
+            self._deciding is None or submission.expected != next_offset
+        ):  # the quorum appended something itself
+            submission.expected = next_offset
+            if submission.request is None and not submission.due:
+                return True  # its records are there
+            refusal = self._refusal(submission)
+            if refusal is not None:
+                self._done()
+                submission.refuse(refusal)
+                return False
+            self._deciding = self._steps(submission, now)
+        try:
+            for _ in range(self._most):
+                next(self._deciding)
+        except StopIteration:
+            return True
+        except KafkaError as error:
+            self._done()
+            submission.refuse(error)
+            return False
+        except Exception as error:  # it touched nothing: no request, however odd, may end the node
+            if submission.request is None:
+                raise
+            self._done()
+            events.emit(events.REQUEST_FAILED, api=submission.request.NAME, error=error)
+            submission.refuse(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
+            return False
+        self.resting = True
+        return False
+
+    def _refusal(self, submission: Submission) -> KafkaError | None:
+        if self.reserve is None or submission.request is None:
+            return None
+        return self.reserve.refuse(submission.request.KEY)
+
+    def _steps(self, submission: Submission, now: Now) -> Generator[None, None, None]:
+        """Decide, then encode what is many."""
+        controller = self.controller
+        assert controller is not None
+        if submission.request is None:
+            decision = yield from controller.due_in_steps(now, submission.expected)
+            for record in decision.records:
+                if isinstance(record, BrokerRegistrationChangeRecord) and record.fenced == _FENCED:
+                    events.emit(SESSION_OVER, broker=record.broker_id, epoch=record.broker_epoch)
+        else:
+            decision = yield from controller.decide_in_steps(
+                submission.request, submission.version, now, submission.expected
+            )
+        if len(decision.records) > self._most:
+            level = controller.image.feature(METADATA_VERSION) or LATEST
+            submission.payload = yield from encoded(decision.records, level)
+        else:
+            submission.payload = tuple(decision.records)
+        submission.decision = decision
+
+    def _done(self) -> None:
+        """The first in line is decided or refused."""
+        self._line.popleft()
+        self._deciding = None
 
     def accepted(self, effect: Accepted, now: Now) -> None:
         """The records of a submission were appended; they lead the image from now on."""
@@ -154,6 +253,7 @@ class Requests:
     def refuse_all(self, error: KafkaError) -> None:
         """Nobody is answered any more; what was appended may still be committed by the next leader."""
         self.controller = None
+        self._deciding = None
         self._end = 0  # what was appended may be cut away; who leads again begins at what is committed
         for queue in (self._line, self._committing):
             while queue:

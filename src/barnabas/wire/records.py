@@ -30,12 +30,14 @@ __all__ = [
     "BatchHeader",
     "Header",
     "Record",
+    "append_value",
     "batches",
     "check_crc",
     "patch",
     "read_batch_header",
     "read_records",
     "restamp",
+    "seal_batch",
     "write_batch",
 ]
 
@@ -345,6 +347,30 @@ def write_batch(
         base_sequence,
         len(records),
     )
+    crc = crc32c(memoryview(out)[_CRC_FROM:])
+    _HEAD.pack_into(out, 0, base_offset, len(out) - _UNCOUNTED, leader_epoch, _MAGIC, crc)
+    return out
+
+
+def append_value(body: bytearray, offset_delta: int, value: bytes) -> None:
+    """Append a record that is nothing but a value, of the batch's base timestamp."""
+    size = len(value)
+    head = bytearray(2)  # no attributes, no timestamp delta
+    append_varint(head, offset_delta)
+    head.append(1)  # no key
+    append_varint(head, size)
+    append_varint(body, len(head) + size + 1)
+    body += head
+    body += value
+    body.append(0)  # no headers
+
+
+def seal_batch(body: Buffer, count: int, *, base_offset: int, leader_epoch: int, timestamp: int) -> bytearray:
+    """The batch of `count` records that stand in `body` already, offset deltas from 0, all of one time."""
+    out = bytearray(HEADER_SIZE)
+    out += body
+    tail = (0, count - 1, timestamp, timestamp, NO_PRODUCER, -1, -1, count)
+    _TAIL.pack_into(out, _CRC_FROM, *tail)
     crc = crc32c(memoryview(out)[_CRC_FROM:])
     _HEAD.pack_into(out, 0, base_offset, len(out) - _UNCOUNTED, leader_epoch, _MAGIC, crc)
     return out

@@ -393,7 +393,7 @@ _DECIDING: tuple[Bug, ...] = (
         "a fenced broker keeps its leaderships",
         "fencing a broker changes no partition",
         "controller.brokers fence",
-        "[*remove_broker(view.image, broker.id, view.rules), change]",
+        "[*changes, change]",
         "[change]",
         3,
     ),
