@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -271,9 +271,33 @@ def test_an_answer_that_trips_us_up_is_a_failure_that_is_told(monkeypatch: pytes
 
     async def story(peers: Peers, heard: asyncio.Queue[raft.Message], other: Other) -> None:
         other.answers[52] = giving(granted())
-        monkeypatch.setattr(quorum_peers, "response_in", defect)
+        monkeypatch.setattr(quorum_peers, "response_in_steps", defect)
         peers.send(raft.Send(1, 2, other.endpoint, VOTE))
         message = await heard.get()
         assert isinstance(message, raft.Failed) and "nobody foresaw it" in message.reason
+
+    run(story)
+
+
+def test_an_answer_of_many_records_is_read_in_several_turns() -> None:
+    """Who else is on the loop has a turn in between."""
+    turns = 0
+
+    def steps() -> Generator[None, None, str]:
+        for _ in range(4 * quorum_peers.RECORDS):
+            yield
+        return "all of it"
+
+    async def story(peers: Peers, heard: asyncio.Queue[raft.Message], other: Other) -> None:
+        async def others() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        beside = asyncio.ensure_future(others())
+        assert await quorum_peers._in_turns(steps()) == "all of it"
+        beside.cancel()
+        assert turns >= 4
 
     run(story)

@@ -14,9 +14,11 @@ from barnabas.raft.entries import Batch, EpochEnd, KraftVersionEntry, LeaderChan
 from barnabas.raft.incarnation import UNKNOWN
 from barnabas.raft.value import altered
 from barnabas.raft.voters import VersionRange
-from barnabas.server.quorum_records import encode_batch
+from barnabas.server.quorum_records import encode_batch, metadata_of
+from barnabas.server.quorum_transfer import take_in_steps
 from barnabas.server.quorum_wire import request_in, request_out, response_in, response_out
 from barnabas.wire.message import Message, decode, encode, replace
+from barnabas.wire.metadata import PartitionRecord, TopicRecord
 from barnabas.wire.quorum import (
     DescribeQuorumRequest,
     VoteRequest,
@@ -200,3 +202,20 @@ def test_an_answer_says_which_quorum_it_is_of(row: int) -> None:
     message, version = request_out(asked, lambda kind: kind.VERSIONS[1])
     signed = altered(answer, origin=ORIGIN)  # type: ignore[type-var]
     assert there_and_back(signed, message, version) == signed
+
+
+def test_each_record_of_a_fetch_is_a_step() -> None:
+    topic = TopicRecord(name="t", topic_id=Uuid(b"t" * 16))
+    records = (topic, *(PartitionRecord(partition_id=n, topic_id=topic.topic_id) for n in range(99)))
+    data = encode_batch(Batch(7, 3, (Opaque(records, len(records)),)), timestamp_ms=1)
+    steps = take_in_steps(data)
+    count = 0
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            [batch] = end.value
+            break
+        count += 1
+    assert count == len(records)
+    assert metadata_of(batch) == list(records)

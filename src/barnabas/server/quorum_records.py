@@ -19,6 +19,7 @@ from barnabas.controller.image import RESOURCE_BROKER
 from barnabas.controller.versions import LATEST, record_version
 from barnabas.doors import Buffer
 from barnabas.errors import CorruptRecordError
+from barnabas.log.results import finished
 from barnabas.model import Endpoint, Epoch, Offset, ReplicaKey
 from barnabas.raft.entries import (
     Batch,
@@ -52,6 +53,7 @@ __all__ = [
     "Encoded",
     "SnapshotContent",
     "decode_batch",
+    "decode_in_steps",
     "encode_batch",
     "encoded",
     "metadata_of",
@@ -146,17 +148,22 @@ def _payload(entry: Opaque) -> Sequence[MetadataRecord]:
 
 
 def decode_batch(buffer: Buffer, position: int, header: BatchHeader) -> Batch:
+    """The entries of a batch of the metadata log, all at once; see `decode_in_steps`."""
+    return finished(decode_in_steps(buffer, position, header))
+
+
+def decode_in_steps(buffer: Buffer, position: int, header: BatchHeader) -> Generator[None, None, Batch]:
     """The entries of a batch of the metadata log; its CRC has been checked.
 
     Raises CorruptRecordError or WireError, also for records of a kind we do not know: a metadata log is
-    never read with holes.
+    never read with holes.  A step is a record.
     """
     end = position + header.size
     records = read_records(buffer, position, header, _MOST_DECOMPRESSED)
     if header.is_control:
         entries = tuple(_control_entry(record) for record in records)
     else:
-        entries = tuple(_data_entries(records))
+        entries = tuple((yield from _data_entries(records)))
     return Batch(header.base_offset, header.leader_epoch, entries, raw=memoryview(buffer)[position:end])
 
 
@@ -194,21 +201,24 @@ def _control_entry(record: Record) -> Entry:
     raise CorruptRecordError(f"offset {record.offset} of the metadata log holds a control record {name}")
 
 
-def _data_entries(records: Iterable[Record]) -> Iterator[Entry]:
+def _data_entries(records: Iterable[Record]) -> Generator[None, None, list[Entry]]:
+    entries: list[Entry] = []
     run: list[MetadataRecord] = []
     size = 0
     for record in records:
         message = read_record(record.value or b"")
         if isinstance(message, ConfigRecord) and _is_note(message):
             if run:
-                yield Opaque(tuple(run), len(run), size)
+                entries.append(Opaque(tuple(run), len(run), size))
                 run, size = [], 0
-            yield Note(message.name, message.value)
+            entries.append(Note(message.name, message.value))
         else:
             run.append(message)
             size += len(record.value or b"")
+        yield
     if run:
-        yield Opaque(tuple(run), len(run), size)
+        entries.append(Opaque(tuple(run), len(run), size))
+    return entries
 
 
 def _is_note(record: ConfigRecord) -> bool:

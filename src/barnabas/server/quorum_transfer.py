@@ -7,16 +7,27 @@ appends, and installs a downloaded snapshot only when all of it can be read.
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from barnabas.doors import Buffer, Disk
 from barnabas.errors import CorruptRecordError, StorageError, WireError
 from barnabas.log import snapshot as files
 from barnabas.log.log import Log
+from barnabas.log.results import finished
 from barnabas.raft.entries import Batch, SnapshotId
 from barnabas.raft.messages import InstallSnapshot, ReadLog, ReadSnapshot, WriteSnapshot
-from barnabas.server.quorum_records import SnapshotContent, decode_batch, read_snapshot
+from barnabas.server.quorum_records import SnapshotContent, decode_in_steps, read_snapshot
 from barnabas.wire.records import batches, check_crc
 
-__all__ = ["InstallJob", "SnapshotDownload", "check_snapshot", "read_log", "read_piece", "take_batches"]
+__all__ = [
+    "InstallJob",
+    "SnapshotDownload",
+    "check_snapshot",
+    "read_log",
+    "read_piece",
+    "take_batches",
+    "take_in_steps",
+]
 
 
 MOST_AT_ONCE = 8 << 20
@@ -38,12 +49,20 @@ def read_log(log: Log, wanted: ReadLog) -> bytes:
 
 
 def take_batches(data: Buffer) -> tuple[Batch, ...]:
-    """The batches a leader sent.  Raises CorruptRecordError or WireError; nothing of it is taken then."""
+    """The batches a leader sent, all at once; see `take_in_steps`."""
+    return finished(take_in_steps(data))
+
+
+def take_in_steps(data: Buffer) -> Generator[None, None, tuple[Batch, ...]]:
+    """The batches a leader sent, a record at a time.
+
+    Raises CorruptRecordError or WireError; nothing of it is taken then.
+    """
     taken = []
     for position, header in batches(data):
         if not check_crc(data, position, header):
             raise CorruptRecordError(f"the leader sent offset {header.base_offset} with a wrong CRC")
-        taken.append(decode_batch(data, position, header))
+        taken.append((yield from decode_in_steps(data, position, header)))
     return tuple(taken)
 
 

@@ -10,21 +10,22 @@ whole (INVALID_REQUEST).  A field that an old version lacks is simply not said.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any
 
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.log.results import finished
 from barnabas.model import METADATA_TOPIC, METADATA_TOPIC_ID, NO_NODE, ZERO_UUID, Endpoint, NodeId, ReplicaKey
 from barnabas.raft import messages as raft
 from barnabas.raft.entries import EpochEnd, SnapshotId
 from barnabas.raft.incarnation import UNKNOWN
 from barnabas.raft.value import altered
 from barnabas.raft.voters import VersionRange
-from barnabas.server.quorum_transfer import take_batches
+from barnabas.server.quorum_transfer import take_in_steps
 from barnabas.wire import cluster, fetch, quorum
 from barnabas.wire.message import Message, replace
 
-__all__ = ["KRAFT_VERSION", "request_in", "request_out", "response_in", "response_out"]
+__all__ = ["KRAFT_VERSION", "request_in", "request_out", "response_in", "response_in_steps", "response_out"]
 
 KRAFT_VERSION = "kraft.version"
 LONGEST_CHANGE = 20.0
@@ -233,10 +234,18 @@ def response_in(message: Message, listener: str) -> raft.Response:
     Raises KafkaError when the request was refused as a whole (nothing is said about epoch and leader
     then), CorruptRecordError or WireError for records that cannot be read.
     """
+    return finished(response_in_steps(message, listener))
+
+
+def response_in_steps(message: Message, listener: str) -> Generator[None, None, raft.Response]:
+    """The same; records are read one a step."""
     made = _RESPONSES_IN.get(type(message))
     if made is None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"{message.NAME} is no answer of a controller")
-    response: raft.Response = _read(made(message, listener), message)
+    said = made(message, listener)
+    if isinstance(said, Generator):
+        said = yield from said
+    response: raft.Response = _read(said, message)
     return response
 
 
@@ -280,11 +289,12 @@ def _end_in(message: quorum.EndQuorumEpochResponse, listener: str) -> raft.EndQu
     return raft.EndQuorumEpochResponse(code_of(data.error_code), data.leader_epoch, data.leader_id, where)
 
 
-def _fetch_in(message: fetch.FetchResponse, listener: str) -> raft.FetchResponse:
+def _fetch_in(message: fetch.FetchResponse, listener: str) -> Generator[None, None, raft.FetchResponse]:
     _whole(message)
     data = _only(message.responses)
     leader = data.current_leader
     diverging, snapshot = data.diverging_epoch, data.snapshot_id
+    batches = (yield from take_in_steps(data.records)) if data.records else ()
     return raft.FetchResponse(
         code_of(data.error_code),
         leader.leader_epoch,
@@ -294,7 +304,7 @@ def _fetch_in(message: fetch.FetchResponse, listener: str) -> raft.FetchResponse
         data.log_start_offset,
         EpochEnd(diverging.epoch, diverging.end_offset) if diverging.epoch >= 0 else None,
         SnapshotId(snapshot.end_offset, snapshot.epoch) if snapshot.epoch >= 0 else None,
-        batches=take_batches(data.records) if data.records else (),
+        batches=batches,
     )
 
 
@@ -338,7 +348,9 @@ def _probe_in(message: cluster.ApiVersionsResponse, listener: str) -> raft.Probe
     return raft.ProbeResponse(code_of(message.error_code))
 
 
-_RESPONSES_IN: dict[type[Message], Callable[[Any, str], raft.Response]] = {
+_RESPONSES_IN: dict[
+    type[Message], Callable[[Any, str], raft.Response | Generator[None, None, raft.Response]]
+] = {
     quorum.VoteResponse: _vote_in,
     quorum.BeginQuorumEpochResponse: _begin_in,
     quorum.EndQuorumEpochResponse: _end_in,

@@ -37,11 +37,14 @@ def read_record(data: Buffer) -> Any:
 
 def read_record_version(data: Buffer) -> tuple[Any, int]:
     """The same, with the version it was written in."""
-    frame, position = read_uvarint(data, 0)
-    if frame != _FRAME_VERSION:
-        raise WireError(f"a metadata record has the frame version {frame}, not {_FRAME_VERSION}")
-    type_, position = read_uvarint(data, position)
-    version, position = read_uvarint(data, position)
+    if len(data) > 2 and data[0] == _FRAME_VERSION and data[1] < 128 and data[2] < 128:
+        type_, version, position = data[1], data[2], 3  # each takes one byte, as always up to now
+    else:
+        frame, position = read_uvarint(data, 0)
+        if frame != _FRAME_VERSION:
+            raise WireError(f"a metadata record has the frame version {frame}, not {_FRAME_VERSION}")
+        type_, position = read_uvarint(data, position)
+        version, position = read_uvarint(data, position)
     message, end = decode(record_class(type_), data, version, position)
     if end != len(data):
         raise WireError(f"{len(data) - end} bytes are left behind a {message.NAME}")

@@ -223,7 +223,7 @@ def _records(
         n = data[p]
         p += 1
         if n > 127:
-            n, p = read_uvarint(data, p - 1)
+            n, p = _two(data, n, p)
         end = p + (n >> 1)
         if n & 1 or end > len(data):
             raise CorruptRecordError(f"a record claims {(n >> 1) ^ -(n & 1)} bytes")
@@ -235,18 +235,18 @@ def _records(
         o = data[p]
         p += 1
         if o > 127:
-            o, p = read_uvarint(data, p - 1)
+            o, p = _two(data, o, p)
         key = value = None
         n = data[p]
         p += 1
         if n > 127:
-            n, p = read_uvarint(data, p - 1)
+            n, p = _two(data, n, p)
         if not n & 1:
             key = data[p : (p := p + (n >> 1))]
         n = data[p]
         p += 1
         if n > 127:
-            n, p = read_uvarint(data, p - 1)
+            n, p = _two(data, n, p)
         if not n & 1:
             value = data[p : (p := p + (n >> 1))]
         h = data[p]
@@ -262,6 +262,14 @@ def _records(
     if p != len(data):
         raise CorruptRecordError(f"{len(data) - p} bytes are left behind the last record")
     return records
+
+
+def _two(data: bytes, first: int, p: int) -> tuple[int, int]:
+    """An unsigned varint of more than one byte, mostly two, whose first byte stands before `p`."""
+    second = data[p]
+    if second < 128:
+        return first & 0x7F | second << 7, p + 1
+    return read_uvarint(data, p - 1)
 
 
 def _sized(data: bytes, p: int, end: int) -> tuple[bytes | None, int]:
