@@ -21,7 +21,7 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from barnabas.config import Config
 from barnabas.controller.controller import Controller
@@ -57,7 +57,7 @@ from barnabas.raft.messages import (
     VotersChanged,
 )
 from barnabas.raft.messages import Message as RaftMessage
-from barnabas.raft.node import RaftNode, RaftStatistics
+from barnabas.raft.node import RaftNode
 from barnabas.raft.order import Order
 from barnabas.raft.voters import VoterSet
 from barnabas.server import events
@@ -67,7 +67,7 @@ from barnabas.server.quorum_registration import Registration, warn_of_other_disk
 from barnabas.server.quorum_requests import STEPS, Requests, Submission
 from barnabas.server.quorum_settings import QuorumSettings
 from barnabas.server.quorum_snapshots import SnapshotKeeper
-from barnabas.server.quorum_store import MetadataStore, StoreStatistics, metadata_log_config
+from barnabas.server.quorum_store import MetadataStore, QuorumStatistics, metadata_log_config
 from barnabas.wire.message import Message, Record
 from barnabas.wire.metadata import NoOpRecord
 
@@ -92,16 +92,6 @@ CUT = events.register("quorum.cut", logging.WARNING, "the end of the metadata lo
 _CLEAN_EVERY = 60.0
 _UPKEEP = 1.0
 """Seconds between two looks of a node that is not active."""
-
-
-class QuorumStatistics(NamedTuple):
-    """A reading of the quorum, for metrics."""
-
-    raft: RaftStatistics
-    store: StoreStatistics
-    applied_offset: Offset
-    waiting_requests: int
-    snapshots_taken: int
 
 
 class Quorum:
@@ -286,14 +276,12 @@ class Quorum:
             self._receive(Started())
             self._upkeep()
             if not self._ready.done() and self.leader_id == NO_NODE:
-                events.emit(WAITS, voters=_names(self.voters), bootstrap=self._bootstrap_names())
+                bootstrap = ",".join(f"{e.host}:{e.port}" for e in self.settings.raft.bootstrap)
+                events.emit(WAITS, voters=_names(self.voters), bootstrap=bootstrap)
             await self._ready
         except BaseException:
             await self.stop()
             raise
-
-    def _bootstrap_names(self) -> str:
-        return ",".join(f"{e.host}:{e.port}" for e in self.settings.raft.bootstrap)
 
     def _open(self) -> MetadataStore:
         settings = self.settings

@@ -37,6 +37,7 @@ from barnabas.raft.messages import (
     SyncTicket,
     WriteSnapshot,
 )
+from barnabas.raft.node import RaftStatistics
 from barnabas.raft.voters import VoterSet
 from barnabas.server.quorum_point import EVERY, NO_POINT, RecoveryPoint, read_point, write_point
 from barnabas.server.quorum_records import SnapshotContent, decode_batch, encode_batch, read_snapshot
@@ -45,7 +46,14 @@ from barnabas.server.quorum_state import QUORUM_STATE, election_text, read_elect
 from barnabas.server.quorum_transfer import SnapshotDownload, check_snapshot, read_piece
 from barnabas.wire.records import BatchHeader, batches, check_crc, read_batch_header
 
-__all__ = ["DiskThread", "MetadataStore", "StoreStatistics", "Waiting", "metadata_log_config"]
+__all__ = [
+    "DiskThread",
+    "MetadataStore",
+    "QuorumStatistics",
+    "StoreStatistics",
+    "Waiting",
+    "metadata_log_config",
+]
 
 _READ_SIZE = 4 << 20
 
@@ -74,6 +82,16 @@ class StoreStatistics(NamedTuple):
     log_size: int
     snapshots: int
     syncs: int
+
+
+class QuorumStatistics(NamedTuple):
+    """A reading of the quorum, for metrics."""
+
+    raft: RaftStatistics
+    store: StoreStatistics
+    applied_offset: Offset
+    waiting_requests: int
+    snapshots_taken: int
 
 
 class MetadataStore:
