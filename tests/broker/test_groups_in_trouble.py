@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.broker.hostile_batches import lying
+from tests.broker.test_checking import bomb
 from tests.broker.test_groups import OffsetsPartition, World
 
-from barnabas.broker.groups import LOAD_BYTES
+from barnabas.broker.group_loading import LOAD_BYTES, LOAD_RECORDS
 from barnabas.broker.waiting import Waiting
 from barnabas.errors import CorruptRecordError, ErrorCode, StorageError
+from barnabas.wire.compression import Codec
 from barnabas.wire.consumer_protocol import ConsumerProtocolSubscription
 from barnabas.wire.groups import (
     DeleteGroupsRequest,
@@ -21,7 +25,7 @@ from barnabas.wire.groups import (
     OffsetDeleteRequestTopic,
 )
 from barnabas.wire.message import encode
-from barnabas.wire.records import Record, write_batch
+from barnabas.wire.records import Record, batches, read_records, write_batch
 
 
 @pytest.fixture
@@ -273,3 +277,54 @@ def test_positions_expire_under_members_that_read_other_topics(topic: str, kept:
         world.run(5.0)
         assert world.beat(member, 1) == ErrorCode.NONE
     assert world.position() == kept
+
+
+def loaded_again(world: World) -> tuple[World, int]:
+    """Another node that loads what this one wrote, and in how many steps."""
+    again, steps = World(), 0
+    again.broker.lead(again.partition, False, 1)
+    again.broker.lead(world.partition, True, 2)
+    while again.groups.statistics().loading:
+        again.groups.tick(again.now)
+        steps += 1
+    return again, steps
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD])
+def test_a_record_that_unpacks_to_very_much_is_left_out_without_being_held(
+    world: World, codec: Codec
+) -> None:
+    world.commit(5)
+    world.partition.append(bomb(codec, 90 << 20))
+    world.commit(6, index=1)
+    tracemalloc.start()
+    again, steps = loaded_again(world)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (again.position(), again.position(index=1)) == (5, 6)
+    assert again.groups.statistics().unreadable == 1
+    assert steps > 90 << 20 >> 18
+    assert peak < 4 << 20
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_very_many_records_of_one_batch_are_loaded_some_hundred_at_a_time(codec: Codec) -> None:
+    world = World()
+    world.commit(7)
+    (_, header), *_ = batches(bytes(world.partition.raw))
+    (record,) = read_records(world.partition.raw, 0, header)
+    many = [record._replace(offset=n) for n in range(5_000)]
+    world.partition.append(write_batch(many, codec=codec))
+    again, steps = loaded_again(world)
+    assert again.position() == 7
+    assert again.groups.statistics().unreadable == 0
+    assert steps >= 5_000 // LOAD_RECORDS
+
+
+def test_records_whose_lengths_lie_are_left_out_and_those_behind_are_loaded(world: World) -> None:
+    world.commit(5)
+    world.partition.append(bytearray(lying(b"1", b"2", at=1)))
+    world.commit(6, index=1)
+    again, _ = loaded_again(world)
+    assert (again.position(), again.position(index=1)) == (5, 6)
+    assert again.groups.statistics().unreadable == 2

@@ -16,6 +16,7 @@ from typing import NamedTuple, TypeVar, cast
 
 from barnabas.broker.context import RequestContext, ResourceType, authorized_operations
 from barnabas.broker.group import ClassicGroup, GroupState, Parked
+from barnabas.broker.group_loading import Loading
 from barnabas.broker.group_membership import GroupLimits, Membership
 from barnabas.broker.group_offsets import CommitWaiting, GroupOffsets, commit_answer
 from barnabas.broker.group_records import CommittedOffset, group_tombstone, read_member, too_long
@@ -24,9 +25,9 @@ from barnabas.broker.replicas import Broker
 from barnabas.broker.waiting import Waiting
 from barnabas.config import Config
 from barnabas.doors import Randomness
-from barnabas.errors import CorruptRecordError, ErrorCode, KafkaError, StorageError, WireError
+from barnabas.errors import CorruptRecordError, ErrorCode, KafkaError, StorageError
 from barnabas.log.damage import DamagedError
-from barnabas.model import OFFSETS_TOPIC, Now, Offset, TopicId
+from barnabas.model import OFFSETS_TOPIC, Now, TopicId
 from barnabas.wire.coordinator import read_key, read_value
 from barnabas.wire.group_records import (
     GroupMetadataKey,
@@ -61,12 +62,10 @@ from barnabas.wire.groups import (
     SyncGroupResponse,
 )
 from barnabas.wire.message import replace
-from barnabas.wire.records import BatchHeader, Record, batches, read_records, write_batch
+from barnabas.wire.records import Record, write_batch
 
 __all__ = ["Groups", "GroupsStatistics", "java_hash"]
 
-LOAD_BYTES = 64 * 1024
-"""How much of a partition is read in one step: some milliseconds of decoding."""
 CHECKED_PER_STEP = 100
 """Groups that are looked at in one step of the walk over what is too old."""
 MOST_WAITING = 100_000
@@ -108,16 +107,6 @@ class GroupsStatistics(NamedTuple):
     unreadable: int
 
 
-class _Loading:
-    """How far a partition was read."""
-
-    __slots__ = ("partition", "position")
-
-    def __init__(self, partition: Partition, position: Offset) -> None:
-        self.partition = partition
-        self.position = position
-
-
 class Groups:
     """All classic groups of the partitions of __consumer_offsets that this node leads."""
 
@@ -142,7 +131,7 @@ class Groups:
             retention_ms=config.int("offsets.retention.minutes") * 60_000,
         )
         self._led: dict[int, Partition] = {}
-        self._loading: dict[int, _Loading] = {}
+        self._loading: dict[int, Loading] = {}
         self._timers: list[tuple[float, int, Callable[[Now], None]]] = []
         self._numbers = count()
         self._next_check: float | None = None
@@ -178,7 +167,7 @@ class Groups:
         index = partition.index
         if leads:
             if index not in self._led and index not in self._loading:
-                self._loading[index] = _Loading(partition, partition.log_start_offset)
+                self._loading[index] = Loading(partition)
             return
         self._loading.pop(index, None)
         if self._led.pop(index, None) is not None:
@@ -193,11 +182,11 @@ class Groups:
     # -- loading ---------------------------------------------------------------------------------------
 
     def _load_some(self, now: Now) -> None:
-        """Read up to LOAD_BYTES of one partition.  One that cannot be read is not coordinated here."""
+        """One step with one partition.  One that cannot be read is not coordinated here."""
         index, loading = next(iter(self._loading.items()))
         partition = loading.partition
         try:
-            more = self._load_slice(loading, now)
+            more = loading.step(self._replay, now)
         except StorageError as error:
             del self._loading[index]
             self._unload(index)
@@ -210,6 +199,9 @@ class Groups:
             if isinstance(error, DamagedError):
                 self.broker.damage_found(partition, error)
             return
+        finally:
+            self.unreadable += loading.unreadable
+            loading.unreadable = 0
         if more:
             return
         del self._loading[index]
@@ -217,33 +209,6 @@ class Groups:
         for group in self.groups.values():
             if self.partition_for(group.id) == index:
                 self.membership.watch(group, now)
-
-    def _load_slice(self, loading: _Loading, now: Now) -> bool:
-        """Replay the next records; false when there are no more."""
-        partition = loading.partition
-        loading.position = max(loading.position, partition.log_start_offset)
-        if loading.position >= partition.log.log_end_offset:
-            return False
-        raw = partition.read(loading.position, LOAD_BYTES).read()
-        if not raw and partition.log.written_end_offset >= partition.log.log_end_offset:
-            return False  # nothing is left up to the end
-        for position, header in batches(raw):
-            if not header.is_control and header.last_offset >= loading.position:
-                self._replay_batch(raw, position, header, now)
-            loading.position = header.last_offset + 1
-        return True  # (an empty slice: the rest is written at the end of this turn)
-
-    def _replay_batch(self, raw: bytes, position: int, header: BatchHeader, now: Now) -> None:
-        try:
-            records = read_records(raw, position, header)
-        except CorruptRecordError:
-            self.unreadable += header.count
-            return
-        for record in records:
-            try:
-                self._replay(record, now)
-            except (WireError, CorruptRecordError):
-                self.unreadable += 1
 
     def _replay(self, record: Record, now: Now) -> None:
         key = read_key(record.key or b"")

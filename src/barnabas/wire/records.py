@@ -35,6 +35,7 @@ __all__ = [
     "check_crc",
     "patch",
     "read_batch_header",
+    "read_record",
     "read_records",
     "restamp",
     "seal_batch",
@@ -212,6 +213,13 @@ def read_records(
         raise CorruptRecordError(
             f"broken record in the batch at offset {header.base_offset}: {error}"
         ) from error
+
+
+def read_record(data: bytes, header: BatchHeader) -> Record:
+    """The one record that these bytes of a batch, unpacked, are.  Raises CorruptRecordError, IndexError,
+    WireError."""
+    append_time = header.max_timestamp if header.attributes & _APPEND_TIME else None
+    return _records(data, 1, header.base_offset, header.base_timestamp, append_time)[0]
 
 
 def _records(
