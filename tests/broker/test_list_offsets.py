@@ -237,3 +237,6 @@ def test_a_time_within_records_that_lie_about_their_length_gets_the_answer_of_ap
     for at, error, offset in ((-2000, 0, 0), (-500, 87, -1), (0, 87, -1), (1, 0, 3), (500, 0, 3)):
         found = ask(node, WALL + at)
         assert (found.error_code, found.offset) == (error, offset)
+    node.broker.partition("t", 0).delete_records(3)  # type: ignore[union-attr]
+    node.append(lying(b"1", b"2", at=WALL + 2000))
+    assert ask(node, -3).error_code == 87

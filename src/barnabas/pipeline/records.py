@@ -21,7 +21,7 @@ import pyarrow as pa
 from barnabas.doors import Buffer
 from barnabas.errors import CorruptRecordError
 from barnabas.model import Offset
-from barnabas.pipeline.varints import Bytes, Positions, record_starts, zigzags
+from barnabas.pipeline.varints import Bytes, Positions, int32s, record_starts, zigzags
 from barnabas.wire.compression import decompress
 from barnabas.wire.records import BatchHeader
 
@@ -184,11 +184,11 @@ def _decode(
     counts = np.array([section.header.count for section in sections], dtype=np.int64)
     ends = np.append(record[1:], len(data))
 
-    length, at = zigzags(data, record)
+    length, at = int32s(data, record)
     if (at + length != ends).any():
         raise CorruptRecordError("the length of a record is not the distance to the next one")
     timestamp, at = zigzags(data, at + 1)  # one byte of attributes, unused
-    delta, at = zigzags(data, at)
+    delta, at = int32s(data, at)
     offset = delta + np.repeat([section.header.base_offset for section in sections], counts)
     timestamp, timestamp_type = _timestamps(sections, counts, timestamp)
 
@@ -196,10 +196,10 @@ def _decode(
         keep = (offset >= wanted[0]) & (offset < wanted[1])
         offset, timestamp, timestamp_type = offset[keep], timestamp[keep], timestamp_type[keep]
         at, ends = at[keep], ends[keep]
-    key_length, key_at = zigzags(data, at)
-    value_length, value_at = zigzags(data, key_at + np.maximum(key_length, 0))
+    key_length, key_at = int32s(data, at)  # below zero: null
+    value_length, value_at = int32s(data, key_at + np.maximum(key_length, 0))
     behind = value_at + np.maximum(value_length, 0)
-    if (key_length < -1).any() or (value_length < -1).any() or (behind > ends - 1).any():
+    if (behind > ends - 1).any():
         raise CorruptRecordError("a key or value is longer than its record")
 
     rows = len(offset)
@@ -254,7 +254,7 @@ def _binary(data: Bytes, at: Positions, length: npt.NDArray[np.int64]) -> pa.Arr
 
 def _headers(data: Bytes, at: Positions, ends: Positions) -> pa.Array:
     """The headers of each record: the first of all records, then the second of those that have one, ..."""
-    count, at = zigzags(data, at)
+    count, at = int32s(data, at)
     if (count < 0).any() or (count > ends - at).any():
         raise CorruptRecordError("the number of headers of a record is impossible")
     first = np.concatenate(([0], np.cumsum(count)))
@@ -265,8 +265,8 @@ def _headers(data: Bytes, at: Positions, ends: Positions) -> pa.Array:
     nth = 0
     while left.size:
         slot = first[left] + nth
-        key_length[slot], key_at[slot] = zigzags(data, at[left])
-        value_length[slot], value_at[slot] = zigzags(data, key_at[slot] + np.maximum(key_length[slot], 0))
+        key_length[slot], key_at[slot] = int32s(data, at[left])
+        value_length[slot], value_at[slot] = int32s(data, key_at[slot] + np.maximum(key_length[slot], 0))
         at[left] = value_at[slot] + np.maximum(value_length[slot], 0)
         if (at[left] > ends[left]).any():
             raise CorruptRecordError("the headers of a record are longer than the record")

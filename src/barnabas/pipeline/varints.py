@@ -15,12 +15,13 @@ import numpy.typing as npt
 
 from barnabas.errors import CorruptRecordError
 
-__all__ = ["Bytes", "Positions", "record_starts", "zigzags"]
+__all__ = ["Bytes", "Positions", "int32s", "record_starts", "zigzags"]
 
 Positions: TypeAlias = npt.NDArray[np.int64]
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 
 LONGEST_VARINT_BITS = 63
+_INT32_MAX, _UINT32_MAX = (1 << 31) - 1, (1 << 32) - 1
 
 
 def record_starts(data: Any, position: int, end: int, count: int, starts: list[int]) -> None:
@@ -51,13 +52,22 @@ def record_starts(data: Any, position: int, end: int, count: int, starts: list[i
                 if byte < 128:
                     break
                 shift += 7
-            position += length >> 1
+            position += (length & _UINT32_MAX) >> 1
             if position > end:
                 break
     except IndexError:
         position = end + 1
     if position != end:
         raise CorruptRecordError(f"{count} records do not fill the {end} bytes of their batch")
+
+
+def int32s(data: Bytes, at: Positions) -> tuple[npt.NDArray[np.int64], Positions]:
+    """`zigzags` of numbers that have 32 bits: higher ones do not count, as for Apache Kafka."""
+    values, behind = zigzags(data, at)
+    if ((values > _INT32_MAX) | (values < ~_INT32_MAX)).any():
+        raw = ((values << 1) ^ (values >> 63)) & _UINT32_MAX
+        values = (raw >> 1) ^ -(raw & 1)
+    return values, behind
 
 
 def zigzags(data: Bytes, at: Positions) -> tuple[npt.NDArray[np.int64], Positions]:
