@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator, Sequence
+
 import pytest
 from tests.log.log_building import NOW, Chance, append, batch, fill, later, small, tick, values_of
 
@@ -9,6 +11,7 @@ from barnabas.config import LogConfig
 from barnabas.errors import StorageError
 from barnabas.log.checkpoint import read_offsets, write_offsets
 from barnabas.log.directories import LogDirectories
+from barnabas.log.jobs import Opening
 from barnabas.log.meta import MetaProperties, read_meta_properties, write_meta_properties
 from barnabas.model import Now, TopicPartition, Uuid
 from barnabas.sim.disk import Crashed, MemoryDisk
@@ -36,6 +39,19 @@ def opened(disk: MemoryDisk, *paths: str, config: LogConfig | None = None, now: 
         config_for=lambda topic: config or small(),
         randomness=Chance(),
         now=now,
+    )
+
+
+def opening(disk: MemoryDisk) -> Generator[Sequence[Opening], None, LogDirectories]:
+    """The same, but the caller opens the logs."""
+    return LogDirectories.open_in_steps(
+        disk,
+        ("/d0",),
+        cluster_id=CLUSTER,
+        node_id=1,
+        config_for=lambda topic: small(),
+        randomness=Chance(),
+        now=NOW,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -11,11 +12,11 @@ from barnabas.errors import StorageError
 from barnabas.log.checkpoints import CheckpointJob
 from barnabas.log.directory import LogDirectory
 from barnabas.log.future import take_over
+from barnabas.log.jobs import Opening
 from barnabas.log.log import Log
 from barnabas.log.producers import DEFAULT_EXPIRATION_MS
 from barnabas.log.removal import Removal
-from barnabas.log.results import finished
-from barnabas.log.sync import RunSyncs, run_in_turn
+from barnabas.log.sync import RunJobs, run_in_turn
 from barnabas.model import NO_NODE, DirectoryId, NodeId, Now, TopicId, TopicPartition
 
 if TYPE_CHECKING:
@@ -64,7 +65,14 @@ class LogDirectories:
             now=now,
             expiration_ms=expiration_ms,
         )
-        return finished(steps)
+        while True:
+            try:
+                openings = next(steps)
+            except StopIteration as end:
+                logs: LogDirectories = end.value
+                return logs
+            for opening in openings:
+                deque(opening.steps(), maxlen=0)
 
     @classmethod
     def open_in_steps(
@@ -78,8 +86,8 @@ class LogDirectories:
         randomness: Randomness,
         now: Now,
         expiration_ms: int = DEFAULT_EXPIRATION_MS,
-    ) -> Generator[str, None, LogDirectories]:
-        """`open`, yielding the name of the log in work at every step.
+    ) -> Generator[Sequence[Opening], None, LogDirectories]:
+        """`open`, but its caller opens the logs: those of one directory are yielded at a time.
 
         A directory that is missing or damaged is left out (`failures`) and the others serve; one that is
         locked, or belongs to another cluster or node, stops the start.
@@ -311,7 +319,7 @@ class LogDirectories:
             except StorageError as error:
                 self.fail(log, error)
 
-    def close(self, now: Now, broker_epoch: int = NO_NODE, run: RunSyncs = run_in_turn) -> None:
+    def close(self, now: Now, broker_epoch: int = NO_NODE, run: RunJobs = run_in_turn) -> None:
         """Close everything that is online and leave the marker of a clean stop in each directory."""
         for directory in self.directories:
             try:

@@ -7,7 +7,7 @@ nothing in it is written again until the node is started anew.  (That there was 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,10 +18,11 @@ from barnabas.log.checkpoint import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS
 from barnabas.log.checkpoints import CheckpointJob, Checkpoints, Rows
 from barnabas.log.cleaned import stop_cleaning
 from barnabas.log.future import future_of, take_name
+from barnabas.log.jobs import Opening, Settling
 from barnabas.log.log import Log
 from barnabas.log.producers import DEFAULT_EXPIRATION_MS
 from barnabas.log.removal import Removal
-from barnabas.log.sync import RunSyncs, run_in_turn
+from barnabas.log.sync import RunJobs, run_in_turn
 from barnabas.model import (
     METADATA_TOPIC,
     NO_NODE,
@@ -158,8 +159,8 @@ class LogDirectory:
             disk, path, lock, directory_id=directory_id, config_for=config_for, expiration_ms=expiration_ms
         )
 
-    def load_in_steps(self, now: Now) -> Generator[str, None, None]:
-        """Open every log of the directory, yielding its name now and then.
+    def load_in_steps(self, now: Now) -> Generator[Sequence[Opening], None, None]:
+        """Open every log of the directory: yields what is to be opened, and goes on when all of it was.
 
         Raises StorageError when a file operation failed (the directory is offline then).
         """
@@ -170,7 +171,7 @@ class LogDirectory:
             self.fail(error)
             raise
 
-    def _load(self, now: Now) -> Generator[str, None, None]:
+    def _load(self, now: Now) -> Generator[Sequence[Opening], None, None]:
         epoch = meta.take_clean_shutdown(self.disk, self.path)
         self.was_clean = epoch is not None
         self.broker_epoch = NO_NODE if epoch is None else epoch
@@ -178,6 +179,8 @@ class LogDirectory:
         starts, _ = self._checkpoints.read(LOG_STARTS)
         watermarks, _ = self._checkpoints.read(HIGH_WATERMARKS)
         cleaned, known_cleaned = self._checkpoints.read(CLEANER_OFFSETS)
+        clean = self.was_clean and known_points
+        openings: list[Opening] = []
         for name in self.disk.list(self.path):
             directory = f"{self.path}/{name}"
             if not self.disk.is_directory(directory):
@@ -191,7 +194,7 @@ class LogDirectory:
                     self.disk,
                     directory,
                     self._config_for(key.topic),
-                    clean=self.was_clean and known_points,
+                    clean=clean,
                     now=now,
                     recovery_point=points.get(key, 0),
                     log_start=starts.get(key, 0),
@@ -200,8 +203,17 @@ class LogDirectory:
                     cleaned=cleaned.get(key, 0 if known_cleaned else MAX_OFFSET),
                     expiration_ms=self._expiration_ms,
                 )
-                log = yield from _named(steps, name)
-                self._adopt(log, self.logs if name == str(key) else self.futures)
+                openings.append(Opening(name, steps, clean=clean))
+        try:
+            yield openings
+        finally:
+            for opening in openings:
+                if (log := opening.log) is not None:
+                    own = opening.name == str(log.topic_partition)
+                    self._adopt(log, self.logs if own else self.futures)
+        for opening in openings:
+            if opening.error is not None:
+                raise opening.error
         if not self.was_clean:
             self.disk.sync_directory(self.path)  # once for all logs that were never synced themselves
 
@@ -458,16 +470,18 @@ class LogDirectory:
             return None
         return Removal(self.disk, self.path, files, trees, settle=renamed)
 
-    def close(self, now: Now, broker_epoch: int = NO_NODE, run: RunSyncs = run_in_turn) -> None:
+    def close(self, now: Now, broker_epoch: int = NO_NODE, run: RunJobs = run_in_turn) -> None:
         """Close every log, write the checkpoints, then the marker that says so; give the lock back.
 
-        `run` runs the syncs of the logs that have something to sync, each on its own.  Raises StorageError; the
-        marker is not written then.
+        `run` settles the logs, and then syncs those that have something to sync, each on its own.  Raises
+        StorageError; the marker is not written then.
         """
         try:
             if self.offline is None:
                 logs = list(self._all().values())
-                jobs = [(log, job) for log in logs if (job := log.settle()) is not None]
+                settled = [Settling(log) for log in logs]
+                run(settled)
+                jobs = [(one.log, one.job) for one in settled if one.job is not None]
                 run([job for _, job in jobs])
                 for log, job in jobs:
                     log.finish_sync(job)
@@ -495,17 +509,6 @@ def _partition_of(name: str) -> TopicPartition | None:
     """Whose log lies in a directory of this name; None when it is none."""
     topic, _, number = name.rpartition("-")
     return TopicPartition(topic, int(number)) if _PARTITION.fullmatch(name) else None
-
-
-def _named(steps: Generator[None, None, Log], name: str) -> Generator[str, None, Log]:
-    yield name
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            log: Log = end.value
-            return log
-        yield name
 
 
 def check_identity(path: str, found: meta.MetaProperties | None, cluster_id: str, node_id: NodeId) -> None:

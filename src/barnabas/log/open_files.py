@@ -2,11 +2,12 @@
 
 Descriptors are few and everybody needs them.  The newest segment of each log keeps its file; an older one
 opens it when it is read.  One that is dropped here is closed as soon as nobody sends from it any more: a slice
-holds its file, and the last who lets go of a file closes it.
+holds its file, and the last who lets go of a file closes it.  Threads that open logs use it at once.
 """
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
@@ -22,11 +23,12 @@ _LEAST = 16
 class OpenFiles:
     """The segments whose files are open, the one that was read longest ago first."""
 
-    __slots__ = ("_opened", "most")
+    __slots__ = ("_guard", "_opened", "most")
 
     def __init__(self, most: int = _USUAL) -> None:
         self.most = most
         self._opened: OrderedDict[Segment, None] = OrderedDict()
+        self._guard = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._opened)
@@ -36,18 +38,20 @@ class OpenFiles:
 
     def allow(self, descriptors: int) -> None:
         """Of so many descriptors that the process may have, a quarter is for sealed segments."""
-        self.most = max(_LEAST, descriptors // 4)
-        self._shrink()
+        with self._guard:
+            self.most = max(_LEAST, descriptors // 4)
+            self._shrink()
 
     def used(self, segment: Segment) -> None:
         """A sealed segment is read, or has just been sealed."""
         opened = self._opened
-        if segment in opened:
-            opened.move_to_end(segment)
-        else:
-            opened[segment] = None
-            if len(opened) > self.most:
-                self._shrink()
+        with self._guard:
+            if segment in opened:
+                opened.move_to_end(segment)
+            else:
+                opened[segment] = None
+                if len(opened) > self.most:
+                    self._shrink()
 
     def forget(self, segment: Segment) -> None:
         """Its file was closed, or is not to be: it grows again."""

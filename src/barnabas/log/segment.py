@@ -144,10 +144,11 @@ class Segment:
 
     @property
     def file(self) -> DiskFile:
-        if self._file is None:
-            self._file = self.disk.open(self.path(".log"))
-            SEALED.used(self)
-        return self._file
+        file = self._file
+        if file is None:
+            file = self._file = self.disk.open(self.path(".log"))
+            SEALED.used(self)  # which may let go of any file, in any thread
+        return file
 
     @property
     def index(self) -> OffsetIndex:

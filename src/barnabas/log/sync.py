@@ -8,12 +8,13 @@ tables and snapshots of segments that were rolled meanwhile, the leader epochs, 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from barnabas.doors import Disk, DiskFile
 from barnabas.errors import StorageError
 from barnabas.model import Offset
 
-__all__ = ["RunSyncs", "SyncJob", "run_in_turn"]
+__all__ = ["Job", "RunJobs", "SyncJob", "run_in_turn"]
 
 
 class SyncJob:
@@ -102,11 +103,19 @@ class SyncJob:
             file.close()
 
 
-RunSyncs = Callable[[Sequence[SyncJob]], None]
-"""Runs syncs of different logs, in threads perhaps; returns when all have ended.  Raises StorageError."""
+class Job(Protocol):
+    """Work on one log, for any thread."""
+
+    def run(self) -> None:
+        """Do it.  Raises StorageError."""
+        ...
 
 
-def run_in_turn(jobs: Sequence[SyncJob]) -> None:
+RunJobs = Callable[[Sequence[Job]], None]
+"""Runs jobs of different logs, in threads perhaps; returns when all have ended.  Raises StorageError."""
+
+
+def run_in_turn(jobs: Sequence[Job]) -> None:
     """One after the other."""
     for job in jobs:
         job.run()

@@ -11,6 +11,7 @@ offline until it is started again.  Only the directory of the metadata must be t
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 from barnabas.config import Config
@@ -19,14 +20,19 @@ from barnabas.errors import StorageError
 from barnabas.log.directories import LogDirectories
 from barnabas.log.directory import LogDirectory
 from barnabas.log.meta import holds_data, not_formatted, read_meta_properties
-from barnabas.log.sync import RunSyncs
+from barnabas.log.sync import RunJobs
 from barnabas.model import DirectoryId, Endpoint
 from barnabas.server import events
+from barnabas.server.syncing import Stepwise
 
 __all__ = ["Home", "open_home"]
 
 BREATH = 16
 """Steps of recovery between two looks at signals and the like."""
+RECOVERING = 8
+"""Threads that recover logs.  Those of a clean stop are opened by one: that waits for no disk, but for the
+interpreter, and several threads would take it from each other at every system call."""
+RunAside = Callable[[Sequence[Stepwise], int], Awaitable[None]]
 
 
 class Home(NamedTuple):
@@ -39,7 +45,7 @@ class Home(NamedTuple):
     formatted: bool
     """Whether it was made just now."""
 
-    def close(self, clock: Clock, broker_epoch: int, run: RunSyncs) -> None:
+    def close(self, clock: Clock, broker_epoch: int, run: RunJobs) -> None:
         """The last step of an orderly stop: everything synced, the marker left."""
         self.logs.close(clock.now(), broker_epoch, run)
         if self.metadata not in self.logs.directories:
@@ -60,14 +66,16 @@ async def open_home(
     *,
     controller: Endpoint | None,
     format_new: bool,
+    run: RunAside | None = None,
 ) -> Home:
     """Format (when allowed and everything is new), lock and recover this node's directories.
 
-    `controller` is where this node's controller listens, for the first voter set.  Raises StorageError or
+    `controller` is where this node's controller listens, for the first voter set.  `run` opens the logs, in
+    threads perhaps.  Raises StorageError or
     ConfigError, each with the next step.
     """
     try:
-        return await _open_home(config, disk, clock, random, controller, format_new)
+        return await _open_home(config, disk, clock, random, controller, format_new, run or run_in_steps)
     except StorageError as error:
         if error.next_step is None:
             error.next_step = (
@@ -83,6 +91,7 @@ async def _open_home(
     random: Randomness,
     controller: Endpoint | None,
     format_new: bool,
+    run: RunAside,
 ) -> Home:
     metadata_path = config.metadata_log_dir
     paths = tuple(dict.fromkeys((metadata_path, *config.log_dirs)))
@@ -104,7 +113,7 @@ async def _open_home(
         formatted = True
     else:
         cluster_id = next((meta for meta in known if meta), "")
-    logs = await _load(config, disk, clock, random, cluster_id)
+    logs = await _load(config, disk, clock, random, cluster_id, run)
     try:
         if (error := logs.missing().get(metadata_path)) is not None:
             raise error
@@ -156,8 +165,18 @@ def _format(config: Config, disk: Disk, clock: Clock, random: Randomness, contro
     return result.cluster_id
 
 
+async def run_in_steps(works: Sequence[Stepwise], most: int = 1) -> None:
+    """One after the other, here, with a breath for the loop now and then."""
+    taken = 0
+    for work in works:
+        for _ in work.steps():
+            taken += 1
+            if taken % BREATH == 0:
+                await asyncio.sleep(0)
+
+
 async def _load(
-    config: Config, disk: Disk, clock: Clock, random: Randomness, cluster_id: str
+    config: Config, disk: Disk, clock: Clock, random: Randomness, cluster_id: str, run: RunAside
 ) -> LogDirectories:
     begun = clock.now()
     steps = LogDirectories.open_in_steps(
@@ -170,16 +189,16 @@ async def _load(
         now=begun,
         expiration_ms=config.int("producer.id.expiration.ms"),
     )
-    taken = 0
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            logs: LogDirectories = end.value
-            break
-        taken += 1
-        if taken % BREATH == 0:
-            await asyncio.sleep(0)
+    try:
+        while True:
+            try:
+                openings = next(steps)
+            except StopIteration as end:
+                logs: LogDirectories = end.value
+                break
+            await run(openings, 1 if all(one.clean for one in openings) else RECOVERING)
+    finally:
+        steps.close()  # who is cancelled lets go of the directories
     for failure in logs.failures:
         events.emit(events.DIRECTORY_OFFLINE, directory=failure.directory, error=failure)
     for log in logs.all_logs():

@@ -17,7 +17,7 @@ from barnabas.errors import StorageError
 from barnabas.model import Endpoint
 from barnabas.server.metrics import Histogram
 from barnabas.server.outlet import Outlet
-from barnabas.server.syncing import Syncer, SyncJob, run_together
+from barnabas.server.syncing import Stepwise, Syncer, SyncJob, run_aside, run_together
 
 if TYPE_CHECKING:
     from barnabas.server.memory import Account
@@ -79,3 +79,7 @@ class Machine:
     def run_syncs(self, jobs: Sequence[SyncJob]) -> None:
         """Run them in threads, waiting: a disk takes many syncs at once.  Raises the first StorageError."""
         run_together(jobs)
+
+    async def run_aside(self, works: Sequence[Stepwise], most: int) -> None:
+        """Do them in at most so many threads, while the loop goes on."""
+        await run_aside(works, most)

@@ -160,7 +160,13 @@ class Node:
             disk = OsDisk()
         controller = next((x.endpoint for x in self.listeners if x.kind == "C"), None)
         self.home = await open_home(
-            config, disk, self._clock, self._random, controller=controller, format_new=self._format_new
+            config,
+            disk,
+            self._clock,
+            self._random,
+            controller=controller,
+            format_new=self._format_new,
+            run=node.machine.run_aside,
         )
         self._undo.append(("the directories", self.home.abandon))
         await self._start_quorum(node, disk)

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from queue import SimpleQueue
 from time import monotonic
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from barnabas.errors import StorageError
 from barnabas.server.metrics import Histogram
 
-__all__ = ["SyncJob", "Syncer", "run_together"]
+__all__ = ["Stepwise", "SyncJob", "Syncer", "run_aside", "run_together"]
 
+_Work = TypeVar("_Work")
 _TOGETHER = 32
 
 
@@ -102,7 +105,60 @@ def run_together(jobs: Sequence[SyncJob]) -> None:
         for job in jobs:
             job.run()
         return
-    with ThreadPoolExecutor(min(_TOGETHER, len(jobs)), thread_name_prefix="last-sync") as pool:
-        ended = [pool.submit(job.run) for job in jobs]
+    left = deque(enumerate(jobs))
+    errors: dict[int, StorageError] = {}
+
+    def work() -> None:
+        while (item := _next(left)) is not None:
+            place, job = item
+            try:
+                job.run()
+            except StorageError as error:
+                errors[place] = error
+
+    threads = min(_TOGETHER, len(jobs))
+    with ThreadPoolExecutor(threads, thread_name_prefix="last-sync") as pool:
+        ended = [pool.submit(work) for _ in range(threads)]
     for one in ended:
         one.result()
+    if errors:
+        raise errors[min(errors)]
+
+
+def _next(left: deque[_Work]) -> _Work | None:
+    """What is to be done next; several threads ask."""
+    with suppress(IndexError):
+        return left.popleft()
+    return None
+
+
+class Stepwise(Protocol):
+    """Work for a thread that may be left off between two steps."""
+
+    def steps(self) -> Iterator[None]:
+        """Do it, a step at a time."""
+        ...
+
+
+async def run_aside(works: Sequence[Stepwise], most: int) -> None:
+    """Do all of them in at most so many threads, while the loop goes on.
+
+    Who is cancelled meanwhile leaves no thread behind."""
+    left = deque(works)
+
+    def work() -> None:
+        while (one := _next(left)) is not None:
+            for _ in one.steps():
+                if over.is_set():
+                    return
+
+    over = threading.Event()
+    threads = min(most, len(works))
+    pool = ThreadPoolExecutor(max(1, threads), thread_name_prefix="aside")
+    try:
+        await asyncio.gather(
+            *(asyncio.get_running_loop().run_in_executor(pool, work) for _ in range(threads))
+        )
+    finally:
+        over.set()
+        pool.shutdown()

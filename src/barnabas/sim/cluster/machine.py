@@ -12,9 +12,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from barnabas.errors import StorageError
+from barnabas.server.home import run_in_steps
 from barnabas.server.machine import Machine
 from barnabas.server.outlet import Outlet
-from barnabas.server.syncing import SyncJob
+from barnabas.server.syncing import Stepwise, SyncJob
 from barnabas.sim.cluster.network import BoundSocket
 from barnabas.sim.disk import Crashed, MemoryDisk
 
@@ -110,6 +111,9 @@ class VirtualMachine(Machine):
     def run_syncs(self, jobs: Sequence[SyncJob]) -> None:
         for job in jobs:
             job.run()
+
+    async def run_aside(self, works: Sequence[Stepwise], most: int) -> None:
+        await run_in_steps(works, most)
 
     def syncer(self, loop: asyncio.AbstractEventLoop, seconds: Histogram) -> Syncing:
         return VirtualSyncer(self, seconds)
