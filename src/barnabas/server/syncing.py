@@ -1,4 +1,4 @@
-"""The threads that call fsync, so that the loop never does.
+"""The threads that wait for disks, so that the loop never does: each fsync, and at a start and a stop whole logs.
 
 A few plain threads and a queue: half the cost per sync of an executor's futures.  The broker hands out at
 most one sync per log at a time, so the queue is never longer than there are logs.
