@@ -17,7 +17,16 @@ from typing import NamedTuple
 from barnabas.errors import CorruptRecordError, UnreadableError, WireError
 from barnabas.wire.primitives import read_uvarint, read_uvarlong, read_varlong
 
-__all__ = ["Lengths", "RecordFacts", "Stream", "check_records", "check_stream", "stamps", "start_of_record"]
+__all__ = [
+    "Lengths",
+    "RecordFacts",
+    "Stream",
+    "behind_headers",
+    "check_records",
+    "check_stream",
+    "stamps",
+    "start_of_record",
+]
 
 _new = tuple.__new__
 _RECORDS_PER_STEP = 500
@@ -155,7 +164,7 @@ def _scan(data: bytes, p: int, index: int, stop: int) -> tuple[int, int, int, in
             n, p = (n & 127 | data[p] << 7, p + 1) if data[p] < 128 else read_uvarint(data, p - 1)
         if not n & 1:
             p += n >> 1
-        p = _headers(data, p, end) if data[p] else p + 1
+        p = behind_headers(data, p, end) if data[p] else p + 1
         if p != end:
             raise CorruptRecordError("a record ends elsewhere than its length says")
         index += 1
@@ -235,7 +244,7 @@ def _length(data: bytes, p: int) -> tuple[int, int]:
         raise _EndlessError(str(error)) from error
 
 
-def _headers(data: bytes, p: int, end: int) -> int:
+def behind_headers(data: bytes, p: int, end: int) -> int:
     """The position behind the headers of a record.  A name may be any bytes; a value may be null."""
     n, p = read_uvarint(data, p)
     if n & 1 or n > 2 * (end - p):
