@@ -2,7 +2,7 @@
 
 Each is a function with a few characters of its source changed, by name; with `planted(bug)` the program
 runs with it.  Where another guard stands behind and no harm would come of it, that one is taken away too
-(`also`).  `seed` is the first seed, counted from 1, on which the alarm is raised; `make test` runs each on it.
+(`also`).  `seed` is one on which the alarm is raised, and soon: `make test` runs each on it.
 When the source of a function changes so that the change no longer fits, `planted` says so.
 """
 

@@ -114,7 +114,7 @@ FIRST: tuple[Bug, ...] = (
         "held = ends[len(ends) // 2]",
         "ends = sorted(ends + ([] if core.voters.has(core.key) else [core.journal.persisted]))[::-1]; "
         "held = ends[len(ends) // 2]",
-        6,
+        9,
     ),
     Bug(
         "older epochs count",
@@ -304,7 +304,7 @@ FIRST: tuple[Bug, ...] = (
         "Links.elsewhere",
         "self.place(node_id) + 1",
         "max(1, self.place(node_id))",
-        6,
+        9,
     ),
     Bug(
         "old name of a segment",

@@ -142,7 +142,7 @@ SUBTLE: tuple[Bug, ...] = (
         "committed_in_this_epoch",
         "> role.epoch_start",
         "> role.epoch_start - 1",
-        6,
+        10,
     ),
     Bug(
         "answer one record early",
@@ -214,7 +214,7 @@ SUBTLE: tuple[Bug, ...] = (
         "Journal.end_of_epoch",
         "        end = start\n",
         "        pass\n",
-        1,
+        2,
     ),
     Bug(
         "the leader's high watermark",

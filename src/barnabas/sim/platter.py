@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from functools import lru_cache
 from struct import Struct
 
 from barnabas.model import Epoch, Offset
@@ -32,10 +33,11 @@ class _Reading:
 def platter_holds(disk: MemoryDisk, path: str, end: Offset, epoch: Epoch) -> bool:
     """Whether everything below `end`, whose last record is of `epoch`, would survive a power cut now."""
     names = disk.platter_names(path)
-    if any(name.endswith(".checkpoint") and int(name[:20]) >= end for name in names):
+    padded = f"{end:020}"
+    if any(name >= padded and name.endswith(".checkpoint") for name in names):
         return True
     for name in reversed(names):
-        if name.endswith(".log") and int(name[:20]) < end:
+        if name < padded and name.endswith(".log"):
             reading = _read(disk, f"{path}/{name}")
             at = bisect_left(reading.ends, end)
             return at < len(reading.ends) and reading.epochs[at] == epoch
@@ -79,7 +81,12 @@ def _read(disk: MemoryDisk, path: str) -> _Reading:
 def saved_election(disk: MemoryDisk, path: str) -> ElectionState | None:
     """The election state that a power cut now would leave."""
     inode = disk.platter(f"{path}/{QUORUM_STATE}")
-    return None if inode is None else read_election(_OneFile(bytes(inode.durable)), path)  # type: ignore[arg-type]
+    return None if inode is None else _election(bytes(inode.durable), path)
+
+
+@lru_cache(256)  # promises look at the same file again and again
+def _election(content: bytes, path: str) -> ElectionState | None:
+    return read_election(_OneFile(content), path)  # type: ignore[arg-type]
 
 
 class _OneFile:
