@@ -89,7 +89,7 @@ def test_a_formatted_node_starts_and_stops_on_ctrl_c(properties: Path) -> None:
         begun = time.monotonic()
         node.send_signal(signal.SIGINT)
         assert node.wait(PATIENCE_S) == 0
-        assert time.monotonic() - begun < 10
+        assert time.monotonic() - begun < 60
     assert lines[0].startswith("Barnabas ")
     assert lines[2] == "  node id       7\n"
     assert "PLAINTEXT://127.0.0.1:" in lines[5]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.client.fake_broker import CLOSE, FakeBroker
+from tests.patience import PATIENCE_S
 
 from barnabas.client.cluster import Cluster
 from barnabas.client.fetching import RawBatch, Visible, fetch_range
@@ -34,7 +35,7 @@ def broker() -> Iterator[FakeBroker]:
             for batch in range(10):
                 for n in range(3):
                     producer.send("t", b"%d" % (3 * batch + n))
-                producer.flush(10)
+                producer.flush(PATIENCE_S)
         yield broker
 
 

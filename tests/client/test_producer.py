@@ -47,7 +47,7 @@ def test_records_arrive_in_order_and_say_where(broker: FakeBroker) -> None:
     with Producer(broker.address, linger=0) as producer:
         deliveries = [producer.send("t", f"v{n}", timestamp=n) for n in range(100)]
         assert deliveries[0].result(PATIENCE_S) == Delivered("t", 0, 0, 0)
-        producer.flush(10)
+        producer.flush(PATIENCE_S)
         assert [d.result().offset for d in deliveries] == list(range(100))
         assert all(d.done() for d in deliveries)
         assert producer.statistics().records == 0
@@ -109,8 +109,8 @@ def test_a_final_error_reaches_the_one_who_asks(broker: FakeBroker) -> None:
         delivery.result(PATIENCE_S)
     assert caught.value.code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
     with pytest.raises(KafkaError):
-        producer.flush(10)  # nobody had a callback: flush says it once
-    producer.flush(10)
+        producer.flush(PATIENCE_S)  # nobody had a callback: flush says it once
+    producer.flush(PATIENCE_S)
     producer.close()
 
 
@@ -118,10 +118,10 @@ def test_a_callback_hears_of_success_and_of_failure(broker: FakeBroker) -> None:
     heard: list[Any] = []
     with Producer(broker.address) as producer:
         producer.send("t", b"x", on_delivery=heard.append)
-        producer.flush(10)
+        producer.flush(PATIENCE_S)
         broker.on(ProduceRequest, lambda r: refusing(r, ErrorCode.INVALID_RECORD))
         producer.send("t", b"y", on_delivery=heard.append)
-        producer.flush(10)
+        producer.flush(PATIENCE_S)
     assert isinstance(heard[0], Delivered)
     assert isinstance(heard[1], KafkaError)
 
@@ -135,7 +135,7 @@ def test_after_a_failure_the_next_records_are_not_out_of_order(broker: FakeBroke
             producer.send("t", b"bad").result(PATIENCE_S)
         producer.send("t", b"good").result(PATIENCE_S)
         with pytest.raises(KafkaError):
-            producer.flush(10)
+            producer.flush(PATIENCE_S)
     assert broker.values("t") == [b"good"]
     assert len(broker.asked(InitProducerIdRequest)) == 2
 
@@ -157,7 +157,7 @@ def test_a_batch_too_large_for_the_broker_is_halved(broker: FakeBroker) -> None:
     broker.on(ProduceRequest, picky)
     with Producer(broker.address, linger=5) as producer:
         deliveries = [producer.send("t", b"%d" % n) for n in range(8)]
-        producer.flush(10)
+        producer.flush(PATIENCE_S)
         assert [d.result().offset for d in deliveries] == list(range(8))
     assert broker.values("t") == [b"%d" % n for n in range(8)]
 
@@ -198,7 +198,7 @@ def test_a_full_buffer_makes_send_wait(broker: FakeBroker) -> None:
     with Producer(broker.address, buffer=2000, batch_size=500, linger=0) as producer:
         for n in range(200):
             producer.send("t", b"%0100d" % n)
-        producer.flush(10)
+        producer.flush(PATIENCE_S)
     assert len(broker.values("t")) == 200
 
 

@@ -91,7 +91,7 @@ def send(bootstrap: str, admin: AdminClient) -> Callable[..., None]:
             value = None if n % 11 == 0 else b"value-%d" % n * (n % 13)
             headers = [("n", b"%d" % n), ("empty", None)] if n % 3 == 0 else None
             producer.produce(topic, value, key, partition=n % 3, headers=headers, timestamp=NOON + n)
-        assert producer.flush(30) == 0
+        assert producer.flush(PATIENCE_S) == 0
 
     return send
 

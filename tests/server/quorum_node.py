@@ -54,7 +54,7 @@ class Node:
             listeners=(BrokerEndpoint("PLAINTEXT", "127.0.0.1", 9092, 0),),
             directories=(self.quorum.settings.key.directory_id,),
             previous_epoch=previous_epoch,
-            registration_timeout=5,
+            registration_timeout=PATIENCE_S,
         )
         quorum = self.quorum
         self.lifecycle = BrokerLifecycle(

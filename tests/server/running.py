@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.patience import PATIENCE_S
+
 from barnabas.client.blocking import BlockingConnection
 
 
@@ -61,6 +63,6 @@ class RunningNode:
     def stop(self) -> None:
         self.process.terminate()
         try:
-            self.process.wait(timeout=30)
+            self.process.wait(timeout=PATIENCE_S)
         finally:
             self.process.kill()

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.patience import PATIENCE_S
 from tests.server.harness import frame
 from tests.server.running import RunningNode
 
@@ -112,7 +113,7 @@ def test_two_thousand_clients_of_which_two_hundred_stop_reading_fit_into_the_bud
         topics = [
             CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in ("large", "small")
         ]
-        admin.request(CreateTopicsRequest(topics=topics, timeout_ms=5000))
+        admin.request(CreateTopicsRequest(topics=topics, timeout_ms=60_000))
         for _ in range(8):
             admin.request(produce("large", 500_000), 9)
         admin.request(produce("small", 100), 9)
@@ -123,7 +124,7 @@ def test_two_thousand_clients_of_which_two_hundred_stop_reading_fit_into_the_bud
             begun = time.monotonic()
             made: Any = admin.request(produce("small", 100), 9)
             assert made.responses[0].partition_responses[0].error_code == 0
-            assert time.monotonic() - begun < 5
+            assert time.monotonic() - begun < 30
         finally:
             for client in clients:
                 client.close()
@@ -136,7 +137,7 @@ def serve(node: RunningNode, clients: list[socket.socket]) -> None:
         client = socket.socket()
         if number < DEAF:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        client.settimeout(30)
+        client.settimeout(PATIENCE_S)
         client.connect(("127.0.0.1", node.port))
         clients.append(client)
     for client in clients[:DEAF]:

@@ -93,7 +93,7 @@ def test_what_was_acknowledged_survives_kill_9(tmp_path: Path, connections: int,
     try:
         with node.connect() as admin:
             topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
-            admin.request(CreateTopicsRequest(topics=[topic], timeout_ms=5000))
+            admin.request(CreateTopicsRequest(topics=[topic], timeout_ms=60_000))
         producers += [Producer(name, node.port) for name in range(connections)]
         work_until_killed(node, producers)
         node.start()

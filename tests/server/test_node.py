@@ -67,7 +67,7 @@ def batch(*values: bytes) -> bytearray:
 def produce(topic: str, *values: bytes, acks: int = -1) -> ProduceRequest:
     data = [PartitionProduceData(index=0, records=batch(*values))]
     return ProduceRequest(
-        acks=acks, timeout_ms=5000, topic_data=[TopicProduceData(name=topic, partition_data=data)]
+        acks=acks, timeout_ms=60_000, topic_data=[TopicProduceData(name=topic, partition_data=data)]
     )
 
 
@@ -83,7 +83,7 @@ def fetch(topic: str, offset: int = 0, wait_ms: int = 0) -> FetchRequest:
 
 async def create(connection: AsyncConnection, topic: str) -> None:
     request = CreateTopicsRequest(
-        topics=[CreatableTopic(name=topic, num_partitions=1, replication_factor=1)], timeout_ms=5000
+        topics=[CreatableTopic(name=topic, num_partitions=1, replication_factor=1)], timeout_ms=60_000
     )
     answer: Any = await connection.request(request)
     assert answer.topics[0].error_code == 0, answer
@@ -150,7 +150,7 @@ def test_a_topic_is_there_when_its_creation_is_answered_and_gone_when_its_deleti
                 await create(connection, "t")
                 assert error_of(await connection.request(produce("t", b"x"), 9)) == 0
                 deleted: Any = await connection.request(
-                    DeleteTopicsRequest(topic_names=["t"], timeout_ms=5000), 5
+                    DeleteTopicsRequest(topic_names=["t"], timeout_ms=60_000), 5
                 )
                 assert deleted.responses[0].error_code == 0
                 asked = MetadataRequest(
@@ -340,12 +340,12 @@ def test_kafka_python_and_confluent_produce_and_consume(
         producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 1})
         for value in values:
             producer.produce("c", value)
-        assert producer.flush(20) == 0
+        assert producer.flush(PATIENCE_S) == 0
         consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "g", "check.crcs": True})
         consumer.assign([TopicPartition("c", 0, 0)])
         found: list[bytes] = []
         while len(found) < len(values):
-            message = consumer.poll(10)
+            message = consumer.poll(PATIENCE_S)
             assert message is not None and message.error() is None
             found.append(message.value())
         consumer.close()
@@ -354,14 +354,14 @@ def test_kafka_python_and_confluent_produce_and_consume(
     def kafka_python(bootstrap: str) -> None:
         producer = KafkaProducer(bootstrap_servers=bootstrap, acks="all", enable_idempotence=True)
         for sent in [producer.send("k", value) for value in values]:
-            sent.get(20)
+            sent.get(PATIENCE_S)
         producer.close()
         consumer = KafkaConsumer(
             "k",
             bootstrap_servers=bootstrap,
             auto_offset_reset="earliest",
             group_id="kp",
-            consumer_timeout_ms=20_000,
+            consumer_timeout_ms=int(PATIENCE_S * 1000),
         )
         found = [message.value for _, message in zip(values, consumer, strict=False)]
         consumer.close()

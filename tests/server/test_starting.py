@@ -9,6 +9,7 @@ import socket
 from pathlib import Path
 
 import pytest
+from tests.patience import PATIENCE_S
 
 from barnabas.config import Config, LogConfig
 from barnabas.errors import BarnabasError, ConfigError, StorageError
@@ -82,7 +83,7 @@ def test_an_address_that_cannot_be_bound_says_why(endpoint: Endpoint, message: s
 def test_an_empty_host_listens_on_every_interface() -> None:
     with bind(Endpoint("A", "", 0), 0) as bound:
         bound.listen()
-        with socket.create_connection(("127.0.0.1", bound.getsockname()[1]), timeout=5):
+        with socket.create_connection(("127.0.0.1", bound.getsockname()[1]), timeout=PATIENCE_S):
             pass
 
 
