@@ -24,7 +24,7 @@ FREEZES = 64
 
 
 class Collector:
-    """`Collector().install()` when the node has started."""
+    """`collector.install()` before the node starts, `collector.settle()` when it has."""
 
     __slots__ = ("_before", "freezes")
 
@@ -33,10 +33,14 @@ class Collector:
         self._before = gc.get_threshold()
 
     def install(self) -> None:
-        """What is there now lives as long as the process; from here on what survives is frozen."""
-        gc.freeze()
+        """From here on what survives is frozen."""
+        self.settle()
         gc.set_threshold(*THRESHOLDS)
         gc.callbacks.append(self._collected)
+
+    def settle(self) -> None:
+        """What is there now lives as long as the process."""
+        gc.freeze()
 
     def remove(self) -> None:
         """Leave everything as it was before `install`."""

@@ -560,6 +560,8 @@ def run(
 
 
 async def _run(config: Config, format_new: bool | None, on_ready: Callable[[Node], object] | None) -> int:
+    collector = Collector()
+    collector.install()
     node = Node(config, format_new=format_new)
     told = asyncio.Event()
 
@@ -580,7 +582,7 @@ async def _run(config: Config, format_new: bool | None, on_ready: Callable[[Node
         await asyncio.gather(starting, return_exceptions=True)
         return 0
     starting.result()
-    Collector().install()
+    collector.settle()
     if on_ready is not None:
         on_ready(node)
     failing = asyncio.ensure_future(node.failed.wait())
