@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from itertools import islice
 from typing import NamedTuple
 
 from barnabas.broker.assignments import Replica
@@ -62,6 +63,9 @@ from barnabas.wire.records import read_batch_header
 from barnabas.wire.transactions import InitProducerIdRequest, InitProducerIdResponse
 
 __all__ = ["Broker", "BrokerStatistics", "SyncRequest", "Work"]
+
+
+_AGED_PER_STEP = 2000
 
 
 class SyncRequest:
@@ -127,6 +131,8 @@ class Broker(Hosting):
         self.producer_ids = ProducerIdBlocks()
         self.checks = BatchChecks(outside.held)
         self.in_sync = InSyncSets(self)
+        self._ageing: Iterator[Partition] | None = None
+        """Partitions whose oldest unsynced record is still to be looked at."""
         self.upkeep = Upkeep(config, logs, outside)
 
     # ---- requests ----------------------------------------------------------------------------------------
@@ -307,8 +313,20 @@ class Broker(Hosting):
         self.in_sync.look(now)
         if self.producer_ids.waiting and self.producer_ids.should_ask(now):
             self.outside.allocate_producer_ids()
-        for partition in self.partitions():
-            partition.flush_if_old(now)
+        if self._ageing is None:
+            self._ageing = iter(list(self.partitions()))
+        looked_at = 0
+        for partition in islice(self._ageing, _AGED_PER_STEP):
+            looked_at += 1
+            if not partition.gone:
+                partition.flush_if_old(now)
+        if looked_at < _AGED_PER_STEP:
+            self._ageing = None
+
+    @property
+    def maintaining(self) -> bool:
+        """Whether `maintain` is in the middle of something, so that the next call should not wait for long."""
+        return self.upkeep.busy or self._ageing is not None
 
     def reconfigure(self, config: Config) -> None:
         """The node's own settings changed."""

@@ -24,12 +24,25 @@ if TYPE_CHECKING:
 __all__ = ["Upkeep"]
 
 _LOGS_PER_STEP = 25
+_TICKED_PER_STEP = 1000
+_ROWS_PER_STEP = 2000
+"""Logs that the duties of one step look at in all: with many logs each duty has a step of its own."""
 
 
 class Upkeep:
     """The duties and when each is due next (monotonic seconds)."""
 
-    __slots__ = ("_due", "_logs", "_retaining", "_stopped", "_waiting", "cleaner", "doing")
+    __slots__ = (
+        "_behind",
+        "_due",
+        "_logs",
+        "_retaining",
+        "_stopped",
+        "_ticking",
+        "_waiting",
+        "cleaner",
+        "doing",
+    )
 
     def __init__(self, config: Config, logs: LogDirectories, outside: Outside) -> None:
         self._logs = logs
@@ -39,6 +52,9 @@ class Upkeep:
         self.doing: Removal | CheckpointJob | None = None
         """What a thread does now: one thing at a time, syncs need the threads too."""
         self._retaining: Generator[tuple[Log, list[str]], None, None] | None = None
+        self._ticking: Generator[None, None, list[Removal]] | None = None
+        self._behind = False
+        """A duty that is due waits for the next step."""
         self._due: dict[str, tuple[float, float, Callable[[Now], object]]] = {}
         self._add("high watermarks", config.int("replica.high.watermark.checkpoint.interval.ms"), self._marks)
         self._add("recovery points", config.int("log.flush.offset.checkpoint.interval.ms"), self._points)
@@ -55,7 +71,20 @@ class Upkeep:
         self._waiting.extend(self._logs.recovery_points())
 
     def _deleted(self, now: Now) -> None:
-        self._waiting.extend(self._logs.tick(now))
+        if self._ticking is None:
+            self._ticking = self._logs.tick_in_steps(now)
+
+    def _tick(self) -> None:
+        """Go on with what `_deleted` began."""
+        ticking = self._ticking
+        if ticking is None:
+            return
+        try:
+            for _ in range(_TICKED_PER_STEP):
+                next(ticking)
+        except StopIteration as end:
+            self._ticking = None
+            self._waiting.extend(end.value)
 
     def next_job(self) -> Removal | CheckpointJob | None:
         """What a thread should remove or write down now; `done` when it is."""
@@ -82,11 +111,18 @@ class Upkeep:
 
     def step(self, now: Now) -> None:
         """Do what is due.  A directory that fails meanwhile goes offline; that raises nothing."""
+        self._behind, rows = False, 0
         for name, (due, interval, duty) in self._due.items():
-            if due < 0.0 or now.mono >= due:
+            if due < 0.0:
                 self._due[name] = (now.mono + interval, interval, duty)
-                if due >= 0.0:
-                    duty(now)
+            elif now.mono >= due:
+                if rows > _ROWS_PER_STEP:
+                    self._behind = True
+                    break
+                self._due[name] = (now.mono + interval, interval, duty)
+                duty(now)
+                rows += sum(len(directory.logs) for directory in self._logs.directories)
+        self._tick()
         for _ in range(_LOGS_PER_STEP):
             if self._retaining is not None and next(self._retaining, None) is None:
                 self._retaining = None
@@ -95,7 +131,9 @@ class Upkeep:
     @property
     def busy(self) -> bool:
         """Whether a walk is under way, so that the next step should not wait for long."""
-        return self._retaining is not None or self.cleaner.looking
+        return (
+            self._behind or self._retaining is not None or self._ticking is not None or self.cleaner.looking
+        )
 
     def __repr__(self) -> str:
         return f"<Upkeep busy={self.busy}>"

@@ -304,9 +304,13 @@ class LogDirectories:
 
     def tick(self, now: Now) -> list[Removal]:
         """Forget silent producers; what was doomed and is due, for a thread to remove."""
+        return finished(self.tick_in_steps(now))
+
+    def tick_in_steps(self, now: Now) -> Generator[None, None, list[Removal]]:
+        """The same, a log at a time."""
         due: list[Removal] = []
         for directory in self.online():
-            if (removal := directory.tick(now)) is not None:
+            if (removal := (yield from directory.tick_in_steps(now))) is not None:
                 due.append(removal)
         return due
 

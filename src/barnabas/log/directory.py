@@ -22,6 +22,7 @@ from barnabas.log.jobs import Opening, Settling
 from barnabas.log.log import Log
 from barnabas.log.producers import DEFAULT_EXPIRATION_MS
 from barnabas.log.removal import Removal
+from barnabas.log.results import finished
 from barnabas.log.sync import RunJobs, run_in_turn
 from barnabas.model import (
     METADATA_TOPIC,
@@ -448,23 +449,26 @@ class LogDirectory:
                 log.fail(error)
 
     def tick(self, now: Now) -> Removal | None:
-        """Forget silent producers; what was doomed and is due, for a thread to remove.
+        """Forget silent producers; what was doomed and is due, for a thread to remove; see `tick_in_steps`."""
+        return finished(self.tick_in_steps(now))
 
-        The thread makes the renames of deletions durable, too.
-        """
+    def tick_in_steps(self, now: Now) -> Generator[None, None, Removal | None]:
+        """The same, a log at a time.  The thread makes the renames of deletions durable, too."""
+        files: list[str] = []
+        for key, log in list(self.logs.items()):
+            if self.offline is not None:
+                return None
+            if self.logs.get(key) is log:  # (it may be gone since the step before)
+                start = MAX_OFFSET if self.full else self._checkpoints.says(LOG_STARTS).get(key, 0)
+                files += log.tick(now, start)
+            yield
         if self.offline is not None:
             return None
-        starts = {} if self.full else self._checkpoints.says(LOG_STARTS)
-        files = [
-            path
-            for key, log in self.logs.items()
-            for path in log.tick(now, MAX_OFFSET if self.full else starts.get(key, 0))
-        ]
         trees = [path for deadline, path in self._doomed if deadline <= now.mono]
         self._doomed = [doomed for doomed in self._doomed if doomed[0] > now.mono]
         for tree in trees:
-            if (log := self._retired.pop(tree, None)) is not None:
-                log.abandon()
+            if (retired := self._retired.pop(tree, None)) is not None:
+                retired.abandon()
         renamed, self._renamed = self._renamed, False
         if not (files or trees or renamed):
             return None

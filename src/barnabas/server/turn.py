@@ -205,7 +205,7 @@ class Turn:
             if node.broker.behind:
                 node.applier.soon()
         self.note("maintenance", loop.time() - begun)
-        busy = node.broker is not None and node.broker.upkeep.busy
+        busy = node.broker is not None and node.broker.maintaining
         again = loop.time() + (BREATH if busy else MAINTENANCE)
         self._maintenance = loop.call_at(again, self._maintain, again)
         self.soon()
