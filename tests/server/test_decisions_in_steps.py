@@ -25,7 +25,7 @@ WIDE = CreateTopicsRequest(
         CreatableTopic(name="wide", num_partitions=MANY, replication_factor=3, assignments=[], configs=[])
     ]
 )
-MOST_TURNS = 60
+MOST_TURNS = 100
 
 
 class Line:
@@ -44,6 +44,8 @@ class Line:
     def turn(self) -> list[Submission]:
         """What was appended in it."""
         cluster, appended = self.cluster, []
+        self.requests.resting = False
+        self.requests.begin_turn()
         while self.requests.waiting:
             decided = self.requests.decide_next(cluster.offset, 1, cluster.now)
             if decided is not None:
@@ -54,7 +56,6 @@ class Line:
                 )
                 cluster.offset = last + 1
                 appended.append(decided)
-        self.requests.resting = False
         return appended
 
     def turns_until(self, submission: Submission) -> int:
@@ -89,6 +90,19 @@ def test_a_broker_that_leads_a_thousand_is_fenced_in_many_turns_and_in_one_batch
     assert line.turns_until(fencing) > 2 * MANY / STEPS
     assert len(fencing.records) == MANY + 1
     assert all(line.cluster.state("wide", index).leader == 2 for index in range(MANY))
+
+
+def test_many_requests_of_some_partitions_share_the_steps_of_a_turn() -> None:
+    line = Line(steps=10)
+    asked = [
+        line.ask(CreateTopicsRequest(topics=[assigned(f"t{n}", *([1, 2, 3] for _ in range(4)))]))
+        for n in range(9)
+    ]
+    turns = []
+    while sum(map(len, turns)) < len(asked):
+        turns.append(line.turn())
+    assert [one for appended in turns for one in appended] == asked
+    assert all(len(appended) <= 3 for appended in turns)
 
 
 def test_few_partitions_are_decided_in_the_turn_that_asks() -> None:
@@ -141,7 +155,7 @@ def test_what_is_due_waits_in_line_once_and_is_decided_at_its_turn() -> None:
     line.requests.add_due()
     assert len(line.requests) == 2
     line.turns_until(wide)
-    while line.requests.waiting:
+    while len(line.requests._line):
         line.turn()
     fenced = [broker for broker in line.cluster.image.brokers.values() if broker.fenced]
     [gone] = fenced

@@ -430,6 +430,7 @@ class Quorum:
             self._again = True
             return
         self._turning = True
+        self._requests.begin_turn()
         begun = self._clock.now().mono
         try:
             self._again = True

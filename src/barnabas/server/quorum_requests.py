@@ -5,9 +5,9 @@ appended), and is answered once the high watermark has passed its records.  One 
 answered when everything it was decided upon is committed, so that no answer tells of what may still be
 lost.
 
-A decision about many partitions takes several turns of the loop, `STEPS` steps in each; who comes behind it waits,
-so that nothing changes under it.  Its records are encoded in such steps too.  At the end they are appended and
-replayed, all in one step.
+A decision about many partitions takes several turns of the loop; who comes behind it waits, so that nothing
+changes under it.  Its records are encoded in such steps too, and a turn takes `STEPS` of them, whosever they are.
+At the end the records are appended and replayed, all in one step that has a turn of its own.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import Epoch, Now, Offset
 from barnabas.raft.messages import Accepted
 from barnabas.server import events
-from barnabas.server.quorum_records import encoded
+from barnabas.server.quorum_records import Encoded, encoded
 from barnabas.server.quorum_reserve import Reserve
 from barnabas.wire.message import Message, Record
 from barnabas.wire.metadata import BrokerRegistrationChangeRecord, NoOpRecord
 
 __all__ = ["STEPS", "Requests", "Submission"]
 
-STEPS = 200
+STEPS = 100
 """Steps of a decision in one turn of the loop: each is about one partition or one record, 5 to 15 us."""
 _FENCED = 1
 
@@ -89,6 +89,7 @@ class Requests:
         "_committing",
         "_deciding",
         "_end",
+        "_left",
         "_line",
         "_most",
         "controller",
@@ -98,8 +99,8 @@ class Requests:
     )
 
     def __init__(self, steps: int = STEPS) -> None:
-        """`steps` of a decision are taken in one turn of the loop."""
-        self._most = steps
+        """`steps` of decisions are taken in one turn of the loop."""
+        self._most = self._left = steps
         self.controller: Controller | None = None
         self.high_watermark: Offset = 0
         self.reserve: Reserve | None = None
@@ -123,6 +124,11 @@ class Requests:
     def waiting(self) -> bool:
         """Whether one waits to be decided now."""
         return bool(self._line) and not self.resting
+
+    def begin_turn(self) -> None:
+        """A turn of the loop has begun: as many steps may be taken again."""
+        if not self.resting:
+            self._left = self._most
 
     def add(self, submission: Submission) -> None:
         """Put a request at the end of the line."""
@@ -178,10 +184,14 @@ class Requests:
                 return False
             self._deciding = self._steps(submission, now)
         try:
-            for _ in range(self._most):
+            while self._left > 0:
                 next(self._deciding)
+                self._left -= 1
         except StopIteration:
-            return True
+            self.resting = isinstance(
+                submission.payload, Encoded
+            )  # what was that long is appended in another turn
+            return not self.resting
         except KafkaError as error:
             self._done()
             submission.refuse(error)
@@ -225,6 +235,7 @@ class Requests:
         """The first in line is decided or refused."""
         self._line.popleft()
         self._deciding = None
+        self.resting = self._left <= 0
 
     def accepted(self, effect: Accepted, now: Now) -> None:
         """The records of a submission were appended; they lead the image from now on."""
