@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.broker.harness import Node
 
-from barnabas.broker import replicas, upkeep
+from barnabas.broker import in_sync, replicas, upkeep
 from barnabas.broker.partition import Partition
 from barnabas.log.log import Log
 from barnabas.model import Now, Offset
@@ -74,6 +74,28 @@ def test_no_step_looks_at_more_than_its_share_and_each_log_has_its_turn(
     assert ticked + looked.ticked == 40
     assert aged + looked.aged >= 40
     assert steps >= 40 // 9
+
+
+def test_each_partition_is_looked_at_for_followers_that_lag_so_many_in_a_step(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(in_sync, "LOOKED_AT", 4)
+    node = Node(MemoryDisk())
+    node.create("t", 10, replicas=(1, 2), isr=(1, 2))
+    while True:
+        node.broker.maintain(node.now)
+        if not node.broker.maintaining:
+            break
+    asked: list[int] = []
+    monkeypatch.setattr(Partition, "laggards", lambda partition, now: asked.append(partition.index) or [])
+    node.mono += 61
+    steps = []
+    while not steps or node.broker.in_sync.looking:
+        before = len(asked)
+        node.broker.maintain(node.now)
+        steps.append(len(asked) - before)
+    assert steps == [4, 4, 2]
+    assert sorted(asked) == list(range(10))
 
 
 def test_a_log_that_is_deleted_meanwhile_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:

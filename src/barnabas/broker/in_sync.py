@@ -16,6 +16,7 @@ what to do next (KIP-497, KIP-841):
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import islice
 from math import inf
 from typing import TYPE_CHECKING
@@ -51,11 +52,23 @@ _WAIT_FOR_METADATA = (
     ErrorCode.NEW_LEADER_ELECTED,
 )
 
+LOOKED_AT = 1000
+"""Partitions of one step of a look for followers that do not keep up."""
+
 
 class InSyncSets:
     """What this node's partitions want changed.  Times are monotonic seconds."""
 
-    __slots__ = ("_asked", "_broker", "_look_at", "_retry_at", "_wanting", "expansions", "shrinks")
+    __slots__ = (
+        "_asked",
+        "_broker",
+        "_look_at",
+        "_looking",
+        "_retry_at",
+        "_wanting",
+        "expansions",
+        "shrinks",
+    )
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -63,6 +76,7 @@ class InSyncSets:
         self._asked: dict[tuple[Uuid, int], tuple[Partition, int, int]] | None = None
         self._retry_at = inf
         self._look_at = 0.0
+        self._looking: Iterator[Partition] | None = None
         self.expansions = self.shrinks = 0
 
     # ---- who joins, who leaves ---------------------------------------------------------------------------
@@ -75,18 +89,34 @@ class InSyncSets:
         self._propose(partition, (*partition.isr, node), now)
 
     def look(self, now: Now) -> None:
-        """Every half of `replica.lag.time.max.ms`: who has not kept up leaves."""
-        if now.mono < self._look_at:
-            return
-        lag = self._broker.config.int("replica.lag.time.max.ms") / 1000.0
-        self._look_at = now.mono + lag / 2
-        for partition in self._broker.partitions():
-            if not partition.is_leader or partition.offline or partition.proposed is not None:
+        """Every half of `replica.lag.time.max.ms`: who has not kept up leaves.  So many partitions in a step."""
+        if self._looking is None:
+            if now.mono < self._look_at:
+                return
+            lag = self._broker.config.int("replica.lag.time.max.ms") / 1000.0
+            self._look_at = now.mono + lag / 2
+            self._looking = iter(list(self._broker.partitions()))
+        looked_at = 0
+        for partition in islice(self._looking, LOOKED_AT):
+            looked_at += 1
+            if (
+                not partition.is_leader
+                or partition.offline
+                or partition.gone
+                or partition.proposed is not None
+            ):
                 continue
             behind = partition.laggards(now)
             if behind:
                 self.shrinks += 1
                 self._propose(partition, tuple(n for n in partition.isr if n not in behind), now)
+        if looked_at < LOOKED_AT:
+            self._looking = None
+
+    @property
+    def looking(self) -> bool:
+        """Whether a look is not over: the next step of it should not wait for long."""
+        return self._looking is not None
 
     def _propose(self, partition: Partition, isr: tuple[NodeId, ...], now: Now) -> None:
         partition.proposed = isr

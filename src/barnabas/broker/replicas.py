@@ -326,7 +326,7 @@ class Broker(Hosting):
     @property
     def maintaining(self) -> bool:
         """Whether `maintain` is in the middle of something, so that the next call should not wait for long."""
-        return self.upkeep.busy or self._ageing is not None
+        return self.upkeep.busy or self._ageing is not None or self.in_sync.looking
 
     def reconfigure(self, config: Config) -> None:
         """The node's own settings changed."""
