@@ -16,6 +16,7 @@ from barnabas.log.jobs import Opening
 from barnabas.log.log import Log
 from barnabas.log.producers import DEFAULT_EXPIRATION_MS
 from barnabas.log.removal import Removal
+from barnabas.log.results import finished
 from barnabas.log.sync import RunJobs, run_in_turn
 from barnabas.model import NO_NODE, DirectoryId, NodeId, Now, TopicId, TopicPartition
 
