@@ -60,6 +60,38 @@ def test_a_truncation_lowers_the_recovery_point_before_it_cuts() -> None:
     assert seen == [(7, 20)]
 
 
+def test_a_cut_segment_is_synced_by_the_next_start_although_nothing_of_it_is_read_again() -> None:
+    """Cut, rolled, killed before a sync, started, power cut: what was cut must not stand beside what came after.
+
+    Found by seed 21157 of the quorum simulator.
+    """
+    disk = new_disk()
+    log = open_log(disk, small(segment_bytes=700))
+    values = fill(log, 20)
+    log.sync()
+    recovery_point = log.durable_end_offset
+
+    def lower(offset: int) -> None:
+        nonlocal recovery_point
+        recovery_point = min(recovery_point, offset)
+
+    log.lower_recovery_point = lower
+    cut = log.bases[-1] - 1
+    assert log.truncate_to(cut, NOW)
+    more = [b"n" * 590, b"o" * 590]  # no room for it behind what is left
+    for value in more:
+        append(log, batch(value), epoch=9)
+    log.write()
+    assert cut in log.bases, "the log was rolled where it was cut"
+    disk.crash("kill")
+    log = open_log(disk, recovery_point=recovery_point)
+    assert values_of(log) == values[:cut] + more
+    disk.crash("all")
+    log = open_log(disk, recovery_point=log.durable_end_offset)
+    assert values_of(log) == values[:cut] + more
+    assert not log.damage
+
+
 def test_a_sync_that_began_before_a_truncation_makes_nothing_durable() -> None:
     log = open_log(new_disk())
     fill(log, 3)

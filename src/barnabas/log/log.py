@@ -457,9 +457,12 @@ class Log:
         """After a recovery: make durable what was read again, unless all of it lies below `synced`."""
         for segment in self.segments[:-1]:
             self._unsynced_paths += segment.write_tables()
-        self._unsynced_files += [s.file for s in self.segments[-max(1, self.recovery.segments) : -1]]
-        if self._unsynced_files:
+        first = len(self.segments) - max(1, self.recovery.segments)
+        if first < len(self.segments) - 1:
             self._unsynced_paths.append(self.snapshots.take(self.log_end_offset, self.producers.rows()))
+        if first and self.bases[first] >= synced:
+            first -= 1  # the process may have cut it to where it ends, and died before it synced that
+        self._unsynced_files += [segment.file for segment in self.segments[first:-1]]
         self._directory_changed = self.log_end_offset > synced or self.log_end_offset == 0
         if self.log_end_offset > synced or self.recovery.cut_at >= 0 or self._unsynced_files:
             self.sync()
