@@ -64,6 +64,13 @@ def test_a_new_disk_and_an_older_copy_do_not_know_it(disk: MemoryDisk) -> None:
     )  # not the one that the controller knows
 
 
+def test_a_restored_copy_of_this_life_is_told_by_the_operator_who_removes_the_file(disk: MemoryDisk) -> None:
+    """docs/disks.md, "A directory restored from a copy": nothing else on that disk tells."""
+    LastLife(disk, [directory("/a"), directory("/b")]).remember(7, synced=True)
+    disk.remove(f"/b/{FILE}")
+    assert LastLife(disk, [directory("/a"), directory("/b")]).epoch() == -1
+
+
 def test_an_orderly_stop_is_known_by_its_marker(disk: MemoryDisk) -> None:
     assert LastLife(disk, [directory("/a", clean=9)]).epoch() == 9
 
