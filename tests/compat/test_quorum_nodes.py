@@ -327,28 +327,6 @@ def test_a_controller_that_may_joins_by_itself_and_one_that_was_removed_stays_ou
         nodes.settled([1, 2])
 
 
-def test_roles_change_in_the_file_and_by_rolling_restarts(tmp_path: Path) -> None:
-    """Combined nodes become controllers alone, beside new brokers; their voters stay."""
-    with Members.formed(tmp_path, 3) as nodes:
-        nodes.start()
-        nodes.settled([1, 2, 3])
-        for member in list(nodes.all.values()):
-            member.serving()
-            member.kill(signal.SIGTERM)
-            member.roles = "controller"
-            member.settings["process.roles"] = "controller"
-            member.settings["listeners"] = f"CONTROLLER://127.0.0.1:{member.controller}"
-            member.write_properties()
-            member.start()
-            nodes.settled([1, 2, 3])
-        broker = nodes.join(7, "broker")
-        assert eventually(lambda: create_topic(broker, "flights") == ErrorCode.NONE)
-        for id_ in (1, 2, 3):
-            barnabas("cluster", "-b", f"127.0.0.1:{broker.port}", "unregister", "--id", str(id_))
-        rows = barnabas("cluster", "-b", f"127.0.0.1:{broker.port}", "brokers", "--json")
-        assert '"id":7' in rows and '"id":1' not in rows
-
-
 def test_a_node_of_another_cluster_is_not_heard_and_says_so_once(tmp_path: Path) -> None:
     with Members.formed(tmp_path, 1, "controller", how="standalone") as nodes:
         nodes.start()
