@@ -115,9 +115,13 @@ def test_the_metadata_directory_holds_the_files_of_kafka() -> None:
         assert {
             "00000000000000000000-0000000000.checkpoint",
             "00000000000000000000.log",
+            "leader-epoch-checkpoint",
             "partition.metadata",
             "quorum-state",
         } <= names
+        tables = {"00000000000000000000.index", "00000000000000000000.timeindex"}
+        assert not tables & names, "the tables of an active segment are in memory"
+        assert tables <= set(disk.list(METADATA)), "and a clean stop writes them"
         kafkas = ["leaderId", "leaderEpoch", "votedId", "votedDirectoryId", "data_version"]
         assert list(state) == [*kafkas, "barnabasOrigin"]
         assert (state["leaderId"], state["leaderEpoch"], state["data_version"]) == (1, 1, 1)
