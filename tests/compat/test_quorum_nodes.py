@@ -253,6 +253,22 @@ def test_a_replaced_disk_is_another_member_and_the_old_one_has_to_go_first(tmp_p
         nodes.settled([1, 2, 3])
 
 
+def test_a_failed_node_is_replaced_by_one_with_another_id(tmp_path: Path) -> None:
+    """KIP-853, node failure recovery: 4 joins as observer and is added, then the dead one is removed."""
+    with Members.formed(tmp_path, 3, "controller") as nodes:
+        nodes.start()
+        nodes.settled([1, 2, 3])
+        dead = nodes.leader()
+        dead.kill()
+        heir = nodes.join(4)
+        nodes.observed(heir)
+        nodes.add(heir)
+        assert {voter.replica_id for voter in nodes.leader().describe().current_voters} == {1, 2, 3, 4}
+        nodes.remove(dead)
+        nodes.settled([id_ for id_ in (1, 2, 3, 4) if id_ != dead.id])
+        one_leader_per_epoch(nodes)
+
+
 def test_one_that_comes_late_begins_with_the_leaders_snapshot(tmp_path: Path) -> None:
     settings = {"metadata.log.max.snapshot.interval.ms": "300"}
     with Members.formed(tmp_path, 1, how="standalone", **settings) as nodes:
