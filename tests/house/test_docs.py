@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 from tools.write_docs import PAGES
 
+from barnabas.server.dispatch import TABLE
+from barnabas.wire.apis import ROWS
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -28,3 +31,25 @@ def test_links_lead_to_files_that_exist(page: Path) -> None:
 def test_every_decision_has_a_number_of_its_own() -> None:
     numbers = [path.name[:4] for path in sorted((ROOT / "docs" / "decisions").glob("*.md"))]
     assert len(set(numbers)) == len(numbers)
+
+
+def api_keys(cell: str) -> set[int]:
+    """The keys in `transactions (24-28, 61)`."""
+    found: set[int] = set()
+    for inside in re.findall(r"\(([\d, -]+)\)", cell):
+        for part in inside.split(","):
+            first, _, last = part.strip().partition("-")
+            found |= set(range(int(first), int(last or first) + 1))
+    return found
+
+
+def test_the_page_of_compatibility_names_every_api_that_is_not_served_and_no_other_as_not_advertised() -> (
+    None
+):
+    page = (ROOT / "docs" / "compatibility.md").read_text()
+    section = page.partition("## What is not served")[2].partition("\n## ")[0]
+    rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| ")]
+    named = {key: answer for what, answer in rows for key in api_keys(what)}
+    served = {row.key for row in TABLE}
+    assert {row[0] for row in ROWS} - served <= set(named)
+    assert not [key for key in served if named.get(key, "").startswith("not advertised")]
