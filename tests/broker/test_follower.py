@@ -43,6 +43,14 @@ def test_acks_all_is_answered_once_every_in_sync_replica_holds_the_record(three:
     assert [three[id_].high_watermark for id_ in ALL] == [1, 1, 1]
 
 
+def test_acks_1_is_answered_when_the_leader_alone_holds_the_record(three: Replicas) -> None:
+    answer = three.produce("a", acks=1)
+    assert not answer.here
+    three.turn(1)
+    assert answer.error == ErrorCode.NONE
+    assert [three.values(id_) for id_ in ALL] == [["a"], [], []] and three[1].high_watermark == 0
+
+
 def test_a_fetch_promises_only_what_is_synced(three: Replicas) -> None:
     answer = three.produce("a")
     three.turn(1)
