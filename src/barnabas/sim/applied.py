@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from barnabas.controller.image import RESOURCE_BROKER
 from barnabas.errors import ErrorCode
-from barnabas.model import Offset, ReplicaKey
+from barnabas.model import ReplicaKey
 from barnabas.raft.entries import Batch, SnapshotId
 from barnabas.raft.messages import AddVoterRequest, Response
 from barnabas.raft.reassign import parse_target
 from barnabas.server.quorum_records import decode_batch
 from barnabas.sim.promise import Invariant
-from barnabas.sim.truth import SETTINGS_OF, text_of
+from barnabas.sim.truth import SETTINGS_OF, Decided, text_of
 from barnabas.wire.records import batches
 
 if TYPE_CHECKING:
@@ -109,9 +109,9 @@ class DecidedStandsInTheLog(Invariant):
                     self._compare(node, batch, decided.get(batch.base_offset))
                     offset = batch.end_offset
 
-    def _compare(self, node: Node, batch: Batch, known: tuple[int, Offset, str] | None) -> None:
+    def _compare(self, node: Node, batch: Batch, known: Decided | None) -> None:
         mine = batch.epoch, batch.end_offset, text_of(batch)
-        if known is not None and mine != tuple(known):
+        if known is not None and mine != known[:3]:
             self.fail(f"{node.key} has {mine} at {batch.base_offset}; decided is {known}")
 
 

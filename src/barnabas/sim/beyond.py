@@ -126,7 +126,7 @@ class WithinIncarnation(Invariant):
     def committed(self, node: Node, batch: Batch) -> None:
         assert node.process is not None
         core = node.process.node.core
-        wrong = self.truths[min(core.known_incarnation, 1)].commit(batch)
+        wrong = self.truths[min(core.known_incarnation, 1)].commit(batch, core.epoch)
         if wrong:
             self.fail(f"node {node.id} of incarnation {core.incarnation.number}: {wrong}")
 

@@ -31,6 +31,8 @@ class Decided(NamedTuple):
     epoch: Epoch
     end_offset: Offset
     text: str
+    leader_epoch: Epoch
+    """The epoch of the leader that committed it: its own, or a later one."""
 
 
 class State(NamedTuple):
@@ -78,8 +80,8 @@ class Truth:
     def __repr__(self) -> str:
         return f"<Truth end={self.end} changes={self.changes} writes={self.writes}>"
 
-    def commit(self, batch: Batch) -> str | None:
-        """A node says that this is committed.  What is wrong with that, if anything."""
+    def commit(self, batch: Batch, leader_epoch: Epoch) -> str | None:
+        """A node of this epoch says that this is committed.  What is wrong with that, if anything."""
         text = text_of(batch)
         known = self.batches.get(batch.base_offset)
         if known is not None:
@@ -88,7 +90,7 @@ class Truth:
             return f"offset {batch.base_offset} is {known} and also {(batch.epoch, text)}"
         if batch.base_offset != self.end:
             return f"{batch} is committed, but the decided log ends at {self.end}"
-        self.batches[batch.base_offset] = Decided(batch.epoch, batch.end_offset, text)
+        self.batches[batch.base_offset] = Decided(batch.epoch, batch.end_offset, text, leader_epoch)
         state = self.states.get(self.end, _NOTHING)  # (after a recovery by force it begins in the middle)
         self.states[batch.end_offset] = _next_state(state, batch)
         self.end, self.last_epoch = batch.end_offset, batch.epoch
