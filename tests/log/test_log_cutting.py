@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from tests.log.log_building import (
     NOW,
@@ -19,6 +21,8 @@ from tests.log.log_building import (
 )
 
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.log import cutting
+from barnabas.log.log import Log
 
 
 @pytest.mark.parametrize("offset", [1, 5, 6, 7, 12, 13, 19])
@@ -105,6 +109,31 @@ def test_a_sync_that_began_before_a_truncation_makes_nothing_durable() -> None:
     assert log.durable_end_offset <= 4 and log.written_end_offset == 6
     log.sync()
     assert log.durable_end_offset == 6
+
+
+@pytest.mark.parametrize(("end", "replays"), [(9, 0), (5, 0), (4, 1)])
+def test_a_cut_reads_the_log_for_its_producers_only_where_one_of_them_wrote(
+    end: int, replays: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = open_log(new_disk())
+    for n in range(5):
+        append(log, batch(b"v", producer=(7, 0, n)))
+    fill(log, 5)
+    calls: list[Log] = []
+    replay = cutting.replay_producers
+
+    def counted(log: Log) -> Iterator[None]:
+        calls.append(log)
+        return replay(log)
+
+    monkeypatch.setattr(cutting, "replay_producers", counted)
+    assert log.truncate_to(end, NOW)
+    assert len(calls) == replays
+    state = log.producers.get(7)
+    assert state is not None and (state.last_offset, state.last_sequence) == (
+        min(end, 5) - 1,
+        min(end, 5) - 1,
+    )
 
 
 def test_the_epochs_of_what_was_cut_are_forgotten() -> None:

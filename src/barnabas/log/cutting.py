@@ -42,8 +42,11 @@ def truncate_to(log: Log, offset: Offset, now: Now) -> bool:
         log.cut(end)
         log.activate()
         log.epochs.truncate_from_end(end)
-        for _ in replay_producers(log):
-            pass
+        if log.producers.latest_offset >= end:
+            for _ in replay_producers(log):
+                pass
+        else:
+            log.snapshots.remove_after(end)
         log.high_watermark = log.high_watermark  # markers below it are decided
     except StorageError as error:
         error.full = False  # half cut: nobody can go on from here

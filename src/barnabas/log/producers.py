@@ -201,12 +201,15 @@ class ProducerStates:
         "_verifications",
         "expiration_ms",
         "first_unstable_offset",
+        "latest_offset",
     )
 
     def __init__(self, expiration_ms: int = DEFAULT_EXPIRATION_MS) -> None:
         self.expiration_ms = expiration_ms
         self.first_unstable_offset: Offset = NO_OFFSET
         """First offset of a transaction that is open, or whose marker is not below the high watermark yet."""
+        self.latest_offset: Offset = NO_OFFSET
+        """No batch of a producer after this offset counts here: a cut behind it changes nothing."""
         self._states: dict[ProducerId, ProducerState] = {}
         self._ongoing: dict[Offset, ProducerId] = {}
         self._ended: list[tuple[Offset, Offset]] = []
@@ -388,6 +391,7 @@ class ProducerStates:
         batches.append((first, last, first_offset, last_offset, timestamp))
         state.next_sequence = (last + 1) & _MAX_SEQUENCE
         state.last_timestamp = timestamp
+        self.latest_offset = last_offset
         if self._refused:
             self._refused.pop(producer_id, None)
         if header.attributes & _TRANSACTIONAL and state.transaction_start < 0:
@@ -401,6 +405,7 @@ class ProducerStates:
     ) -> EndedTransaction | None:
         """An end marker was appended.  Returns the transaction it ended, None if none was open."""
         producer_id = header.producer_id
+        self.latest_offset = marker_offset
         self._verifications.pop(producer_id, None)
         state = self._states.get(producer_id)
         if state is None:
@@ -420,8 +425,9 @@ class ProducerStates:
         self._find_first_unstable()
         return EndedTransaction(producer_id, first, marker_offset, stable)
 
-    def know(self, header: BatchFields) -> None:
+    def know(self, header: BatchFields, last_offset: Offset) -> None:
         """A marker that compaction left empty: the epoch of a producer of whom nothing else is left."""
+        self.latest_offset = last_offset
         state = self._states.get(header.producer_id)
         if state is None:
             state = self._states[header.producer_id] = ProducerState(
@@ -481,8 +487,9 @@ class ProducerStates:
         """What a snapshot file holds."""
         return [row for state in self._states.values() for row in state.to_rows()]
 
-    def replace(self, rows: Iterable[SnapshotRow]) -> None:
-        """Start anew from a snapshot."""
+    def replace(self, rows: Iterable[SnapshotRow], *, up_to: Offset = NO_OFFSET) -> None:
+        """Start anew from a snapshot of what lies up to and including offset `up_to`."""
+        self.latest_offset = up_to
         self._states.clear()
         self._ongoing.clear()
         self._ended.clear()

@@ -461,7 +461,7 @@ def replay_producers(log: Log, *, rebuild_from: Offset = NO_OFFSET) -> Generator
     log.snapshots.remove_after(end if rebuild_from < 0 else rebuild_from)
     snapshot = log.snapshots.newest(end)
     start, rows = snapshot if snapshot is not None else (0, [])
-    log.producers.replace(rows)
+    log.producers.replace(rows, up_to=start - 1)
     seen = 0
     for segment in log.segments[max(0, bisect_right(log.bases, start) - 1) :]:
         if segment.base == log.bases[-1] and start >= end:
@@ -493,7 +493,7 @@ def end_transaction(
     One that compaction left empty says only which epoch the producer had.
     """
     if not header.count:
-        log.producers.know(header)
+        log.producers.know(header, offset)
     for record in read_records(batch, 0, header):
         if record.key is None or record.value is None or len(record.key) < 4 or len(record.value) < 6:
             continue
