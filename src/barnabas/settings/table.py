@@ -119,7 +119,7 @@ _s("controller.listener.names", "list", REQUIRED,
    ours=("CONTROLLER",),
    why="the name everybody uses")
 _s("inter.broker.listener.name", "string", None,
-   "Listener that other brokers use to reach this one (default: the first that is no controller "
+   "Listener that other brokers use to reach this one (default: the first that is not a controller "
    "listener).")
 _s("listener.security.protocol.map", "list",
    ("SASL_SSL:SASL_SSL", "PLAINTEXT:PLAINTEXT", "SSL:SSL", "SASL_PLAINTEXT:SASL_PLAINTEXT"),
@@ -147,34 +147,34 @@ _s("socket.receive.buffer.bytes", "int", 102400,
    ours=-1, low=-1, high=MAX_INT,
    why="the kernel tunes it by itself")
 _s("connections.max.idle.ms", "long", 600000,
-   "A connection that neither sent nor was sent anything for so long is closed; -1 never.",
+   "A connection with no traffic in either direction for this long is closed; -1 never.",
    low=-1, high=MAX_LONG)
 _s("max.connections", "int", MAX_INT,
-   "Connections this node accepts; beyond it a new one is closed at once.",
+   "Connections that this node accepts; it closes any further one at once.",
    ours=10000, low=1, high=MAX_INT, update=ON_CLUSTER,
    why="a finite default below the usual limits on descriptors")
 _s("max.connections.per.ip", "int", MAX_INT,
    "Connections accepted from one address.", low=0, high=MAX_INT, update=ON_CLUSTER)
 _s("queued.max.request.bytes", "long", -1,
-   "Bytes that requests in progress and partly received may hold in this node together: one request of the "
-   "largest size, and the rest for all others. Once half of that rest is used, who holds more than an equal part "
-   "of the other half is not read from until there is room, and requests that come in too slowly are given up. "
-   "-1: no limit.",
+   "Bytes that requests in progress and partly received may hold in this node together. One request of "
+   "the largest size always fits; all others share the rest. Once half of that rest is used, this node "
+   "stops reading from every connection that holds more than an equal part of the other half, and gives "
+   "up requests that come in too slowly. -1: no limit.",
    ours=134217728, low=-1, high=MAX_LONG,
    why="a finite default: many clients with large requests cannot exhaust the machine")
 _s("barnabas.connection.max.unsent.bytes", "int", 4194304,
-   "A connection with more answer bytes than this waiting to be sent is not read from until its peer "
+   "This node stops reading from a connection with more unsent answer bytes than this until its peer "
    "takes them.", low=65536, high=MAX_INT)
 _s("barnabas.connection.max.pipelined", "int", 256,
-   "Unanswered requests of one connection; at the limit it is not read from.", low=1, high=65536)
+   "Unanswered requests of one connection; at the limit this node stops reading from it.", low=1, high=65536)
 _s("barnabas.max.waiters", "int", 10000,
-   "Requests of all clients that may wait inside the node (long polls, acks, joins) at a time; beyond it "
-   "long polls are answered at once with what there is.", low=1, high=MAX_INT)
+   "Requests of all clients that may wait inside the node (long polls, acks, joins) at a time; at the "
+   "limit it answers further long polls at once with what there is.", low=1, high=MAX_INT)
 _s("barnabas.sendfile.min.bytes", "int", 65536,
-   "Record bytes of an answer from which on they go from file to socket by sendfile.", low=4096, high=MAX_INT)
+   "Answers with at least this many record bytes go from file to socket by sendfile.", low=4096, high=MAX_INT)
 _s("barnabas.produce.memo", "boolean", True,
-   "Recognize a Produce request that equals an earlier one of its connection up to the records, and do not "
-   "decode it again. Answers and logs are the same either way; off is for finding out.")
+   "Recognize a Produce request that equals an earlier one of its connection up to the records, and do "
+   "not decode it again. Answers and logs are the same either way; turn it off only to diagnose a fault.")
 _s("request.timeout.ms", "int", 30000,
    "How long this node waits for another node's answer.", low=1, high=MAX_INT)
 
@@ -196,7 +196,8 @@ _s("log.dir", "list", ("/tmp/kafka-logs",),
 _s("log.dirs", "list", None,
    "Directories of the logs, one per disk.")
 _s("cordoned.log.dirs", "list", (),
-   "Directories of `log.dirs` that take no new replicas (`*`: all of them); what lies there is served (KIP-1066).",
+   "Directories of `log.dirs` that take no new replicas (`*`: all of them); the replicas there are still "
+   "served (KIP-1066).",
    update="per-broker", may_repeat=True)
 _s("metadata.log.dir", "string", None,
    "Directory of the metadata log (default: the first of `log.dirs`).")
@@ -207,21 +208,21 @@ _s("log.flush.interval.messages", "long", MAX_LONG,
    ours=1, low=1, high=MAX_LONG, update=ON_CLUSTER,
    why="what is acknowledged survives a power cut, also on a node without replicas")
 _s("log.flush.interval.ms", "long", None,
-   "Longest time a record stays unsynced (default: as long as the other settings let it).",
+   "Longest time a record stays unsynced (default: no limit of its own).",
    low=0, high=MAX_LONG, update=ON_CLUSTER)
 _s("log.flush.offset.checkpoint.interval.ms", "int", 60000,
-   "How often the recovery points are written down.", low=0, high=MAX_INT)
+   "How often the recovery points are written to disk.", low=0, high=MAX_INT)
 _s("replica.high.watermark.checkpoint.interval.ms", "long", 5000,
-   "How often the high watermarks are written down.", low=1, high=MAX_LONG)
+   "How often the high watermarks are written to disk.", low=1, high=MAX_LONG)
 _s("log.segment.bytes", "int", 1073741824,
-   "Size at which a new segment file is begun.", low=1048576, high=MAX_INT, update=ON_CLUSTER)
+   "Size at which a new segment file starts.", low=1048576, high=MAX_INT, update=ON_CLUSTER)
 _s("log.roll.ms", "long", None,
-   "Age at which a new segment file is begun (default: `log.roll.hours`).",
+   "Age at which a new segment file starts (default: `log.roll.hours`).",
    low=1, high=MAX_LONG, update=ON_CLUSTER)
 _s("log.roll.hours", "int", 168,
    "The same in hours, used when `log.roll.ms` is not set.", low=1, high=MAX_INT)
 _s("log.roll.jitter.ms", "long", None,
-   "Up to so much is taken off the age at random, so that segments are not all rolled together.",
+   "The age is reduced by a random part of up to this, so that segments do not all roll at the same time.",
    low=0, high=MAX_LONG, update=ON_CLUSTER)
 _s("log.roll.jitter.hours", "int", 0,
    "The same in hours, used when `log.roll.jitter.ms` is not set.", low=0, high=MAX_INT)
@@ -236,28 +237,28 @@ _s("log.retention.bytes", "long", -1,
    "Size of a partition beyond which its oldest segments are deleted; -1: no limit.",
    low=-1, high=MAX_LONG, update=ON_CLUSTER)
 _s("log.retention.check.interval.ms", "long", 300000,
-   "How often segments are looked at for deletion.", low=1, high=MAX_LONG)
+   "How often segments are checked for deletion.", low=1, high=MAX_LONG)
 _s("log.segment.delete.delay.ms", "long", 60000,
-   "How long a deleted file stays on disk for those who are still reading it.",
+   "How long a deleted file stays on disk for readers that still use it.",
    low=0, high=MAX_LONG, update=ON_CLUSTER)
 _s("log.cleanup.policy", "list", ("delete",),
-   "What happens to old records: `delete` (by age and size), `compact` (of each key the last value stays), "
-   "both, or nothing at all where it is empty.",
+   "What happens to old records: `delete` (by age and size), `compact` (keeps the last value of each "
+   "key), both, or nothing if the list is empty.",
    choices=("compact", "delete"), update=ON_CLUSTER, may_repeat=True)
 _s("log.index.interval.bytes", "int", 4096,
    "Record bytes between two entries of the offset index.", low=0, high=MAX_INT, update=ON_CLUSTER)
 _s("log.index.size.max.bytes", "int", 10485760,
-   "Size of an index file at which a new segment is begun.", low=4, high=MAX_INT, update=ON_CLUSTER)
+   "Size of an index file at which a new segment starts.", low=4, high=MAX_INT, update=ON_CLUSTER)
 _s("log.message.timestamp.type", "string", "CreateTime",
-   "Whose clock a record's timestamp is of: the producer's or the broker's.",
+   "Which clock sets a record's timestamp: the producer's or the broker's.",
    choices=("CreateTime", "LogAppendTime"), update=ON_CLUSTER)
 _s("log.message.timestamp.before.max.ms", "long", MAX_LONG,
    "A record older than this when it arrives is refused.", low=0, high=MAX_LONG, update=ON_CLUSTER)
 _s("log.message.timestamp.after.max.ms", "long", 3600000,
-   "A record from further in the future than this is refused.", low=0, high=MAX_LONG, update=ON_CLUSTER)
+   "A record whose timestamp is further in the future than this is refused.",
+   low=0, high=MAX_LONG, update=ON_CLUSTER)
 _s("log.cleaner.delete.retention.ms", "long", 86400000,
-   "How long a deletion mark (a record without a value) stays in a compacted topic, so that readers meet "
-   "it.",
+   "How long a tombstone (a record without a value) stays in a compacted topic, so that readers see it.",
    low=0, high=MAX_LONG, update=ON_CLUSTER)
 _s("log.cleaner.min.cleanable.ratio", "double", 0.5,
    "Part of a log that must be uncompacted before it is compacted.",
@@ -271,18 +272,18 @@ _s("log.cleaner.max.compaction.lag.ms", "long", MAX_LONG,
 _s("log.cleaner.enable", "boolean", True,
    "Compact the topics that ask for it.")
 _s("log.cleaner.threads", "int", 1,
-   "0: no log is compacted. One is at a time, whatever larger number stands here.",
+   "0: no log is compacted. Any larger number compacts one log at a time.",
    low=0, high=MAX_INT, update=ON_CLUSTER)
 _s("log.cleaner.dedupe.buffer.size", "long", 134217728,
    "Memory for the keys of one round, in bytes, about 200 for each different key; a log with more new keys "
    "than fit is compacted in several rounds.", low=0, high=MAX_LONG, update=ON_CLUSTER)
 _s("log.cleaner.io.buffer.load.factor", "double", 0.9,
-   "Part of that memory that is filled.", update=ON_CLUSTER)
+   "Part of that memory that may be filled.", update=ON_CLUSTER)
 _s("log.cleaner.io.max.bytes.per.second", "double", sys.float_info.max,
-   "Most bytes that compaction reads and writes in a second. Besides, it rests after each piece of a few "
-   "milliseconds for as long as that took.", update=ON_CLUSTER)
+   "Most bytes that compaction reads and writes in a second. In addition, after each piece of a few "
+   "milliseconds it pauses for as long as the piece took.", update=ON_CLUSTER)
 _s("log.cleaner.backoff.ms", "long", 15000,
-   "How often logs are looked at for compaction while there is nothing to compact.",
+   "How often logs are checked for compaction while there is nothing to compact.",
    low=0, high=MAX_LONG, update=ON_CLUSTER)
 _s("message.max.bytes", "int", 1048588,
    "Largest record batch, as it is sent, in bytes.", low=0, high=MAX_INT, update=ON_CLUSTER)
@@ -291,7 +292,7 @@ _s("max.decompressed.message.bytes", "int", 2147483639,
    ours=104857600, low=1, high=2147483639, update=ON_CLUSTER,
    why="a finite default: a small batch cannot unfold into all our memory")
 _s("compression.type", "string", "producer",
-   "Codec that batches are stored with; `producer` leaves them as they came.",
+   "Codec that batches are stored with; `producer` leaves them as they arrive.",
    choices=CODECS, update=ON_CLUSTER)
 _s("compression.gzip.level", "int", -1,
    "Level of gzip where the broker compresses; -1 is the codec's own. Kept with the topic; not used yet.",
@@ -303,32 +304,34 @@ _s("compression.zstd.level", "int", 3,
    "Level of zstd where the broker compresses. Kept with the topic; not used yet.",
    low=-131072, high=22, update=ON_CLUSTER)
 _s("min.insync.replicas", "int", 1,
-   "Replicas that must be in sync for a write with acks=all to be taken.",
+   "Replicas that must be in sync for a write with acks=all to be accepted.",
    low=1, high=MAX_INT, update=ON_CLUSTER)
 _s("unclean.leader.election.enable", "boolean", False,
-   "Let a replica that was not in sync lead when no other is left (loses records).", update=ON_CLUSTER)
+   "Let a replica that was not in sync lead when no other is left (this loses records).", update=ON_CLUSTER)
 
 _s("log.dir.failure.timeout.ms", "long", 30000,
-   "A node that cannot tell the active controller for so long that one of its log directories failed stops: "
-   "only then do others lead what lay there.", low=1, high=MAX_LONG)
+   "If one of its log directories fails and this node cannot tell the active controller for this long, it "
+   "stops: only then can other brokers lead the partitions of that directory.", low=1, high=MAX_LONG)
 _s("leader.replication.throttled.rate", "long", MAX_LONG,
-   "Bytes per second that this node sends at most to replicas that are throttled (a topic's "
+   "Most bytes per second that this node sends to replicas that are throttled (a topic's "
    "`leader.replication.throttled.replicas`) and not in sync.", low=0, high=MAX_LONG, update="per-broker")
 _s("follower.replication.throttled.rate", "long", MAX_LONG,
-   "Bytes per second that this node fetches at most for its own replicas that are throttled (a topic's "
+   "Most bytes per second that this node fetches for its own replicas that are throttled (a topic's "
    "`follower.replication.throttled.replicas`) and not in sync.", low=0, high=MAX_LONG, update="per-broker")
 _s("replica.alter.log.dirs.io.max.bytes.per.second", "long", MAX_LONG,
-   "Bytes per second that are copied at most when replicas move between directories of this node.",
+   "Most bytes per second that are copied when replicas move between directories of this node.",
    low=1, high=MAX_LONG, update="per-broker")
 _s("barnabas.disk.reserve.bytes", "long", 536870912,
-   "Bytes that are kept free on the volume of each log directory: with less, records are refused (an error "
-   "that producers try again) and replicas rest, until half as much again is free. 0 keeps nothing.",
+   "Bytes that this node keeps free on the volume of each log directory. With less, it refuses records "
+   "(with an error that producers retry) and its followers stop fetching, until 1.5 times this is free. "
+   "0: no reserve.",
    low=0, high=MAX_LONG, update=ON_CLUSTER)
 _s("barnabas.disk.reserve.percent", "double", 5.0,
-   "The most that is kept free, as a share of the volume.", low=0, high=50, update=ON_CLUSTER)
+   "Upper limit of that reserve, as a share of the volume.", low=0, high=50, update=ON_CLUSTER)
 _s("barnabas.metadata.reserve.bytes", "long", 4194304,
-   "The size of a file that a controller keeps beside its metadata, and gives up when their volume is full, so "
-   "that it goes on without new topics until there is room. 0: none, and it stops then.", low=0, high=MAX_INT)
+   "Size of a file that a controller keeps beside its metadata. When the volume is full it deletes the "
+   "file, and so continues, without new topics, until there is room. 0: no file; the controller then "
+   "stops.", low=0, high=MAX_INT)
 
 _group = "Producing and fetching"
 _s("fetch.max.bytes", "int", 57671680,
@@ -338,26 +341,26 @@ _s("max.incremental.fetch.session.cache.slots", "int", 1000,
 _s("producer.id.expiration.ms", "int", 86400000,
    "How long an idle idempotent producer is remembered.", low=1, high=MAX_INT, update=ON_CLUSTER)
 _s("replica.lag.time.max.ms", "long", 30000,
-   "A follower that has not caught up for so long leaves the in-sync set.", low=1, high=MAX_LONG)
+   "A follower that has not caught up for this long leaves the in-sync set.", low=1, high=MAX_LONG)
 
 _s("replica.selector.class", "string", None,
-   "Where consumers that say where they stand (`client.rack`) read: `...RackAwareReplicaSelector`: at a "
-   "replica in their rack, `...LeaderSelector` (as without one): at the leader.",
+   "Where consumers that state their rack (`client.rack`) read: `...RackAwareReplicaSelector`: at a "
+   "replica in their rack; `...LeaderSelector` (the same as none): at the leader.",
    choices=(
        "org.apache.kafka.common.replica.LeaderSelector",
        "org.apache.kafka.common.replica.RackAwareReplicaSelector",
    ))
 _s("replica.fetch.wait.max.ms", "int", 500,
-   "How long a leader may keep a follower's fetch that finds nothing new.", low=0, high=MAX_INT)
+   "How long a leader may hold a follower's fetch that finds nothing new.", low=0, high=MAX_INT)
 _s("replica.fetch.min.bytes", "int", 1,
    "How many bytes a follower's fetch waits for.", low=0, high=MAX_INT)
 _s("replica.fetch.max.bytes", "int", 1048576,
-   "Most bytes of one partition in an answer to a follower; one whole batch always comes.",
+   "Most bytes of one partition in an answer to a follower; at least one whole batch is always sent.",
    low=0, high=MAX_INT)
 _s("replica.fetch.response.max.bytes", "int", 10485760,
    "Most bytes in an answer to a follower.", low=0, high=MAX_INT)
 _s("replica.fetch.backoff.ms", "int", 1000,
-   "Longest pause of a partition that could not be fetched; the first pauses are shorter.",
+   "Longest backoff of a partition whose fetch failed; the first ones are shorter.",
    low=0, high=MAX_INT)
 
 _group = "Consumer groups and offsets"
@@ -384,9 +387,9 @@ _s("offsets.topic.segment.bytes", "int", 104857600,
 _s("offsets.retention.minutes", "int", 10080,
    "How long offsets of an empty group are kept.", low=1, high=MAX_INT)
 _s("offsets.retention.check.interval.ms", "long", 600000,
-   "How often offsets are looked at for that.", low=1, high=MAX_LONG)
+   "How often offsets are checked for expiry.", low=1, high=MAX_LONG)
 _s("offset.metadata.max.bytes", "int", 4096,
-   "Longest note beside a committed offset.", low=0, high=MAX_INT)
+   "Longest metadata string of a committed offset.", low=0, high=MAX_INT)
 _s("offsets.commit.timeout.ms", "int", 5000,
    "How long a commit may wait for the replicas.", low=1, high=MAX_INT)
 
@@ -399,7 +402,7 @@ _s("controller.quorum.bootstrap.servers", "list", (),
 _s("controller.quorum.election.timeout.ms", "int", 1000,
    "How long a candidate waits for votes (once to twice this).", low=1, high=MAX_INT)
 _s("controller.quorum.fetch.timeout.ms", "int", 2000,
-   "How long a follower goes without the leader before it stands for election.", low=1, high=MAX_INT)
+   "How long a follower waits for the leader before it stands for election.", low=1, high=MAX_INT)
 _s("controller.quorum.election.backoff.max.ms", "int", 1000,
    "Longest pause after a lost election.", low=0, high=MAX_INT)
 _s("controller.quorum.request.timeout.ms", "int", 2000,
@@ -411,7 +414,7 @@ _s("controller.quorum.fetch.max.bytes", "int", 1048576,
 _s("controller.quorum.fetch.snapshot.max.bytes", "int", 1048576,
    "Most bytes of a snapshot in one answer.", low=1, high=MAX_INT)
 _s("controller.quorum.auto.join.enable", "boolean", False,
-   "A controller that is no voter asks to become one.")
+   "A controller that is not a voter asks to become one.")
 _s("metadata.log.segment.bytes", "int", 1073741824,
    "Segment size of the metadata log.", low=8388608, high=MAX_INT)
 _s("metadata.log.segment.ms", "long", 604800000,
@@ -421,28 +424,30 @@ _s("metadata.log.max.record.bytes.between.snapshots", "long", 20971520,
 _s("metadata.log.max.snapshot.interval.ms", "long", 3600000,
    "Time after which a snapshot is written; 0 never.", low=0, high=MAX_LONG)
 _s("metadata.max.retention.bytes", "long", 104857600,
-   "Size of the metadata log beyond which what a snapshot covers is deleted.", low=-1, high=MAX_LONG)
+   "Size of the metadata log beyond which records that a snapshot covers are deleted.", low=-1, high=MAX_LONG)
 _s("metadata.max.retention.ms", "long", 604800000,
-   "Age beyond which the same happens.", low=-1, high=MAX_LONG)
+   "Age beyond which such records are deleted.", low=-1, high=MAX_LONG)
 _s("metadata.max.idle.interval.ms", "int", 500,
-   "How often an idle active controller writes a record to show that it lives; 0 never.", low=0, high=MAX_INT)
+   "How often an idle active controller writes a record to show that it is alive; 0 never.", low=0, high=MAX_INT)
 _s("broker.heartbeat.interval.ms", "int", 2000,
    "How often a broker reports to the controller.", low=1, high=MAX_INT)
 _s("broker.session.timeout.ms", "int", 9000,
    "How long a broker may stay silent before it is fenced.", low=1, high=MAX_INT)
 _s("auto.leader.rebalance.enable", "boolean", True,
-   "Give leaderships back, now and then, to the first replica of a partition where it is in sync.")
+   "From time to time, move the leadership of a partition back to its first replica, if that is in sync.")
 _s("leader.imbalance.check.interval.seconds", "int", 300,
-   "How often the active controller looks for partitions that their first replica does not lead.",
+   "How often the active controller looks for partitions whose first replica does not lead.",
    low=1, high=MAX_INT)
 _s("unclean.leader.election.interval.ms", "long", 300000,
-   "How often the active controller looks for partitions that nobody leads and any replica may lead.",
+   "How often the active controller looks for partitions that have no leader and that any replica may "
+   "lead.",
    low=1, high=MAX_LONG)
 _s("barnabas.fast.fencing", "boolean", None,
-   "A broker whose connection to the active controller ended, or that missed a heartbeat, is fenced at once "
-   "if every one of its addresses that this controller has reached before refuses connections. A live broker, "
-   "however slow, refuses none. One that reports nothing for an interval and a quarter, and then leaves a "
-   "question unanswered for 1.5 s, is fenced too: it stands still, or is cut off.",
+   "Fence a dead broker before its session ends. The active controller fences a broker whose connection "
+   "ended, or that missed a heartbeat, at once if every address on which it reached the broker before "
+   "refuses connections. A live broker, however slow, refuses none. It also fences a broker that sends no "
+   "heartbeat for an interval and a quarter and then leaves a question unanswered for 1.5 s: that broker "
+   "hangs or is cut off.",
    ours=True, why="a killed broker is replaced in a fraction of a second, not after its session; one that hangs "
    "in 4 s")
 _s("initial.broker.registration.timeout.ms", "int", 60000,
@@ -453,16 +458,16 @@ _s("barnabas.http.listener", "string", None,
    "`host:port` for `/metrics` (Prometheus), `/health/live` and `/health/ready`; not served when unset.")
 _s("barnabas.loop", "string", "auto",
    "Event loop: `uvloop`, `asyncio`, or `auto` (uvloop where it is installed). BARNABAS_LOOP in the "
-   "environment wins.", choices=("auto", "uvloop", "asyncio"))
+   "environment takes precedence.", choices=("auto", "uvloop", "asyncio"))
 _s("barnabas.events.format", "string", "text",
    "How events are written to standard error: `text` (key=value) or `json`.", choices=("text", "json"))
 _s("barnabas.events.level", "string", "info",
    "Least severity that is written.", choices=("debug", "info", "warning", "error"))
 _s("barnabas.slow.request.ms", "int", 1000,
-   "A request that kept this node busy or waiting on its disk for longer gets a line with the time of "
-   "each stage.", low=0, high=MAX_INT)
+   "A request that keeps this node busy, or waiting for its disk, for longer than this gets a line with "
+   "the time of each stage.", low=0, high=MAX_INT)
 _s("barnabas.shutdown.timeout.ms", "int", 10000,
-   "How long an orderly stop may take before the node ends as it is.", low=0, high=MAX_INT)
+   "How long a clean stop may take before the node ends at once.", low=0, high=MAX_INT)
 
 # fmt: on
 
@@ -479,7 +484,7 @@ _own(
     "follower.replication.throttled.replicas",
     "list",
     (),
-    "replicas that are made at `follower.replication.throttled.rate`: `partition:broker,...` or `*`",
+    "replicas that their broker fetches at `follower.replication.throttled.rate`: `partition:broker,...` or `*`",
     may_repeat=True,
 )
 _t("index.interval.bytes", "log.index.interval.bytes")
@@ -490,8 +495,8 @@ _own(
     "replicas whose leader sends at `leader.replication.throttled.rate`: `partition:broker,...` or `*`",
     may_repeat=True,
 )
-_own("local.retention.bytes", "long", -2, "kept with the topic; means nothing without remote storage", low=-2)
-_own("local.retention.ms", "long", -2, "kept with the topic; means nothing without remote storage", low=-2)
+_own("local.retention.bytes", "long", -2, "kept with the topic; has no effect without remote storage", low=-2)
+_own("local.retention.ms", "long", -2, "kept with the topic; has no effect without remote storage", low=-2)
 _t("max.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms")
 _t("max.decompressed.message.bytes", "max.decompressed.message.bytes")
 _t("max.message.bytes", "message.max.bytes")

@@ -149,12 +149,12 @@ def config_table_markdown() -> str:
     lines = [
         "# Settings",
         "",
-        "Made from `barnabas.settings` by `barnabas.config.config_table_markdown()`; a test holds that it",
-        "is up to date. Names, types and bounds are Apache Kafka's (4.4.0); `barnabas.*` are ours. A",
-        'setting that Kafka knows and that is not listed here is accepted with the warning "known to',
-        'Kafka, not used by this release", except where ignoring it would not be safe (an authorizer,',
-        "TLS, SASL): then the node refuses to start. An unknown name, a malformed value or one out of",
-        "range is an error that names the nearest right one.",
+        "`barnabas.config.config_table_markdown()` writes this page from `barnabas.settings`; a test checks",
+        "that it is up to date. Names, types and bounds are Apache Kafka's (4.4.0); `barnabas.*` are ours.",
+        "The node accepts a setting that Kafka knows and this page does not list, with the warning",
+        '"known to Kafka, not used by this release". If ignoring the setting would not be safe (an',
+        "authorizer, TLS, SASL), the node refuses to start. An unknown name, a malformed value or one out of",
+        "range is an error that names the nearest valid one.",
     ]
     group = ""
     for row in SETTINGS.values():
@@ -172,7 +172,7 @@ def config_table_markdown() -> str:
         "",
         "## Topics",
         "",
-        "Given with a topic; where a topic says nothing, the node's setting counts.",
+        "Each topic may have these settings. If a topic does not set one, the node's setting applies.",
         "",
     ]
     lines += [
