@@ -29,9 +29,9 @@ def events() -> str:
         for event in sorted(CATALOGUE.values(), key=lambda event: event.name)
     ]
     head = (
-        "# Events\n\nWhat a node writes to standard error, by name: `key=value` lines, or JSON with "
-        "`barnabas.events.format=json`.\nScripts and alerts may rely on the names. This page is written by "
-        "`make docs`.\n\n| event | level | says |\n|---|---|---|\n"
+        "# Events\n\nA node writes named events to standard error: `key=value` lines, or JSON with "
+        "`barnabas.events.format=json`.\nScripts and alerts may rely on the names. `make docs` writes this "
+        "page.\n\n| event | level | meaning |\n|---|---|---|\n"
     )
     return head + "\n".join(rows) + "\n"
 
@@ -41,10 +41,10 @@ def exit_codes() -> str:
 
     rows = [f"| {int(code)} | {meaning} |" for code, meaning in MEANINGS.items()]
     head = (
-        "# The command line\n\n`barnabas --help` lists the nouns, `barnabas NOUN --help` teaches one by example. "
-        "Every listing has `--json`:\none document with a `version`, which changes only when a field's meaning "
-        "does. Errors go to standard error as\n`error: ...` with a line `next: ...`. This page is written by "
-        "`make docs`.\n\n| exit code | means |\n|---|---|\n"
+        "# The command line\n\n`barnabas --help` lists the nouns, and `barnabas NOUN --help` shows examples of "
+        "one. Every listing has `--json`, which\nprints one document with a `version`; the version changes only "
+        "when the meaning of a field changes. Errors go to\nstandard error as `error: ...` with a line `next: "
+        "...`. `make docs` writes this page.\n\n| exit code | meaning |\n|---|---|\n"
     )
     return head + "\n".join(rows) + "\n"
 
@@ -75,11 +75,11 @@ def raft_roles() -> str:
     starts = sorted(row.target for row in roles.TRANSITIONS if row.cause is roles.Cause.START)
     return f"""# The roles of a controller
 
-Drawn from the table `TRANSITIONS` in `src/barnabas/raft/roles.py`, which the code asks before every change:
-what is not in it cannot happen. This page is written by `make docs`; [quorum.md](quorum.md) tells what the roles
-are for.
+The table `TRANSITIONS` in `src/barnabas/raft/roles.py` lists every change of role. The code checks each change
+against it, so no other change can happen. `make docs` writes this page; [quorum.md](quorum.md) explains what
+the roles are for.
 
-| role | means |
+| role | meaning |
 |---|---|
 {chr(10).join(meanings)}
 
@@ -89,7 +89,7 @@ stateDiagram-v2
 {chr(10).join(arrows)}
 ```
 
-Left out of the drawing, for they lead away from every role:
+The drawing leaves out two transitions, which start from every role:
 
 - to `unattached`: {roles.Cause.HIGHER_EPOCH.value};
 - to `follower`: {roles.Cause.LEADER_FOUND.value}.

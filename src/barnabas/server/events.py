@@ -157,40 +157,42 @@ NODE_FORMATTED = register("node.formatted", _I, "new directories were formatted"
 NODE_STARTED = register("node.started", _I, "this node serves clients")
 NODE_STOPPING = register("node.stopping", _I, "this node is stopping")
 NODE_STOPPED = register("node.stopped", _I, "this node has stopped")
-NODE_STOP_LATE = register("node.stop-late", _W, "the orderly stop took too long and was cut short")
+NODE_STOP_LATE = register("node.stop-late", _W, "the clean stop took too long and was cut short")
 NODE_FAILED = register("node.failed", _E, "this node cannot go on")
 TASK_FAILED = register("node.task-failed", _E, "a background task of this node failed")
 SETTING_UNUSED = register("node.setting-unused", _W, "a setting has no effect")
 SETTING_REFUSED = register(
-    "node.setting-refused", _E, "a setting in the metadata is not known to this release, or not possible here"
+    "node.setting-refused", _E, "this release does not know a setting in the metadata, or cannot use it here"
 )
 DESCRIPTORS_SHORT = register(
     "node.descriptors-short",
     _E,
-    "a file could not be opened: too many are (raise ulimit -n); it is tried again",
+    "a file could not be opened, because too many are open (raise ulimit -n); the node tries again",
 )
 LOOP_LATE = register("node.loop-late", _W, "one step of the event loop took too long")
 DIRECTORY_OFFLINE = register("log.directory-offline", _E, "a log directory went offline for good")
 DISK_FULL = register("log.disk-full", _E, "a volume is nearly full: records are refused until there is room")
 DISK_HAS_ROOM = register("log.disk-has-room", _I, "a volume has room again: records are taken")
 PARTITION_NOT_HOSTED = register("log.partition-not-hosted", _E, "a partition could not be opened")
-LOG_CUT = register("log.cut", _W, "the end of a log was no good after an unclean stop and is gone")
-LOG_LOST = register("log.lost", _E, "records that had been synced are gone: the disk did not keep its word")
+LOG_CUT = register("log.cut", _W, "the end of a log was torn by an unclean stop and was truncated")
+LOG_LOST = register("log.lost", _E, "records that had been synced are gone: the disk did not keep them")
 LOG_DAMAGED = register(
     "log.damaged",
     _E,
-    "records of a log cannot be read: who asks for them gets an error, the others are served",
+    "records of a log cannot be read: readers of these offsets get an error, the others are served",
 )
 LOG_SET_ASIDE = register(
     "log.set-aside",
     _W,
-    "a log that the metadata does not know was renamed; nobody reads it, nothing removes it",
+    "a log that the metadata do not know was renamed: no node reads it, and nothing removes it",
 )
 LOG_RECOVERED = register("log.recovered", _I, "logs were recovered after an unclean stop")
 LISTENING = register("listener.listening", _I, "a listener takes connections")
 CONNECTION_OPENED = register("connection.opened", _D, "a client connected")
 CONNECTION_CLOSED = register("connection.closed", _D, "a connection ended")
-CONNECTION_REFUSED = register("connection.refused", _W, "a connection was closed at once: too many")
+CONNECTION_REFUSED = register(
+    "connection.refused", _W, "a new connection was closed at once: there are too many"
+)
 CONNECTION_IDLE = register("connection.idle", _D, "an idle connection was closed")
 CONNECTION_STALLED = register(
     "connection.stalled", _W, "a client that took its answers too slowly was closed"
@@ -209,15 +211,17 @@ ACCEPT_FAILED = register("listener.accept-failed", _E, "connections cannot be ac
 FRAME_NEGATIVE = register("connection.frame-negative", _W, "a frame announced a negative length")
 FRAME_TOO_LARGE = register("connection.frame-too-large", _W, "a frame announced more than is allowed")
 FOREIGN_PROTOCOL = register("connection.foreign-protocol", _W, "a client does not speak Kafka's protocol")
-REQUEST_MALFORMED = register("request.malformed", _W, "a request's bytes make no sense")
+REQUEST_MALFORMED = register("request.malformed", _W, "a request's bytes do not parse")
 REQUEST_UNKNOWN = register("request.unknown-api", _W, "a request is for an API that is not served here")
 REQUEST_VERSION = register("request.unsupported-version", _W, "a request has a version that is not served")
-REQUEST_FAILED = register("request.failed", _E, "a request met an error of ours")
-REQUEST_REFUSED = register("request.refused", _W, "a request was refused in a way its API cannot say")
+REQUEST_FAILED = register("request.failed", _E, "a request met an internal error")
+REQUEST_REFUSED = register(
+    "request.refused", _W, "a request was refused with an error that its API cannot express"
+)
 GROUP_PROTOCOL = register(
     "group.protocol-not-served", _W, "a consumer wants the group protocol of KIP-848, which is not served"
 )
 REQUEST_SLOW = register("request.slow", _W, "a request took long")
-MEMORY_SHORT = register("memory.short", _W, "the memory for requests is used up: reading pauses")
-MEMORY_ENOUGH = register("memory.enough", _I, "reading goes on")
+MEMORY_SHORT = register("memory.short", _W, "the memory for requests is used up: the node stops reading")
+MEMORY_ENOUGH = register("memory.enough", _I, "the node reads requests again")
 HTTP_FAILED = register("http.failed", _W, "an HTTP request could not be answered")

@@ -85,9 +85,9 @@ LEADER = events.register("quorum.leader", logging.INFO, "the quorum has another 
 WAITS = events.register("quorum.waits", logging.INFO, "this node looks for the quorum's leader")
 VOTERS = events.register("quorum.voters", logging.INFO, "the set of voters changed")
 SNAPSHOT = events.register("quorum.snapshot", logging.INFO, "a metadata snapshot was written")
-CLEANED = events.register("quorum.cleaned", logging.INFO, "the metadata log was cut behind a snapshot")
-FAILED = events.register("quorum.failed", logging.ERROR, "the metadata cannot go on; this node stops")
-CUT = events.register("quorum.cut", logging.WARNING, "the end of the metadata log was torn and is gone")
+CLEANED = events.register("quorum.cleaned", logging.INFO, "metadata that a snapshot covers were deleted")
+FAILED = events.register("quorum.failed", logging.ERROR, "the quorum cannot continue; this node stops")
+CUT = events.register("quorum.cut", logging.WARNING, "the torn end of the metadata log was truncated")
 
 _CLEAN_EVERY = 60.0
 _UPKEEP = 1.0

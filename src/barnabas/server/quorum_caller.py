@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 __all__ = ["Caller", "ask"]
 
 SPOILED = events.register(
-    "quorum.snapshot-spoiled", logging.ERROR, "the disk changed a snapshot; it is not given, another is made"
+    "quorum.snapshot-spoiled",
+    logging.ERROR,
+    "the disk changed a snapshot; the node does not send it, and writes another",
 )
 
 UPDATE_FEATURES, ALTER_REASSIGNMENTS = 57, 45

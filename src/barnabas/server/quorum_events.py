@@ -10,33 +10,33 @@ from barnabas.server import events
 
 __all__ = ["tell"]
 
-STEP = events.register("quorum.step", logging.DEBUG, "the quorum reports")
+STEP = events.register("quorum.step", logging.DEBUG, "the quorum reports an internal step")
 REJECTED = events.register(
     "quorum.snapshot-rejected", logging.WARNING, "a downloaded snapshot cannot be read; it is asked for again"
 )
 UNREADABLE = events.register(
     "quorum.snapshot-unreadable",
     logging.ERROR,
-    "no download can be read: look at the leader's disk, and ours",
+    "no download can be read: check the leader's disk, and this node's",
 )
 STALE = events.register(
     "quorum.incarnation-refused",
     logging.WARNING,
-    "a node speaks for a quorum that was put together anew since",
+    "a node speaks for a quorum that has since been formed again by force",
 )
 FOREIGN = events.register(
-    "quorum.incarnation-foreign", logging.WARNING, "a node with records of the old quorum is not let in"
+    "quorum.incarnation-foreign", logging.WARNING, "a node with records of the old quorum was refused"
 )
 SUPERSEDED = events.register(
-    "quorum.incarnation-over", logging.WARNING, "the quorum was put together anew by force, without this node"
+    "quorum.incarnation-over", logging.WARNING, "the quorum was formed again by force, without this node"
 )
 SECOND = events.register(
     "quorum.second-quorum",
     logging.ERROR,
-    "a node with the id of this cluster is of another quorum; it is not listened to, and not followed",
+    "a node with this cluster's id belongs to another quorum; this node ignores it",
 )
 UNBELIEVABLE = events.register(
-    "quorum.incarnation-unbelievable", logging.WARNING, "a node speaks of an incarnation that cannot be"
+    "quorum.incarnation-unbelievable", logging.WARNING, "a node names a quorum generation that is impossible"
 )
 
 _LOUD: Final = {

@@ -37,7 +37,9 @@ __all__ = ["BrokerLifecycle", "LifecycleSettings", "LifecycleState"]
 REGISTERED = events.register("broker.registered", logging.INFO, "the controller knows this broker")
 UNFENCED = events.register("broker.unfenced", logging.INFO, "this broker may lead partitions")
 FENCED = events.register("broker.fenced", logging.WARNING, "the controller fenced this broker")
-SILENT = events.register("broker.heartbeat-failed", logging.WARNING, "a heartbeat was not taken")
+SILENT = events.register(
+    "broker.heartbeat-failed", logging.WARNING, "the controller did not accept a heartbeat"
+)
 LEFT = events.register("broker.left", logging.INFO, "the controller lets this broker stop")
 
 _RETRY = 0.05

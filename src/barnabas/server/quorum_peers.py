@@ -42,7 +42,7 @@ from barnabas.server.quorum_wire import request_out, response_in_steps
 __all__ = ["Peers", "PeersStatistics"]
 
 STRANGER = events.register(
-    "quorum.stranger", logging.WARNING, "another node is not of this cluster; it is not listened to"
+    "quorum.stranger", logging.WARNING, "another node is not of this cluster; this node ignores it"
 )
 REFUSED = events.register("quorum.peer-refused", logging.DEBUG, "another controller refused a request")
 

@@ -34,7 +34,7 @@ TWIN = events.register(
 OTHER_DISK = events.register(
     "quorum.other-disk",
     logging.WARNING,
-    "the voters name this node with another disk: it follows and does not vote until it is added",
+    "the voters name this node with another disk: it follows, and votes only after it is added",
 )
 WAITS = events.register("quorum.registration-waits", logging.DEBUG, "this controller is not registered yet")
 

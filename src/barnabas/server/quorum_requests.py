@@ -37,7 +37,7 @@ STEPS = 100
 _FENCED = 1
 
 SESSION_OVER = events.register(
-    "controller.session-over", logging.WARNING, "a broker was not heard of for its session: it is fenced"
+    "controller.session-over", logging.WARNING, "a broker sent no heartbeat for its session: it is fenced"
 )
 
 
