@@ -63,10 +63,10 @@ __all__ = ["LAST_EPOCH", "LONGEST_JUMP", "Core", "IllegalTransition"]
 Said = TypeVar("Said", bound=Request | Response)
 
 LAST_EPOCH = (1 << 31) - 1
-"""Epochs are 32 bits wide, on disk and on the wire; behind this one there is none."""
+"""Epochs are 32 bits wide, on disk and on the wire; after this one there is none."""
 LONGEST_JUMP = 1 << 24
 """Epochs that a node can have missed: an election a second for half a year.  Who speaks of a later one is
-not believed, because an epoch never goes back, and behind the last one nobody can be elected."""
+not believed, because an epoch never goes back, and after the last one nobody can be elected."""
 
 
 class IllegalTransition(Exception):  # noqa: N818 - it is the name of what happened
@@ -307,7 +307,7 @@ class Core:
         if epoch < self.epoch:
             raise IllegalTransition(f"the epoch went back from {self.epoch} to {epoch}")
         if epoch > LAST_EPOCH:
-            raise IllegalTransition(f"behind epoch {self.epoch} there is no other")
+            raise IllegalTransition(f"there is no other epoch after {self.epoch}")
         before = self.leader_id, self.epoch
         self._check(role, epoch)
         former = self.role

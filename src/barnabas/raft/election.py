@@ -1,8 +1,8 @@
-"""Elections: who may vote for whom, who stands, what is said when a leader begins or ends.
+"""Elections: which node may vote for which, when a node stands, and what a leader sends when it starts or ends.
 
-The order is always: first ask without obligation (prospective), then, with a majority in sight, open a new
-epoch and stand (candidate).  A vote is given by log, epoch and addressee, to anybody, by anybody: whether
-the two of them are voters in our own log does not matter, for our log may be the old one (KIP-853).
+A node always asks first without obligation (prospective).  If a majority would vote for it, it opens a new
+epoch and stands (candidate).  A vote depends only on log, epoch and addressee.  It does not matter whether
+the candidate or the addressee is a voter in our own log, because our log may be out of date (KIP-853).
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ def find_leader(core: Core, response: QuorumResponse, now: Now) -> bool:
 def refuse_stale(
     core: Core, token: object, request: VoteRequest | BeginQuorumEpochRequest | EndQuorumEpochRequest
 ) -> None:
-    """Answer who speaks for an incarnation that is over; nothing of what it says is believed."""
+    """Reject a request from a superseded quorum generation; ignore its contents."""
     leader = NO_NODE if core.leader_id is None else core.leader_id
     error, where = ErrorCode.FENCED_LEADER_EPOCH, core.leader_endpoints
     if isinstance(request, VoteRequest):

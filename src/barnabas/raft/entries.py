@@ -43,7 +43,7 @@ BOOTSTRAP = SnapshotId(0, 0)
 
 
 class EpochEnd(NamedTuple):
-    """An epoch and the offset behind its last record."""
+    """An epoch and the offset after its last record."""
 
     epoch: Epoch
     end_offset: Offset

@@ -268,7 +268,7 @@ def _begin_download(core: Core, role: Follower, snapshot: SnapshotId, now: Now) 
 
 
 def on_snapshot_response(core: Core, node_id: NodeId, response: FetchSnapshotResponse, now: Now) -> None:
-    """A piece of the snapshot: written behind the last one; the last piece installs it."""
+    """A piece of the snapshot: written after the last one; the last piece installs it."""
     if not election.find_leader(core, response, now):
         return
     role = core.role
@@ -291,7 +291,7 @@ def on_snapshot_response(core: Core, node_id: NodeId, response: FetchSnapshotRes
 
 
 def on_snapshot_installed(core: Core, message: SnapshotInstalled) -> None:
-    """The log begins anew behind the snapshot; everything in it is committed."""
+    """The log begins anew after the snapshot; everything in it is committed."""
     voters, version = core.voters, core.journal.kraft_version
     core.journal.install(message.snapshot, message.size, message.entries)
     core.installing = None

@@ -1,20 +1,20 @@
-"""Incarnations: how often the quorum was put together by force, and who belongs to which.
+"""Quorum generations (incarnations): how often the quorum was formed by force, and which node belongs to which.
 
-A lost majority that comes back must not take the quorum over (it has the votes), nor be mixed with it (its
-log may hold what the new quorum never had).  Three things tell the two apart:
+When a lost majority comes back, it must not take over the new quorum (it has the votes), and the two must not
+mix (its log may hold what the new quorum never had).  Three things tell them apart:
 
-* A note in the log, written by `raft.recovery`: the number of the incarnation, and the epoch and the offset
-  at which it begins.  That epoch is millions above all that the survivors knew (`EPOCH_GAP`).
-* A number in every request and answer between our nodes: the newest incarnation that the sender has heard
-  of.  Who hears of a newer one than the note in its own log names stands in no election and gives its vote
-  to nobody of the old one, before it has that note; `quorum-state` remembers it.  So an old node never
-  leads an epoch of the new incarnation: a log that knows such an epoch is one of the new quorum.
-* The leader looks at the log of who fetches: a replica that is no voter, whose log knows no epoch of the
-  incarnation, and which has something that the new quorum lacks, is refused and stops.  One that is only
-  behind follows, and so gets the note.
+* A note in the log, written by `raft.recovery`: the number of the generation, and the epoch and the offset at
+  which it starts.  That epoch is millions above every epoch that the survivors knew (`EPOCH_GAP`).
+* A number in every request and answer between our nodes: the newest generation that the sender knows.  A node
+  that learns of a newer generation than the note in its own log stands in no election, and votes for no node
+  of the old generation, before it has that note; `quorum-state` keeps the number.  So an old node never leads
+  an epoch of the new generation, and a log that has such an epoch belongs to the new quorum.
+* The leader checks the log of every replica that fetches.  It refuses a replica that is no voter, whose log
+  has no epoch of the generation, and which has something that the new quorum lacks; that replica stops.  A
+  replica that only lags follows, and so gets the note.
 
-Where no message passes between the two there is nothing to see: they are two clusters then.  An Apache
-Kafka node says no number; of it only the log is looked at.
+If no message passes between the two quorums, neither notices the other: they are two clusters then.  An
+Apache Kafka node sends no number; only its log is checked.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class History(Generic[Value]):
         return list(zip(self._offsets, self._values, strict=True))
 
     def truncate(self, end_offset: Offset) -> bool:
-        """Forget what stands at or behind `end_offset`; whether that changed anything."""
+        """Forget what stands at or after `end_offset`; whether that changed anything."""
         index = bisect_left(self._offsets, end_offset)
         changed = index < len(self._offsets)
         del self._offsets[index:], self._values[index:]
@@ -150,12 +150,12 @@ class Journal:
     def restore_end(self, log_start: Offset, persisted: Offset) -> None:
         """What recovery found: all that was read is on disk, and so much of it synced.
 
-        Raises ValueError when the log begins behind 0 without a snapshot that covers what is missing.
+        Raises ValueError when the log begins after 0 without a snapshot that covers what is missing.
         """
         if log_start > 0 and not any(s.end_offset >= log_start for s, _ in self.snapshots):
             raise ValueError(f"the log starts at {log_start}, and no snapshot covers what is before it")
         if self.snapshots and self.snapshots[-1][0].end_offset > self.end_offset:
-            # Downloaded and frozen, then we crashed: the log begins anew behind it (K138).
+            # Downloaded and frozen, then we crashed: the log begins anew after it (K138).
             snapshot, size = self.snapshots[-1]
             self._begin_at(snapshot, size)
         self.persisted = max(self.log_start, min(persisted, self.end_offset))
@@ -245,7 +245,7 @@ class Journal:
         return list(zip(self._epochs, self._starts, strict=True))
 
     def end_of_epoch(self, epoch: Epoch) -> EpochEnd:
-        """The largest epoch here that is not above `epoch`, and the offset behind its last record."""
+        """The largest epoch here that is not above `epoch`, and the offset after its last record."""
         end = self.end_offset
         for known, start in zip(reversed(self._epochs), reversed(self._starts), strict=True):
             if known <= epoch:
@@ -346,7 +346,7 @@ class Journal:
         self._note_tail = [(offset, note) for offset, note in self._note_tail if offset < end_offset]
 
     def install(self, snapshot: SnapshotId, size: int, entries: Iterable[Entry]) -> None:
-        """The log begins anew behind a snapshot that was downloaded."""
+        """The log begins anew after a snapshot that was downloaded."""
         self.snapshots.clear()
         self.snapshots.append((snapshot, size))
         self._begin_at(snapshot, size)

@@ -332,7 +332,7 @@ class Failed:
 
 @value
 class Disconnected:
-    """The connection to or from this node was reset (not: closed in order, not: silent)."""
+    """The connection to or from this node was reset (not: closed cleanly, not: silent)."""
 
     node_id: NodeId
 
@@ -409,7 +409,7 @@ class Resign:
 
 @value
 class Shutdown:
-    """Leave in order.  A leader hands over first, for at most `timeout` seconds."""
+    """Leave cleanly.  A leader hands over first, for at most `timeout` seconds."""
 
     timeout: float = 5.0
 

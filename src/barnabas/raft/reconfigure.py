@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 TOMBSTONE = "barnabas.quorum.removed."
-"""Notes with this key and a replica behind it: removed, and not to come back by itself."""
+"""Notes with this key and a replica after it: removed, and not to come back by itself."""
 
 
 MOST_TOMBSTONES = 1000
