@@ -1,12 +1,14 @@
-"""Which log is compacted when: one after the other, in the background, at a bounded pace.
+"""The schedule of compaction: one log after the other, in the background, at a bounded rate.
 
-Every now and then (`log.cleaner.backoff.ms`) the compacted logs are looked at, a few per step; the one with
-the largest uncompacted part is next.  Its round runs in pieces of a few milliseconds in a thread; after each
-piece the thread rests for as long as the piece took, or as long as `log.cleaner.io.max.bytes.per.second`
-asks for, so that compaction takes at most half of one core from those who wait for an answer.
+From time to time (`log.cleaner.backoff.ms`) the cleaner checks the compacted logs, a few per step, and picks
+the one with the largest uncompacted part.  The round runs in a thread, in pieces of a few milliseconds.  After
+each piece the thread pauses for as long as the piece took, or for as long as
+`log.cleaner.io.max.bytes.per.second` requires.  So compaction takes at most half of one core from clients
+that wait for an answer.
 
-A log that cannot be compacted (what lies on the disk is broken) is set aside until the node starts again;
-one whose disk is full is tried again after a minute.  Neither stops the others, nor being written and read.
+The cleaner skips a log that it cannot compact (its files are damaged) until the node starts again.  If the
+disk is full, it tries again after a minute.  In both cases other logs are compacted, and the log itself is
+written and read.
 """
 
 from __future__ import annotations

@@ -399,7 +399,7 @@ class Follower:
         self._resting[followed.key] = now.mono + pause
 
     def _append(self, followed: Followed, data: PartitionData, now: Now) -> None:
-        """Put what came behind our end.  Raises CorruptRecordError, StorageError."""
+        """Put what came after our end.  Raises CorruptRecordError, StorageError."""
         partition, log = followed.partition, followed.partition.log
         records = data.records
         assert isinstance(records, bytes | bytearray | memoryview)
@@ -437,7 +437,7 @@ class Follower:
         partition.touch()
 
     def _begin_at(self, answer: ListOffsetsResponse, now: Now) -> None:
-        """Our end is not in the leader's log: behind its end we cut, before its start we start anew."""
+        """Our end is not in the leader's log: after its end we cut, before its start we start anew."""
         found = {
             (topic.name, row.partition_index): row for topic in answer.topics for row in topic.partitions
         }

@@ -1,6 +1,6 @@
 """Moving a replica to another directory of this node, while it is led, followed and read (KIP-113).
 
-The log is copied beside itself: pieces are read in a thread and put behind the end of the copy here, as a
+The log is copied beside itself: pieces are read in a thread and put after the end of the copy here, as a
 follower does with what a leader sends.  When the copy has caught up, the controller is told where the
 replica will lie, for it must never believe it on another disk than it is (KIP-858).  From its answer on each
 turn that writes to the log writes the same to the copy, and as soon as the copy is acknowledged as far as
@@ -379,7 +379,7 @@ class Moves:
 
 
 def _put(copy: Log, data: bytes, now: Now) -> None:
-    """Write a piece behind the end of a copy, unless that is elsewhere by now.
+    """Write a piece after the end of a copy, unless that is elsewhere by now.
 
     Raises CorruptRecordError, StorageError.
     """

@@ -451,7 +451,7 @@ def _known(partition: Partition, header: BatchHeader) -> Duplicate | None:
         return partition.log.producers.check(header)
     except KafkaError as error:
         if partition.no_room and error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
-            return None  # what it was sent behind found no room, nor will it
+            return None  # what it was sent after found no room, nor will it
         raise
 
 

@@ -1,14 +1,15 @@
-"""Room on the disks: producing stops before a volume is full, and goes on by itself when there is room again.
+"""Disk space: producing stops before a volume is full, and resumes by itself when there is room again.
 
-Of every volume a reserve is kept (`barnabas.disk.reserve.bytes`, but at most `barnabas.disk.reserve.percent`
-of it).  When less is free, the partitions of its directories take no records: producers are answered
-KAFKA_STORAGE_ERROR, which they try again, and followers rest.  Everything else goes on: reading, retention,
-deletions, and what the cluster itself writes, which is what the reserve is for: metadata, and down to half
-of it the internal topics, so that groups may commit.  When half as much again as the reserve is free,
-producing resumes: not at the reserve itself, else a volume would flap at each segment that retention deletes.
+The broker keeps a reserve on every volume (`barnabas.disk.reserve.bytes`, but at most
+`barnabas.disk.reserve.percent` of the volume).  When less is free, the partitions of its directories accept
+no records: producers get KAFKA_STORAGE_ERROR, which they retry, and followers stop fetching.  Everything else
+continues: reads, retention, deletions, and the cluster's own writes.  The reserve is for these: metadata,
+and, down to half of the reserve, the internal topics, so that groups may commit.  Producing resumes when 1.5
+times the reserve is free.  It does not resume at the reserve itself, because the volume would then flap at
+each segment that retention deletes.
 
-How much is free is asked about every second.  A write that finds no room all the same (others write on that
-volume, a quota, no inodes) has the same effect, for `_AFTER_REFUSAL` at least.
+The broker checks the free space about once a second.  A write that finds no room in spite of this (another
+program writes to that volume, a quota, no inodes) has the same effect, for at least `_AFTER_REFUSAL`.
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ class Rules(NamedTuple):
 def check_shape(records: Buffer | None, version: int) -> BatchHeader:
     """Row 5: exactly one batch of magic 2, and no codec that this version of Produce may not carry.
 
-    Too few bytes for another batch may hang behind it (`header.size` is where it ends): they do not count.
+    Too few bytes for another batch may hang after it (`header.size` is where it ends): they do not count.
     Raises RefusedError (INVALID_RECORD, UNSUPPORTED_COMPRESSION_TYPE, CORRUPT_MESSAGE, UNKNOWN_SERVER_ERROR).
     """
     if records is None or len(records) < _HEADER_SIZE or records[_MAGIC_AT] != 2:
@@ -136,14 +136,14 @@ def check_shape(records: Buffer | None, version: int) -> BatchHeader:
 
 
 def _check_behind(rest: memoryview) -> None:
-    """What hangs behind the batch must not look like another one, whole or broken."""
+    """What hangs after the batch must not look like another one, whole or broken."""
     if len(rest) < 12:
         return
     length = int.from_bytes(rest[8:12], "big", signed=True)
     if length < _SMALLEST_LENGTH:
-        raise RefusedError(ErrorCode.CORRUPT_MESSAGE, "behind the batch stands one that is too short")
+        raise RefusedError(ErrorCode.CORRUPT_MESSAGE, "the bytes after the batch are too few for another")
     if len(rest) > _MAGIC_AT and not 0 <= rest[_MAGIC_AT] <= 2:
-        raise RefusedError(ErrorCode.CORRUPT_MESSAGE, "what stands behind the batch is none")
+        raise RefusedError(ErrorCode.CORRUPT_MESSAGE, "the bytes after the batch are no batch")
     if len(rest) > _MAGIC_AT and length + 12 <= len(rest):
         raise RefusedError(ErrorCode.INVALID_RECORD, "more than one batch for a partition")
 
