@@ -1,6 +1,6 @@
 """The receive buffer that all connections share.
 
-What a turn of the loop reads from all sockets lies one behind the other in here, and stays until the end
+What a turn of the loop reads from all sockets lies one after the other in here, and stays until the end
 of the turn: record batches are checked, patched and written to their logs from where they were received.
 Then the arena is empty again.  An idle connection holds nothing.
 

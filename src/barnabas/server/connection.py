@@ -5,7 +5,7 @@ many as a share of the turn allows: the rest goes on in the next.  The beginning
 complete yet is kept by `receiving`.
 
 Out: an unanswered request has a `Slot` in the line; when the first of the line is done, it and the done
-ones behind it are encoded, and at the end of the turn they leave together.
+ones after it are encoded, and at the end of the turn they leave together.
 
 Reading stops while the line is full, while the peer does not take its answers, or while the node's memory for
 clients is used up and this one holds more than its share of it; what was received by then waits.
@@ -335,7 +335,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         self.outlet.flush()
         if self._yields:
-            self.listener.node.loop.call_soon(self._try_resume)  # behind the answers of others
+            self.listener.node.loop.call_soon(self._try_resume)  # after the answers of others
         elif self._paused:
             self._try_resume()
         elif not self._closing and self.outlet.pending > self.listener.node.limits.max_unsent:

@@ -1,11 +1,11 @@
-"""What a broker's disks remember of its last life: its epoch, where everything acknowledged was synced.
+"""The previous broker epoch, which a broker's disks keep if everything that it acknowledged was synced.
 
-A controller takes a broker that did not stop in order out of every in-sync and eligible set (KIP-966): its
-disk may lack what only its memory had.  Here nothing is acknowledged before it is synced, unless an operator
-wants it (`flush.messages`), so a disk that is whole lacks nothing, however the life before ended.  The broker
-says so as Apache Kafka's does after an orderly stop: it registers with the epoch of that life.  A disk that
-was replaced or is an older copy of itself does not know that epoch, one that is missing or was taken out of
-`log.dirs` is missed by the others, and the controller does what KIP-966 asks.
+A controller removes a broker that did not stop cleanly from every in-sync and eligible set (KIP-966): its
+disk may lack what only its memory had.  Our broker acknowledges nothing before it is synced, unless an
+operator allows it (`flush.messages`), so an intact disk lacks nothing, however the process ended.  The broker
+says so in the same way as Apache Kafka's after a clean stop: it registers with its previous broker epoch.  A
+disk that was replaced, or is an older copy of itself, does not have that epoch.  If a disk is missing or was
+removed from `log.dirs`, the other disks know that it is.  In both cases the controller applies KIP-966.
 """
 
 from __future__ import annotations

@@ -547,7 +547,7 @@ def run(
     format_new: bool | None = None,
     on_ready: Callable[[Node], object] | None = None,
 ) -> int:
-    """Run a node until a signal.  Returns the exit code: 0 stopped in order, 1 failed while running.
+    """Run a node until a signal.  Returns the exit code: 0 stopped cleanly, 1 failed while running.
 
     Raises BarnabasError, with the next step, when it cannot start.  `on_ready` is called once clients are
     served.  A second signal ends the process at once with 128 plus its number.

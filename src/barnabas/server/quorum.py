@@ -110,7 +110,7 @@ class Quorum:
         clean: bool = False,
         steps: int = STEPS,
     ) -> None:
-        """`clean`: the directory was closed in order the last time (its clean-shutdown marker says so)."""
+        """`clean`: the directory was closed cleanly the last time (its clean-shutdown marker says so)."""
         self.settings = settings
         self.config = config
         self.directory = directory
@@ -296,7 +296,7 @@ class Quorum:
         )
 
     async def stop(self, patience: float = 2.0) -> None:
-        """Leave the quorum in order (within `patience` seconds), make everything durable, close the files.
+        """Leave the quorum cleanly (within `patience` seconds), make everything durable, close the files.
 
         Requests that wait fail with NOT_CONTROLLER.  Safe to call again, and after a failure.
         """

@@ -239,7 +239,7 @@ class BrokerLifecycle:
             self._reporter = None
 
     def report_soon(self) -> None:
-        """Report at once: somebody waits for what this broker has replayed (another that leaves in order)."""
+        """Report at once: somebody waits for what this broker has replayed (another one that stops cleanly)."""
         self._wake.set()
 
     def metadata_changed(self, delta: ImageDelta) -> None:

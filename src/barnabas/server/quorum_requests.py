@@ -5,7 +5,7 @@ appended), and is answered once the high watermark has passed its records.  One 
 answered when everything it was decided upon is committed, so that no answer tells of what may still be
 lost.
 
-A decision about many partitions takes several turns of the loop; who comes behind it waits, so that nothing
+A decision about many partitions takes several turns of the loop; who comes after it waits, so that nothing
 changes under it.  Its records are encoded in such steps too, and a turn takes `STEPS` of them, whosever they are.
 At the end the records are appended and replayed, all in one step that has a turn of its own.
 """

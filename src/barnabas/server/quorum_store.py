@@ -152,7 +152,7 @@ class MetadataStore:
     ) -> MetadataStore:
         """Recover what is in `directory`/__cluster_metadata-0 (made if missing).  Blocks.
 
-        `clean`: the directory was closed in order, so its end cannot be torn; every CRC is checked even so.
+        `clean`: the directory was closed cleanly, so its end cannot be torn; every CRC is checked even so.
         Raises StorageError, fatal where the metadata cannot be trusted.
         """
         path = f"{directory}/{METADATA_PARTITION}"
@@ -245,7 +245,7 @@ class MetadataStore:
         self.waiting.append(Waiting(batch, timestamp, size))
 
     def truncate(self, end_offset: Offset) -> None:
-        """Cut the log; batches that waited behind the cut are forgotten."""
+        """Cut the log; batches that waited after the cut are forgotten."""
         self.log.truncate_to(end_offset, self.clock.now())
         while self.waiting and self.waiting[-1].batch.end_offset > end_offset:
             self.waiting.pop()
@@ -301,7 +301,7 @@ class MetadataStore:
         self._download.write(effect)
 
     def install_snapshot(self, effect: InstallSnapshot) -> None:
-        """Freeze what was downloaded, in the thread; then the log begins anew behind it.
+        """Freeze what was downloaded, in the thread; then the log begins anew after it.
 
         What cannot be read is thrown away, and the core is told.
         """
