@@ -46,7 +46,7 @@ class DiskFile(Protocol):
     path: str
 
     def append(self, parts: Sequence[Buffer]) -> int:
-        """Write the parts one behind the other at the end; returns the bytes written.
+        """Write the parts one after the other at the end; returns the bytes written.
 
         Raises StorageError; the file then ends where it ended before (always so where the disk was `full`),
         or is unusable.

@@ -217,7 +217,7 @@ class Dumper:
             try:
                 for record in read_records(batch.raw, 0, header):
                     self._record(header, record)
-            except CorruptRecordError as error:  # a producer may send such; what stands behind it is good
+            except CorruptRecordError as error:  # a producer may send such; what stands after it is good
                 self._say(f"records cannot be read: {error.message}")
 
     def _record(self, header: BatchHeader, record: Record) -> None:

@@ -85,7 +85,7 @@ def check_partition(path: str) -> PartitionCheck:
         with open(full, "rb") as file:
             for batch in file_batches(file):
                 header = batch.header
-                if bad is not None:  # a good batch behind a bad one: no crash leaves that
+                if bad is not None:  # a good batch after a bad one: no crash leaves that
                     damaged = True
                 if not check_crc(batch.raw, 0, header):
                     bad = f"{name}: CRC of the batch at offset {header.base_offset} is wrong"

@@ -3,7 +3,7 @@
     async with await AsyncConnection.connect("127.0.0.1", 9092) as connection:
         response = await connection.request(MetadataRequest())
 
-Callers may ask at the same time; their requests go out one behind the other without waiting.
+Callers may ask at the same time; their requests go out one after the other without waiting.
 """
 
 from __future__ import annotations

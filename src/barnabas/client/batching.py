@@ -167,14 +167,14 @@ class Accumulator:
         return batch, index, begun or batch.size >= self.batch_size
 
     def is_full(self, target: TopicPartition, size: int) -> bool:
-        """Whether a record of `size` bytes would begin another batch behind one that is there."""
+        """Whether a record of `size` bytes would begin another batch after one that is there."""
         queue = self.queues.get(target)
         return bool(queue and queue.batches) and queue.batches[-1].size + size > self.batch_size  # type: ignore[union-attr]
 
     def take_ready(self, now: float, *, flushing: bool) -> tuple[list[Batch], float | None]:
         """Batches to send now, under way from here; and when to look again (monotonic s; None: at news).
 
-        A batch is ready when it is full, has lingered, has others behind it, or everything is flushed; one
+        A batch is ready when it is full, has lingered, has others after it, or everything is flushed; one
         that failed waits for its pause.
         """
         ready: list[Batch] = []

@@ -84,7 +84,7 @@ def take_back(log: Log, pending: list[Buffer]) -> None:
     """The disk had no room for the batches in `pending`: the log ends again where it is written.
 
     Nobody was told of them.  The epoch in which the log would have gone on stays known; producers are back at
-    what they had before, and what they have sent behind these batches gets the same answer.  Raises
+    what they had before, and what they have sent after these batches gets the same answer.  Raises
     StorageError when that cannot be read.
     """
     end = log.written_end_offset

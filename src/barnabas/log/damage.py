@@ -5,7 +5,7 @@ that off.  So nothing is cut here.  What is left is served, and whoever asks for
 error: never the next record that happens to be there, never an empty answer for ever.
 
 What was found is written down beside the log (`barnabas-damage`: a line for each range, "start end reason"),
-so that it is known before anybody reads there again.  It is forgotten when the log begins behind it, or anew.
+so that it is known before anybody reads there again.  It is forgotten when the log begins after it, or anew.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ class OsFile:
         return f"<OsFile {self.path} {state} size={self._size}>"
 
     def append(self, parts: Sequence[Buffer]) -> int:
-        """Write the parts behind the end, in as few `writev` calls as the kernel allows.
+        """Write the parts after the end, in as few `writev` calls as the kernel allows.
 
         Returns the bytes written.  On an error the file is cut back to where it ended, so that no torn
         batch stays in the middle; if even that fails the file refuses everything from then on.

@@ -2,7 +2,7 @@
 
 Kafka's formats, big endian: `.index` rows are (int32 offset relative to the segment, int32 position),
 `.timeindex` rows (int64 largest timestamp so far, int32 relative offset of the batch that has it), both
-growing.  Rows live in arrays in memory and are written behind the log, never before it; a table that is
+growing.  Rows live in arrays in memory and are written after the log, never before it; a table that is
 missing, torn or senseless is rebuilt from the log, so losing one costs time and nothing else.
 """
 

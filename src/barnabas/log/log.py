@@ -269,7 +269,7 @@ class Log:
     def append_as_leader(
         self, batch: memoryview | bytearray, header: BatchHeader, epoch: Epoch, now: Now
     ) -> Appended:
-        """Give one batch its offsets and put it behind the log end, in memory.
+        """Give one batch its offsets and put it after the log end, in memory.
 
         `batch` is writable and holds exactly one v2 batch whose CRC, size, timestamps and producer were
         checked; its base offset and leader epoch are written in place (both lie outside the CRC), and it
@@ -305,7 +305,7 @@ class Log:
     def append_as_follower(
         self, records: Buffer, now: Now, *, leader_epoch: Epoch | None = None
     ) -> Appended | None:
-        """Put batches that a leader sent behind the log end, as they are.
+        """Put batches that a leader sent after the log end, as they are.
 
         Nothing is appended unless all is well: CRC, magic, offsets at or after our log end and growing,
         epochs that never fall.  A partial last batch is left out, and so are batches of an epoch above

@@ -8,7 +8,7 @@ offset, up to which a read_committed consumer may read.
 that is appended, on leader, follower and at recovery alike, so all replicas remember the same.
 
 A leader may have to refuse a batch for now (`refused`: too few replicas in sync, no room).  What its producer
-has sent behind it is on its way already, and would be answered OUT_OF_ORDER_SEQUENCE_NUMBER when it comes a
+has sent after it is on its way already, and would be answered OUT_OF_ORDER_SEQUENCE_NUMBER when it comes a
 moment too late to be refused for the same reason: librdkafka takes that for a loss, begins a new epoch, and
 sends anew, to all partitions, what it has no answer for yet, so that some records are there twice.  So the
 few batches that can be on their way get the answer of the first.
@@ -99,7 +99,7 @@ class VerificationGuard:
 
 
 class _Refused:
-    """The first batch that was refused for now, why, and how many behind it may still come."""
+    """The first batch that was refused for now, why, and how many after it may still come."""
 
     __slots__ = ("code", "epoch", "left", "seen", "sequence")
 
@@ -301,7 +301,7 @@ class ProducerStates:
             del self._refused[next(iter(self._refused))]
 
     def _check_refused(self, header: BatchFields) -> None:
-        """What was sent behind a batch that was refused for now has its answer."""
+        """What was sent after a batch that was refused for now has its answer."""
         known = self._refused.get(header.producer_id)
         if known is None or known.epoch != header.producer_epoch:
             return

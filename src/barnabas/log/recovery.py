@@ -362,7 +362,7 @@ def _reread(
 
 
 def _cut_after(log: Log, keep: int) -> int:
-    """Cut the last segment to keep at its good end and remove those behind it.
+    """Cut the last segment to keep at its good end and remove those after it.
 
     Returns the bytes that went.
     """

@@ -2,7 +2,7 @@
 
 Each segment ends where the next one begins; compaction here keeps it so (`compaction`), that of Apache Kafka
 does not.  So of every segment but the last the end is looked at: from the last row of its offset index over
-the few batches behind it.  Only one that does not end well is walked through by its headers.  What lies
+the few batches after it.  Only one that does not end well is walked through by its headers.  What lies
 inside of a segment is not looked at: that is found when it is read, compacted, or by `barnabas log verify`.
 """
 

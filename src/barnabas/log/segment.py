@@ -383,7 +383,7 @@ class Segment:
     def sound_row(
         self, position: int, offset: Offset = 0, *, most: int = _ROWS_TRIED
     ) -> tuple[int, Offset] | None:
-        """The first row behind `position`, and for offsets from `offset` on, that leads to the batch that it
+        """The first row after `position`, and for offsets from `offset` on, that leads to the batch that it
         names: where that is, and its base offset.  Where `most` rows in a row do not, ever more are left out.
         """
         index = self.index

@@ -6,7 +6,7 @@ end to what is admitted (`admit`), and `split` the rest into ranges, one per tas
 
 What was there and was not read, and is gone now, is *data loss*: a topic that was deleted, or deleted and
 created again (another id under the same name), a log that ends before the offset we stand at, one whose
-first record lies behind it.  With failOnDataLoss it stops the query; without, it is said and the reading
+first record lies after it.  With failOnDataLoss it stops the query; without, it is said and the reading
 goes on with what there is.  Gaps in the middle (compaction, transaction markers) are no loss.
 """
 

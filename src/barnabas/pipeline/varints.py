@@ -71,7 +71,7 @@ def int32s(data: Bytes, at: Positions) -> tuple[npt.NDArray[np.int64], Positions
 
 
 def zigzags(data: Bytes, at: Positions) -> tuple[npt.NDArray[np.int64], Positions]:
-    """Read the zigzag varint at each position; returns (values, positions behind them).
+    """Read the zigzag varint at each position; returns (values, positions after them).
 
     Raises CorruptRecordError when one runs past the data or is longer than 64 bits.
     """

@@ -124,7 +124,7 @@ class RotBelowThePoint(BeyondFault):
         return f"node {node.id}, byte {position} of {path.rpartition('/')[2]}, in a batch at {begin}"
 
     def _places(self, node: Node) -> list[tuple[str, int, int, Offset]]:
-        """The batches that are vouched for: below the point, which is behind every snapshot."""
+        """The batches that are vouched for: below the point, which is after every snapshot."""
         process = node.process
         if process is None:
             return []

@@ -417,7 +417,7 @@ class NewDiskNewReplica(Invariant):
 
 
 class RecoveredPrefix(Invariant):
-    """S1: after a crash the log ends at or behind the last confirmed sync, and says the same there."""
+    """S1: after a crash the log ends at or after the last confirmed sync, and says the same there."""
 
     name = "S1"
 

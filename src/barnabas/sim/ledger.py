@@ -1,7 +1,7 @@
 """The ledger: which seeds were lived with the code as it is, and what became of them.
 
 It is keyed by a hash over the sources of raft/, log/, sim/ and the quorum's driver, so that a seed counts
-only for the code it ran; `--resume` goes on behind the last one.  What a seed of a quorum never runs is left
+only for the code it ran; `--resume` goes on after the last one.  What a seed of a quorum never runs is left
 out, a test sees to it: modules of log/ that only serve partitions (a quorum's log is neither compacted nor
 moved, and its disk is simulated), the planted bugs, this ledger, the seeds beyond the budget.  One line of
 JSON per run of seeds; a run adds to its line as it goes on.

@@ -173,7 +173,7 @@ class FigureEight(Nemesis):
 
 
 class StrayLog(Nemesis):
-    """A leader cut off writes on, while the others elect another and forget, behind a snapshot, where the two
+    """A leader cut off writes on, while the others elect another and forget, after a snapshot, where the two
     parted; then it comes back, must replace its longer log by that snapshot, and may lose its power over it.
     """
 

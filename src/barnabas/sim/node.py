@@ -129,7 +129,7 @@ class Node:
         self.static = False
         """Its configuration names the voters (controller.quorum.voters)."""
         self.clean = False
-        """The last life closed its files in order."""
+        """The last run closed its files cleanly."""
         self.apart = False
         """It was formatted to be a quorum of its own, under this cluster's id."""
         self.damaged = False
@@ -212,7 +212,7 @@ class Node:
         self.world.down(self, why)
 
     def closed(self) -> None:
-        """The end of a life in order: when the disk's thread has done what it was given."""
+        """The clean end of a run: when the disk's thread has done what it was given."""
         process, world, life = self.process, self.world, self.life
         assert process is not None
         if process.disk_free > world.time:

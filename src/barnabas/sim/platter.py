@@ -45,7 +45,7 @@ def platter_holds(disk: MemoryDisk, path: str, end: Offset, epoch: Epoch) -> boo
 
 
 def batches_on_platter(disk: MemoryDisk, path: str) -> list[tuple[str, int, int, Offset]]:
-    """Every batch that a power cut would leave: its file, from where to where, the offset behind it."""
+    """Every batch that a power cut would leave: its file, from where to where, the offset after it."""
     found = []
     for name in disk.platter_names(path):
         inode = disk.platter(f"{path}/{name}") if name.endswith(".log") else None

@@ -2,7 +2,7 @@
 
 Nothing is unpacked beyond `max_size`: a few bytes may claim to be gigabytes.  `decompress` gives all at once,
 `pieces` gives a little at a time, and no more than that is ever held.  Bytes that a codec cannot unpack are
-an UnreadableError, too many of them a CorruptRecordError.  What lies behind the end of a gzip or lz4 stream
+an UnreadableError, too many of them a CorruptRecordError.  What lies after the end of a gzip or lz4 stream
 does not count, as for Apache Kafka.  Snappy comes framed as Java's library does it ("xerial") or
 raw, as other clients send it; we write the framed form, which every client reads.
 """
@@ -124,7 +124,7 @@ def _gunzip(data: Buffer, max_size: int) -> bytes:
 
 
 def _more_members(rest: bytes) -> bool:
-    """Whether another gzip member follows; anything else behind the first does not count."""
+    """Whether another gzip member follows; anything else after the first does not count."""
     return rest[:3] == b"\x1f\x8b\x08"
 
 
@@ -193,7 +193,7 @@ def _snappy_blocks(data: Buffer) -> Iterator[memoryview]:
         raise UnreadableError("snappy data is cut off")
     position = 16
     while position < len(view):
-        if bytes(view[position : position + 8]) == _XERIAL:  # one stream behind the other
+        if bytes(view[position : position + 8]) == _XERIAL:  # one stream after the other
             position += 16
             continue
         if position + 4 > len(view):

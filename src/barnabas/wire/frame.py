@@ -42,7 +42,7 @@ class RequestHeader(NamedTuple):
 
 
 def read_request_header(buf: Buffer, position: int = 0, end: int | None = None) -> tuple[RequestHeader, int]:
-    """The header of the frame at `position` (behind its length) and where the body begins.
+    """The header of the frame at `position` (after its length) and where the body begins.
 
     `end` is where the frame ends, the end of `buf` unless given.  Raises WireError.
     """
@@ -70,7 +70,7 @@ def read_request_header(buf: Buffer, position: int = 0, end: int | None = None) 
 
 
 def _skip_tags(buf: Buffer, position: int, end: int) -> int:
-    """The position behind the tagged fields at `position`."""
+    """The position after the tagged fields at `position`."""
     if position < end and buf[position] == 0:
         return position + 1
     count, position = read_uvarint(buf, position)
@@ -118,7 +118,7 @@ def write_response(
 
 
 def read_response_header(buf: Buffer, api_key: int, version: int, position: int = 0) -> tuple[int, int]:
-    """Correlation id and where the body begins; `position` is behind the length.  Raises WireError."""
+    """Correlation id and where the body begins; `position` is after the length.  Raises WireError."""
     if len(buf) - position < _CORRELATION.size:
         raise WireError(f"a response of {len(buf) - position} bytes is shorter than its header")
     (correlation_id,) = _CORRELATION.unpack_from(buf, position)

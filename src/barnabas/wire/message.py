@@ -274,7 +274,7 @@ _UNWRITABLE = (struct.error, TypeError, AttributeError, ValueError)
 
 
 def decode(cls: type[_M], buf: Buffer, version: int, position: int = 0) -> tuple[_M, int]:
-    """Read one message at `position`; returns it and the position behind it.
+    """Read one message at `position`; returns it and the position after it.
 
     The message may not reach beyond `buf`: hand in a slice that ends where the frame ends.  `Records`
     fields are slices of `buf`.  Raises WireError for whatever is wrong with the bytes or the version.

@@ -47,5 +47,5 @@ def read_record_version(data: Buffer) -> tuple[Any, int]:
         version, position = read_uvarint(data, position)
     message, end = decode(record_class(type_), data, version, position)
     if end != len(data):
-        raise WireError(f"{len(data) - end} bytes are left behind a {message.NAME}")
+        raise WireError(f"{len(data) - end} bytes follow a {message.NAME}")
     return message, version

@@ -1,6 +1,6 @@
 """Integers of variable length, as Kafka writes them: base 128, low bits first; signed ones zigzag.
 
-Readers take (buffer, position) and return (value, position behind).  They raise WireError when the bytes
+Readers take (buffer, position) and return (value, position after).  They raise WireError when the bytes
 end too soon or the number takes more bytes than its type can need.  Bits of the last byte that are too high
 for the type do not count, as for Apache Kafka.
 """

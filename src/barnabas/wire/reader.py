@@ -33,7 +33,7 @@ MAX_STRING = 0x7FFF
 
 
 def compile_reader(cls: type[Message], version: int) -> Callable[..., tuple[Any, int]]:
-    """A function (buffer, position, end) -> (message, position behind it)."""
+    """A function (buffer, position, end) -> (message, position after it)."""
     source = _Reader(version, version >= cls.FLEXIBLE)
     source.struct("o", cls)
     source.flush()

@@ -110,13 +110,13 @@ def check_records(data: bytes, count: int) -> RecordFacts:
 def _miscounted(index: int, count: int, left: int) -> CorruptRecordError:
     if index < count:
         return CorruptRecordError(f"the header says {count} records, record {index} is not whole")
-    return CorruptRecordError(f"{left} bytes are left behind the last record")
+    return CorruptRecordError(f"{left} bytes follow the last record")
 
 
 def _scan(data: bytes, p: int, index: int, stop: int) -> tuple[int, int, int, int, int, bool]:
     """The whole records from position `p` on, up to the one with the index `stop`.
 
-    Returns position and index behind the last whole one, the newest and the oldest timestamp delta, how many
+    Returns position and index after the last whole one, the newest and the oldest timestamp delta, how many
     records have no key, and whether the offset deltas are the indexes.  One loop and nothing but integers in
     it: it runs for every record that is produced.
     """
@@ -245,7 +245,7 @@ def _length(data: bytes, p: int) -> tuple[int, int]:
 
 
 def behind_headers(data: bytes, p: int, end: int) -> int:
-    """The position behind the headers of a record.  A name may be any bytes; a value may be null."""
+    """The position after the headers of a record.  A name may be any bytes; a value may be null."""
     n, p = read_uvarint(data, p)
     if n & 1 or n > 2 * (end - p):
         raise CorruptRecordError("a record claims more headers than it can hold")
@@ -328,7 +328,7 @@ def stamps(pieces: Iterator[bytes], count: int) -> Iterator[tuple[int, int]]:
 
 
 def _good_until(stream: Stream, index: int, count: int) -> int:
-    """The index behind some of the next records, which are whole here and right.
+    """The index after some of the next records, which are whole here and right.
 
     Raises CorruptRecordError, IndexError, WireError when the next one is not right.
     """
@@ -340,7 +340,7 @@ def _good_until(stream: Stream, index: int, count: int) -> int:
 
 
 def start_of_record(stream: Stream, index: int) -> tuple[int, int, int]:
-    """Timestamp delta, offset delta (still zigzag), and how many bytes are left of the record behind them."""
+    """Timestamp delta, offset delta (still zigzag), and how many bytes are left of the record after them."""
     stream.want(_LONGEST_START)
     n, p = _length(stream.data, stream.p)
     if n == _CUT or n & 1:
@@ -369,7 +369,7 @@ class Stream:
         return len(self.data) - self.p
 
     def more(self) -> bool:
-        """Put the next piece behind what is left.  False: there is none."""
+        """Put the next piece after what is left.  False: there is none."""
         piece = next(self._pieces, None)
         if piece is None:
             self.over = True

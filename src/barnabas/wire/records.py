@@ -268,7 +268,7 @@ def _records(
         offset = base_offset + ((o >> 1) ^ -(o & 1))
         records.append(_new(Record, (offset, timestamp, key, value, headers)))
     if p != len(data):
-        raise CorruptRecordError(f"{len(data) - p} bytes are left behind the last record")
+        raise CorruptRecordError(f"{len(data) - p} bytes follow the last record")
     return records
 
 
@@ -281,7 +281,7 @@ def _two(data: bytes, first: int, p: int) -> tuple[int, int]:
 
 
 def _sized(data: bytes, p: int, end: int) -> tuple[bytes | None, int]:
-    """Nullable bytes behind a signed length."""
+    """Nullable bytes after a signed length."""
     n = data[p]
     p += 1
     if n > 127:

@@ -104,7 +104,7 @@ def _spans(data: bytes, count: int) -> list[Span]:
             raise CorruptRecordError("a record ends elsewhere than its length says")
         found.append(_new(Span, (start, end, (o >> 1) ^ -(o & 1), t, key, not n & 1)))
     if p != whole:
-        raise CorruptRecordError(f"{whole - p} bytes are left behind the last record")
+        raise CorruptRecordError(f"{whole - p} bytes follow the last record")
     return found
 
 

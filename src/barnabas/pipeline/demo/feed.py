@@ -86,7 +86,7 @@ class Feed(threading.Thread):
         self._cancelled.set()
 
     def end_positions(self) -> Positions:
-        """One behind the last delivered offset of each partition."""
+        """One after the last delivered offset of each partition."""
         return Positions(dict(self.ends), {})
 
     def run(self) -> None:

@@ -245,7 +245,7 @@ class Admin:
         return not answer.error_code
 
     async def _roll(self) -> bool:
-        """One node after the other is stopped in order and started again."""
+        """One node after the other is stopped cleanly and started again."""
         for node in self.world.nodes.values():
             if self.world.calm or not node.serves or node.paused:
                 continue

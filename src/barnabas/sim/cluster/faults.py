@@ -80,7 +80,7 @@ class Delay(Fault):
 
 
 class LostPackets(Fault):
-    """Some packets have to be sent again: what is behind them waits."""
+    """Some packets have to be sent again: what is after them waits."""
 
     name = "lost packets"
     rate = 1.5
@@ -333,7 +333,7 @@ class Pause(Fault):
 
 
 class Restart(Fault):
-    """A node is stopped in order and started again."""
+    """A node is stopped cleanly and started again."""
 
     name = "restart"
     rate = 1.5
