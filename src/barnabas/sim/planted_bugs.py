@@ -72,7 +72,7 @@ FIRST: tuple[Bug, ...] = (
     ),
     Bug(
         "same epoch again",
-        "a candidate stands in the epoch that it is in",
+        "a candidate stands again in its present epoch",
         "raft.election",
         "_stand",
         "core.epoch + 1",
@@ -154,7 +154,7 @@ FIRST: tuple[Bug, ...] = (
     ),
     Bug(
         "voters are not taken back",
-        "a truncation leaves the voter set of the entry that it cut in force",
+        "a truncation leaves the voter set of a truncated entry in force",
         "raft.journal",
         "Journal.truncate",
         "self.voter_sets.truncate(end_offset)",
@@ -236,7 +236,7 @@ FIRST: tuple[Bug, ...] = (
     ),
     Bug(
         "log survives a download",
-        "the log goes on where it was when a snapshot was downloaded",
+        "the log continues at its old end when a snapshot was downloaded",
         "server.quorum_store",
         "MetadataStore._begin_behind",
         "self.log.truncate_fully_and_start_at(at.end_offset, self.clock.now())",
@@ -299,7 +299,7 @@ FIRST: tuple[Bug, ...] = (
     ),
     Bug(
         "silent place asked for ever",
-        "a voter that does not answer where it was last looked for is never looked for elsewhere (our own)",
+        "a voter that does not answer at its last address is never tried at another (our own)",
         "raft.links",
         "Links.elsewhere",
         "self.place(node_id) + 1",
@@ -308,7 +308,7 @@ FIRST: tuple[Bug, ...] = (
     ),
     Bug(
         "old name of a segment",
-        "a segment that is going is opened by the name it had (our own)",
+        "a segment that is being deleted is opened by its old name (our own)",
         "log.log",
         "Log.doom",
         "if file.path != path",
@@ -317,7 +317,7 @@ FIRST: tuple[Bug, ...] = (
     ),
     Bug(
         "late answers count",
-        "the answer to a request of an earlier epoch is taken for one of this",
+        "the answer to a request of an earlier epoch counts in the present one",
         "raft.election",
         "on_vote_response",
         """    if not find_leader(core, response, now):

@@ -18,7 +18,7 @@ SUBTLE: tuple[Bug, ...] = (
     ),
     Bug(
         "strangers are believed",
-        "who is of another quorum is not told from the others",
+        "nodes of another quorum are not distinguished from the others",
         "raft.origin",
         "is_stranger",
         "return theirs != core.origin and",
@@ -46,7 +46,7 @@ SUBTLE: tuple[Bug, ...] = (
     ),
     Bug(
         "the origin is forgotten",
-        "which quorum a node is of is not read at its start",
+        "a node does not read at its start to which quorum it belongs",
         "raft.election",
         "start",
         "core.origin = state.origin",
@@ -101,7 +101,7 @@ SUBTLE: tuple[Bug, ...] = (
     ),
     Bug(
         "leader counts itself after its removal",
-        "a leader that removed itself needs one voter less that hears it",
+        "a leader that removed itself needs one voter fewer to hear it",
         "raft.leadership",
         "_needed",
         "core.voters.majority - (1 if core.voters.has(core.key) else 0)",
@@ -128,7 +128,7 @@ SUBTLE: tuple[Bug, ...] = (
     ),
     Bug(
         "every leader writes the voters",
-        "a leader writes the voter set that stands in its log already",
+        "a leader writes the voter set that its log has already",
         "raft.leadership",
         "begin",
         "core.journal.voter_sets.latest_offset == -1 or outdated",
@@ -155,7 +155,7 @@ SUBTLE: tuple[Bug, ...] = (
     ),
     Bug(
         "removed replicas come back",
-        "a replica that an operator removed is let in when it asks for it",
+        "a replica that an operator removed is added when it asks",
         "raft.reconfigure",
         "step_add",
         "buried and not request.ack_when_committed",
@@ -164,7 +164,7 @@ SUBTLE: tuple[Bug, ...] = (
     ),
     Bug(
         "no tombstone",
-        "who was removed is noted under another name",
+        "a removed replica is noted under another name",
         "raft.reconfigure",
         "step_remove",
         "(*_forgotten(core), note)",
@@ -173,7 +173,7 @@ SUBTLE: tuple[Bug, ...] = (
     ),
     Bug(
         "no living majority",
-        "a set is appended of which no majority lives",
+        "the leader appends a set without a live majority",
         "raft.reconfigure",
         "_would_be_stuck",
         "if len(living) >= voters.majority:",
@@ -182,7 +182,7 @@ SUBTLE: tuple[Bug, ...] = (
     ),
     Bug(
         "epoch below the snapshot's",
-        "a log whose last epoch is older than our snapshot's is compared with our log all the same",
+        "a log whose last epoch is older than our snapshot's is still compared with our log",
         "raft.journal",
         "Journal.check_fetch",
         "or last_epoch < self._base_epoch",
@@ -191,7 +191,7 @@ SUBTLE: tuple[Bug, ...] = (
     ),
     Bug(
         "history reads one too far",
-        "the entry behind the end of a snapshot counts for it",
+        "the entry after the end of a snapshot counts as part of it",
         "raft.journal",
         "History.at",
         "bisect_left(self._offsets, end_offset)",
@@ -200,7 +200,7 @@ SUBTLE: tuple[Bug, ...] = (
     ),
     Bug(
         "history forgets what is in force",
-        "cutting the log in front forgets the voters that are in force there",
+        "deleting the start of the log forgets the voters in force there",
         "raft.journal",
         "History.forget_before",
         "del self._offsets[: max(0, index - 1)], self._values[: max(0, index - 1)]",
@@ -209,7 +209,7 @@ SUBTLE: tuple[Bug, ...] = (
     ),
     Bug(
         "an epoch ends where the log ends",
-        "where an older epoch ends is told too far behind",
+        "the end of an older epoch is reported too far on",
         "raft.journal",
         "Journal.end_of_epoch",
         "        end = start\n",

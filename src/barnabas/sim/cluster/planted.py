@@ -33,7 +33,7 @@ _FOLLOWING: tuple[Bug, ...] = (
     ),
     _bug(
         "the leader's end alone",
-        "where histories part is taken from the leader's answer alone, not from both (KIP-279)",
+        "the point of divergence comes from the leader's answer alone, not from both (KIP-279)",
         "broker.follower Follower._cut_back",
         "min(end if here < 0 else here, end, log.log_end_offset)",
         "min(end, log.log_end_offset)",
@@ -65,7 +65,7 @@ _FOLLOWING: tuple[Bug, ...] = (
     ),
     _bug(
         "follower acknowledges before its sync",
-        "a follower asks for more before what it got is on its disk",
+        "a follower asks for more before the records that it got are on its disk",
         "broker.follower Follower.next_request",
         "if self._unsafe:",
         "if False:",
@@ -81,7 +81,7 @@ _FOLLOWING: tuple[Bug, ...] = (
     ),
     _bug(
         "late answers count",
-        "the answer to a fetch of an earlier epoch or position is taken for one of this",
+        "the answer to a fetch of an earlier epoch or position counts as a present one",
         "broker.follower Follower._is_current",
         "return followed.sent == here and partition.followed is followed and not partition.offline",
         "return not partition.offline",
@@ -156,7 +156,7 @@ _LEADING: tuple[Bug, ...] = (
     ),
     _bug(
         "a majority is enough",
-        "the high watermark is what a majority holds, whoever is in sync",
+        "the high watermark is what a majority holds, whatever the in-sync set",
         "broker.partition Partition._least_end",
         "return end",
         "ends = sorted([here, *(r.log_end for r in self.remote.values())]); return ends[len(ends) // 2]",
@@ -228,7 +228,7 @@ _LEADING: tuple[Bug, ...] = (
     ),
     _bug(
         "losing the leadership answers yes",
-        "whoever waits when the leadership moves is told that all is well",
+        "requests that wait when the leadership moves are answered with success",
         "broker.partition Partition.dismiss",
         "acknowledgement.settle(error)",
         "acknowledgement.settle(ErrorCode.NONE)",
@@ -236,7 +236,7 @@ _LEADING: tuple[Bug, ...] = (
     ),
     _bug(
         "a timeout answers yes",
-        "a produce request whose time is up is answered as if it were safe",
+        "a produce request whose time is up is answered with success",
         "broker.produce ProduceWaiting.expired",
         "result.settle(ErrorCode.REQUEST_TIMED_OUT)",
         "result.settle(ErrorCode.NONE)",
@@ -260,7 +260,7 @@ _LEADING: tuple[Bug, ...] = (
     ),
     _bug(
         "a former life counts",
-        "a fetch of an earlier life of a follower is believed (KIP-903)",
+        "a fetch with a follower's previous broker epoch is accepted (KIP-903)",
         "broker.partition Partition.fetched_by",
         "-1 < epoch < replica.broker_epoch",
         "False",
@@ -351,7 +351,7 @@ _DECIDING: tuple[Bug, ...] = (
     ),
     _bug(
         "a new life stays in sync",
-        "a broker that registers anew stays in the in-sync sets of its former life",
+        "a broker that registers again stays in the in-sync sets of its previous epoch",
         "controller.brokers register_broker",
         "if known is not None and not same_life:",
         "if False:",
@@ -415,7 +415,7 @@ _DECIDING: tuple[Bug, ...] = (
     ),
     _bug(
         "any broker epoch will do",
-        "requests of a broker's former life are believed",
+        "requests with a broker's previous epoch are accepted",
         "controller.brokers known_broker",
         "if broker is None or broker.epoch != epoch:",
         "if broker is None:",

@@ -13,7 +13,7 @@ __all__ = ["SUBTLE"]
 SUBTLE: tuple[Bug, ...] = (
     _bug(
         "unwritten records are acknowledged",
-        "who waits for records that found no room on the disk is told that all is well",
+        "requests whose records found no room on the disk are answered with success",
         "broker.partition Partition.refuse_unwritten",
         "acknowledgement.settle(ErrorCode.KAFKA_STORAGE_ERROR)",
         "acknowledgement.settle(ErrorCode.NONE)",
@@ -53,7 +53,7 @@ SUBTLE: tuple[Bug, ...] = (
     ),
     _bug(
         "a position beyond the leader's is kept",
-        "a follower whose end the leader does not have goes on from there",
+        "a follower whose end the leader does not have continues from there",
         "broker.follower Follower._begin_at",
         "if timestamp == _LATEST and row.offset < before:",
         "if False:",
@@ -61,7 +61,7 @@ SUBTLE: tuple[Bug, ...] = (
     ),
     _bug(
         "an old session goes on",
-        "after a lost connection the fetch session goes on as if nothing was missed",
+        "after a lost connection the fetch session continues as if nothing was missed",
         "broker.follower Follower.failed",
         "self._session_epoch = 0",
         "pass",
