@@ -1,12 +1,12 @@
-"""Wishes to change the voter set, and what becomes of them.
+"""Requests to change the voter set, and their outcome.
 
-A change is an *intent*: it waits until it can be done, says meanwhile what it waits for, can be withdrawn,
-and ends at the latest with its deadline.  Then it is either in the log (whether it gets committed is the
-log's matter; the answer says so) or it did not happen.  Apache Kafka refuses at once what cannot be done at
-once; here REQUEST_TIMED_OUT comes when the time is really up, with the reason.
+A change is an *intent*.  It waits until it can be done, says meanwhile what it waits for, can be withdrawn, and
+ends at its deadline at the latest.  Then either its record is in the log (the log decides whether it is
+committed, and the answer says so), or the change did not happen.  Apache Kafka refuses at once what cannot be
+done at once.  Here REQUEST_TIMED_OUT comes only when the time is up, with the reason.
 
-Removals go first.  A voter's report about itself (UpdateRaftVoter) never waits here: it is repeated by its
-sender anyway, and so cannot stand in an operator's way.
+Removals go first.  A voter's report about itself (UpdateRaftVoter) never waits here, because its sender
+repeats it anyway; so it never blocks an operator.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""What all parts of the quorum share: the node's state, and the few ways to change it.
+"""The state that all parts of the quorum share, and the few ways to change it.
 
-The parts (`election`, `replication`, `reconfigure` ...) are functions over one `Core`.  It keeps three
-promises on their behalf:
+The parts (`election`, `replication`, `reconfigure` ...) are functions over one `Core`.  It guarantees three
+things for them:
 
 - a role changes only along `roles.TRANSITIONS`, and an epoch never goes back;
-- whatever must not be forgotten is asked to be saved in the same step (`SaveElection`), and no request or
-  answer leaves before that is confirmed: it is held here;
-- the log changes only together with what we know of it (`journal`), and those who must know are told.
+- a step that changes what must not be forgotten also asks to save it (`SaveElection`), and the core holds back
+  every request and answer until that is confirmed;
+- the log changes only together with what the core knows of it (`journal`), and the parts concerned are told.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What stands in the log, as far as the quorum cares.
+"""The entries of the log, as far as the quorum needs them.
 
-The core knows five kinds of entries.  Three are its own (who leads, who votes, which protocol version),
-one is a note it keeps for itself in the metadata log, and everything else is opaque: carried through the
-effects untouched, counted, never looked at.
+The core knows five kinds of entries.  Three are its own (the leader, the voters, the protocol version), one is
+a note that it keeps in the metadata log for itself.  Everything else is opaque: the core counts it and passes
+it through the effects unchanged.
 """
 
 from __future__ import annotations

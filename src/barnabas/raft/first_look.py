@@ -1,13 +1,14 @@
-"""The first look: a node that was formatted to vote alone asks whether there is a quorum already.
+"""The first look: a node that was formatted to vote alone asks whether a quorum exists already.
 
-`storage format --standalone` makes a quorum of one node.  On a known node of a living cluster that would be
-a second quorum under the same cluster id, so the node asks every bootstrap server before it elects itself
-for the first time: while its log is empty, its epoch 0, and it is the only voter in its bootstrap snapshot.
-The question is a Fetch, as of any node that looks for the leader.
+`storage format --standalone` makes a quorum of one node.  On a known node of a live cluster that would be a
+second quorum with the same cluster id.  So the node asks every bootstrap server before it elects itself for the
+first time: while its log is empty, its epoch is 0, and it is the only voter in its bootstrap snapshot.  The
+question is an ordinary Fetch, which any node sends that looks for the leader.
 
-A server that knows an epoch, or was formatted to vote alone itself, is a quorum of this cluster id: this node
-must not begin another one, and stops.  A server that refuses, is silent, is of another cluster or waits for
-a quorum itself is none.  When all have been asked, or the time is up, the node goes on.
+A server that knows an epoch, or was itself formatted to vote alone, belongs to a quorum of this cluster id:
+this node must not start another one, and stops.  A server does not count if it refuses, is silent, belongs to
+another cluster, or still waits for a quorum itself.  When all servers were asked, or the time is up, the node
+continues.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Following: fetch from the leader, cut what it does not have, append what it has, fetch again.
+"""Following: fetch from the leader, truncate what it does not have, append what it has, fetch again.
 
-The next Fetch says "I have everything before this offset"; so it leaves only when that is on disk.
-A node that knows no leader, or whose leader does not answer, asks a bootstrap server.
+A Fetch tells the leader "I have everything before this offset", so it leaves only when that is on disk.  A node
+that knows no leader, or whose leader does not answer, asks a bootstrap server.
 """
 
 from __future__ import annotations

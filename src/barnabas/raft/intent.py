@@ -1,4 +1,4 @@
-"""One wish to change the voter set, from the request to the answer."""
+"""One requested change of the voter set, from the request to the answer."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""The core's view of the log: everything it must know to decide, and none of the records.
+"""The core's view of the log: everything that it needs for its decisions, and none of the records.
 
-Where each epoch begins, where the log begins and ends, how far it is synced, which snapshots there are,
-and which voter set, which kraft.version and which notes were in force at which offset.  The last three
-are histories, because an entry counts from the moment it is appended, committed or not: when a new leader
-makes us forget it, the value before it is in force again (KIP-853; KIP-642 asked for the same).
+This is: where each epoch starts, where the log starts and ends, how far it is synced, which snapshots exist, and
+which voter set, kraft.version and notes were in force at which offset.  The last three are histories, because
+an entry counts from the moment it is appended, committed or not.  If a new leader makes this node truncate the
+entry, the previous value is in force again (KIP-853; KIP-642 asked for the same).
 
-    log start <= persisted <= end offset,      cut = how often the log lost its end
+    log start <= persisted <= end offset,      cut = how often the log was truncated
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Leading: the first batch of an epoch, the high watermark, and giving the lead up.
+"""Leading: the first batch of an epoch, the high watermark, and handing the leadership over.
 
-A leader counts only what is on stable storage, its own end included (Apache Kafka counts its own unsynced
-end; ours is slower by nothing that matters and survives losing power everywhere at once).
+A leader counts only what is on stable storage, its own end included.  (Apache Kafka counts its own unsynced
+end.  Ours is hardly slower, and survives a power cut of all nodes at once.)
 """
 
 from __future__ import annotations

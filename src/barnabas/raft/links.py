@@ -1,8 +1,8 @@
-"""One request at a time to every node: what is under way, what timed out, who must rest.
+"""One request at a time to every node: which are in flight, which timed out, which nodes back off.
 
-A link is ready, or awaits a response, or rests after a failure.  A response that is not awaited any
-more (too late, or from before a change of leader) is not expected and says nothing: so a node never has
-two Fetches whose records could be written twice.
+A link is ready, or awaits a response, or backs off after a failure.  A response that is not awaited any more
+(too late, or from before a change of leader) is ignored.  So a node never has two Fetches whose records could
+be written twice.
 """
 
 from __future__ import annotations

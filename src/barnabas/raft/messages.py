@@ -1,10 +1,10 @@
-"""The vocabulary: everything that can be said to the core, and everything it can ask for.
+"""The messages of the core: everything that it can receive, and everything that it can ask for.
 
-Three groups.  *Requests and responses* travel between nodes; their fields map one to one to Kafka's
-(a field that an old version lacks is None) but `incarnation` and `origin`, which only our nodes say (see
-`raft.incarnation`; -1: not said; and `raft.origin`; zero: not known).  *Messages* come from the node's own
-driver.  *Effects* are what a step returns: the driver carries them out in three passes, persist, send,
-apply, and decides nothing.  All are frozen values.
+There are three groups.  *Requests and responses* travel between nodes.  Their fields map one to one to Kafka's
+(None for a field that an old version lacks), except `incarnation` and `origin`, which only our nodes send (see
+`raft.incarnation`; -1: not sent; and `raft.origin`; zero: not known).  *Messages* come from the node's own
+driver.  *Effects* are what a step returns.  The driver carries them out in three passes (persist, send, apply)
+and decides nothing.  All are frozen values.
 """
 
 from __future__ import annotations

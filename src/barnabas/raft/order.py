@@ -1,9 +1,9 @@
-"""The one order in which a node does things: collect, step, persist, send, apply.
+"""The driver's fixed sequence: collect, step, persist, send, apply.
 
-The real server and the simulator run this same class over their own log and network, so that the order
-itself is under test.  Between `persist` and `send` nothing may be swapped: what a message promises must
-stand in the files (written; the core itself waits for the sync where the promise is durability) before
-the message leaves, and a fetch answer is read from a log that already holds the batch it speaks of.
+The server and the simulator run this same class over their own log and network, so the simulator tests the
+sequence itself.  `persist` must come before `send`: whatever a message promises must be in the files before the
+message leaves.  (It must be written; where the promise is durability, the core itself waits for the sync.)  A
+fetch answer is read from a log that already has the batch it names.
 """
 
 from __future__ import annotations

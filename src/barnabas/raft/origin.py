@@ -1,20 +1,20 @@
-"""Origins: which quorum a node is of, where two of them have one cluster id.
+"""Origins: how a node tells two quorums with one cluster id apart.
 
-An operator who formats a known node with `--standalone`, under the id of a cluster that lives, makes a
-second quorum of it.  Each of the two would take the other's leader for its own, and its log for a longer
-one.  Voter sets cannot tell them apart: KIP-853 allows a leader outside its followers' set, a follower whose
-set is stale, and a voter that is back with another directory id.  Two things can:
+An operator who formats a known node with `--standalone`, with the id of a live cluster, makes it a second
+quorum.  Each of the two would accept the other's leader, and take the other's log for a longer one of its own.
+Voter sets cannot tell them apart: KIP-853 allows a leader outside its followers' set, a follower with a stale
+set, and a voter that is back with another directory id.  Two things can:
 
-* The *origin* of a quorum is a digest of the replicas in its first voter set.  No two quorums have the same,
-  for a directory id is random, and it never changes.  A node knows it for good once that set is committed in
-  its own log; who came later hears it from the leader that it follows, when something is committed; one that
-  votes alone knows it from the start.  `quorum-state` remembers it.  It stands in every request and answer
-  between our nodes; whoever names another one is a *stranger*, and nothing that it says is believed.
-* What is committed is never taken back.  A leader that would have this node cut its log, or replace it by a
-  snapshot, below what it knows to be committed is a stranger, and so is a second leader in one epoch.  This
-  holds against nodes, too, that name no origin (an Apache Kafka node).
+* The *origin* of a quorum is a digest of the replicas in its first voter set.  It never changes, and no two
+  quorums have the same, because directory ids are random.  A node knows it once that set is committed in its own
+  log.  A node that joins later gets it from the leader that it follows, when something is committed.  A node
+  that votes alone knows it from the start.  `quorum-state` keeps it, and every request and answer between our
+  nodes carries it.  A node that names another origin is a *stranger*, and our nodes ignore what it says.
+* What is committed is never undone.  A leader is a stranger if it would make this node truncate its log, or
+  replace it with a snapshot, below what this node knows to be committed; so is a second leader in one epoch.
+  This also protects against nodes that name no origin (Apache Kafka's).
 
-A stranger is said once, and counted.  It never ends this node, and it is never followed.
+A stranger is reported once, and counted.  It never stops this node, and this node never follows it.
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
-"""From the voters there are to the voters there should be (KIP-642), by single changes.
+"""From the present voters to a target set (KIP-642), by single changes.
 
-One request names the final set.  It is written into the log as a note, so that it survives whoever leads;
-the answer leaves when the note is committed.  From then on every leader takes the next step as soon as the
-last one is committed, until current and target are the same; then the note is erased.
+One request names the final set.  The leader writes it into the log as a note, so that it survives a change of
+leaders, and answers when the note is committed.  From then on every leader takes the next step as soon as the
+last one is committed, until the voters are the target; then it erases the note.
 
-The order of the steps keeps the quorum as safe as it can be on the way:
+The order of the steps keeps the quorum as safe as possible on the way:
 
-1. A dead voter that has to go goes first, if the rest has a living majority.
-2. While at least as many are to come as are to go, one comes: the one that keeps up, never one that does not.
-3. Else one goes, but not the leader.
-4. When only the leader is left to go, it hands the lead over; the next one removes it.
+1. A dead voter that is not in the target is removed first, if a majority of the others is alive.
+2. While at least as many voters are to be added as removed, one is added: one that keeps up.
+3. Otherwise one is removed, but not the leader.
+4. When only the leader is left to remove, it hands its leadership over, and the next leader removes it.
 
-An id on another disk is another replica: the old one must go before the new one can come.  No step begins
-that would need the acknowledgement of a dead node.
+An id on another disk is another replica: the old one must be removed before the new one can be added.  No step
+starts that would need the acknowledgement of a dead node.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The steps of changing who votes, one member at a time (KIP-853).
+"""The steps of changing the voters, one member at a time (KIP-853).
 
-Each function takes the next step of one change on the leader.  Its docstring has the protocol's numbered
-steps, the code follows in the same order.  It returns what the change waits for, in words an operator can
-read, or None once its record is appended; a wish that can never come true raises KafkaError.
-`intents` calls them until they are done.
+Each function takes the next step of one change on the leader.  Its docstring lists the protocol's numbered
+steps, and the code follows in the same order.  It returns what the change waits for, in words for an operator,
+or None once its record is appended.  It raises KafkaError for a change that can never succeed.  `intents` calls
+these functions until they are done.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
-"""When a majority of the voters is gone for good: what can be saved, and what may be lost.
+"""A majority of the voters is gone for good: what can be saved, and what may be lost.
 
-Nothing can be committed any more, so no protocol helps; an operator must decide.  This is the pure part:
-from what the surviving logs say (voters and observers alike) it chooses the one to go on with, names what
-may have been committed without it, and gives the entries that make the survivors the voters.  Whoever runs
-it stops all survivors first, writes the entries to the chosen log, syncs, and starts them again; the others
-follow the chosen one, for its log is the longest.
+Nothing can be committed any more, so no protocol helps; an operator must decide.  This is the pure part of the
+recovery.  From the surviving logs (of voters and observers alike) it chooses the one to continue with, names
+what may have been committed without it, and returns the entries that make the survivors the voters.  Its
+caller first stops all survivors, writes the entries to the chosen log, syncs, and starts the survivors again.
+The others follow the chosen one, because its log is the longest.
 
-The new set is a break with the rule that sets change by one member, which is why it carries an
-*incarnation* (`raft.incarnation`): nodes of the lost majority that come back with their old disks are refused.
+The new set violates the rule that sets change by one member.  For this reason it carries an *incarnation*, the
+quorum's generation (`raft.incarnation`): nodes of the lost majority that come back with their old disks are
+refused.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The leader's side of replication: fetches in, records and high watermarks out.
 
-A Fetch is two things: the follower's word that it has everything before its offset on disk, and a wish
-for more.  Every valid one is parked, and leaves when there is something to say: records, a new high
-watermark, or the end of its time.
+A Fetch says two things: the follower has everything before its offset on disk, and it wants more.  The leader
+parks every valid Fetch and answers when there are records or a new high watermark, or when its time is up.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The six roles, and the table of what may follow what, and why.
+"""The six roles, and the table of the allowed transitions with their causes.
 
-A role is what a node knows in one epoch besides its log; voter and observer are not roles, for whether a
-node votes stands in its log.  `Core.become()` asks `TRANSITIONS` before every change, so what is not in
-the table cannot happen; the diagram in the documentation is drawn from it.
+A role is what a node knows in one epoch besides its log.  Voter and observer are not roles, because the log says
+whether a node votes.  `Core.become()` checks `TRANSITIONS` before every change, so no other transition can
+happen; the diagram in the documentation is drawn from the table.
 """
 
 from __future__ import annotations

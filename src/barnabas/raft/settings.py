@@ -1,4 +1,4 @@
-"""The numbers the quorum lives by, in seconds and bytes (names of the settings in brackets)."""
+"""The times and sizes of the quorum, in seconds and bytes (names of the settings in brackets)."""
 
 from __future__ import annotations
 
