@@ -1,8 +1,8 @@
 """The shell around the cores: sockets, timers, threads, start and stop.  It drives; it decides nothing.
 
-A request's way in: `listener` accepts, `connection` cuts frames out of what arrives, `requests` finds the
-row in the one table (`dispatch`), a handler (`handlers_*`) asks a core.  The way out: the answer takes its
-place in the connection's line, and at the end of the loop's turn (`turn`) everything that was appended is
-written, everything that became true is told, and all answers of a connection leave in one send (`outlet`).
-`process` puts a node together and takes it apart.  Import this package's modules, not the package.
+A request comes in as follows: `listener` accepts the connection, `connection` cuts frames out of the bytes,
+`requests` finds the row in the one table (`dispatch`), and a handler (`handlers_*`) asks a core.  The answer
+takes its place in the connection's queue.  At the end of the loop step (`turn`) the node writes everything
+that was appended, reports everything that became true, and sends all answers of a connection at once
+(`outlet`). `process` starts and stops a node.  Import this package's modules, not the package.
 """

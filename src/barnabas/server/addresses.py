@@ -1,10 +1,10 @@
-"""The address under which a client is told a node: one per node and listener, the one it registered.
+"""The address that a node tells clients: one per node and listener, the one that it registered.
 
-A node that registered an address of its own machine only (`listeners` with a wildcard or localhost, and no
-`advertised.listeners`), or that is alone, names itself by what the client dialled where that says more: that
-one works, by proof, from where the client is.  A cluster of several must not: a client that hears now the
-dialled and now the registered address of a node drops its connection each time (librdkafka), and sends again
-what was under way.
+There is one exception: a node that is alone, or that registered an address of its own machine only
+(`listeners` with a wildcard or localhost, and no `advertised.listeners`), returns the address that the client
+dialled if that is more useful, because it provably works for that client.  A node in a cluster of several
+must not do so: a client that gets now the dialled and now the registered address drops its connection each
+time (librdkafka), and sends again what was in flight.
 """
 
 from __future__ import annotations

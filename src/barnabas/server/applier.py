@@ -1,9 +1,9 @@
-"""Carries out what the metadata say, in slices: nobody on this loop waits for a thousand partitions.
+"""Applies the metadata in slices, so that nobody on this loop waits for a thousand partitions.
 
-`Broker.note` takes a commit down; here its steps are taken, for `SLICE` seconds at a time, and between two
-slices the loop serves whoever else has something, for as long as the slice took.  Few partitions are done
-before the commit's own turn ends, so that nobody sees a state in between.  A client that had topics created or
-deleted is answered when this node has carried that out (`after`).
+`Broker.note` records a commit.  This module then takes the steps, for `SLICE` seconds at a time, and between
+two slices the loop does other work for as long as the slice took.  A commit of few partitions is done before
+its own loop step ends, so that nobody sees a state in between.  A client that had topics created or deleted
+gets its answer when this node has applied the change (`after`).
 """
 
 from __future__ import annotations

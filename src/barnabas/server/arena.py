@@ -1,11 +1,11 @@
 """The receive buffer that all connections share.
 
-What a turn of the loop reads from all sockets lies one after the other in here, and stays until the end
-of the turn: record batches are checked, patched and written to their logs from where they were received.
-Then the arena is empty again.  An idle connection holds nothing.
+Whatever a loop step reads from all sockets lies here, one frame after the other, until the step ends: record
+batches are checked, patched and written to their logs from where they were received.  Then the arena is empty
+again.  An idle connection holds nothing.
 
-A large frame that comes in pieces gets a buffer of its own, from a few that are used over and over:
-memory that is fresh from the kernel costs more than the copying into it.
+A large frame that comes in pieces gets a buffer of its own, from a small pool: memory that is fresh from the
+kernel costs more than copying into it.
 """
 
 from __future__ import annotations

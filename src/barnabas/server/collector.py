@@ -1,12 +1,13 @@
-"""Python's collector of cyclic garbage, kept from holding the loop: what has lived long is not looked at again.
+"""Keeps Python's garbage collector from stopping the loop: it does not examine long-lived objects again.
 
-A full collection looks at every object there is, and a thousand partitions are fifty thousand: 10 ms and more of
-one turn.  Nearly all of them live for hours, and go by their reference counts, without the collector, when their
-topic is deleted.  So full collections come often, while little is new, and whatever survives one is frozen once
-it is much: the next one looks at what came since.  Connections do leave garbage; one that was open when its
-objects were frozen leaves it for good, therefore everything is looked at again now and then.
+A full collection examines every object, and a thousand partitions are fifty thousand objects: 10 ms or more
+in one loop step.  Nearly all of them live for hours, and reference counts free them, without the collector,
+when their topic is deleted.  So this module runs full collections often, while few objects are new, and
+freezes the survivors once there are many: the next collection examines only newer objects.  Connections do
+leave garbage, and a connection that was open when its objects were frozen would leave it for good.  So from
+time to time everything is examined again.
 
-For a process that is a node and nothing else; a node inside somebody's program leaves the collector alone.
+This is for a process that only runs a node; a node inside another program leaves the collector alone.
 """
 
 from __future__ import annotations

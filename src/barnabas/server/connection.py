@@ -1,14 +1,15 @@
 """One client connection: frames in, answers out, in the order of the requests.
 
-In: whatever arrived in this turn lies in the shared arena, where whole frames are handed on as they lie, as
-many as a share of the turn allows: the rest goes on in the next.  The beginning of a frame that is not
-complete yet is kept by `receiving`.
+In: the bytes of this loop step are in the shared arena.  The connection handles whole frames in place, as
+many as its share of the step allows, and the rest in the next step.  `receiving` keeps the beginning of an
+incomplete frame.
 
-Out: an unanswered request has a `Slot` in the line; when the first of the line is done, it and the done
-ones after it are encoded, and at the end of the turn they leave together.
+Out: an unanswered request has a `Slot` in the queue.  When the first one is done, it and the done ones after it
+are encoded, and they leave together at the end of the loop step.
 
-Reading stops while the line is full, while the peer does not take its answers, or while the node's memory for
-clients is used up and this one holds more than its share of it; what was received by then waits.
+The connection stops reading while its queue is full, while the peer does not take its answers, or while the
+node's memory for clients is used up and this connection holds more than its share of it.  Bytes received
+before wait.
 """
 
 from __future__ import annotations

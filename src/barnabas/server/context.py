@@ -1,4 +1,4 @@
-"""Who asks, and how the question came in: what handlers and cores are told besides the request itself."""
+"""The sender of a request and its listener: what handlers and cores get besides the request itself."""
 
 from __future__ import annotations
 

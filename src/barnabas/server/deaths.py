@@ -1,31 +1,30 @@
-"""Death noticed fast: the active controller fences a broker that is certainly gone, before its session ends.
+"""Fast fencing: the active controller fences a broker that is certainly dead, before its session ends.
 
-A session (`broker.session.timeout.ms`, 9 s) has to be long, because silence alone does not tell a dead
-broker from a slow one.  A closed port does: as long as a process lives, however slow it is, stopped or
-waiting for a disk, its kernel takes connections to the ports it listens on.  So the rule has three parts:
+A session (`broker.session.timeout.ms`, 9 s) has to be long, because silence alone does not distinguish a dead
+broker from a slow one.  A closed port does: as long as a process lives, however slow it is, even stopped or
+waiting for a disk, its kernel accepts connections to its ports.  So the rule has three parts:
 
     reachable   this controller has connected to the address before, under the broker's present
-                registration: what refuses now is what took connections then
+                registration: what refuses now is what accepted connections then
     suspected   the connection that brought its heartbeats ended, or it missed a heartbeat by half an
                 interval, or another controller led until now
-    taken for dead, and fenced   then every reachable address refuses connections, twice in a row, a moment
-                apart, and no heartbeat of it came since
+    taken for dead, and fenced   if then every reachable address refuses connections, twice in a row, a moment
+                apart, and no heartbeat came since
 
-A broker that stands still, or a host that is gone or cut off, refuses nothing.  It is fenced when it is silent in
-two ways at once: no heartbeat came for an interval and a quarter (or since this controller took over), and
-then it leaves a question unanswered for `_ANSWER_WITHIN` seconds, on every address that was reached before.  A
-live broker on a busy machine answers as soon as its loop comes round.  Seconds in which this controller stood
-still itself do not count.
+A broker that hangs, or a host that is gone or cut off, refuses nothing.  The controller fences it when it is
+silent in two ways at once: no heartbeat came for an interval and a quarter (or since this controller took
+over), and then it leaves a question unanswered for `_ANSWER_WITHIN` seconds, on every address that was
+reached before.  A live broker on a busy machine answers at its next loop step.  Time in which this controller
+itself did not run does not count.
 
-A broker whose addresses only its clients can reach (behind a mapping of addresses, say) is never reachable,
-and so never fenced here; neither is an Apache Kafka broker.  Those are fenced when their session ends, as in
-Apache Kafka.
-Where something begins to refuse connections in the broker's name (a firewall that rejects), a broker that is
-also silent is fenced early; it is unfenced with its next heartbeat.  `barnabas.fast.fencing=false` turns all
-of this off.
+A broker whose addresses only its clients can reach (behind mapped addresses, for example) is never reachable,
+and so never fenced here; neither is an Apache Kafka broker.  They are fenced when their session ends, as in
+Apache Kafka.  If something starts to refuse connections in the broker's name (a firewall that rejects), a
+broker that is also silent is fenced early, and unfenced with its next heartbeat.
+`barnabas.fast.fencing=false` turns all of this off.
 
-A process that dies closes its sockets one after the other, so a port may still take connections when the
-first of its connections is known to have ended: a suspect is asked for a second, seldomer and seldomer.
+A dying process closes its sockets one after the other, so a port may still accept connections when the first of
+its connections has ended.  So the controller asks a suspected broker for a second, at growing intervals.
 """
 
 from __future__ import annotations

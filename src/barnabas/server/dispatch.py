@@ -1,12 +1,13 @@
-"""What this node serves: one table.
+"""The APIs that this node serves: one table.
 
-A row says which API in which versions, on which kind of listener (B broker, C controller), who answers,
-what one must be allowed to do, and whether an active controller elsewhere would be asked (`forward`).
-What is not in the table is not advertised, and a request for it ends the connection.
+A row says which API in which versions, on which kind of listener (B broker, C controller), which handler
+answers, which operation needs permission, and whether the node forwards the request to an active controller
+elsewhere (`forward`). The node does not advertise an API without a row, and a request for it ends the
+connection.
 
-`versions` are those advertised and accepted, except for three white lies that clients need, which Apache
-Kafka tells too (`handlers_cluster.api_versions`): Produce is advertised from 0 on, ApiVersions answers any
-version, and features that may be absent are hidden from clients that could not read them.
+`versions` are those advertised and accepted, with three exceptions that clients need and Apache Kafka makes
+too (`handlers_cluster.api_versions`): Produce is advertised from 0 on, ApiVersions answers any version, and
+features that may be absent are hidden from clients that could not read them.
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
-"""Leaders that may have died a moment ago: who asks for them is answered when others lead in their place.
+"""Leaders that may have just died: a client that asks for them gets its answer when others lead in their place.
 
-A client whose connection to a leader breaks asks another node at once who leads now, some milliseconds before
-anybody can know it.  Told the dead leader once more, it believes that for a second (librdkafka), or asks
-again and again (the Java client).  So this node asks the leaders it would name whether they live (`probes`:
-a round trip), and a follower notices the death by itself: its own connection to the leader ended.  From then
-on, until the leader answers again or the metadata name another, this node lets answers to Metadata wait that
-would name it, at most `LONGEST` seconds.
+A client whose connection to a leader breaks asks another node at once for the new leader, some milliseconds
+before any node can know it.  If it gets the dead leader once more, it trusts that for a second (librdkafka),
+or asks again and again (the Java client). So this node asks the leaders that it would name whether they are
+alive (`probes`: a round trip). A follower also notices the death by itself, because its own connection to the
+leader ended.  From then on this node delays answers to Metadata that would name that leader, until the leader
+answers again or the metadata name another, at most `LONGEST` seconds.
 
-librdkafka mostly asks twice at once.  The first of two answers still names the dead node among the nodes,
-leading nothing: librdkafka forgets a node that is named no more, together with what its threads are just about
-to move from there to the new leader, and looks for that anew up to a second later.  So it first learns what
-moved, and then that the node is gone.  When it asks once it has to forget the node all the same, else it would
-not try for up to ten seconds to connect to it when it is back, and leads.
+librdkafka mostly asks twice at once.  The first of two answers still lists the dead node, as leader of
+nothing.  librdkafka forgets a node that is no longer listed, together with the partitions that its threads
+are just moving to the new leader, and finds these again up to a second later.  In this way it first learns
+which partitions moved, and then that the node is gone.  If it asks only once, it has to forget the node at
+once; otherwise it would wait for up to ten seconds before it connects to the node that is back and leads.
 """
 
 from __future__ import annotations

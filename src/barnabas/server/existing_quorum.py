@@ -1,12 +1,13 @@
-"""Is there a quorum already?  Asked before a directory becomes a quorum of its own, and for advice.
+"""Asks whether a quorum exists already, before a directory becomes a quorum of its own, and for advice.
 
-A second quorum under the id of a cluster that lives takes records that nobody else has.  So `storage format
---standalone` asks the controllers that the properties name whether they know a quorum of that cluster id, and
-a node whose directory is not formatted asks them what it should be formatted as.  The node asks once more when
-it starts (`raft.first_look`).
+A second quorum with the id of a live cluster accepts records that no other node has.  So `storage format
+--standalone` asks the controllers in the properties whether they know a quorum of that cluster id.  A node
+with an unformatted directory asks them how it should be formatted.  The node asks once more when it starts
+(`raft.first_look`).
 
-The question is a Fetch of the metadata in epoch 0, as of a controller that knows nothing: whoever knows an
-epoch, a leader or an origin is of a quorum.  One that waits for a quorum itself knows none of them.
+The question is a Fetch of the metadata in epoch 0, as from a controller that knows nothing.  A controller
+that knows an epoch, a leader or an origin belongs to a quorum.  One that waits for a quorum itself knows none
+of them.
 """
 
 from __future__ import annotations

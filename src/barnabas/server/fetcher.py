@@ -1,12 +1,12 @@
 """Replication over the network: one task and one connection per broker that this node follows.
 
-What to ask and what to make of an answer is `broker.follower`'s; here are only the socket, the waiting and
-the reconnecting.  A fetch that finds nothing is parked at the leader; when something new has to be told
-meanwhile (a partition more, another epoch), its connection is dropped and dialled again, which costs less
-than the rest of the wait would; not so often that a topic of many partitions, which arrives in pieces, is
-told anew with each of them.  That is our doing and says nothing about the leader: only what ends by itself
-is news (`doubts`).  For the same reason the pause before another dial ends with such news: a
-node that was dead a moment ago may lead by now.
+`broker.follower` decides what to ask and how to use an answer; this module has the socket, the waiting and
+the reconnecting.  The leader parks a fetch that finds nothing.  If the request changes meanwhile (another
+partition, another epoch), the fetcher drops its connection and connects again, which costs less than the rest
+of the wait.  It does not do so too often, because a topic of many partitions arrives in pieces, and each
+piece would repeat the whole request.  Such a drop says nothing about the leader: only a connection that ends
+by itself is evidence (`doubts`). For the same reason such a change ends the backoff before the next attempt:
+a node that was dead a moment ago may lead by now.
 """
 
 from __future__ import annotations

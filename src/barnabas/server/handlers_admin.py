@@ -1,7 +1,7 @@
-"""What administrators ask besides: pages of partitions, what has settings, disks, moves, access rules.
+"""Further requests of administrators: partitions by page, resources with settings, disks, moves, access rules.
 
-Everything here only looks.  There is no authorizer in this release, and the answers say so in the word that
-Kafka's tools know: SECURITY_DISABLED.
+Everything here only reads.  This release has no authorizer, and the answers say so with the code that Kafka's
+tools know: SECURITY_DISABLED.
 """
 
 from __future__ import annotations

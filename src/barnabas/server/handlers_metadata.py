@@ -1,8 +1,8 @@
-"""Metadata: which nodes there are, and who leads what.  Asked by every client, all the time.
+"""Metadata: which nodes exist, and which node leads what.  Every client asks for it, all the time.
 
-What is said about a topic is made once and kept until a commit touches the topic or any node; a client
-that asks for a topic that is not there may thereby create it, and is answered when it is.  One that asks
-while a leader is being replaced is answered when it has been (`doubts`).
+The answer for a topic is built once and kept until a commit changes the topic or any node.  A request for a
+topic that does not exist may create it, and is answered when the topic exists.  A request during a change of
+leaders is answered after it (`doubts`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What the controllers decide or are asked.
+"""Requests that the controllers decide or answer.
 
-On a controllers' listener every request is served by this very node, or refused with NOT_CONTROLLER (or
-NOT_LEADER_OR_FOLLOWER): who speaks to controllers looks for the active one itself.  On a broker's listener
-what only the active controller can decide is handed on to it, wherever it is.
+On a controllers' listener this node serves every request itself, or refuses it with NOT_CONTROLLER (or
+NOT_LEADER_OR_FOLLOWER): a client of the controllers finds the active one itself.  On a broker's listener this
+node forwards what only the active controller can decide.
 """
 
 from __future__ import annotations

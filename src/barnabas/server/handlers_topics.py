@@ -1,4 +1,4 @@
-"""Topics and settings: what changes them goes to the active controller, what shows them is read here."""
+"""Topics and settings: the active controller makes changes, this node answers reads."""
 
 from __future__ import annotations
 

@@ -1,11 +1,10 @@
-"""A node's home on disk: whose directories these are, formatted if they are nobody's, locked and loaded.
+"""A node's directories: checked for their owner, formatted if they are new, locked and loaded.
 
-A node that was told nothing formats itself the first time.  One with a configuration of its own does not,
-as Apache Kafka does not: an empty directory in a place where there should be data is more often a disk
-that was not mounted than a new node.
+A node without a configuration formats itself the first time.  A node with one does not, like Apache Kafka: an
+empty directory in a place where there should be data is more often an unmounted disk than a new node.
 
-Of several directories one may be missing or damaged: the node starts with the others, and what lies there is
-offline until it is started again.  Only the directory of the metadata must be there.
+One of several directories may be missing or damaged: the node starts with the others, and that directory is
+offline until the node starts again.  Only the directory of the metadata must be there.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A few pages over HTTP, on a port of their own: /metrics, /health/live, /health/ready.
 
-Live: the event loop turns (or you would get no answer).  Ready: the node has started, knows a leader of
-the quorum, and every log directory that it needs is online; else 503 and why.
+Live: the event loop runs (otherwise there would be no answer). Ready: the node has started, knows a leader of
+the quorum, and every log directory that it needs is online; otherwise 503 and the reason.
 """
 
 from __future__ import annotations

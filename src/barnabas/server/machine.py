@@ -1,8 +1,7 @@
-"""What a node takes from the machine under it besides the four doors: listening sockets, the way out of a
-connection, threads that wait for disks, and the time that passes within a turn of the loop.
+"""The platform of a node besides the four interfaces of `doors`: listening sockets, the send queue of a
+connection, threads that wait for disks, and the time that passes within a loop step.
 
-There is one of it for real machines, and one where several nodes live in one thread and time is virtual
-(`sim.cluster`).
+There is one for real machines, and one with several nodes in one thread and virtual time (`sim.cluster`).
 """
 
 from __future__ import annotations

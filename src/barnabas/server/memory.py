@@ -1,16 +1,17 @@
-"""The bytes that clients make this node hold, counted for each of them and kept below one limit together.
+"""The bytes that clients make this node hold, counted for each client and kept below one common limit.
 
-Counted are partly received frames, frames that wait for their turn behind a full line, batches that wait for
+These are partly received frames, frames that wait for their turn behind a full queue, batches that wait for
 their check, and answers that the peer has not taken.
 
-One frame of the largest size is let in at a time; the rest of the limit is for all others.  Half of that rest
-is for whoever comes first.  Once it is used, everybody may still hold an equal part of the other half: who
-holds less goes on as if nothing were, so small requests are always served; who holds more is not read from
-until there is room.  While somebody waits for room, those are ended who keep it for nothing: of the address
-that holds most, the one whose frame would take longest to arrive at the pace it came so far.
+One frame of the largest size always fits; the rest of the limit is for all others.  The first half of that
+rest goes to whoever comes first.  Once it is used, every client may hold an equal part of the other half.  A
+client that holds less continues as before, so small requests are always served.  The node stops reading from
+a client that holds more, until there is room.  While a client waits for room, the node ends requests that
+hold memory without progress: at the address that holds most, the frame that would take longest to arrive at
+its present rate.
 
-A connection never waits for memory to go on with what it has begun to answer; so the limit is soft by one
-read of each.
+A connection never waits for memory to finish an answer that it has started, so the limit may be exceeded by
+one read of each connection.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The way out of a connection: answers sent with as few calls and as little memory as possible.
+"""The send queue of a connection: it sends answers with few system calls and little memory.
 
-What was answered in a turn leaves at its end in one gathered send.  Records that lie in a file stay there
-until the socket takes them: small ones are read into the gathered send, large ones go by sendfile.  A
-peer that does not read costs the few bytes it has not taken, whatever it asked for.
+At the end of a loop step one gathered send takes all answers of the step.  Records that are in a file stay
+there until the socket takes them: small ones are read into the gathered send, large ones go by sendfile.  A
+peer that does not read costs only the few bytes that it has not taken, whatever it asked for.
 """
 
 from __future__ import annotations

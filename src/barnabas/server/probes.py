@@ -1,13 +1,13 @@
-"""Does that node live?  One question over the network, shared by all who want to know at the same time.
+"""Asks over the network whether a node is alive; callers that ask at the same time share one question.
 
     await probes.ask([2, 3])
 
-A connection that is kept for this alone carries one small request at a time (Metadata of no topic).  What counts
-for a caller is a question that was sent after the call: an answer that was on its way already may come from a
-node that died since.  So whoever calls while a question is out shares the next one with all who call meanwhile.
+A connection that is kept for this alone carries one small request at a time (Metadata of no topic). A caller
+needs a question that was sent after its call, because an answer that was already on its way may come from a
+node that died since.  So all callers that come while a question is out share the next one.
 
-`Doubts` hears how it ended: the node answered, or its address refuses or drops connections.  A node that is
-silent is neither, and nobody waits for it longer than `LONGEST`.
+`Doubts` learns the outcome: the node answered, or its address refuses or drops connections.  A silent node is
+neither, and nobody waits for it longer than `LONGEST`.
 """
 
 from __future__ import annotations

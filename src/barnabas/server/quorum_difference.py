@@ -1,6 +1,7 @@
-"""What is different when an image is replaced as a whole, by a snapshot that the leader sent.
+"""The differences when an image is replaced as a whole, by a snapshot that the leader sent.
 
-Everybody who follows the metadata does so by deltas; so the jump from one image to another is told as one.
+All readers of the metadata follow it by deltas; so this module turns the jump from one image to another into
+one.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """The recovery point of the metadata log: a lower bound of what this directory must still hold.
 
-A log alone cannot tell a write that a crash tore from records that a disk lost: both look like a bad end.
-So `recovery-point.json` beside the segments says now and then: everything below this offset was durable
-here *and* committed, and the record before it is of this epoch.  A log that ends below it, or is damaged
-below it, is refused: the node would forget what it acknowledged, and vote.
+A log alone cannot tell a write that a crash tore from records that a disk lost: both look like a bad end.  So
+`recovery-point.json` beside the segments says from time to time: everything below this offset was durable
+here *and* committed, and the record before it has this epoch.  The node refuses a log that ends below this
+offset, or is damaged below it; otherwise it would forget what it acknowledged, and vote.
 
-Only what is committed counts, because that is never taken back: a truncation, ours or that of an Apache
-Kafka node which ran on the directory meanwhile and knows nothing of the file, cannot make it too high.  It
-may be old; then it protects less.  It is no part of any append: one small file every few seconds.
+Only what is committed counts, because that is never undone.  So no truncation can make the recovery point too
+high, not even one by an Apache Kafka node that ran on the directory meanwhile and does not know the file.
+The file may be old; then it protects less.  It is not part of any append: one small file every few seconds.
 """
 
 from __future__ import annotations

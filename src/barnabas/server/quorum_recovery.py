@@ -1,7 +1,7 @@
-"""A lost majority, at the operator's hands: what the survivors' directories say, and the plan written down.
+"""Recovery from a lost majority, for the operator: what the survivors' directories say, and writing the plan.
 
-Nothing here needs a node that runs; none may run on the directories.  Reading changes nothing: the metadata
-directory is copied, and the copy is opened as a node would open it.  The plan itself is `raft.recovery`'s.
+This needs no running node, and none may run on the directories.  Reading changes nothing: the metadata
+directory is copied, and the copy is opened as a node would open it.  `raft.recovery` makes the plan itself.
 """
 
 from __future__ import annotations

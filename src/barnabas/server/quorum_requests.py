@@ -1,13 +1,13 @@
 """Requests on their way through the controller: decided, appended, committed, answered.
 
-A request waits in line until the turn before it is over, is decided on the leading image (committed plus
-appended), and is answered once the high watermark has passed its records.  One that changes nothing is
-answered when everything it was decided upon is committed, so that no answer tells of what may still be
-lost.
+A request waits in the queue until the one before it is done.  It is decided on the leading image (committed
+plus appended), and answered once the high watermark has passed its records.  A request that changes nothing
+is answered when everything that its decision rests on is committed, so that no answer reports what may still
+be lost.
 
-A decision about many partitions takes several turns of the loop; who comes after it waits, so that nothing
-changes under it.  Its records are encoded in such steps too, and a turn takes `STEPS` of them, whosever they are.
-At the end the records are appended and replayed, all in one step that has a turn of its own.
+A decision about many partitions takes several loop steps; later requests wait, so that nothing changes under
+it.  Its records are encoded in such steps too.  One loop step takes `STEPS` of them, whichever request they
+belong to.  At the end the records are appended and replayed together, in a loop step of their own.
 """
 
 from __future__ import annotations

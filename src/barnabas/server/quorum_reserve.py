@@ -1,9 +1,10 @@
-"""Room that the metadata has when nobody else has any: a file of nothing, given up when its volume is full.
+"""Reserved space for the metadata: a file without content, deleted when its volume is full.
 
-A controller cannot wait for room: its records are what others act upon.  So a file is kept beside the metadata
-log.  A write that finds no room removes it and is done again.  From then on topics and partitions are refused,
-which would need most; leaders still change, settings that free room can be set, topics be deleted.  When there
-is room for the file again, it is made again, and everything is taken.
+A controller cannot wait for space, because others act upon its records.  So it keeps a file beside the
+metadata log.  A write that finds no room removes the file and is repeated.  From then on the controller
+refuses new topics and partitions, which need most space.  Leaders still change, settings that free space can
+be set, and topics be deleted.  When there is room for the file again, the controller makes it again and
+accepts everything.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What a node's quorum needs to know, taken out of the configuration once.
+"""The settings of a node's quorum, taken out of the configuration once.
 
 Seconds here, milliseconds there.  `idle_interval` is how often an idle active controller writes a NoOp
-record: Kafka writes one every 500 ms, so that followers and brokers can tell an idle log from a stuck one.
-Where nobody reads the log but the node itself that tells nobody anything and costs a sync each time, so a
-quorum of one writes none unless `metadata.max.idle.interval.ms` was set.
+record.  Kafka writes one every 500 ms, so that followers and brokers can tell an idle log from a stuck one.
+If only the node itself reads the log, that is of no use and costs a sync each time.  So a quorum of one
+writes none unless `metadata.max.idle.interval.ms` was set.
 """
 
 from __future__ import annotations

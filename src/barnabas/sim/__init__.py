@@ -1,4 +1,4 @@
-"""A whole cluster in one thread, by seed: the world that the four doors open to in a test.
+"""Simulators: a whole cluster in one thread, by seed, behind the interfaces of `doors`.
 
-Nobody imports this but tests and the `sim` command.
+Only tests and the `sim` command import this package.
 """
