@@ -1,7 +1,8 @@
-"""In which directories the replicas of this node lie, told to the controller (KIP-858).
+"""Reports to the controller in which directories the replicas of this node are (KIP-858).
 
-Kafka's AssignReplicasToDirs: the controller must know, so that it takes away from this node what lay on a
-disk that failed, and nothing else.  One request is under way at a time; what could not be told is told again.
+This is Kafka's AssignReplicasToDirs.  The controller must know the directories, so that after a disk failure
+it takes away from this node the replicas of that disk, and nothing else.  One request is in flight at a time;
+a report that failed is sent again.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Batches whose records a thread looks at, because the loop would stand still for too long.
+"""Batches whose records a thread checks, because the loop would stop for too long.
 
-A thread gets a slice of one batch at a time, so that a few bytes that unpack to a hundred megabytes keep
-nobody else's batch waiting for long; connections take turns, and few batches are begun at a time, because
-each holds the memory of its codec.
+A thread checks a slice of one batch at a time, so that a few bytes that decompress to a hundred megabytes do
+not delay other batches for long.  Connections take turns, and only few batches are in progress at a time,
+because each holds the memory of its codec.
 
-Order: what one connection sends to one partition is appended in the order in which it came.  So everything
-that comes behind a batch in a thread goes the same way (`is_busy`), and `returned` gives batches back in order.
+Order: batches of one connection to one partition are appended in the order in which they came.  So a batch that
+comes after one in a thread goes to the threads too (`is_busy`), and `returned` gives batches back in order.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the broker may know of the one who asks, and what it asks of the rest of its node."""
+"""What the broker may know of the sender of a request, and what it needs from the rest of its node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch: where the log of an epoch ends, so that a client finds where its own log left ours.
+"""OffsetForLeaderEpoch: where the log of an epoch ends, so that a client finds where its log diverged from ours.
 
 (KIP-101 for followers, KIP-320 for consumers.)  Only the leader answers.
 """

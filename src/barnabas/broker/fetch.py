@@ -1,17 +1,17 @@
 """Fetch: read whole batches, or wait until there are enough.
 
-A fetch is answered at once when it has the bytes it asked for, when any of its partitions has something to
-say (an error, a diverging epoch), or when it does not want to wait.  Otherwise it parks: it is put once on
-the list of each of its partitions, woken (at the end of a turn, after the writes) when what may be read of
-one of them moved, and reads again.  Records are never looked into: an answer holds slices of files, which
-become bytes only when they leave.
+A fetch is answered at once when it has the bytes it asked for, when one of its partitions has something to
+report (an error, a diverging epoch), or when it does not want to wait.  Otherwise it parks: it is put once on
+the list of each of its partitions.  It wakes (at the end of a loop step, after the writes) when the readable
+end of one of them moved, and reads again.  Nobody looks into the records: an answer holds slices of files,
+which become bytes only when they leave.
 
-Who may read how far: a consumer up to the high watermark, or up to the last stable offset when it wants
-only committed transactions; a follower up to the acknowledged end.  The first partition with data gives at
-least one whole batch, however large (KIP-74); after that the limits count.
+How far: a consumer reads up to the high watermark, or up to the last stable offset if it wants only committed
+transactions; a follower reads up to the acknowledged end.  The first partition with data returns at least one
+whole batch, however large (KIP-74); after that the limits count.
 
-Where: at the leader; a consumer that says where it stands (its rack; KIP-392) at any replica, up to the high
-watermark that is known there, and the leader may send it to one that stands nearer.
+Where: at the leader.  A consumer that states its rack (KIP-392) may read at any replica, up to the high
+watermark known there, and the leader may send it to a replica that is nearer.
 """
 
 from __future__ import annotations

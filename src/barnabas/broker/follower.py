@@ -1,4 +1,4 @@
-"""Following: what this node fetches from another broker, and what it makes of the answers.
+"""Following: what this node fetches from another broker, and what it does with the answers.
 
 A `Follower` is all that this node fetches from one leader, as a function of messages and time:
 
@@ -6,15 +6,16 @@ A `Follower` is all that this node fetches from one leader, as a function of mes
     follower.received(request, answer, now)     # appends; the broker's end of turn writes and syncs
     follower.failed(now)                        # the connection ended: start over
 
-The next fetch goes out when everything the last one brought is acknowledged by our own log: with the
-default that is synced, so that a fetch from an offset is the promise that everything below survives a power
-cut here.  (Partitions of one leader wait for each other's syncs; they share them.)
+The next fetch leaves when our own log has acknowledged everything that the last one brought.  With the
+default this means synced, so a fetch from an offset guarantees that everything below survives a power cut
+here.  (Partitions of one leader wait for each other's syncs; they share them.)
 
-Where logs part is found by the fetch itself (KIP-320, KIP-595): it names the epoch of our last record; the
-leader answers where that epoch ended with it, and we cut back to where our two histories agree (KIP-101,
-KIP-279).  The high watermark never cuts anything.
+The fetch itself finds where logs diverge (KIP-320, KIP-595). It names the epoch of our last record; the
+leader answers where that epoch ended in its log, and we truncate to where the two histories agree (KIP-101,
+KIP-279). The high watermark never truncates anything.
 
-A fetch session (KIP-227) keeps the cost at what changed: only partitions whose position moved are named.
+With a fetch session (KIP-227) the cost depends only on changes: a request names only partitions whose position
+moved.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Reading a partition of __consumer_offsets back, in steps that the loop can bear.
+"""Reads a partition of __consumer_offsets in steps that do not hold the loop.
 
-Whoever gives an admin client's name may write there what they like, also a few bytes that unpack to very many.
-So nothing is unpacked whole: a step takes one piece from a codec, or replays a few hundred records.
+A client with an admin client's name may write anything there, also a few bytes that decompress to very many.
+So nothing is decompressed as a whole: a step takes one piece from a codec, or replays a few hundred records.
 """
 
 from __future__ import annotations

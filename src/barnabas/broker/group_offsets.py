@@ -1,6 +1,6 @@
-"""Where groups stand: OffsetCommit, OffsetFetch, OffsetDelete, and how long positions are kept.
+"""The offsets of groups: OffsetCommit, OffsetFetch, OffsetDelete, and how long offsets are kept.
 
-A commit is written first and counts when it is committed; until then a fetch answers the position before it.
+A commit is written first and counts when it is committed; until then a fetch returns the offset before it.
 """
 
 from __future__ import annotations

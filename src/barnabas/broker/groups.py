@@ -1,9 +1,9 @@
-"""The group coordinator: which groups this node looks after, and the door to all their requests.
+"""The group coordinator: which groups this node coordinates, and the entry point of all their requests.
 
-A group belongs to one partition of __consumer_offsets, chosen by the hash of its name; who leads that partition
-coordinates the group.  When this node begins to lead a partition it reads it from the start (in slices, so that
-nothing else waits) and then knows its groups and their positions; until then it says
-COORDINATOR_LOAD_IN_PROGRESS.  What it changes is written there first.
+A group belongs to one partition of __consumer_offsets, chosen by the hash of its name; the leader of that
+partition coordinates the group.  When this node starts to lead a partition, it reads it from the start (in
+slices, so that nothing else waits), and then knows its groups and their offsets.  Until then it answers
+COORDINATOR_LOAD_IN_PROGRESS. It writes every change there first.
 """
 
 from __future__ import annotations

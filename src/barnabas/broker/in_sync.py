@@ -1,12 +1,13 @@
-"""The in-sync sets of the partitions that this node leads: who joins, who leaves, and asking the controller.
+"""The in-sync sets of the partitions that this node leads: which followers join or leave, and asking the
+controller.
 
-A follower joins once it holds everything below the high watermark and has reached this leader's epoch; it
-leaves when it has not caught up for `replica.lag.time.max.ms`.  Neither is so until the controller has
-agreed (AlterPartition, KIP-497): until then a joining replica counts for the high watermark already, and a
-leaving one counts still, so that the high watermark is right whatever the controller decides.
+A follower joins once it holds everything below the high watermark and has reached this leader's epoch.  It
+leaves when it has not caught up for `replica.lag.time.max.ms`. Neither takes effect until the controller has
+agreed (AlterPartition, KIP-497). Until then a joining replica counts for the high watermark already, and a
+leaving one still counts, so that the high watermark is right whatever the controller decides.
 
-One request is under way at a time, with all partitions that want something; its answer says per partition
-what to do next (KIP-497, KIP-841):
+One request is in flight at a time, with all partitions that need a change.  Its answer says for each
+partition what to do next (KIP-497, KIP-841):
 
     agreed                     the set is the answered one
     not eligible, not tried    the last agreed set stays

@@ -1,12 +1,12 @@
-"""Moving a replica to another directory of this node, while it is led, followed and read (KIP-113).
+"""Moving a replica to another directory of this node, while it leads, follows and is read (KIP-113).
 
-The log is copied beside itself: pieces are read in a thread and put after the end of the copy here, as a
-follower does with what a leader sends.  When the copy has caught up, the controller is told where the
-replica will lie, for it must never believe it on another disk than it is (KIP-858).  From its answer on each
-turn that writes to the log writes the same to the copy, and as soon as the copy is acknowledged as far as
-the log is, the copy is the log.
+The node copies the log: a thread reads pieces, and this module appends them to the copy, as a follower
+appends what a leader sends.  When the copy has caught up, the node tells the controller in which directory
+the replica will be, because the controller must always know which disk has it (KIP-858). From the
+controller's answer on, each loop step that writes to the log writes the same to the copy.  As soon as the
+copy is acknowledged as far as the log, the copy becomes the log.
 
-A crash leaves the log, or the copy alone: `LogDirectories.promote`.  A move goes on after a restart.
+A crash leaves the log, or the copy alone: `LogDirectories.promote`.  A move continues after a restart.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Which replica a consumer should read from: one that stands in its own rack (KIP-392).
+"""Which replica a consumer should read from: one in its own rack (KIP-392).
 
-Asked by the leader for every fetch of a consumer that says where it stands, when
-`replica.selector.class` names the rack-aware selector.  The leader wins when it is in that rack itself;
-else, of the in-sync replicas that stand there, live, and hold the offset, the one that is furthest on.
+The leader asks this for every fetch of a consumer that states its rack, if `replica.selector.class` names the
+rack-aware selector.  The leader is chosen if it is in that rack itself.  Otherwise it is the most up-to-date
+of the in-sync replicas that are in the rack, are alive, and hold the offset.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Produce: look at the request, append each batch, answer when it is as safe as the producer asked for.
+"""Produce: check the request, append each batch, answer when it is as safe as the producer asked for.
 
-The order of the checks is the one of Apache Kafka, because the first that fails decides the answer:
-transactional id; topic id; authorization; topic and partition exist; exactly one batch of a known shape;
-acks; internal topic; storage online, leader here; enough in-sync replicas; then the batch itself
-(`validation`), and last its sequence.
+The checks come in Apache Kafka's order, because the first that fails decides the answer: transactional id;
+topic id; authorization; topic and partition exist; exactly one batch of a known shape; acks; internal topic;
+storage online, leader here; enough in-sync replicas; then the batch itself (`validation`), and last its
+sequence.
 
-A batch that passed is appended at once and written at the end of the turn; its `Acknowledgement` lies with
-the partition until then.  One whose records are much work is copied and looked at by a thread (`checking`);
-leader and replicas are asked again when it comes back.  acks=0 gets no answer, and with any error its
-connection is closed: that is all such a producer can be told.
+A batch that passed is appended at once and written at the end of the loop step; the partition keeps its
+`Acknowledgement` until then.  A batch whose records are much work is copied and checked by a thread
+(`checking`); leader and replicas are checked again when it comes back.  acks=0 gets no answer, and any error
+closes its connection: such a producer cannot be told anything else.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""InitProducerId without a transactional id: the next number of a block that the controller gave us.
+"""InitProducerId without a transactional id: the next number of a block from the controller.
 
-Ids come in blocks (AllocateProducerIds), so that the controller is asked once per thousand producers.  The
-next block is asked for when nine tenths of the current one are gone; who comes when there is none waits.
+Ids come in blocks (AllocateProducerIds), so that a node asks the controller once per thousand producers.  It
+asks for the next block when nine tenths of the current one are used; requests that find no id wait.
 
-A transactional id is refused: this node serves no transactions yet.  The code is
+A transactional id is refused: this node does not serve transactions yet.  The code is
 TRANSACTIONAL_ID_AUTHORIZATION_FAILED, as for transactional batches in `produce`: nobody may use a
-transactional id here.  It is the one code on which every client library stops at once; with all others some
-of them try again for ever.
+transactional id here.  At this code every client library stops at once; at all others some of them retry for
+ever.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""How fast replicas may be copied: Kafka's replication throttles (KIP-73).
+"""Limits on the rate of copying replicas: Kafka's replication throttles (KIP-73).
 
-A rate holds for the partitions that a topic lists as throttled, on the side of the leader and on the side of
-the follower each.  It slows down replicas that are being made or moved and nothing else: one that is in sync
-is never held back, or it would leave the in-sync set for its traffic.
+A rate applies to the partitions that a topic lists as throttled, on the leader's side and on the follower's
+side each.  It slows down only replicas that are being made or moved.  A replica in sync is never throttled;
+otherwise it would leave the in-sync set because of its traffic.
 """
 
 from __future__ import annotations

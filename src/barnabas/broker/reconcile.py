@@ -1,15 +1,16 @@
-"""What the metadata says of this node and is not so yet: partition by partition, in small steps.
+"""The difference between the metadata and this node, resolved partition by partition, in small steps.
 
 A commit may concern thousands of partitions, and making one takes a directory and files.  So a commit is only
-noted here, and carried out by `step`, as many times as its caller has time for.  A step makes one partition what
-the metadata say *now*; how often it was noted meanwhile makes no difference.  First come partitions that are
-here (other leaders, other replicas: clients wait for them), then those to be removed, then those to be made,
-each in the order of the log, and of one commit those that this node leads first.
+recorded here, and `step` applies it, as many times as its caller has time for.  A step brings one partition
+to what the metadata say *now*; how often the partition was recorded meanwhile makes no difference.  First
+come partitions that are here (other leaders, other replicas: clients wait for them), then those to be
+removed, then those to be made, each in the order of the log, and within one commit those that this node leads
+first.
 
-Until its step has come a partition is what it was.  One that is to be made is not there: who asks for it is
-told NOT_LEADER_OR_FOLLOWER, as by a broker of Apache Kafka that has not applied the change, and asks again.  A
-deleted one takes and gives nothing from the moment its deletion is noted, so that no record goes to the log of
-an earlier topic of the same name.
+Until its step a partition stays as it was.  A partition that is not made yet does not exist: requests for it
+get NOT_LEADER_OR_FOLLOWER, as from a broker of Apache Kafka that has not applied the change, and are
+repeated.  A deleted partition accepts and serves nothing from the moment its deletion is recorded, so that no
+record goes to the log of an earlier topic of the same name.
 """
 
 from __future__ import annotations

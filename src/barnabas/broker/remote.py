@@ -1,4 +1,4 @@
-"""What a leader knows of its followers: only what their fetches tell."""
+"""What a leader knows of its followers: only what their fetches say."""
 
 from __future__ import annotations
 

@@ -1,17 +1,17 @@
-"""The broker: all partitions that this node hosts, and the turns in which they work.
+"""The broker: all partitions that this node hosts, and the loop steps in which they work.
 
-The server calls a handler for each request, and `end_turn` when it has no more to read for now.  The order
-inside `end_turn` is the promise of the whole room:
+The server calls a handler for each request, and `end_turn` when it has nothing more to read for now.  The order
+inside `end_turn` is the central guarantee of this package:
 
 1. write what every partition appended, one gathered write each;
 2. only then let partitions advance: high watermarks move, producers are answered;
 3. only then wake parked fetches, so that none reads what is not in its file yet;
 4. hand out the syncs that are due, at most one per log: the next one takes all that arrives meanwhile.
 
-A directory that fails, at a write, a read or a sync, is offline for good: a failed sync is not repeated,
-because after it nobody knows what the disk holds.  Its partitions answer KAFKA_STORAGE_ERROR.
+A directory in which a write, a read or a sync failed is offline until the next start.  A failed sync is not
+repeated, because nobody knows afterwards what the disk holds.  Its partitions answer KAFKA_STORAGE_ERROR.
 
-What is hosted follows the metadata: `start` takes the image whole, `apply` what a commit changed.
+The hosted partitions follow the metadata: `start` takes the whole image, `apply` what a commit changed.
 """
 
 from __future__ import annotations

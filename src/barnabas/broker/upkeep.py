@@ -1,7 +1,7 @@
-"""What a node does to its logs beside serving them: retention, compaction, checkpoints, forgetting.
+"""What a node does to its logs besides serving them: retention, compaction, checkpoints, expiry.
 
-Each duty has its own interval (Kafka's settings).  `step` does one small piece: retention walks through the
-logs a few at a time, so that a node with many of them never holds its loop.
+Each duty has its own interval (Kafka's settings). `step` does one small piece: retention walks through a few
+logs at a time, so that a node with many logs never holds its loop.
 """
 
 from __future__ import annotations

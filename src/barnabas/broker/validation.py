@@ -1,12 +1,12 @@
-"""What a produced batch must be before it may enter a log.
+"""The checks that a produced batch must pass before it may enter a log.
 
 The header comes first (`check_shape`, `check_content`; the CRC with it), then every record, in one pass that
-makes no record of them (`wire.record_check`).  What is small is looked at on the loop, at once; what is large
-or unpacks to much is left to a thread, in steps (`BatchCheck` in `checking`).  Both come to the same end:
+creates no objects for records (`wire.record_check`). The loop checks small batches at once; a thread checks
+large ones, and those that decompress to much, in steps (`BatchCheck` in `checking`). Both end in
 `check_in_steps`.
 
-The rows that the comments name are those of the order of checks of Apache Kafka's produce path.  Where it
-answers UNKNOWN_SERVER_ERROR because a codec or a conversion of its own threw, so do we.
+The rows that the comments name are those of the order of checks in Apache Kafka's produce path.  Where Kafka
+answers UNKNOWN_SERVER_ERROR because one of its codecs or conversions threw, so do we.
 """
 
 from __future__ import annotations

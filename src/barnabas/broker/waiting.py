@@ -1,8 +1,8 @@
-"""Answers that come later, and the room where they wait.
+"""Answers that come later, and the list of what each waits for.
 
-A `Waiting` is what a handler returns instead of a response.  It is registered once with everything that can
-complete it, and when it is done, however that came about, it leaves every list it was on.  (A prototype
-that registered waiters again at every failed check ended with copies of copies and a full core.)
+A handler returns a `Waiting` instead of a response.  It is registered once with everything that can complete
+it.  When it is done, for whatever reason, it leaves every list that it was on.  (A prototype that registered
+waiters again at every failed check ended with copies of copies and a full core.)
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Log directories as the controller sees them: which a replica lies in, which are lost, which are full (KIP-858).
+"""Log directories as the controller knows them: where each replica is, which are lost, which are cordoned
+(KIP-858).
 
-A broker with several directories chooses one for each replica and says so (AssignReplicasToDirs); its
-heartbeats name directories that failed and, from metadata.version 4.3-IV0 on, those that take nothing new
-(cordoned, KIP-1066).  Only what lies in a lost directory leaves the in-sync sets.
+A broker with several directories chooses one for each replica and reports it (AssignReplicasToDirs). Its
+heartbeats name directories that failed and, from metadata.version 4.3-IV0 on, those that take no new replicas
+(cordoned, KIP-1066). Only replicas in a lost directory leave the in-sync sets.
 """
 
 from __future__ import annotations

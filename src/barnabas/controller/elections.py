@@ -1,4 +1,4 @@
-"""Elections that somebody asks for (ElectLeaders), and those the controller holds by itself now and then."""
+"""Elections on request (ElectLeaders), and those that the controller holds by itself from time to time."""
 
 from __future__ import annotations
 

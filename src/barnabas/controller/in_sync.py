@@ -1,6 +1,6 @@
-"""AlterPartition: a leader tells which replicas are in sync, the controller agrees or not (KIP-497, 841).
+"""AlterPartition: a leader reports which replicas are in sync, and the controller agrees or not (KIP-497, 841).
 
-The leader's view may be old or newer than ours; its leader epoch and partition epoch say which, and every
+The leader's view may be older or newer than ours; its leader epoch and partition epoch say which.  Every
 mismatch has its own code, so that the leader knows whether to wait, to step back or to ask again.
 """
 

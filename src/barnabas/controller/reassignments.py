@@ -1,8 +1,8 @@
-"""AlterPartitionReassignments: partitions move to other brokers, and may turn back (KIP-455, KIP-860).
+"""AlterPartitionReassignments: moves partitions to other brokers, and cancels such moves (KIP-455, KIP-860).
 
 A move is one record: the wanted replicas followed by those that will leave, and which is which.  From then on
-every change of the in-sync set looks whether the move is finished (`partitions.change_partition`).  A second
-wish for a partition that is moving replaces the first; null replicas turn it back.
+every change of the in-sync set checks whether the move is finished (`partitions.change_partition`). A second
+request for a partition that is moving replaces the first; null replicas cancel it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""What the active controller does by itself, now and then: leaderships go back to where they were meant to be.
+"""What the active controller does by itself, from time to time: leaderships go back to the preferred replicas.
 
-Every `leader.imbalance.check.interval.seconds` partitions return to their first replica where that one is in
-sync again; since first replicas are spread evenly over the brokers, so are leaders then.  Partitions that
-nobody leads are looked at every `unclean.leader.election.interval.ms`, and as soon as
-`unclean.leader.election.enable` is changed: where it allows, a replica leads that may lack records.
+Every `leader.imbalance.check.interval.seconds` partitions return to their first replica if it is in sync
+again.  First replicas are spread evenly over the brokers, so leaders are spread evenly too.  The controller
+checks partitions without a leader every `unclean.leader.election.interval.ms`, and as soon as
+`unclean.leader.election.enable` changes.  Where that setting allows it, a replica may lead that lacks
+records.
 """
 
 from __future__ import annotations

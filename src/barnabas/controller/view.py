@@ -1,8 +1,8 @@
-"""What a decision looks at, and what it comes to.
+"""The input and the outcome of a decision.
 
-A decide function takes a `View` and a request and returns a `Decision`; it touches nothing.  One that may be
-about many partitions is a generator that returns it (`Deciding`): whoever drives it may serve others between two
-steps, as long as the image stays what it is.
+A decide function takes a `View` and a request and returns a `Decision`; it changes nothing.  A decision that
+may concern many partitions is a generator that returns it (`Deciding`): its caller may do other work between
+two steps, as long as the image stays the same.
 """
 
 from __future__ import annotations
