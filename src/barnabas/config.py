@@ -1,9 +1,8 @@
-"""What a node was told, checked: `Config` for the node, `LogConfig` for one topic's logs.
+"""A node's configuration, checked: `Config` for the node, `LogConfig` for one topic's logs.
 
-`Config.load` takes the strings of a `server.properties` (or none at all), reads them by the table in
-`settings`, and refuses what is unknown, malformed, out of range or contradictory with a line that names
-the nearest right thing.  Nothing is read from files or the environment here; that is for whoever starts
-the process.
+`Config.load` takes the strings of a `server.properties` (or none at all) and reads them by the table in
+`settings`. It refuses what is unknown, malformed, out of range or contradictory, with a line that names the
+nearest valid setting.  It reads no files and no environment; its caller, which starts the process, does that.
 """
 
 from __future__ import annotations

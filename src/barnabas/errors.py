@@ -1,8 +1,8 @@
-"""Every error of the Kafka protocol, and what it means for the one who gets it.
+"""Every error of the Kafka protocol, and what it means for its recipient.
 
-An error says its code, whether to retry, and whether the request surely did not happen.  Errors of our
-own (bad configuration, a broken disk) say besides whether the node must stop, and carry the next step
-an operator can take.  Source: the protocol of Apache Kafka 4.3.1.
+An error has a code, and says whether to retry and whether the request definitely did not happen.  Our own
+errors (bad configuration, a broken disk) also say whether the node must stop, and carry the next step for an
+operator.  Source: the protocol of Apache Kafka 4.3.1.
 """
 
 from __future__ import annotations

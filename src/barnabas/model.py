@@ -1,8 +1,8 @@
-"""The words everybody uses: ids, offsets, epochs, and the few small values made of them.
+"""The values that everybody uses: ids, offsets, epochs, and the few small values made of them.
 
-Every number that means something has a name here.  The aliases are plain ints and strings at run time
-(a wrapper object per offset would cost more than everything else on the produce path); the names say
-what a signature takes.
+Every number with a meaning has a name here.  The aliases are plain ints and strings at run time (a wrapper
+object per offset would cost more than everything else on the produce path); the names document the
+signatures.
 """
 
 from __future__ import annotations

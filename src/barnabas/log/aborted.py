@@ -1,7 +1,7 @@
-"""Whose batches were aborted, for one who walks over a log from its start: compaction.
+"""Which batches were aborted, for compaction, which reads a log from its start.
 
-Aborted data goes in every pass.  A marker stays for as long as a pass still met a batch of its transaction:
-readers decide by it what they may show.
+Every round removes aborted data.  A marker stays as long as a round still finds a batch of its transaction,
+because readers decide by it what they may show.
 """
 
 from __future__ import annotations

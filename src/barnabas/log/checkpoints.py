@@ -1,8 +1,8 @@
 """The offset checkpoints of one log directory: what each file says, and who may write it when.
 
-They are synced, so a thread writes them (`CheckpointJob`), while the loop goes on.  Only where a file must
-not say what it says any longer (a log is cut, or made anew under the name of an earlier one), the loop
-corrects it at once; what a thread was about to write is void then.
+They are synced, so a thread writes them (`CheckpointJob`) while the loop continues.  Only when a file must no
+longer say what it says (a log is truncated, or made again under an earlier name), the loop corrects it at
+once; what a thread was about to write is then void.
 """
 
 from __future__ import annotations

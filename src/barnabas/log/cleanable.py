@@ -1,7 +1,7 @@
-"""What there is to compact in a log: from where, how far, and whether it is worth the while.
+"""What part of a log can be compacted, and whether it is worth it.
 
-Never the active segment, nothing at or beyond the last stable offset (so nothing beyond the high watermark,
-and no transaction that is not decided), nothing younger than `min.compaction.lag.ms`.
+Compaction takes nothing of the active segment, nothing at or after the last stable offset (so nothing after
+the high watermark, and no transaction that is not decided), and nothing younger than `min.compaction.lag.ms`.
 """
 
 from __future__ import annotations

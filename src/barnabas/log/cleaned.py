@@ -1,9 +1,9 @@
 """A compacted segment, from its first byte to its place in the log.
 
-Written beside the log under names that end in `.cleaned` and synced (in a thread), then, in one step of the
-loop: renamed `.swap`, the segments that it replaces renamed `.deleted`, renamed to where it belongs.  What a
-crash leaves is a prefix of these renames: `.cleaned` files are removed at the next start, a whole `.swap`
-is put in place (`recovery`).
+A thread writes it beside the log under names that end in `.cleaned`, and syncs it.  Then, in one loop step,
+it is renamed `.swap`, the segments that it replaces are renamed `.deleted`, and it gets its final name.  A
+crash leaves a prefix of these renames: the next start removes `.cleaned` files, and puts a whole `.swap` in
+place (`recovery`).
 """
 
 from __future__ import annotations

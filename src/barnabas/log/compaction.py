@@ -1,22 +1,22 @@
-"""Compaction: of every key the last value stays (KIP-58, KIP-98, KIP-354, KIP-534).
+"""Compaction: the last value of every key stays (KIP-58, KIP-98, KIP-354, KIP-534).
 
 One `Cleaning` is one round over one log, in two passes.  The first reads what was never compacted and notes
-the last offset of each key; the second reads the log from its start and writes what stays into new segments:
+the last offset of each key.  The second reads the log from its start and writes what stays into new segments:
 
-    a record stays        if no later one has its key, and it is no deletion mark whose time has passed
-    a deletion mark       gets a time (delete.retention.ms from now) in the first pass that meets it
+    a record              stays if no later one has its key, and it is not an expired tombstone
+    a tombstone           gets a time (delete.retention.ms from now) in the first round that finds it
     aborted data          goes at once
-    a transaction's end   goes like a deletion mark, once no batch of the transaction is left
-    a batch that lies     stays as it is, as do the records before it: a producer may send packed records with
-                          wrong lengths (decision 0027), in which nobody finds keys
-    an empty batch        stays where it holds the last sequence of a producer, or the end of a segment: each
-                          segment still ends where the next one begins, so that a file that is lost is missed
+    a transaction's end   goes like a tombstone, once no batch of the transaction is left
+    an unreadable batch   stays as it is, as do the records before it: a producer may send compressed records
+                          with wrong lengths (decision 0027), in which nobody can find keys
+    an empty batch        stays if it holds the last sequence of a producer, or the end of a segment: each
+                          segment still ends where the next one begins, so that a lost file is noticed
 
 Offsets never change, nor do a batch's base offset, last offset, producer, epoch and codec.
 
-The loop makes a round and swaps its segments in; everything between runs in a thread, in pieces of a few
-milliseconds: `run`, again and again.  A round reads through files of its own, so that the log may do with
-its segments what it must: it cancels the round, which then leaves nothing behind.
+The loop starts a round and swaps its segments in.  Everything between runs in a thread, in pieces of a few
+milliseconds: `run`, again and again.  A round reads through files of its own, so that the log may change its
+segments at any time: it then cancels the round, which leaves nothing behind.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Cutting a log at its end: back to an offset (a follower whose leader went another way), or altogether.
+"""Truncation: a log loses its end back to an offset (a follower whose leader has another history), or everything.
 
-The recovery point that the directory remembers is lowered first, so that a crash in the middle finds the
-rest checked again; segments go from the newest to the oldest, so that what a crash leaves is a prefix.
+The recovery point in the directory is lowered first, so that after a crash in the middle the next start
+checks the rest again.  Segments go from the newest to the oldest, so that a crash leaves a prefix of the log.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""Records of a log that cannot be read although they must be there: a segment is missing, cut or garbled.
+"""Records that must be in a log and cannot be read: a segment is missing, truncated or garbled.
 
-Nothing but the disk, or somebody's hand, does that: a crash harms only what was not synced, and recovery cuts
-that off.  So nothing is cut here.  What is left is served, and whoever asks for an offset that is gone gets an
-error: never the next record that happens to be there, never an empty answer for ever.
+Only the disk or a person does that.  A crash harms only what was not synced, and recovery truncates that.  So
+nothing is truncated here.  The rest is served, and a read at a lost offset gets an error: never the next
+record that happens to be there, never an empty answer for ever.
 
-What was found is written down beside the log (`barnabas-damage`: a line for each range, "start end reason"),
-so that it is known before anybody reads there again.  It is forgotten when the log begins after it, or anew.
+The damage found is recorded in the log's directory (`barnabas-damage`: a line for each range, "start end
+reason"), so that it is known before anybody reads there again.  It is forgotten when the log starts after it,
+or is made again.
 """
 
 from __future__ import annotations

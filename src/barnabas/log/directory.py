@@ -1,7 +1,7 @@
 """One log directory (a disk, as the operator sees it): its lock, its identity, its logs, its checkpoints.
 
-A directory in which a file operation failed is offline for good: every log in it refuses everything, and
-nothing in it is written again until the node is started anew.  (That there was no room is no failure.)
+A directory in which a file operation failed is offline: every log in it refuses everything, and nothing in it
+is written until the node starts again.  (A write without room does not count as a failure.)
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The real disk: files behind the `Disk` door, on POSIX.
+"""The real disk: files behind the `Disk` interface, on POSIX.
 
-Appends are gathered (`writev`), syncs are `fdatasync`, locks are the POSIX record locks that Apache Kafka
-takes as well, so that two brokers of either kind never share a directory.  After a failed sync the kernel
-may have thrown the dirty pages away and called them clean; nobody can tell what is on the disk, so such a
-file answers every later call with the same StorageError and is never synced again.
+Appends are gathered (`writev`), syncs are `fdatasync`, and locks are the POSIX record locks that Apache Kafka
+takes too, so that two brokers of either kind never share a directory.  After a failed sync the kernel may
+have dropped the dirty pages and called them clean; nobody can tell what is on the disk.  So such a file
+answers every later call with the same StorageError and is never synced again.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Which leader epoch began at which offset (KIP-101): what a follower and a leader compare to find where
-their logs part.
+"""Which leader epoch started at which offset (KIP-101): a follower and a leader compare this to find where their
+logs diverge.
 
-Kept as two growing columns, persisted as `leader-epoch-checkpoint` together with the sync of the records
-that began the epoch, never before them.
+It is kept as two growing columns, and written to `leader-epoch-checkpoint` together with the sync of the
+records that started the epoch, never before them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A log that is on its way into another directory: where it lies meanwhile, and how it takes its new name.
+"""A log on its way into another directory: where it is meanwhile, and how it gets its final name.
 
-A replica that moves is copied into `<topic>-<partition>.<32 hex>-future` in its new directory, while the
-log in the old one goes on serving.  When both are equal the old one is renamed `-delete`, durably, and only
-then does the copy get the name of the partition: a crash leaves the old one, or the copy alone, never two.
+A replica that moves is copied into `<topic>-<partition>.<32 hex>-future` in its new directory, while the log
+in the old one keeps serving.  When both are equal, the old one is renamed `-delete`, durably, and only then
+does the copy get the name of the partition: a crash leaves the old one, or the copy alone, never two.
 """
 
 from __future__ import annotations

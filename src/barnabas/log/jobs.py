@@ -1,7 +1,7 @@
-"""Whole logs as work for threads: one to be opened at a start, one to be settled at a stop.
+"""Whole logs as work for threads: one to be opened at a start, one to be flushed at a stop.
 
-Logs know nothing of each other, and each waits for the disk many times: thousands of them are opened and
-settled in threads.  One thread works on one log, and nobody else touches the log meanwhile.
+Logs are independent of each other, and each waits for the disk many times.  So threads open and flush them by
+the thousand.  One thread works on one log, and nobody else touches the log meanwhile.
 """
 
 from __future__ import annotations

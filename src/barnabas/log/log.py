@@ -1,13 +1,13 @@
-"""One partition's log: append, write, sync, read, cut.
+"""One partition's log: append, write, sync, read, truncate.
 
-Each offset carries its invariant:
+Each offset has its invariant:
 
     log start <= durable end <= written end <= log end,    log start <= high watermark <= log end
 
 `append_*` moves the log end and touches no file; `write` moves the written end; `begin_sync` and
-`finish_sync` move the durable end.  Readers never see beyond the written end.  A file error is final: the
-log refuses everything afterwards and its directory goes offline.  Only a disk that is full is none: what was
-not written is taken back, and the log goes on when there is room.
+`finish_sync` move the durable end.  Readers never see beyond the written end.  A file error is final: the log
+refuses everything afterwards and its directory goes offline.  A full disk is not such an error: what was not
+written is rolled back, and the log continues when there is room.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Small files that say whose a directory is: `meta.properties`, `partition.metadata`, the clean marker.
+"""Small files that identify a directory's owner: `meta.properties`, `partition.metadata`, the clean-shutdown
+marker.
 
-What we write to `meta.properties` has a checksum, in a comment: one letter of an id that is not what it was
-makes a node wait for ever for a quorum that knows it by another one.
+Our `meta.properties` has a checksum, in a comment: one wrong letter in an id would make a node wait for ever
+for a quorum that knows it by another id.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""How many files of sealed segments are open at once: those that were read last, up to a bound for the process.
+"""A bound on the open files of sealed segments: those that were read last stay open, up to a limit per process.
 
-Descriptors are few and everybody needs them.  The newest segment of each log keeps its file; an older one
-opens it when it is read.  One that is dropped here is closed as soon as nobody sends from it any more: a slice
-holds its file, and the last who lets go of a file closes it.  Threads that open logs use it at once.
+Descriptors are scarce and shared.  The newest segment of each log keeps its file open; an older one opens its
+file when it is read.  A file that is dropped here closes as soon as nobody sends from it any more: a slice
+holds its file, and the last holder closes it.  Threads that open logs use this at the same time.
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
 """What a partition remembers of its idempotent and transactional producers (KIP-98, KIP-360, KIP-890).
 
-Per producer: its epoch, its last five batches (so that a retry is answered with the offsets of the
-original), the first offset of its open transaction.  From the open transactions follows the first unstable
+For each producer: its epoch, its last five batches (so that a retry is answered with the offsets of the
+original), and the first offset of its open transaction.  The open transactions determine the first unstable
 offset, up to which a read_committed consumer may read.
 
-`check` decides and changes nothing; `append` and `end_transaction` are called by the log for every batch
-that is appended, on leader, follower and at recovery alike, so all replicas remember the same.
+`check` decides and changes nothing.  The log calls `append` and `end_transaction` for every batch that is
+appended, on leader, follower and at recovery alike, so all replicas remember the same.
 
-A leader may have to refuse a batch for now (`refused`: too few replicas in sync, no room).  What its producer
-has sent after it is on its way already, and would be answered OUT_OF_ORDER_SEQUENCE_NUMBER when it comes a
-moment too late to be refused for the same reason: librdkafka takes that for a loss, begins a new epoch, and
-sends anew, to all partitions, what it has no answer for yet, so that some records are there twice.  So the
-few batches that can be on their way get the answer of the first.
+A leader may have to refuse a batch for now (`refused`: too few replicas in sync, no room). The producer's
+next batches are already on their way.  If one of them comes a moment too late to be refused for the same
+reason, it would be answered OUT_OF_ORDER_SEQUENCE_NUMBER. librdkafka takes that for a loss, starts a new
+epoch, and sends again, to all partitions, everything that is not answered yet, so that some records are there
+twice.  So the few batches that can be on their way get the same answer as the first.
 """
 
 from __future__ import annotations

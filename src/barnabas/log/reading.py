@@ -1,9 +1,9 @@
-"""What a read of a log finds: a slice of one segment's file, from the batch that holds an offset on.
+"""The result of a read of a log: a slice of one segment's file, from the batch that holds an offset on.
 
-Where there must be a batch and is none, or one that is not what its header says, the reader is told so
-(`damage`).  What is inside of a slice is looked at by who gets it: a consumer checks its CRC, a follower
-everything.  Only where a sealed segment is read twice from the same offset, which a reader does who found
-something wrong, the batch there is checked here, too.
+If a batch must be there and is missing, or is not what its header says, the reader gets an error (`damage`).
+The recipient checks what is inside a slice: a consumer checks the CRC, a follower everything.  Only if a
+sealed segment is read twice from the same offset, as a reader does that found something wrong, the batch
+there is checked here too.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Opening a log: clean up what a crash left, then trust nothing after the last good CRC.
 
-After a clean stop the tables and the producer snapshot are taken as they are.  Otherwise every batch from
-the recovery point's segment on (and always of the last segment) is read again: CRC, offsets that grow; the
-tables are made anew; at the first batch that is not what it says the log ends, and later segments go.
-Then leader epochs, producers and aborted transactions are brought to exactly that end, and what was not
-known to be durable is synced, so that what is served after a restart is durable.  (The tables of the last
-segment are not: after the next crash they are made anew in any case.)
+After a clean stop the indexes and the producer snapshot are used as they are.  Otherwise every batch from the
+recovery point's segment on (and always of the last segment) is read again: CRC, offsets that grow.  The
+indexes are rebuilt.  At the first bad batch the log ends, and later segments are removed.  Then leader
+epochs, producers and aborted transactions are brought to exactly that end, and what was not known to be
+durable is synced, so that whatever is served after a restart is durable.  (The indexes of the last segment
+are not synced: after the next crash they are rebuilt in any case.)
 """
 
 from __future__ import annotations

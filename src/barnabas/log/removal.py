@@ -1,4 +1,4 @@
-"""Removing what was deleted: files that nobody finds any more, unlinked in a thread.
+"""Removal of deleted files: files that nobody uses any more, unlinked in a thread.
 
 To unlink a gigabyte takes a third of a second; the loop has a thousandth.
 """

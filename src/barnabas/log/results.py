@@ -1,4 +1,4 @@
-"""What a log answers."""
+"""The results of a log's operations."""
 
 from __future__ import annotations
 

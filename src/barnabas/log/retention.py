@@ -1,9 +1,9 @@
-"""Which old segments go: below the log start, beyond the size, older than the time.
+"""Which old segments are deleted: below the log start, beyond the size, older than the time.
 
 Each rule walks from the oldest segment and stops at the first that does not match, so a timestamp in the
-future holds back everything after it.  Only segments that end at or below the high watermark go, and
-never an empty last one; when all match, a new segment is begun first.  The log start is raised before any
-file is renamed.
+future keeps everything after it.  Only segments that end at or below the high watermark are deleted, and
+never an empty last one.  If all match, a new segment starts first.  The log start is raised before any file
+is renamed.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What a start asks of the segments that it does not read again: is each there, and does it end where it must?
+"""Checks at a start, for segments that are not read again: is each there, and does it end where it must?
 
-Each segment ends where the next one begins; compaction here keeps it so (`compaction`), that of Apache Kafka
-does not.  So of every segment but the last the end is looked at: from the last row of its offset index over
-the few batches after it.  Only one that does not end well is walked through by its headers.  What lies
-inside of a segment is not looked at: that is found when it is read, compacted, or by `barnabas log verify`.
+Each segment ends where the next one begins.  Our compaction preserves that (`compaction`); Apache Kafka's
+does not.  So the end of every segment but the last is checked: the last entry of its offset index and the few
+batches after it.  Only a segment that does not end well is read by its headers.  The inside of a segment is
+not checked here: damage there is found when it is read, compacted, or by `barnabas log verify`.
 """
 
 from __future__ import annotations

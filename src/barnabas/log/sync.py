@@ -1,8 +1,8 @@
 """A sync of one log: made on the loop, run in a thread, reported back to the loop.
 
-The rule: a job covers what was written before it was made, and nothing else.  So it is made after the
-`writev`, and it carries everything that those records need to be found again: the segment files, the
-tables and snapshots of segments that were rolled meanwhile, the leader epochs, the directory entries.
+A job covers what was written before it was made, and nothing else.  So it is made after the `writev`, and it
+carries everything needed to find those records again: the segment files, the indexes and snapshots of
+segments that were rolled meanwhile, the leader epochs, the directory entries.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The codecs of record batches, each loaded at its first use.
 
-Nothing is unpacked beyond `max_size`: a few bytes may claim to be gigabytes.  `decompress` gives all at once,
-`pieces` gives a little at a time, and no more than that is ever held.  Bytes that a codec cannot unpack are
-an UnreadableError, too many of them a CorruptRecordError.  What lies after the end of a gzip or lz4 stream
-does not count, as for Apache Kafka.  Snappy comes framed as Java's library does it ("xerial") or
-raw, as other clients send it; we write the framed form, which every client reads.
+Nothing is decompressed beyond `max_size`: a few bytes may claim to be gigabytes.  `decompress` returns all at
+once; `pieces` returns a little at a time, and holds no more than that.  Bytes that a codec cannot decompress
+are an UnreadableError, too many of them a CorruptRecordError.  Bytes after the end of a gzip or lz4 stream do
+not count, as in Apache Kafka.  Snappy comes framed as by Java's library ("xerial") or raw, as other clients
+send it; we write the framed form, which every client reads.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Control records: the only ones whose key says what they are.
+"""Control records: the only records whose key gives their type.
 
-Key: version (int16) and type (int16).  Value: a message; that of a transaction marker has its version
-(int16) in front, the quorum's have it as their first field.  A reader passes over types it does not know.
+Key: version (int16) and type (int16). Value: a message; a transaction marker's value starts with its version
+(int16), the quorum's have it as their first field.  A reader skips types that it does not know.
 """
 
 from __future__ import annotations

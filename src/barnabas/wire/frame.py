@@ -1,7 +1,7 @@
 """Frames: a length, a header, a message.  Sans-I/O: bytes in, values out, and the other way round.
 
-Whose fault an error is, is decided here: what does not parse is a WireError, and the connection ends.
-A header of an API or version that we do not have still parses, so that the sender can be told.
+This module decides whose fault an error is: bytes that do not parse are a WireError, and the connection ends.
+A header of an unknown API or version still parses, so that the sender gets an answer.
 """
 
 from __future__ import annotations

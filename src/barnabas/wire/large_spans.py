@@ -1,7 +1,7 @@
-"""What `spans` does, for a batch that unpacks to more than one likes to hold: a piece at a time.
+"""The work of `spans` for a batch that decompresses to more than a node should hold: one piece at a time.
 
-Compaction reads such a batch once to learn its keys, and once more to copy what stays; of a record no more is
-held than a piece, of its key a digest.
+Compaction reads such a batch once for its keys, and once more to copy what stays.  It holds no more than a
+piece of a record, and a digest of its key.
 """
 
 from __future__ import annotations

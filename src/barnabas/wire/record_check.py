@@ -1,11 +1,11 @@
-"""One pass over the records of a batch that makes no record of them: is all as the header says?
+"""One pass over the records of a batch, without objects for records: does everything match the header?
 
-`check_records` looks at bytes that are all there.  `check_stream` looks at what a codec gives piece by piece
-and holds no more than a piece, whatever a record claims: it is a generator that yields after every bounded
-bit of work, so that whoever runs it can do something else in between.
+`check_records` checks bytes that are all there.  `check_stream` checks what a codec returns piece by piece,
+and holds no more than a piece, whatever length a record claims.  It is a generator that yields after every
+bounded bit of work, so that its caller can do something else in between.
 
-What is wrong is a CorruptRecordError; a length that no varint has is an UnreadableError (Apache Kafka tells
-the two apart in its answers).
+An error is a CorruptRecordError; a length that no varint can have is an UnreadableError (Apache Kafka's answers
+distinguish the two).
 """
 
 from __future__ import annotations
