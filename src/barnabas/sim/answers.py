@@ -1,4 +1,6 @@
-"""Promises about what is said: to operators, in time and truly, and to other nodes, not before it is written."""
+"""Invariants of what nodes say: answers to operators are timely and true, and messages to nodes leave only when
+written.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Promises about what nodes make of what is decided: what they apply, whom they let in, who is a stranger."""
+"""Invariants of what nodes do with decisions: what they apply, which replicas they admit, which nodes are
+strangers.
+"""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
-"""The second mode: one fault more than a quorum can bear, and "refused or documented" as the promise.
+"""The second mode: one fault more than a quorum can survive, and "refused or documented" as the invariant.
 
-A seed is a quorum of five voters that works, is disturbed a little, and is then struck by one fault beyond
-the budget (`beyond_faults`).  Of each such fault it is known whether a node can find out:
+A seed is a quorum of five voters that works, has a few small faults, and then gets one fault beyond the budget
+(`beyond_faults`).  For each such fault it is known whether a node can detect it:
 
-* It can: then every promise of the main mode holds all the same, whoever is damaged refuses with a reason
-  and stays away, and the others go on.
-* It cannot (a disk that was put back to what it was, a sync that lied, rot in the newest records): then
-  what was promised may be lost.  Which promise it was is counted, and documented.
+* It can: then every invariant of the main mode still holds, the damaged node refuses with a reason and stays away,
+  and the others continue.
+* It cannot (a disk that was restored to an earlier state, a sync that lied, rot in the newest records): then an
+  invariant may be violated.  The simulator counts and documents which one.
 
-In both cases nothing ends without a reason.
+In both cases no node ends without a reason.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Faults beyond the budget: what is done, who can find out, and what must hold afterwards."""
+"""Faults beyond the budget: what each does, which node can detect it, and what must hold afterwards."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""How much may break: of what was promised at least one good copy stays, and a majority to find it.
+"""How much may fail: at least one good copy of everything acknowledged stays, and a majority to find it.
 
-A fault that destroys a disk asks here first.  It may happen when every voter set that is in force anywhere
-(in any log, of a running node or one that is down) keeps a majority of whole disks without it, also if two
-more of its members were removed before anybody noticed; or, with no change under way, exactly a majority.
+A fault that destroys a disk asks here first.  It may happen if every voter set that is in force anywhere (in
+any log, of a running node or one that is down) keeps a majority of whole disks without it, also if two more
+of its members were removed before anybody noticed; or, with no change in progress, exactly a majority.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""A disk in memory that forgets like a real one: what was not synced may be gone after a crash, or half there.
+"""A disk in memory that forgets like a real one: what was not synced may be lost or torn after a crash.
 
-Content and names are kept twice, as programs see them and as the platter has them.  `MemoryFile.sync`
-copies one file's content over, `sync_directory` one directory's names; `crash` throws the first copy away
-and continues from the second, plus whatever part of the unsynced rest the disk had got round to.
+It keeps contents and names twice: as programs see them, and as a power cut would leave them.
+`MemoryFile.sync` copies one file's contents over, `sync_directory` one directory's names.  `crash` throws the
+first copy away and continues from the second, plus an arbitrary part of the unsynced rest.
 
-Faults, all of them off until asked for: an operation that fails (`fail`), a full disk (`full_after`), a
-crash at the n-th step that changes something (`crash_at`), a flipped byte (`corrupt`).
+Faults, all off until requested: an operation that fails (`fail`), a full disk (`full_after`), a crash at the
+n-th step that changes something (`crash_at`), a flipped byte (`corrupt`).
 """
 
 from __future__ import annotations

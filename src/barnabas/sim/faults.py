@@ -1,8 +1,8 @@
-"""What goes wrong: every fault is a noun, with a rate and a duration.
+"""The faults of a quorum: every fault is a noun, with a rate and a duration.
 
-A seed enables some of them (a different mix each time, so that no fault is always in another's way), draws
-their times, and prints all of them.  `begin` does the damage and says in words what it is, or returns None
-where there is nothing to damage; `end` undoes it after its duration.
+A seed enables some of them (a different mix each time, so that no fault always blocks another), draws their
+times, and prints all of them.  `begin` does the damage and describes it in words, or returns None if there is
+nothing to damage; `end` undoes it after its duration.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The promises, one small class each, named as in the property table (Q: quorum, M: membership, S: storage,
+"""The invariants, one small class each, named as in the property table (Q: quorum, M: membership, S: storage,
 D: determinism, L: liveness).
 
-They look at the world from outside: at the files, at the messages, at what was decided.  What they know of
-a node they read from its log and its disk, never from the variable that the protocol itself decides by.
-A broken promise raises `Broken` with the promise's name.
+They look at the world from outside: at the files, at the messages, at the decisions.  They read what they
+need of a node from its log and its disk, never from the variable that the protocol itself decides by.  A
+violation raises `Broken` with the invariant's name.
 """
 
 from __future__ import annotations

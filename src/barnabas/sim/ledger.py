@@ -1,10 +1,10 @@
-"""The ledger: which seeds were lived with the code as it is, and what became of them.
+"""The ledger: which seeds ran with the present code, and their outcome.
 
-It is keyed by a hash over the sources of raft/, log/, sim/ and the quorum's driver, so that a seed counts
-only for the code it ran; `--resume` goes on after the last one.  What a seed of a quorum never runs is left
-out, a test sees to it: modules of log/ that only serve partitions (a quorum's log is neither compacted nor
-moved, and its disk is simulated), the planted bugs, this ledger, the seeds beyond the budget.  One line of
-JSON per run of seeds; a run adds to its line as it goes on.
+Its key is a hash over the sources of raft/, log/, sim/ and the quorum's driver, so that a seed counts only
+for the code that it ran; `--resume` continues after the last one.  A test checks that the hash leaves out
+only what a seed of a quorum never runs: modules of log/ that only serve partitions (a quorum's log is neither
+compacted nor moved, and its disk is simulated), the planted bugs, this ledger, the seeds beyond the budget.
+There is one line of JSON per run of seeds; a run extends its line as it continues.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""One seed from beginning to end: the safety phase, in which anything breaks, then the liveness phase, in
-which a majority is healed, the rest stays broken, and progress is demanded.
+"""One seed from start to end: the safety phase, in which anything may fail, then the liveness phase, in which a
+majority is repaired, the rest stays broken, and progress must happen.
 """
 
 from __future__ import annotations

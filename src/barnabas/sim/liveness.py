@@ -1,4 +1,4 @@
-"""The second phase of a seed: what was broken on purpose stays so, a majority is healed, progress is demanded."""
+"""The second phase of a seed: existing faults stay, a majority is repaired, and progress must happen."""
 
 from __future__ import annotations
 

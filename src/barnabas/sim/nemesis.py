@@ -1,8 +1,8 @@
-"""Faults with a plan: they watch the quorum and strike where it hurts most.
+"""Targeted faults: they watch the quorum and strike where it hurts most.
 
-Chance alone hardly ever finds the histories that the quorum's subtler rules exist for, because a leader has
-to fall within the few milliseconds between two messages, and then another one, twice over.  These faults
-know such a history, wait for each of its turns, and are content when it does not come about.
+Random faults hardly ever reach the histories for which the quorum's subtler rules exist: a leader has to fall
+within the few milliseconds between two messages, and then another one, twice over.  Each of these faults
+knows such a history, waits for each of its steps, and gives up without harm if the history does not happen.
 """
 
 from __future__ import annotations

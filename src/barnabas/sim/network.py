@@ -1,8 +1,8 @@
 """The network: addresses, and everything that can happen to a message on its way.
 
-Messages are lost, doubled, delayed by a heavy tail (and so overtake each other), held back by a clogged
-link and let go all at once, stopped by a partition in one direction or both.  A message to an address where
-nobody listens is refused; a reset tells both ends.
+Messages are lost, duplicated, delayed by a heavy tail (and so overtake each other), held back by a clogged
+link and released all at once, or stopped by a partition in one direction or both.  A message to an address
+without a listener is refused; a reset informs both ends.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A node of the simulated quorum: a disk that stays, and one life after another on it.
+"""A node of the simulated quorum: a disk that stays, and one process after another on it.
 
-`Node` is the machine: its disk, its address, its clock.  `Process` is one life on it: the real `RaftNode`
-under the real `Order`, over the real `MetadataStore` with its log, its snapshots and `quorum-state`, all of
-it on a `MemoryDisk`.  Only the loop, the network and the disk's time are the simulator's.
+`Node` is the host: its disk, its address, its clock.  `Process` is one run on it: the real `RaftNode` under
+the real `Order`, over the real `MetadataStore` with its log, its snapshots and `quorum-state`, all of it on a
+`MemoryDisk`. Only the loop, the network and the disk's time are the simulator's.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Planted bugs: what the simulator must find, or it is worth nothing.
+"""Planted bugs, which the simulator must find.
 
-Each is a function with a few characters of its source changed, by name; with `planted(bug)` the program
-runs with it.  Where another guard stands behind and no harm would come of it, that one is taken away too
-(`also`).  `seed` is one on which the alarm is raised, and soon: `make test` runs each on it.
-When the source of a function changes so that the change no longer fits, `planted` says so.
+Each changes a few characters in the source of a function, given by name; `planted(bug)` runs the program with
+the change.  If another guard would make the bug harmless, that guard is removed too (`also`). `seed` is a
+seed that raises the alarm soon: `make test` runs each bug on it.  If the source of a function changes so that
+the change no longer fits, `planted` says so.
 """
 
 from __future__ import annotations

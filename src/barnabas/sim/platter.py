@@ -1,4 +1,4 @@
-"""What a power cut now would leave of a metadata log: read from the platter, batch header by batch header."""
+"""What a power cut now would leave of a metadata log: read from the durable copy, batch header by batch header."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a promise is: a class with a name that hears of everything, and complains when it was broken."""
+"""An invariant: a class with a name that observes everything, and raises an error when it is violated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many seeds at once: a pool of processes, and what they came to in sum."""
+"""Many seeds at once: a pool of processes, and their total results."""
 
 from __future__ import annotations
 

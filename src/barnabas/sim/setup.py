@@ -1,4 +1,4 @@
-"""What a seed decides before anything happens: how many nodes, who votes first, which sizes and times."""
+"""What a seed decides before anything happens: how many nodes, the first voters, sizes and times."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A seed told so that a person can follow it: its setting, its faults, the last of its timeline, and the one
-command that repeats it.
+"""The story of a seed for a reader: its setting, its faults, the end of its timeline, and the command that
+repeats it.
 """
 
 from __future__ import annotations

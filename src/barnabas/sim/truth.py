@@ -1,7 +1,7 @@
-"""What was decided, as the whole world saw it: every committed batch once, by its offset.
+"""Everything that was decided, as the whole world saw it: every committed batch once, by its offset.
 
-The first node that calls a batch committed writes it here; every other node that does so later, in
-whatever life, must say the same.  Voter sets are kept by the offset of their record.
+The first node that calls a batch committed writes it here; every other node that does so later, in any run,
+must agree.  Voter sets are kept by the offset of their record.
 """
 
 from __future__ import annotations

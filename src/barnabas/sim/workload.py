@@ -1,7 +1,7 @@
-"""What clients and operators want of the quorum: records, and other voters, all the time.
+"""What clients and operators request of the quorum: records and voter changes, all the time.
 
-Writers propose records where a leader is.  Operators ask for changes as a person or a tool would: they
-send a request, wait, ask again elsewhere, and may never hear what came of it.
+Writers propose records at a leader.  Operators request changes like a person or a tool: they send a request,
+wait, ask again elsewhere, and may never learn the outcome.
 """
 
 from __future__ import annotations

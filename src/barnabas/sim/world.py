@@ -1,8 +1,8 @@
-"""Everything there is: nodes, the network between them, one heap of events, and one true time.
+"""The whole world: nodes, the network between them, one heap of events, and one true time.
 
-Nothing happens but by an event, and of two events the earlier one happens first (the one asked for first,
-where the time is the same).  All chance comes from the seed.  So a seed is a history, the same in every
-process; `digest` is its fingerprint.
+Only events make something happen, and of two events the earlier one happens first (at the same time, the one
+scheduled first). All randomness comes from the seed.  So a seed is a history, the same in every process;
+`digest` is its fingerprint.
 """
 
 from __future__ import annotations

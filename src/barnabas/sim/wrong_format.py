@@ -1,12 +1,12 @@
 """A wrong format on a known node: an operator empties it and formats it to be a quorum of its own.
 
 The node keeps its id, its address and the id of the cluster.  Sometimes it can ask the others when it starts:
-then it must refuse to begin.  Sometimes it is cut off until it leads, has written, and has passed the
-epochs of the others; then each side must take the other for a stranger, whatever restarts meanwhile.  Nothing is
-promised about what that node commits; everything else that is promised holds beside it.
+then it must refuse to start a quorum.  Sometimes it is cut off until it leads, has written, and has overtaken
+the epochs of the others: then each side must treat the other as a stranger, whatever restarts meanwhile.
+There is no guarantee for what that node commits; all other invariants hold beside it.
 
-A node that knows no quorum yet may go to either of the two.  So there is none when this happens, and no other
-disk is exchanged as long as there are two.
+A node that knows no quorum yet may join either of the two.  So there is no such node when this happens, and
+no other disk is replaced as long as there are two quorums.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Somebody who runs the cluster: makes the topics, and does by hand what is done in a cluster's life.
+"""The operator of a cluster, who creates the topics and does by hand what operators do.
 
-Requests go over the simulated network like anybody's, to whichever broker answers; what could not be done is
-tried again while there is time.
+Requests go over the simulated network, to whichever broker answers; what failed is tried again while there is
+time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Words that everybody in the simulated cluster uses: a broken promise, a line of the story, chance."""
+"""Basic types of the simulated cluster: a violated invariant, a line of the story, randomness."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""How much may break: of everything committed at least one whole copy stays.
+"""How much may fail: at least one whole copy of everything committed stays.
 
-A crash costs a disk nothing that was synced, so any number of nodes may crash at any time.  A disk that is
-lost costs its copies: it may be lost while every partition has somebody else in sync who still has the disk
-it was in sync with, and while nobody who lost a disk before is still catching up.
+A crash loses nothing that was synced, so any number of nodes may crash at any time.  A lost disk loses its
+copies.  It may be lost while every partition has another replica in sync that still has the disk with which
+it was in sync, and while no broker that lost a disk before is still catching up.
 
-Nor is a disk lost while a second quorum lives, or the other way round: a node that knows no quorum yet follows
-whichever it finds first, and only an operator can say which one is meant (docs/decisions/0024).
+No disk is lost while a second quorum exists, nor the other way round: a node that knows no quorum yet follows
+the one that it finds first, and only an operator can say which one is right (docs/decisions/0024).
 """
 
 from __future__ import annotations

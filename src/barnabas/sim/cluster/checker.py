@@ -1,12 +1,12 @@
-"""Whether a log can have been what clients saw: the anomalies that Jepsen looks for in Kafka, and some more.
+"""Checks whether a log can be what clients saw: the anomalies that Jepsen looks for in Kafka, and some more.
 
     verdict = check(history)
     verdict.ok, verdict.counts, verdict.tell()
 
-What a partition holds is put together from every acknowledgement and every read; then each promise is one
-pass over it.  A history may have holes: records that nobody knows the offset of, offsets that no record has
-(control batches, compaction, transactions that were given up), consumers that began in the middle.  Where a
-history does not say enough, nothing is claimed.
+The contents of a partition are put together from every acknowledgement and every read; then each invariant is
+one pass over them.  A history may have gaps: records whose offset nobody knows, offsets without a record
+(control batches, compaction, transactions that were given up), consumers that started in the middle.  If a
+history says too little, the checker claims nothing.
 """
 
 from __future__ import annotations

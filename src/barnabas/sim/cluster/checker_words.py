@@ -1,4 +1,4 @@
-"""The sentences of the checker: which operations show that something cannot be."""
+"""The messages of the checker: which operations show an anomaly."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The clients of a seed: producers and consumers of several kinds, and what their history must not show.
 
-`begin` starts them; `finish` has the producers send nothing new, and once the fate of all they sent is known
-the last readers read every partition whole; `check` judges.
+`begin` starts them.  `finish` stops the producers from sending new records; once the fate of everything sent
+is known, the last readers read every partition as a whole.  `check` runs the checker.
 """
 
 from __future__ import annotations

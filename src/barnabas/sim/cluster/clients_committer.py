@@ -1,8 +1,8 @@
 """A simulated client that commits offsets for a group, and asks what the group has committed.
 
-The group has no members, and one client alone commits, always more than before.  What it is told must be
-what was acknowledged last, or what was tried since and may have been carried out; so that nothing is
-forgotten, set back or made up when the coordinator moves (G1).
+The group has no members, and one client alone commits, always more than before.  The answer must be what was
+acknowledged last, or what was tried since and may have happened.  So nothing may be forgotten, set back or
+made up when the coordinator moves (G1).
 """
 
 from __future__ import annotations

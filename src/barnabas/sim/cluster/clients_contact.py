@@ -1,10 +1,10 @@
 """What a simulated client knows of the cluster, and its connections.
 
-Who leads a partition is taken over only with a leader epoch that is not older than the one known (KIP-320),
-so that a node that lives in the past cannot send a client back there.
+A client accepts a new leader only with a leader epoch that is not older than the one it knows (KIP-320), so
+that a node with old metadata cannot send it back there.
 
-Connections are kept by node, as real clients keep them: what is sent to a node goes out in order over one
-connection, whatever address it is named by meanwhile.  Those to bootstrap addresses are others.
+Connections are kept by node, as real clients keep them: requests to a node leave in order over one
+connection, whatever address the node has meanwhile.  Connections to bootstrap addresses are separate.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""A simulated producer: batches with sequence numbers, several in flight, repeated until they are safe.
+"""A simulated producer: batches with sequence numbers, several in flight, resent until they are safe.
 
-Each partition is a lane.  What is refused or gets lost goes out again in its order once nothing of the lane
-is in flight any more; what is older than the delivery timeout is given up: failed if no attempt can have
-worked, else of unknown fate.  Then the lane goes on under another producer id, without what might be there
-already.
+Each partition is a lane.  A lost or refused batch is sent again, in order, once nothing of the lane is in
+flight any more.  A batch older than the delivery timeout is given up: it has failed if no attempt can have
+worked; otherwise its outcome is unknown.  Then the lane continues with another producer id, without the
+batches that might be there already.
 """
 
 from __future__ import annotations

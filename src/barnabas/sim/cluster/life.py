@@ -1,8 +1,8 @@
-"""One seed of a whole cluster, from beginning to end.
+"""One seed of a whole cluster, from start to end.
 
-The cluster forms in peace, topics are made, clients begin; then the **safety phase**, in which anything
-breaks; then the **liveness phase**: everything is mended (one node may stay away, where the others do
-without it), and everything that was promised for such times is demanded.
+The cluster forms without faults, topics are created, clients start.  Then comes the **safety phase**, in
+which anything may fail, then the **liveness phase**: all faults end (one node may stay away if the others can
+do without it), and everything that is guaranteed for such times must hold.
 """
 
 from __future__ import annotations

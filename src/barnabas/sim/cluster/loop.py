@@ -1,13 +1,13 @@
-"""An asyncio without a selector, without threads, and without time of its own.
+"""An asyncio loop without a selector, without threads, and without time of its own.
 
-`Scheduler` holds true time and everything that is to happen; time passes only when nothing is left to be
-done at the present moment.  `VirtualLoop` is one program's view of it: the event loop of one life of one
-node, or of one client machine.  Several of them live side by side in one thread.  A loop can stand still
-(everything that it should have done waits, as for a process that is stopped) and can end (nothing of it
-ever happens again: its timers, its tasks and its sockets are gone in the middle of what they were doing).
+`Scheduler` holds the true time and everything that is to happen; time passes only when nothing is left to do
+at the present moment.  `VirtualLoop` is one program's view of it: the event loop of one run of one node, or
+of one client host.  Several of them run side by side in one thread.  A loop can pause (everything that it
+should do waits, as in a stopped process) and can end (nothing of it ever happens again: its timers, tasks and
+sockets vanish in the middle of their work).
 
-What a real loop does in a thread (`run_in_executor`, a sync) is done here at once when it ends, after a
-time that the machine's disk takes for it.
+What a real loop does in a thread (`run_in_executor`, a sync) is done here at once when it ends, after the
+time that the simulated disk takes for it.
 """
 
 from __future__ import annotations

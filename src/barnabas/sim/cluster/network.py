@@ -1,9 +1,9 @@
-"""A network of machines in memory, as their kernels make it look: streams of bytes, in order, or none.
+"""A network of hosts in memory, as their kernels present it: ordered streams of bytes, or none.
 
-A cut link loses packets, and TCP sends them again: what programs see of it is silence.  When the link is
-mended, what was silent comes through in order, or the connection turns out to be reset.  A process that dies
-closes its sockets (its kernel lives); a machine that loses its power closes nothing, and answers with a reset
-once it is back.  A port where nobody listens refuses; a machine that is off or cut off says nothing.
+A cut link loses packets, and TCP sends them again: programs see silence.  When the link is restored, the
+delayed bytes arrive in order, or the connection turns out to be reset.  A process that dies closes its
+sockets (its kernel lives). A host that loses its power closes nothing, and answers with a reset once it is
+back.  A port without a listener refuses; a host that is off or cut off does not answer.
 """
 
 from __future__ import annotations

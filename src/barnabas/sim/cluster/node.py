@@ -1,8 +1,8 @@
-"""A simulated machine with a real node on it: a disk that stays, and one life after another.
+"""A simulated host with a real node on it: a disk that stays, and one process after another.
 
-`process` is the real `server.process.Node` of this life.  It ends by a kill (its memory is gone, its kernel
-closes its sockets and keeps what was written), by a power cut (nobody is told, and of what was not synced
-the disk keeps what it likes), by an orderly stop, or by itself when it cannot go on.
+`process` is the real `server.process.Node` of the present run.  It ends by a kill (its memory is gone, its
+kernel closes its sockets and keeps what was written), by a power cut (nobody is told, and the disk keeps an
+arbitrary part of what was not synced), by a clean stop, or by itself when it cannot continue.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Planted replication bugs: what the simulated cluster must find, or it is worth nothing.
+"""Planted replication bugs, which the simulated cluster must find.
 
-Each is one function with a few characters of its source changed (as in `sim.planted`).  `seed` is the first
-seed, from 1 on, whose alarm goes off; 0: no seed that was looked at so far.  `guard` then names the test that
-finds it, or what stands behind the place that was changed so that it does no harm alone.
+Each changes a few characters in the source of one function (as in `sim.planted`). `seed` is the first seed,
+counted from 1, that raises an alarm; 0: no seed tried so far.  `guard` then names the test that finds the
+bug, or the guard that makes it harmless.
 """
 
 from __future__ import annotations

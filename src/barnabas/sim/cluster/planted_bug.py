@@ -1,4 +1,4 @@
-"""What a planted replication bug is: a few characters of one function changed, and what came of looking for it."""
+"""A planted replication bug: a few changed characters of one function, and the outcome of the search for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Planted bugs in what stands between an operator's mistake and a second quorum under one cluster id."""
+"""Planted bugs in the guards between an operator's mistake and a second quorum under one cluster id."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Planted replication bugs that a reader overlooks: one condition, one offset, one thing not remembered.
+"""Planted replication bugs that a reader overlooks: one condition, one offset, one forgotten fact.
 
-Each was found by a seed within 40; of one that has moved since, the test that finds it is named.
+A seed within 40 found each of them; if the seed has moved since, `guard` names the test that finds the bug.
 """
 
 from __future__ import annotations

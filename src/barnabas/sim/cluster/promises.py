@@ -1,7 +1,7 @@
-"""What the nodes of a cluster promise, checked while they live: over their brokers, logs and metadata.
+"""The invariants of a cluster's nodes, checked while they run: over their brokers, logs and metadata.
 
-Looked at every few milliseconds of virtual time, and whenever a life ends or begins.  What clients were
-promised is checked over their histories (`checker`).
+They are checked every few milliseconds of virtual time, and whenever a process ends or starts.  `checker`
+checks the invariants that clients see, over their histories.
 """
 
 from __future__ import annotations

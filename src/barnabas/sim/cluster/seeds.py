@@ -1,4 +1,4 @@
-"""Many seeds of whole clusters: a pool of processes, what they came to in sum, and a seed's story."""
+"""Many seeds of whole clusters: a pool of processes, their total results, and a seed's story."""
 
 from __future__ import annotations
 

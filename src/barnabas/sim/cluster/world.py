@@ -1,6 +1,6 @@
-"""A whole cluster: machines with real nodes on them, clients, the network between, and one true time.
+"""A whole cluster: hosts with real nodes on them, clients, the network between, and one true time.
 
-Everything that happens is an event of the scheduler; all chance comes from the seed.  So a seed is a
+Everything that happens is an event of the scheduler; all randomness comes from the seed.  So a seed is a
 history, the same in every process; `digest` is its fingerprint.
 """
 

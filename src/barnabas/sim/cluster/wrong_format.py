@@ -1,9 +1,10 @@
 """A wrong format on a known node: an operator formats an empty disk of a controller to be a quorum of its own.
 
-The node's own disk is put aside, as when a mount was forgotten, and comes back at the end.  Meanwhile the operator
-types `storage format --standalone` under the cluster's id: with the properties that name the other controllers,
-which must refuse it; or with others, and then the node must refuse to begin; or with the node cut off until it
-leads, and then the two quorums must bear each other.  Refused, the operator types what the refusal says.
+The node's own disk is put aside, as after a forgotten mount, and comes back at the end.  Meanwhile the
+operator runs `storage format --standalone` with the cluster's id.  With the properties that name the other
+controllers, the format must refuse.  With other properties, the node must refuse to start a quorum.  If the
+node is cut off until it leads, the two quorums must coexist without harm.  After a refusal the operator runs
+the command that the refusal names.
 """
 
 from __future__ import annotations
