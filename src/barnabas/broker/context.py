@@ -112,7 +112,7 @@ def authorized_operations(resource: ResourceType) -> int:
 
 
 class Authorizer(Protocol):
-    """Who may do what."""
+    """Permissions: which principal may do what."""
 
     def authorize(
         self, context: RequestContext, operation: Operation, resource: ResourceType, name: str

@@ -300,7 +300,7 @@ class _Reader:
         return FetchResponse(session_id=session_id, responses=responses, node_endpoints=endpoints)
 
     def _count(self, found: list[_Found], now: Now) -> None:
-        """What goes to a follower counts for the throttle, in sync or not; only who is not in sync waits."""
+        """Bytes to a follower count for the throttle, in sync or not; only followers that are not in sync wait."""
         for one in found:
             topic = self.topic(one.position.topic) if len(one.records) else None
             partition = topic.partitions.get(one.position.index) if topic is not None else None

@@ -512,7 +512,7 @@ class Groups:
             results[name] = error
             if not error:
                 self.offsets.drop(name, positions)
-                if self._unused(name):  # else somebody came meanwhile: his group begins anew
+                if self._unused(name):  # else a member came meanwhile: its group starts again
                     del self.groups[name]
             one_done()
 

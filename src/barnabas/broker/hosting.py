@@ -354,14 +354,14 @@ class Hosting:
             self.guarded(lambda: self.logs.delete(where, now), now)
 
     def leave(self, partition: Partition) -> None:
-        """It takes and gives nothing any more; who waits for it is told."""
+        """It accepts and serves nothing any more; waiting requests are answered."""
         led, epoch = partition.is_leader, partition.leader_epoch
         partition.leave()
         if led:
             self.leads(partition, False, epoch)
 
     def leads(self, partition: Partition, leads: bool, epoch: Epoch) -> None:
-        """Tell who wants to know that this node begins or ceases to lead a partition."""
+        """Tell the listeners that this node starts or stops leading a partition."""
         for callback in self._leadership:
             callback(partition, leads, epoch)
 

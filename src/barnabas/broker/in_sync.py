@@ -90,7 +90,7 @@ class InSyncSets:
         self._propose(partition, (*partition.isr, node), now)
 
     def look(self, now: Now) -> None:
-        """Every half of `replica.lag.time.max.ms`: who has not kept up leaves.  So many partitions in a step."""
+        """Every half of `replica.lag.time.max.ms`: laggards leave.  So many partitions in a step."""
         if self._looking is None:
             if now.mono < self._look_at:
                 return

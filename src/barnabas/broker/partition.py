@@ -228,13 +228,13 @@ class Partition:
             self.log.epochs.assign(state.leader_epoch, self.epoch_start)
             self.is_leader = True
             self.high_watermark = self.log.high_watermark
-            self._readable = (-1, -1, -1)  # whoever is parked here believes in another epoch
+            self._readable = (-1, -1, -1)  # the requests parked here expect another epoch
         self._count_in_sync()
         self.touch()
         return fresh
 
     def follow(self, state: PartitionState) -> bool:
-        """Another node leads (or none): whoever waits here is sent away.  False when nothing changed."""
+        """Another node leads (or none): answer the waiting requests.  False when nothing changed."""
         if state.partition_epoch < self.partition_epoch:
             return False
         changed = self.is_leader or state.leader_epoch != self.leader_epoch or state.leader != self.leader
@@ -257,7 +257,7 @@ class Partition:
         self.dismiss(ErrorCode.KAFKA_STORAGE_ERROR)
 
     def refuse_unwritten(self) -> None:
-        """There was no room for what it appended in this turn, and it is gone again: tell who waits for it."""
+        """What this turn appended found no room and was rolled back: answer the requests that wait."""
         end = self.log.log_end_offset
         refused = [acknowledgement for acknowledgement in self._fresh if acknowledgement.end > end]
         self._fresh = [acknowledgement for acknowledgement in self._fresh if acknowledgement.end <= end]
@@ -356,9 +356,9 @@ class Partition:
             self.log.write()
 
     def advance(self, now: Now) -> bool:
-        """Move the high watermark as far as the in-sync replicas allow, and settle who waited for it.
+        """Move the high watermark as far as the in-sync replicas allow, and answer what waited for it.
 
-        Returns whether somebody may read further than before (or must learn that he may not read here).
+        Returns whether somebody may read further than before (or must learn that it may not read here).
         """
         if not self.is_leader or self.offline:
             if self.followed is not None and not self.offline:

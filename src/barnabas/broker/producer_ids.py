@@ -39,7 +39,7 @@ class ProducerIdStatistics(NamedTuple):
 
 
 class ProducerIdBlocks:
-    """The ids that this node may give out, and those who wait for more."""
+    """The ids that this node may give out, and the requests that wait for more."""
 
     __slots__ = ("_asked_at", "_ranges", "given", "waiting")
 

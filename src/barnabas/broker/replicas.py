@@ -349,7 +349,7 @@ class Broker(Hosting):
     # ---- views -------------------------------------------------------------------------------------------
 
     def leader_of(self, where: TopicPartition) -> tuple[NodeId, Epoch]:
-        """Who leads a partition, as far as this node knows: (NO_NODE, NO_EPOCH) when it does not."""
+        """The leader of a partition, as far as this node knows; otherwise (NO_NODE, NO_EPOCH)."""
         partition = self.partition(*where)
         if partition is not None:
             return partition.leader, partition.leader_epoch

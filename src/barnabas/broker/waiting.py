@@ -49,7 +49,7 @@ class Waiting:
             on_done(response)
 
     def cancel(self) -> None:
-        """Forget the answer: the one who asked is gone."""
+        """Forget the answer: the client is gone."""
         self.on_done = None
         self.complete(None)
 

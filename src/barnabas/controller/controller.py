@@ -93,7 +93,7 @@ class Controller:
         now: Now,
         voters: Callable[[], tuple[NodeId, ...]] | None = None,
     ) -> None:
-        """`voters` tells who votes in the quorum now."""
+        """`voters` returns the present voters of the quorum."""
         self.config = config
         self.randomness = randomness
         self._voters = voters

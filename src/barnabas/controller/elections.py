@@ -111,7 +111,7 @@ def preferred_leaders(view: View) -> Generator[None, None, list[Record]]:
 
 
 def unclean_leaders(view: View) -> Generator[None, None, list[Record]]:
-    """Have partitions that nobody leads be led by whoever lives, where their topic allows it."""
+    """Let any live replica lead a partition without a leader, where its topic allows it."""
     records: list[Record] = []
     rules = cache(lambda topic_id: view.rules(view.image.topics[topic_id]))
     for topic, state, pause in every_partition(view.image):

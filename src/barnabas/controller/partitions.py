@@ -1,4 +1,4 @@
-"""Who leads a partition: the rules of elections and of the in-sync set, as PartitionChange records.
+"""The leader of a partition: the rules of elections and of the in-sync set, as PartitionChange records.
 
 A leader must be acceptable (registered, unfenced, not shutting down, its directory online) and valid (in
 the ISR, or in the ELR while the ISR is empty).  The leader stays if it can; else the first valid replica in
@@ -119,7 +119,7 @@ def change_partition(
     if leader != state.leader:
         fields["leader"] = leader
     elif not set(state.replicas) <= set(assigned.replicas):
-        fields["leader"] = leader  # a new epoch all the same: who was taken out must not count any more
+        fields["leader"] = leader  # still a new epoch: a removed replica must not count any more
     if leader != NO_NODE and (unclean or (not wanted and leader in elr)):
         elr = () if unclean else tuple(replica for replica in elr if replica != leader)
         wanted = (leader,)

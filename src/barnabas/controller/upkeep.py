@@ -39,7 +39,7 @@ class Upkeep:
         return f"<Upkeep balance={self._balance_at} unclean={self._unclean_at}>"
 
     def appended(self, records: Iterable[Record], now: Now) -> None:
-        """Look soon when it was changed who may lead."""
+        """Look soon after the rules for leaders changed."""
         if any(isinstance(record, ConfigRecord) and record.name == _UNCLEAN for record in records):
             self._unclean_at = now.mono
 

@@ -108,7 +108,7 @@ class LogDirectory:
         self._checkpoints = Checkpoints(disk, path)
         self._doomed: list[tuple[float, str]] = []
         self._retired: dict[str, Log] = {}
-        """By path, logs that are doomed and still read by those who began before."""
+        """By path, deleted logs that earlier readers still read."""
         self._renamed = False
 
     def __repr__(self) -> str:
@@ -308,7 +308,7 @@ class LogDirectory:
     def give_away(self, topic_partition: TopicPartition, now: Now) -> None:
         """Its copy in another directory takes over: the log is doomed, durably when this returns.
 
-        Who reads from its files may finish until they are removed.  Raises StorageError.
+        Readers of its files may finish until they are removed.  Raises StorageError.
         """
         self.check_online()
         log = self.logs[topic_partition]

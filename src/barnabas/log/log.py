@@ -674,7 +674,7 @@ class Log:
             segment.close()
 
     def retire(self) -> None:
-        """Refuse everything from now on; who reads from a file of it already may go on until `abandon`."""
+        """Refuse everything from now on; present readers of its files may continue until `abandon`."""
         self.fail(StorageError(f"the log of {self.topic_partition} is closed"))
         if self._in_flight is not None:
             self._in_flight.cancel()

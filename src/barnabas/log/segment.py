@@ -483,7 +483,7 @@ class Segment:
             self._time_index = None
 
     def drop_file(self) -> None:
-        """Let go of the file; who sends from it may go on."""
+        """Release the file; senders that use it may continue."""
         self._file = None
 
     def close(self) -> None:

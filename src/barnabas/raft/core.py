@@ -140,9 +140,9 @@ class Core:
         self.strangers = 0
         """Messages and leaders of another quorum, none of them believed."""
         self.strange: dict[str, None] = {}
-        """Who sent them, or where they were found: it is said once of each."""
+        """Their senders, or where they were found: each is reported once."""
         self.refused_leader: tuple[Epoch, NodeId] | None = None
-        """Who is not followed in that epoch, because it contradicts what is committed here."""
+        """The leader that is not followed in that epoch, because it contradicts what is committed here."""
         self.first_look: FirstLook | None = None
 
     # ------------------------------------------------------------ who am I
@@ -201,7 +201,7 @@ class Core:
 
     @property
     def leader_id(self) -> NodeId | None:
-        """Who leads this epoch, as far as known."""
+        """The leader of this epoch, as far as known."""
         role = self.role
         if isinstance(role, Leader):
             return self.key.id
@@ -323,7 +323,7 @@ class Core:
             self.do(LeaderChanged(epoch, self.leader_id, self.leader_endpoints))
 
     def _abandon(self, leader: Leader) -> None:
-        """Who waits for a leader that is none any more hears of it."""
+        """Refuse the requests that wait for a leader that no longer leads."""
         error, who, where = ErrorCode.NOT_LEADER_OR_FOLLOWER, self.leader_id, self.leader_endpoints
         for fetch in leader.parked:
             self.reply(fetch.token, FetchResponse(error, self.epoch, NO_NODE if who is None else who, where))

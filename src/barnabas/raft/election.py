@@ -447,7 +447,7 @@ def _can_lead(core: Core, leader_id: NodeId, epoch: Epoch) -> bool:
 def _hear_leader(
     core: Core, epoch: Epoch, leader_id: NodeId, endpoints: tuple[Endpoint, ...], now: Now
 ) -> None:
-    """The leader itself spoke: also one who was about to stand against it follows again."""
+    """The leader itself sent this: a node that was about to stand against it follows again, too."""
     role = core.role
     if epoch == core.epoch and isinstance(role, Prospective):
         known = endpoints or core.endpoints_of(leader_id)
@@ -467,7 +467,7 @@ def moved(core: Core, leader_id: NodeId, endpoints: tuple[Endpoint, ...]) -> Non
 
 
 def on_end(core: Core, token: object, request: EndQuorumEpochRequest, now: Now) -> None:
-    """EndQuorumEpoch: the leader steps down; who is first in its list need not wait."""
+    """EndQuorumEpoch: the leader steps down; the first node in its list need not wait."""
 
     def answer(error: ErrorCode) -> None:
         leader = core.leader_id

@@ -77,7 +77,7 @@ def drive(core: Core, role: Follower, now: Now) -> None:
 
 
 def deadline(core: Core, role: Follower) -> float:
-    """The fetch timeout, for who votes.  (Membership wishes go out when something else happens.)"""
+    """The fetch timeout, for a voter.  (Membership requests go out when something else happens.)"""
     silent = role.deadline if core.may_stand and not core.installing else inf
     return min(silent, core.snapshot_after or inf)
 
@@ -189,7 +189,7 @@ def _membership_wish(core: Core, role: Follower) -> Request | None:
 
 
 def on_fetch_response(core: Core, node_id: NodeId, response: FetchResponse, now: Now) -> None:
-    """Records, a divergence, a snapshot to load, or only the news of who leads."""
+    """Records, a divergence, a snapshot to load, or only the present leader."""
     role = core.role
     proceed = election.find_leader(core, response, now)
     role = core.role

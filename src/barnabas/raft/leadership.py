@@ -156,7 +156,7 @@ def drive(core: Core, role: Leader, now: Now) -> None:
 
 
 def resign_when_removed(core: Core, role: Leader, now: Now) -> None:
-    """Step down once the set without us is committed (whoever asked for it has its answer by then)."""
+    """Step down once the set without us is committed (its requester has the answer by then)."""
     offset = core.journal.voter_sets.latest_offset
     committed = offset is not None and offset < published_high_watermark(core)
     if committed and not core.voters.has(core.key):
@@ -189,7 +189,7 @@ def _tell_silent_voters(core: Core, role: Leader, now: Now) -> None:
 
 
 def resign(core: Core, role: Leader, cause: Cause, now: Now) -> None:
-    """Lead no more; those who are furthest should stand first."""
+    """Stop leading; the most up-to-date followers should stand first."""
     successors = successors_of(core.voters, role, core.key)
     waiting = dict.fromkeys(key.id for key in successors)
     timeout = now.mono + core.random_election_timeout()

@@ -75,7 +75,7 @@ class BeginQuorumEpochResponse:
 
 @value
 class EndQuorumEpochRequest:
-    """EndQuorumEpoch (54): "I lead no more"; who should stand first comes first in `successors`."""
+    """EndQuorumEpoch (54): "I no longer lead"; the first of `successors` should stand first."""
 
     epoch: Epoch
     leader_id: NodeId
@@ -529,7 +529,7 @@ class Committed:
 
 @value
 class LeaderChanged:
-    """Who leads.  Of this node itself only after an entry of its epoch is committed."""
+    """The leader.  This node itself only after an entry of its epoch is committed."""
 
     epoch: Epoch
     leader_id: NodeId | None

@@ -67,7 +67,7 @@ class Store(Protocol):
 
 
 class Outside(Protocol):
-    """The network, and whoever waits for what is decided."""
+    """The network, and the callers that wait for decisions."""
 
     def send(self, effect: Send) -> None: ...
 

@@ -69,17 +69,17 @@ def adopt(core: Core, said: Uuid) -> None:
         core.remember()
 
 
-# ------------------------------------------------------------------ who is of another
+# ------------------------------------------------------------------ nodes of another quorum
 
 
 def is_stranger(core: Core, said: Request | Response) -> bool:
-    """Whether whoever says this is of another quorum than this node."""
+    """Whether the sender of this belongs to another quorum than this node."""
     theirs: Uuid = getattr(said, "origin", ZERO_UUID)
     return theirs != core.origin and ZERO_UUID not in (theirs, core.origin)
 
 
 def speaker(request: Request) -> NodeId:
-    """Who says this."""
+    """The sender of this."""
     if isinstance(request, VoteRequest):
         return request.candidate.id
     if isinstance(request, (BeginQuorumEpochRequest, EndQuorumEpochRequest)):

@@ -84,7 +84,7 @@ def check_endpoints(core: Core, voter: ReplicaKey, endpoints: tuple[Endpoint, ..
 
 
 def alive(core: Core, role: Leader, voters: VoterSet, now: Now) -> list[ReplicaKey]:
-    """Who of these has shown itself within the fetch timeout."""
+    """Which of these were heard from within the fetch timeout."""
     found = []
     for key in voters.keys:
         progress = role.voters.get(key) or role.observers.get(key)
@@ -205,7 +205,7 @@ def caught_up(core: Core, role: Leader, replica: ReplicaKey, now: Now) -> str | 
 
 
 def check_removal(voter: ReplicaKey) -> None:
-    """Who is to go must be named in full."""
+    """A replica to be removed must be named in full."""
     if voter.id < 0 or voter.directory_id == ZERO_UUID:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"{voter} is not a node id with a directory id")
 

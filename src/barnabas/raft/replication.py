@@ -72,7 +72,7 @@ def on_fetch(core: Core, token: object, request: FetchRequest, now: Now) -> None
         if votes:
             leadership.heard(core, role, request.replica, now)
     seen = leadership.published_high_watermark(core)
-    wait = min(request.max_wait, core.config.fetch_timeout)  # who asked may be gone: nobody tells us
+    wait = min(request.max_wait, core.config.fetch_timeout)  # the sender may be gone: nobody tells us
     role.parked.append(ParkedFetch(token, request, now.mono + wait, seen))
 
 

@@ -37,7 +37,7 @@ __all__ = [
 
 @dataclass(slots=True)
 class Unattached:
-    """Knows the epoch, perhaps who leads it (not where), perhaps whom it voted for."""
+    """Knows the epoch, perhaps its leader (not the address), perhaps the candidate that it voted for."""
 
     name: ClassVar[str] = "unattached"
     deadline: float
@@ -105,7 +105,7 @@ class Follower:
 
 @dataclass(slots=True)
 class Leader:
-    """Appends, serves fetches, counts who has what.  The only role that changes the voter set."""
+    """Appends, serves fetches, counts which replica has what.  The only role that changes the voter set."""
 
     name: ClassVar[str] = "leader"
     epoch_start: Offset

@@ -170,7 +170,7 @@ class Connection(asyncio.BufferedProtocol):
         for slot in slots:
             slot.cancel()
         if slots:
-            self.listener.node.turn.soon()  # who waited for this client need not any more
+            self.listener.node.turn.soon()  # nobody needs to wait for this client any more
         self.listener.closed(self, exc)
 
     def eof_received(self) -> bool:

@@ -112,7 +112,7 @@ class Deaths:
         self._patience = interval * 1.5
         self._silence = interval * 1.25
         self._asked: set[NodeId] = set()
-        """Who is asked at present whether it is there."""
+        """The brokers that are asked at present whether they are alive."""
         self._heard: dict[NodeId, float] = {}
         self._lines: dict[int, NodeId] = {}
         self._others: set[NodeId] = set()
@@ -142,7 +142,7 @@ class Deaths:
         self._wake.set()
 
     async def watch(self) -> None:
-        """Look, for as long as the node runs, at who has become silent."""
+        """Look for silent brokers, for as long as the node runs."""
         node = self._node
         while True:
             quorum = node.quorum

@@ -83,7 +83,7 @@ class Doubts:
                 self._wake()
 
     def changed(self, delta: ImageDelta) -> None:
-        """A commit was applied: others may lead now, and who registers anew is not doubted any more."""
+        """A commit was applied: others may lead now, and a broker that registered again is no longer in doubt."""
         if not delta.brokers and not delta.partitions:
             return
         for node in sorted(delta.brokers):

@@ -197,7 +197,7 @@ async def _load(
                 break
             await run(openings, 1 if all(one.clean for one in openings) else RECOVERING)
     finally:
-        steps.close()  # who is cancelled lets go of the directories
+        steps.close()  # a cancelled start releases the directories
     for failure in logs.failures:
         events.emit(events.DIRECTORY_OFFLINE, directory=failure.directory, error=failure)
     for log in logs.all_logs():

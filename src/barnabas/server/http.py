@@ -70,7 +70,7 @@ class HttpServer:
             async with asyncio.timeout(LONGEST_S):
                 await self._serve(reader, writer)
         except (TimeoutError, OSError, asyncio.CancelledError):
-            pass  # whoever asked is slow or gone, or we are stopping
+            pass  # the client is slow or gone, or we are stopping
         except h11.RemoteProtocolError as error:
             events.emit(events.HTTP_FAILED, reason="", error=error, client=writer.get_extra_info("peername"))
         finally:

@@ -123,7 +123,7 @@ class Account:
         return (self._size - self.received) * pace / max(self.received, 1)
 
     def wait(self) -> None:
-        """Have `resume` called when there is room; those who are too slow make room."""
+        """Call `resume` when there is room; connections that are too slow make room."""
         if not self._waiting:
             self._waiting = self.budget.clock()
             self.budget.wait(self)
@@ -179,7 +179,7 @@ class MemoryBudget:
         self.holders = 0
         """Accounts that hold something."""
         self.giant: Account | None = None
-        """Who was let in though its frame is too large."""
+        """The connection that was admitted although its frame is too large."""
         self._low = self.open_to_all // 4 * 3
         self._by_connection: dict[int, Account] = {}
         self._accounts: dict[Account, None] = {}
@@ -249,7 +249,7 @@ class MemoryBudget:
         self.holders = len(self._accounts)
 
     def relieve(self) -> None:
-        """Somebody waits for room: end who keeps it for nothing, until there is some.  Call it now and then."""
+        """A client waits for room: end requests that hold it without progress.  Call it from time to time."""
         if not self._waiting:
             return
         now = self.clock()
@@ -274,7 +274,7 @@ class MemoryBudget:
         self.look()
 
     def look(self) -> None:
-        """Something was given back: see who of those that wait may go on."""
+        """Memory was released: find the waiting connections that may continue."""
         if not self._waiting:
             return
         first = next(iter(self._waiting))

@@ -479,7 +479,7 @@ class Quorum:
             self._fail(error)
 
     def _fail(self, error: BaseException) -> None:
-        """The end: nothing is tried again, everybody who waits is told, the node stops."""
+        """The end: retry nothing, tell every waiting caller, stop the node."""
         if self.failed is not None:
             return
         events.emit(FAILED, error=error, directory=self.directory)
@@ -516,7 +516,7 @@ class Quorum:
         self._peers.send(effect)
 
     def reply(self, effect: Reply) -> None:
-        """Answer who asked; records and pieces of snapshots are read now."""
+        """Answer the sender; records and pieces of snapshots are read now."""
         token: Caller | asyncio.Future[Response] = effect.token  # type: ignore[assignment]
         if not isinstance(token, asyncio.Future):
             token.answer(effect.response, self._store)
@@ -549,7 +549,7 @@ class Quorum:
             self._stopped.set_result(None)
 
     def _commit(self, high_watermark: Offset) -> None:
-        """Replay what is committed by now, tell who listens, then answer who waits."""
+        """Replay what is committed by now, tell the listeners, then answer the waiting requests."""
         self._requests.high_watermark = high_watermark
         replay = self._replay
         for batch, timestamp_ms, size in self._store.committed(high_watermark):
@@ -572,7 +572,7 @@ class Quorum:
             self.registration.look(self.image)
 
     def _progress(self) -> None:
-        """More is committed, or somebody leads: who waits for that may go on."""
+        """More is committed, or a leader is known: callers that wait for that may continue."""
         if self._catching_up:
             reached, waiting = self.image.offset, self._catching_up
             self._catching_up = [(offset, waiter) for offset, waiter in waiting if offset > reached]
@@ -630,7 +630,7 @@ class Quorum:
     # Now and then.
 
     def _upkeep(self) -> None:
-        """Keep the log short; while active, fence who is silent and show that we live."""
+        """Keep the log short; while active, fence silent brokers and show that we are alive."""
         if self._upkeep_timer is not None:
             self._upkeep_timer.cancel()
         if self.failed is not None or self._closed:

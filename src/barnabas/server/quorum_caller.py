@@ -1,4 +1,4 @@
-"""Who asked the quorum something over the network, and how the answer gets back.
+"""The sender of a request to the quorum over the network, and how the answer gets back.
 
 The core answers in its own words; a `Caller` turns them into the message that was asked for, and reads
 what belongs to it (records, a piece of a snapshot) from the disk at that moment.

@@ -87,7 +87,7 @@ class ControllerChannel:
                 connection.abort()
 
     async def close(self) -> None:
-        """Whoever still waits gets NOT_CONTROLLER."""
+        """Requests that still wait get NOT_CONTROLLER."""
         self._closed = True
         for task in list(self._tasks):
             task.cancel()

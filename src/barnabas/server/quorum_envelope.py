@@ -38,7 +38,7 @@ _LENGTH = 4
 
 
 class ForwardedContext(RequestContext):
-    """A request that came in an envelope: who asks is its client, not the broker that handed it on."""
+    """A request that came in an envelope: its sender is the client, not the broker that forwarded it."""
 
     __slots__ = ("_address", "_principal")
 
@@ -146,7 +146,7 @@ def _finish(
             later.set_result(_wrapped(route, header, _error(route, request, error)))
         else:
             later.set_exception(error)
-    except Exception as failure:  # whoever waits must hear of it
+    except Exception as failure:  # the caller must hear of it
         later.set_exception(failure)
 
 

@@ -1,4 +1,4 @@
-"""What the core of the quorum tells an operator, as events; most of it is for whoever looks closely."""
+"""What the core of the quorum reports to an operator, as events; most of them are for close inspection."""
 
 from __future__ import annotations
 

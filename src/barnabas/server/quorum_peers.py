@@ -89,7 +89,7 @@ class Peers:
         self.receive = receive
         self.dials = self.failures = 0
         self.strangers: set[Endpoint] = set()
-        """Who said that this node is of another cluster."""
+        """The peers that said that this node is of another cluster."""
         self._lines: dict[tuple[NodeId, str], Line] = {}
         self._closed = False
 

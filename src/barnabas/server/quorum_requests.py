@@ -72,12 +72,12 @@ class Submission:
         return [] if self.decision is None else self.decision.records
 
     def answer(self) -> None:
-        """Give the decision's answer to whoever waits."""
+        """Give the decision's answer to its caller."""
         if self.future is not None and not self.future.done() and self.decision is not None:
             self.future.set_result(self.decision.answer)
 
     def refuse(self, error: KafkaError) -> None:
-        """Tell whoever waits why it is not done."""
+        """Tell the caller why it is not done."""
         if self.future is not None and not self.future.done():
             self.future.set_exception(error)
 

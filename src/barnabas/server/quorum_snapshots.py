@@ -153,7 +153,7 @@ class SnapshotKeeper:
         return start
 
     def _put_aside(self, start: Offset) -> None:
-        """Keep what the disk has changed under another name, for whoever wants to look."""
+        """Keep a file that the disk has changed under another name, for inspection."""
         store = self._store
         for bad in [bad for bad in store.bad_snapshots if bad.end_offset < start]:
             path = f"{store.path}/{files.SnapshotId(*bad).file_name}"

@@ -37,7 +37,7 @@ def may_lose(world: World, node: SimNode) -> bool:
 
 
 def whole_again(world: World) -> None:
-    """Forget who lost a disk, once he is in sync everywhere with the new one."""
+    """Forget that a broker lost its disk, once it is in sync everywhere with the new one."""
     image = world.image
     for node_id in list(world.emptied) if image is not None else ():
         node = world.nodes[node_id]
