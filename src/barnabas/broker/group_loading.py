@@ -103,7 +103,7 @@ def _records(batch: memoryview, header: BatchHeader) -> Iterator[Record | None]:
         n, start = read_uvarint(stream.data, stream.p)
         size = start - stream.p + (n >> 1)
         if n & 1:
-            raise CorruptRecordError("a record has less than no bytes")
+            raise CorruptRecordError("a record has a negative length")
         if size > MOST_RECORD:
             for _ in stream.skip(size):
                 yield None

@@ -435,7 +435,7 @@ def _append_read(
         _refused_for_now(partition, header, ErrorCode.KAFKA_STORAGE_ERROR)
         raise RefusedError(
             ErrorCode.KAFKA_STORAGE_ERROR,
-            "the disk is (nearly) full: records are taken again when there is room",
+            "the disk is (nearly) full: records are accepted again when there is room",
         )
     append_time = -1
     if partition.log_append_time:

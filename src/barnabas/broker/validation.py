@@ -321,7 +321,7 @@ def check_in_steps(
         if len(batch) > rules.max_message_bytes:
             raise RefusedError(
                 ErrorCode.MESSAGE_TOO_LARGE,
-                f"{len(batch)} bytes once compressed anew; max.message.bytes is {rules.max_message_bytes}",
+                f"{len(batch)} bytes after recompression; max.message.bytes is {rules.max_message_bytes}",
             )
     if not rules.log_append_time and (header.max_timestamp != newest or header.timestamp_type):
         header = restamp(batch, header, 0, newest)

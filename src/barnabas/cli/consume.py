@@ -71,7 +71,9 @@ def _check(args: argparse.Namespace) -> None:
     if args.group and (args.partition or args.offset):
         raise ConfigError("--group shares out partitions and offsets itself", next_step="leave --group out")
     if args.from_beginning and args.offset:
-        raise ConfigError("--from-beginning and --offset name two places", next_step="leave one of them out")
+        raise ConfigError(
+            "--from-beginning and --offset exclude each other", next_step="leave one of them out"
+        )
     if args.partition and len(args.topics) > 1:
         raise ConfigError("--partition goes with one topic")
 

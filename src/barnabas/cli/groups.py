@@ -131,5 +131,5 @@ def _targets(admin: Any, topic: str, where: str) -> dict[int, int]:
         found = admin.offsets(topic, int(where[5:]))
         return {p: o.offset if o.offset >= 0 else last[p] for p, o in found.items()}
     raise ConfigError(
-        f"--to {where} names no place", next_step="write earliest, latest, an offset, or time:MILLISECONDS"
+        f"--to {where} is not a position", next_step="write earliest, latest, an offset, or time:MILLISECONDS"
     )

@@ -133,7 +133,7 @@ class AsyncConnection(asyncio.Protocol):
             failure = RequestTimedOut(
                 f"{self.address} did not answer in {limit:g} s",
                 address=self.address,
-                next_step="look whether the request was carried out before repeating it",
+                next_step="check whether the request was carried out before you repeat it",
             )
             self._fail(failure)
             raise failure from error

@@ -226,7 +226,7 @@ class BlockingConnection:
             return RequestTimedOut(
                 f"{self.address} did not answer in time ({doing})",
                 address=self.address,
-                next_step="see whether the node is alive and not overloaded; then look whether the request "
+                next_step="check that the node is alive and not overloaded; then check whether the request "
                 "was carried out before repeating it",
             )
         reason = "the broker closed the connection" if isinstance(error, ConnectionError) else str(error)

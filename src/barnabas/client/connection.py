@@ -204,7 +204,7 @@ class Connection:
         self._bytes_in += len(frame) + 4
         got, position = read_response_header(frame, key, version)
         if got != correlation_id:
-            raise WireError(f"the answer has correlation id {got}, {correlation_id} was to come")
+            raise WireError(f"the answer has correlation id {got}, {correlation_id} was expected")
         self._expected.popleft()
         if key == API_VERSIONS and int.from_bytes(frame[position : position + 2], "big", signed=True) == 35:
             version = 0  # KIP-511: this error is always in version 0

@@ -293,7 +293,7 @@ class _RangeReader:
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
                 f"{self._topic}-{self._partition} has no offset {offset} (any more, or yet){there}",
-                next_step="retention deleted the records, or the topic was made anew; pick another start",
+                next_step="retention deleted the records, or the topic was created again; pick another start",
             )
         if data.error_code:
             raise KafkaError(ErrorCode(data.error_code), f"fetching {self._topic}-{self._partition}")

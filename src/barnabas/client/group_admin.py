@@ -134,7 +134,7 @@ def set_group_offsets(cluster: Cluster, group: str, offsets: Mapping[TopicPartit
             raise
         raise KafkaError(
             ErrorCode.NON_EMPTY_GROUP,
-            f"group {group} has members, its offsets are theirs",
+            f"group {group} has members, which own its offsets",
             next_step="stop its consumers first; `barnabas groups describe` shows them",
         ) from error
 

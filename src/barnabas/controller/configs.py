@@ -175,7 +175,7 @@ def _with_notes(
     for change in changes:
         if change.name.startswith(_NOTES) and after.get(change.name) != before.get(change.name):
             raise KafkaError(
-                ErrorCode.INVALID_REQUEST, f"{change.name} is kept by the quorum itself: nobody else sets it"
+                ErrorCode.INVALID_REQUEST, f"{change.name} is set by the quorum itself, and by nobody else"
             )
     return after | {name: value for name, value in before.items() if name.startswith(_NOTES)}
 

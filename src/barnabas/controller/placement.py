@@ -78,7 +78,9 @@ def place_in_steps(
     usable = [b for b in brokers if not b.in_controlled_shutdown and not _wholly_cordoned(b)]
     unfenced = sum(not broker.fenced for broker in usable)
     if replicas <= 0:
-        raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, f"{replicas} replicas make no partition")
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICATION_FACTOR, f"{replicas} replicas are too few for a partition"
+        )
     if not unfenced:
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR, "no broker is ready to take a replica (none is unfenced)"

@@ -65,7 +65,7 @@ def plan_recovery(
     INVALID_REQUEST when enough voters survive that the quorum can repair itself.
     """
     if not survivors:
-        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "there is no surviving log to go on with")
+        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "there is no surviving log to continue with")
     committed = max(survivor.high_watermark for survivor in survivors)
     chosen = max(
         [survivor for survivor in survivors if survivor.end_offset >= committed] or survivors,

@@ -123,7 +123,7 @@ class NodeOutside:
             self._on_fatal(
                 StorageError(
                     f"the log directory {directory.path} failed, and no controller has heard of it since",
-                    next_step="see why this node does not reach the active controller",
+                    next_step="find out why this node does not reach the active controller",
                     fatal=True,
                 )
             )

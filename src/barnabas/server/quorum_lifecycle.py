@@ -159,7 +159,7 @@ class BrokerLifecycle:
             raise BarnabasError(
                 f"the controller did not register this broker within {self.settings.registration_timeout:g} s"
                 + (f": {last}" if last else ""),
-                next_step="see whether a controller is active, and whether another broker has this node.id",
+                next_step="check whether a controller is active, and whether another broker has this node.id",
                 fatal=True,
             ) from error
         events.emit(REGISTERED, broker=self.settings.broker_id, epoch=self.epoch)

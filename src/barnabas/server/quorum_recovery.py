@@ -53,7 +53,7 @@ def found_in(config: Config) -> tuple[str, tuple[Endpoint, ...], VoterSet]:
     if "controller" not in config.roles:
         raise ConfigError(
             f"node {config.node_id} is no controller: it cannot vote",
-            next_step="its copy of the metadata can be used all the same: give it process.roles=controller",
+            next_step="its copy of the metadata can still be used: give it process.roles=controller",
         )
     advertised = {endpoint.listener: endpoint for endpoint in config.advertised_listeners}
     endpoints = []

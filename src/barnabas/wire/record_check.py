@@ -440,7 +440,7 @@ def _by_content(stream: Stream, index: int, stop: int, found: _Found) -> Generat
         yield from _skipped(stream, _counted(stream)[0])
         headers, _ = _counted(stream)
         if headers & 1:
-            raise CorruptRecordError("a record has less than no headers")
+            raise CorruptRecordError("a record has a negative number of headers")
         for header in range(1, (headers >> 1) + 1):
             name, _ = _counted(stream)
             if name & 1:
