@@ -237,7 +237,7 @@ def _several(version: int) -> Callable[[dict[str, Uuid]], list[bytes]]:
         messages += [
             ProduceRequest(
                 acks=-1,
-                timeout_ms=100,
+                timeout_ms=30_000,
                 topic_data=[
                     data for place in places for data in request(batch(), *place, ids=by_id).topic_data
                 ],
