@@ -13,7 +13,7 @@ from functools import cache
 
 from barnabas.controller.features import METADATA_VERSION
 from barnabas.controller.image import BrokerState, PartitionState, Topic
-from barnabas.controller.partitions import Election, change_partition, every_partition, without
+from barnabas.controller.partitions import Election, change_partition, concerned_in_steps, without
 from barnabas.controller.versions import CORDONED, DIRECTORIES
 from barnabas.controller.view import BATCH_LIMIT, Deciding, Decision, View
 from barnabas.errors import ErrorCode, KafkaError
@@ -112,12 +112,15 @@ def directories_reported(
     lost = set(offline) & set(broker.directories)
     records: list[Record] = []
     rules = cache(lambda topic_id: without(view.rules(view.image.topics[topic_id]), broker.id))
-    for topic, state, pause in every_partition(view.image) if lost else ():
-        if state.directory_of(broker.id) not in lost:
-            if pause:
-                yield
-            continue
+
+    def concerned(topic: Topic, state: PartitionState) -> bool:
+        return state.directory_of(broker.id) in lost
+
+    for found in concerned_in_steps(view.image, concerned) if lost else ():
         yield
+        if found is None:
+            continue
+        topic, state = found
         change = change_partition(topic, state, rules(topic.id), isr=_isr_without(state, broker.id))
         if change is not None:
             records.append(change)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterator
 from functools import cache
 
 from barnabas.controller.image import PartitionState, Topic
-from barnabas.controller.partitions import Election, ElectionRules, change_partition, every_partition
+from barnabas.controller.partitions import Election, ElectionRules, change_partition, concerned_in_steps
 from barnabas.controller.view import Deciding, Decision, View
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import NO_NODE, TopicId
@@ -95,15 +95,17 @@ def preferred_leaders(view: View) -> Generator[None, None, list[Record]]:
     """Give partitions back to their first replica where that one is in sync, alive, and does not lead."""
     records: list[Record] = []
     rules = cache(lambda id_: view.rules(view.image.topics[id_])._replace(election=Election.PREFERRED))
-    for topic, state, pause in every_partition(view.image):
-        first = state.replicas[0]
-        if state.leader == first or first not in state.isr:
-            if pause:
-                yield
-            continue
+
+    def concerned(topic: Topic, state: PartitionState) -> bool:
+        return state.leader != state.replicas[0] and state.replicas[0] in state.isr
+
+    for found in concerned_in_steps(view.image, concerned):
         yield
+        if found is None:
+            continue
+        topic, state = found
         change = change_partition(topic, state, rules(topic.id))
-        if change is not None and change.leader == first:
+        if change is not None and change.leader == state.replicas[0]:
             records.append(change)
             if len(records) == MOST:
                 break
@@ -114,12 +116,15 @@ def unclean_leaders(view: View) -> Generator[None, None, list[Record]]:
     """Let any live replica lead a partition without a leader, where its topic allows it."""
     records: list[Record] = []
     rules = cache(lambda topic_id: view.rules(view.image.topics[topic_id]))
-    for topic, state, pause in every_partition(view.image):
-        if state.leader != NO_NODE or rules(topic.id).election is not Election.UNCLEAN:
-            if pause:
-                yield
-            continue
+
+    def concerned(topic: Topic, state: PartitionState) -> bool:
+        return state.leader == NO_NODE and rules(topic.id).election is Election.UNCLEAN
+
+    for found in concerned_in_steps(view.image, concerned):
         yield
+        if found is None:
+            continue
+        topic, state = found
         change = change_partition(topic, state, rules(topic.id))
         if change is not None and change.leader >= 0:
             records.append(change)

@@ -29,8 +29,8 @@ __all__ = [
     "ElectionRules",
     "acceptable_leader",
     "change_partition",
+    "concerned_in_steps",
     "elect_for",
-    "every_partition",
     "remove_broker",
     "without",
 ]
@@ -235,13 +235,18 @@ def _last_known(state: PartitionState, leader: NodeId, rules: ElectionRules) -> 
     return state.last_known_elr
 
 
-def every_partition(image: MetadataImage) -> Iterator[tuple[Topic, PartitionState, bool]]:
-    """Every partition with its topic, and whether so many were looked at that this counts as a step."""
+def concerned_in_steps(
+    image: MetadataImage, concerned: Callable[[Topic, PartitionState], bool]
+) -> Iterator[tuple[Topic, PartitionState] | None]:
+    """Every partition that is concerned, with its topic, and None after some of the others: each is a step."""
     looked_at = 0
     for topic in image.topics.values():
         for state in topic.partitions.values():
             looked_at += 1
-            yield topic, state, looked_at % _LOOKED_AT == 0
+            if concerned(topic, state):
+                yield topic, state
+            elif looked_at % _LOOKED_AT == 0:
+                yield None
 
 
 def without(rules: ElectionRules, broker: NodeId) -> ElectionRules:
@@ -277,12 +282,15 @@ def remove_broker(
     """
     changes: list[PartitionChangeRecord] = []
     rules = cache(lambda topic_id: without(rules_for(image.topics[topic_id]), broker))
-    for topic, state, pause in every_partition(image):
-        if not (broker == state.leader or broker in state.isr or (unclean_shutdown and broker in state.elr)):
-            if pause:
-                yield
-            continue
+
+    def concerned(topic: Topic, state: PartitionState) -> bool:
+        return broker == state.leader or broker in state.isr or (unclean_shutdown and broker in state.elr)
+
+    for found in concerned_in_steps(image, concerned):
         yield
+        if found is None:
+            continue
+        topic, state = found
         change = change_partition(
             topic,
             state,
@@ -308,11 +316,12 @@ def elect_for(
     registered = image.brokers[broker]
     changes: list[PartitionChangeRecord] = []
     rules = cache(lambda topic_id: _with_back(rules_for(image.topics[topic_id]), registered, lost))
-    for topic, state, pause in every_partition(image):
-        if state.leader == NO_NODE:
-            change = change_partition(topic, state, rules(topic.id))
-            if change is not None:
-                changes.append(change)
-        if pause or state.leader == NO_NODE:
-            yield
+    for found in concerned_in_steps(image, lambda topic, state: state.leader == NO_NODE):
+        yield
+        if found is None:
+            continue
+        topic, state = found
+        change = change_partition(topic, state, rules(topic.id))
+        if change is not None:
+            changes.append(change)
     return changes
