@@ -126,14 +126,14 @@ def test_a_silent_broker_is_fenced_after_its_session_and_one_that_is_heard_is_no
     cluster.assign([1, 2])
     cluster.time += 5
     cluster.beat(2)
-    assert cluster.controller.fence_silent(cluster.now, cluster.offset) == []
+    assert cluster.controller.due_records(cluster.now, cluster.offset) == []
     cluster.time += 4.5
-    records = cluster.controller.fence_silent(cluster.now, cluster.offset)
+    records = cluster.controller.due_records(cluster.now, cluster.offset)
     cluster.append(records)
     assert cluster.image.brokers[1].fenced
     assert not cluster.image.brokers[2].fenced
     assert (cluster.state().leader, cluster.state().isr) == (2, (2,))
-    assert cluster.controller.fence_silent(cluster.now, cluster.offset) == []
+    assert cluster.controller.due_records(cluster.now, cluster.offset) == []
 
 
 def test_a_new_controller_presumes_that_every_unfenced_broker_was_heard_this_moment() -> None:
@@ -197,7 +197,7 @@ def test_without_elr_the_last_member_stays_in_the_isr_while_nobody_leads() -> No
     cluster = Cluster(1, elr=False)
     cluster.create()
     cluster.time += 10
-    cluster.append(cluster.controller.fence_silent(cluster.now, cluster.offset))
+    cluster.append(cluster.controller.due_records(cluster.now, cluster.offset))
     assert (cluster.state().leader, cluster.state().isr) == (NO_NODE, (1,))
     cluster.beat(1)
     assert (cluster.state().leader, cluster.state().isr) == (1, (1,))
@@ -284,7 +284,7 @@ def test_unfencing_is_written_before_the_elections_it_allows_and_fencing_after()
     cluster = Cluster(1)
     cluster.create()
     cluster.time += 10
-    fencing = cluster.controller.fence_silent(cluster.now, cluster.offset)
+    fencing = cluster.controller.due_records(cluster.now, cluster.offset)
     assert [type(r) for r in fencing] == [PartitionChangeRecord, BrokerRegistrationChangeRecord]
 
 

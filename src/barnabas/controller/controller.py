@@ -174,12 +174,6 @@ class Controller:
         view = self._view(0, now, -1)
         return brokers.silent_broker(view) is not None or self._upkeep.due(now)
 
-    def fence_silent(self, now: Now, next_offset: Offset) -> list[Record]:
-        """Records that fence one broker whose session has run out; [] while none has."""
-        records = finished(brokers.fence_silent_broker(self._view(0, now, next_offset)))
-        self._silenced += bool(records)
-        return records
-
     def first_records(self, bootstrap: Sequence[Record] = ()) -> list[Record]:
         """What a new active controller writes before anything else; [] when nothing is due.
 
