@@ -171,9 +171,8 @@ class Requests:
 
     def _decide(self, submission: Submission, next_offset: Offset, now: Now) -> bool:
         """Go on deciding it; whether that is done, and it is not refused."""
-        if (
-            self._deciding is None or submission.expected != next_offset
-        ):  # the quorum appended something itself
+        # The offset moved when the quorum appended something itself: the decision begins again.
+        if self._deciding is None or submission.expected != next_offset:
             submission.expected = next_offset
             if submission.request is None and not submission.due:
                 return True  # its records are there
@@ -188,9 +187,7 @@ class Requests:
                 next(self._deciding)
                 self._left -= 1
         except StopIteration:
-            self.resting = isinstance(
-                submission.payload, Encoded
-            )  # what was that long is appended in another turn
+            self.resting = isinstance(submission.payload, Encoded)  # so many are appended in another turn
             return not self.resting
         except KafkaError as error:
             self._done()
