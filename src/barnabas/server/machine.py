@@ -13,10 +13,11 @@ from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
 from barnabas.errors import StorageError
+from barnabas.log.sync import Job
 from barnabas.model import Endpoint
 from barnabas.server.metrics import Histogram
 from barnabas.server.outlet import Outlet
-from barnabas.server.syncing import Stepwise, Syncer, SyncJob, run_aside, run_together
+from barnabas.server.syncing import Stepwise, Syncer, run_aside, run_together
 
 if TYPE_CHECKING:
     from barnabas.server.memory import Account
@@ -29,7 +30,7 @@ class Syncing(Protocol):
 
     in_flight: int
 
-    def submit(self, job: SyncJob, done: Callable[[SyncJob, StorageError | None], None]) -> None: ...
+    def submit(self, job: Job, done: Callable[[Job, StorageError | None], None]) -> None: ...
     def stop(self) -> None: ...
 
 
@@ -75,7 +76,7 @@ class Machine:
         """Threads for fsync."""
         return Syncer(loop, seconds)
 
-    def run_syncs(self, jobs: Sequence[SyncJob]) -> None:
+    def run_syncs(self, jobs: Sequence[Job]) -> None:
         """Run them in threads, waiting: a disk takes many syncs at once.  Raises the first StorageError."""
         run_together(jobs)
 

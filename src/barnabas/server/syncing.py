@@ -17,20 +17,13 @@ from time import monotonic
 from typing import Protocol, TypeVar
 
 from barnabas.errors import StorageError
+from barnabas.log.sync import Job
 from barnabas.server.metrics import Histogram
 
-__all__ = ["Stepwise", "SyncJob", "Syncer", "run_aside", "run_together"]
+__all__ = ["Stepwise", "Syncer", "run_aside", "run_together"]
 
 _Work = TypeVar("_Work")
 _TOGETHER = 32
-
-
-class SyncJob(Protocol):
-    """Work for a thread."""
-
-    def run(self) -> None:
-        """Make it durable.  Raises StorageError."""
-        ...
 
 
 class Syncer:
@@ -41,13 +34,13 @@ class Syncer:
     def __init__(self, loop: asyncio.AbstractEventLoop, seconds: Histogram, most: int = 4) -> None:
         self._loop = loop
         self._most = most
-        self._queue: SimpleQueue[tuple[SyncJob, Callable[[SyncJob, StorageError | None], None]] | None]
+        self._queue: SimpleQueue[tuple[Job, Callable[[Job, StorageError | None], None]] | None]
         self._queue = SimpleQueue()
         self._threads: list[threading.Thread] = []
         self.in_flight = 0
         self.seconds = seconds
 
-    def submit(self, job: SyncJob, done: Callable[[SyncJob, StorageError | None], None]) -> None:
+    def submit(self, job: Job, done: Callable[[Job, StorageError | None], None]) -> None:
         """Start a sync; `done` is called in the loop, with the error that ended it or None."""
         self.in_flight += 1
         if self.in_flight > len(self._threads) < self._most:
@@ -74,8 +67,8 @@ class Syncer:
 
     def _done(
         self,
-        job: SyncJob,
-        done: Callable[[SyncJob, StorageError | None], None],
+        job: Job,
+        done: Callable[[Job, StorageError | None], None],
         error: StorageError | None,
         seconds: float,
     ) -> None:
@@ -96,7 +89,7 @@ class Syncer:
         return f"<Syncer {len(self._threads)} threads, {self.in_flight} in flight>"
 
 
-def run_together(jobs: Sequence[SyncJob]) -> None:
+def run_together(jobs: Sequence[Job]) -> None:
     """Run all of them in threads; returns when all have ended.  Raises the first StorageError.
 
     The file system writes its journal once for many syncs that wait at the same time.

@@ -19,8 +19,8 @@ from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
 from barnabas.errors import StorageError
+from barnabas.log.sync import Job
 from barnabas.server import events
-from barnabas.server.syncing import SyncJob
 
 if TYPE_CHECKING:
     from barnabas.server.services import Services
@@ -108,7 +108,7 @@ class Turn:
             self._begun = monotonic()
             self._node.loop.call_soon(self._end)
 
-    def sync(self, sync: SyncJob) -> None:
+    def sync(self, sync: Job) -> None:
         """Run a sync that the broker handed out at another time than the end of a turn."""
         self.syncer.submit(sync, self._synced)
 
@@ -157,7 +157,7 @@ class Turn:
             if seconds > LATE:
                 events.emit(events.LOOP_LATE, what=what, seconds=f"{seconds:.3f}")
 
-    def _synced(self, sync: SyncJob, error: StorageError | None) -> None:
+    def _synced(self, sync: Job, error: StorageError | None) -> None:
         if self.stopped:
             return
         try:

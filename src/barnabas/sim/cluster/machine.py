@@ -12,10 +12,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from barnabas.errors import StorageError
+from barnabas.log.sync import Job
 from barnabas.server.home import run_in_steps
 from barnabas.server.machine import Machine
 from barnabas.server.outlet import Outlet
-from barnabas.server.syncing import Stepwise, SyncJob
+from barnabas.server.syncing import Stepwise
 from barnabas.sim.cluster.network import BoundSocket
 from barnabas.sim.disk import Crashed, MemoryDisk
 
@@ -108,7 +109,7 @@ class VirtualMachine(Machine):
         outlet.end = self.loop.ends[descriptor]
         return outlet
 
-    def run_syncs(self, jobs: Sequence[SyncJob]) -> None:
+    def run_syncs(self, jobs: Sequence[Job]) -> None:
         for job in jobs:
             job.run()
 
@@ -155,7 +156,7 @@ class VirtualSyncer:
         self._free = [0.0] * _SYNCS_AT_ONCE
         """When each thread is done with what it has."""
 
-    def submit(self, job: SyncJob, done: Callable[[SyncJob, StorageError | None], None]) -> None:
+    def submit(self, job: Job, done: Callable[[Job, StorageError | None], None]) -> None:
         self.in_flight += 1
         loop, disk = self._machine.loop, self._machine.disk
         now = loop.time()
@@ -164,9 +165,7 @@ class VirtualSyncer:
         ends = self._free[thread] = begins + disk.takes(begins)
         loop.host.later(ends - now, self._run, job, done, ends - begins)
 
-    def _run(
-        self, job: SyncJob, done: Callable[[SyncJob, StorageError | None], None], seconds: float
-    ) -> None:
+    def _run(self, job: Job, done: Callable[[Job, StorageError | None], None], seconds: float) -> None:
         loop, disk = self._machine.loop, self._machine.disk
         if loop.ended:
             return
@@ -184,8 +183,8 @@ class VirtualSyncer:
 
     def _done(
         self,
-        job: SyncJob,
-        done: Callable[[SyncJob, StorageError | None], None],
+        job: Job,
+        done: Callable[[Job, StorageError | None], None],
         error: StorageError | None,
         seconds: float,
     ) -> None:
