@@ -171,6 +171,18 @@ def test_connections_take_turns(node: Node) -> None:
     assert sum(answer.count for answer in many) <= 3
 
 
+def run_threads(node: Node, answer: Answer) -> int:
+    """Do what threads do until there is an answer; how many slices of checks that took."""
+    slices = 0
+    while not answer.count:
+        node.write()
+        for work in [node.held.pop(0) for _ in node.held[:]]:
+            work.run()
+            node.broker.synced(work, None, node.now)
+            slices += isinstance(work, BatchCheck)
+    return slices
+
+
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
 def test_a_few_bytes_that_unpack_to_very_many_are_looked_at_in_little_memory(
     node: Node, codec: Codec
@@ -180,13 +192,7 @@ def test_a_few_bytes_that_unpack_to_very_many_are_looked_at_in_little_memory(
     assert len(data) < 1 << 20
     tracemalloc.start()
     answer = send(node, data)
-    slices = 0
-    while not answer.count:
-        node.write()
-        for work in [node.held.pop(0) for _ in node.held[:]]:
-            work.run()
-            node.broker.synced(work, None, node.now)
-            slices += isinstance(work, BatchCheck)
+    slices = run_threads(node, answer)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert answer.error == ErrorCode.NONE
@@ -232,12 +238,6 @@ def test_many_records_that_lie_about_their_length_are_looked_at_by_the_thread(no
     assert end_of(node) == 100
     answer = send(node, many)
     assert end_of(node) == 100
-    slices = 0
-    while not answer.count:
-        node.write()
-        for work in [node.held.pop(0) for _ in node.held[:]]:
-            work.run()
-            node.broker.synced(work, None, node.now)
-            slices += isinstance(work, BatchCheck)
+    slices = run_threads(node, answer)
     assert (answer.error, end_of(node)) == (ErrorCode.NONE, 2_000)
     assert slices
