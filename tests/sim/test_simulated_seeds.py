@@ -1,4 +1,4 @@
-"""Whole quorums by seed: every promise kept, enough reached, and the same again in another process."""
+"""Whole quorums by seed: every promise kept, enough reached, and every fifth the same in another process."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def test_every_promise_is_kept_and_another_process_with_another_hash_seed_goes_t
     first: int,
 ) -> None:
     seeds = range(first, first + CHUNK)
-    elsewhere = Elsewhere(seeds)
+    elsewhere = Elsewhere(seeds[::5])
     here = [lived(seed).digest for seed in seeds]
-    assert elsewhere.digests() == here
+    assert elsewhere.digests() == here[::5]
     assert not kept(seeds), kept(seeds)
 
 

@@ -152,7 +152,7 @@ _LEADING: tuple[Bug, ...] = (
         "broker.partition Partition.advance",
         "if acknowledgement.end <= mark:",
         "if acknowledgement.end <= here:",
-        2,
+        3,
     ),
     _bug(
         "a majority is enough",
@@ -232,7 +232,7 @@ _LEADING: tuple[Bug, ...] = (
         "broker.partition Partition.dismiss",
         "acknowledgement.settle(error)",
         "acknowledgement.settle(ErrorCode.NONE)",
-        2,
+        3,
     ),
     _bug(
         "a timeout answers yes",
@@ -304,7 +304,7 @@ _LEADING: tuple[Bug, ...] = (
         "log.producers ProducerStates.replace",
         "for row in rows:",
         "for row in ():",
-        2,
+        3,
     ),
 )
 
@@ -331,7 +331,7 @@ _DECIDING: tuple[Bug, ...] = (
         "controller.partitions _elect",
         "(not isr and broker in elr)",
         "broker in elr",
-        9,
+        12,
     ),
     _bug(
         "every replica is eligible",
@@ -355,7 +355,7 @@ _DECIDING: tuple[Bug, ...] = (
         "controller.brokers register_broker",
         "if known is not None and not same_life:",
         "if False:",
-        2,
+        1,
     ),
     _bug(
         "the leader epoch stays",

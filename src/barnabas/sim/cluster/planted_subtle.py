@@ -57,7 +57,7 @@ SUBTLE: tuple[Bug, ...] = (
         "broker.follower Follower._begin_at",
         "if timestamp == _LATEST and row.offset < before:",
         "if False:",
-        2,
+        4,
     ),
     _bug(
         "an old session goes on",
@@ -65,7 +65,7 @@ SUBTLE: tuple[Bug, ...] = (
         "broker.follower Follower.failed",
         "self._session_epoch = 0",
         "pass",
-        3,
+        5,
     ),
     _bug(
         "an epoch ends where the next but one starts",
@@ -73,7 +73,7 @@ SUBTLE: tuple[Bug, ...] = (
         "log.epochs EpochCache.end_offset_for",
         "return self.epochs[row - 1], self.starts[row]",
         "return self.epochs[row - 1], self.starts[min(row + 1, len(self.starts) - 1)]",
-        24,
+        2,
     ),
     _bug(
         "an epoch that begins at the cut stays",
@@ -81,7 +81,7 @@ SUBTLE: tuple[Bug, ...] = (
         "log.epochs EpochCache.truncate_from_end",
         "bisect_left(self.starts, end)",
         "bisect_right(self.starts, end)",
-        9,
+        11,
     ),
     _bug(
         "an unclean shutdown stays eligible",
@@ -105,6 +105,6 @@ SUBTLE: tuple[Bug, ...] = (
         "broker.follower Followed.advanced",
         "if log.log_start_offset < self.start <= log.high_watermark:",
         "if log.log_start_offset < self.start <= log.log_end_offset:",
-        9,
+        11,
     ),
 )
