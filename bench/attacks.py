@@ -15,13 +15,13 @@ from collections.abc import Callable, Iterator
 
 from crc32c import crc32c
 
+from barnabas.wire.codec.message import Message
+from barnabas.wire.codec.primitives import varint
 from barnabas.wire.compression import Codec, packer
-from barnabas.wire.fetch import FetchPartition, FetchRequest, FetchTopic
 from barnabas.wire.frame import RequestHeader, write_request
-from barnabas.wire.message import Message
-from barnabas.wire.primitives import varint
-from barnabas.wire.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from barnabas.wire.records import Record, write_batch
+from barnabas.wire.schemas.fetch import FetchPartition, FetchRequest, FetchTopic
+from barnabas.wire.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 __all__ = ["ATTACKS", "VICTIMS", "bomb", "produce_request"]
 

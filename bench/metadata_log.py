@@ -19,19 +19,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from barnabas.controller.features import bootstrap_levels, bootstrap_records
+from barnabas.controller.decisions.features import bootstrap_levels, bootstrap_records
 from barnabas.controller.replay import Replay
-from barnabas.log.disk import OsDisk
+from barnabas.log.storage.disk import OsDisk
 from barnabas.model import ReplicaKey, Uuid
 from barnabas.raft.entries import Batch, Opaque
 from barnabas.raft.messages import SyncTicket
 from barnabas.raft.settings import RaftConfig
 from barnabas.raft.voters import VoterSet
-from barnabas.server.quorum_records import metadata_of
-from barnabas.server.quorum_settings import QuorumSettings
-from barnabas.server.quorum_snapshots import SnapshotKeeper
-from barnabas.server.quorum_store import MetadataStore, metadata_log_config
-from barnabas.server.system import SystemClock
+from barnabas.server.kraft.records import metadata_of
+from barnabas.server.kraft.settings import QuorumSettings
+from barnabas.server.kraft.snapshots import SnapshotKeeper
+from barnabas.server.kraft.storage import MetadataStore, metadata_log_config
+from barnabas.server.loop.system import SystemClock
 from barnabas.wire.metadata import ConfigRecord
 
 BROKER, BATCH, SYNC_EVERY = 4, 20, 50

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from barnabas.client.blocking import BlockingConnection
 from barnabas.wire.records import Record, write_batch
-from barnabas.wire.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from barnabas.wire.schemas.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from bench.attacks import ATTACKS, VICTIMS, produce_request
 from bench.peers import Barnabas
 

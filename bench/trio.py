@@ -16,7 +16,7 @@ from typing import Any
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from barnabas.client.admin import Admin
+from barnabas.client.admin.admin import Admin
 from barnabas.errors import BarnabasError
 from barnabas.model import Uuid
 from bench.peers import PAGE_CACHE, SCRIPTS

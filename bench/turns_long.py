@@ -13,9 +13,9 @@ from typing import Any
 
 from confluent_kafka import KafkaException
 
-from barnabas.client.admin import Admin
+from barnabas.client.admin.admin import Admin
+from barnabas.client.admin.quorum import add_controller, remove_controller
 from barnabas.client.cluster import Cluster
-from barnabas.client.quorum_admin import add_controller, remove_controller
 from barnabas.errors import BarnabasError
 from bench.trio import until
 from bench.turns_script import Script
@@ -38,13 +38,13 @@ _CAUSES = (
     ("a decision of the controller", "quorum_requests"),
     ("records of the metadata", "quorum_records"),
     ("records of the metadata", "quorum_transfer"),
-    ("a fetch", "broker/fetch"),
-    ("a fetch", "broker/sessions"),
-    ("a follower's fetch", "broker/follower"),
-    ("metadata carried out", "broker/reconcile"),
-    ("metadata carried out", "server/applier"),
+    ("a fetch", "broker/requests/fetch"),
+    ("a fetch", "broker/requests/sessions"),
+    ("a follower's fetch", "broker/replicas/fetcher"),
+    ("metadata carried out", "broker/replicas/reconcile"),
+    ("metadata carried out", "server/replication/applier"),
     ("an answer about topics", "handlers_metadata"),
-    ("maintenance", "broker/upkeep"),
+    ("maintenance", "broker/replicas/maintenance"),
     ("the quorum", "raft/"),
 )
 """A cause, and what the frames of the most frequent sample hold then; the first that fits counts."""

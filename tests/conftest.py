@@ -6,8 +6,8 @@ import signal
 
 import pytest
 
-from barnabas.server import events
-from barnabas.server.event_limits import EventLimit
+from barnabas.server.observe import events
+from barnabas.server.observe.event_limits import EventLimit
 
 # A shell that starts the suite in the background has it ignore Ctrl-C, and every child inherits that; tests that
 # interrupt a node or the demo mean the ordinary case.

@@ -1,4 +1,4 @@
-"""Which message is declared in which module of `barnabas.wire`, and what each is, in our words.
+"""Which message is declared in which module of `barnabas.wire.schemas`, and what each is, in our words.
 
 A family is a module: its docstring, then its messages.  An API stands as name: (request, response).
 """

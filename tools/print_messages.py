@@ -1,6 +1,6 @@
-"""Print the message classes of `barnabas.wire` from a directory of Kafka's schema files.
+"""Print the message classes of `barnabas.wire.schemas` from a directory of Kafka's schema files.
 
-    python -m tools.print_messages SCHEMAS src/barnabas/wire
+    python -m tools.print_messages SCHEMAS src/barnabas/wire/schemas
 
 SCHEMAS is searched for `<Message>.json`.  Names, types, versions and defaults are facts and are taken
 from there; the explanatory sentences are not, `families` holds ours.  Writes one module per family and
@@ -121,7 +121,7 @@ class Printer:
         names = ",\n    ".join(f'"{name}"' for name in sorted(self.classes))
         head = f'"""{self.family.about}\n\n{ORIGIN}\n"""\n\n{FUTURE}'
         return (
-            f"{head}\n\nfrom barnabas.wire.message import (\n    {imports},\n)\n\n"
+            f"{head}\n\nfrom barnabas.wire.codec.message import (\n    {imports},\n)\n\n"
             f"__all__ = [\n    {names},\n]\n" + "".join(f"\n\n{part}\n" for part in parts)
         )
 

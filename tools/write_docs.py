@@ -20,9 +20,9 @@ def configuration() -> str:
 def events() -> str:
     """The catalogue of named events."""
     from barnabas import server
-    from barnabas.server.events import CATALOGUE
+    from barnabas.server.observe.events import CATALOGUE
 
-    for module in pkgutil.iter_modules(server.__path__, "barnabas.server."):
+    for module in pkgutil.walk_packages(server.__path__, "barnabas.server."):
         importlib.import_module(module.name)  # modules register their events when they are imported
     rows = [
         f"| `{event.name}` | {logging.getLevelName(event.level).lower()} | {event.sentence} |"

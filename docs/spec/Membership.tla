@@ -19,7 +19,7 @@ CONSTANTS
     Manual,             \* TRUE: operators add, remove and update at any time
     Target,             \* the set that an operator asks for as a whole; {} means never
     Dead,               \* replicas that do nothing at all, and that leaders know to be dead
-    (* What a leader must keep to (raft/reconfigure.py when it appends a voter set,
+    (* What a leader must keep to (raft/membership/steps.py when it appends a voter set,
        raft/leadership.py when it counts).  Each known-bad model switches one of them off. *)
     GuardOwnEpoch,      \* it has committed an entry of its own epoch
     GuardOneChange,     \* no change of the set is uncommitted
@@ -150,7 +150,7 @@ Commit(l) ==
 OwnEpochCommitted(l) == high[l] > 0
 NothingOpen(l) == SetAt(log[l]) <= high[l]
 
-(* raft/reconfigure.py, _append_voters: the one place where a set is written.            *)
+(* raft/membership/steps.py, _append_voters: the one place where a set is written.            *)
 Write(l, entry) ==
     /\ leads[l] /\ l \in Alive /\ Len(log[l]) < MaxLog
     /\ log' = [log EXCEPT ![l] = Append(@, entry)]
@@ -167,7 +167,7 @@ Change(l, S) ==
 ByHand(l) == Manual /\ leads[l] /\ \E S \in SUBSET Nodes : Change(l, S)
 
 -------------------------------------------------------------------------------
-(* The target set (raft/reassign.py).  It is an entry of the log, so whoever leads next
+(* The target set (raft/membership/target.py).  It is an entry of the log, so whoever leads next
    finds it there, and a target that was not committed may be cut off again.            *)
 
 SetTarget(l) ==

@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from barnabas.client.admin import Admin
+    from barnabas.client.admin.admin import Admin
     from barnabas.client.consumer import Consumer, Message
     from barnabas.client.producer import Delivered, Delivery, Producer
     from barnabas.errors import BarnabasError, ErrorCode, KafkaError
@@ -41,7 +41,7 @@ __all__ = [
 __version__ = "0.1.0"
 
 _WHERE = {
-    "Admin": "barnabas.client.admin",
+    "Admin": "barnabas.client.admin.admin",
     "BarnabasError": "barnabas.errors",
     "Consumer": "barnabas.client.consumer",
     "Delivered": "barnabas.client.producer",

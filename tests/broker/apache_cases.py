@@ -20,10 +20,12 @@ from tests.broker.harness import batch
 
 from barnabas.errors import ErrorCode
 from barnabas.model import ZERO_UUID, Uuid
+from barnabas.wire.codec.message import Message
 from barnabas.wire.compression import Codec
-from barnabas.wire.fetch import FetchPartition, FetchRequest, FetchTopic
-from barnabas.wire.message import Message
-from barnabas.wire.offsets import (
+from barnabas.wire.records import Record, batches, restamp, write_batch
+from barnabas.wire.records import read_batch_header as header_of
+from barnabas.wire.schemas.fetch import FetchPartition, FetchRequest, FetchTopic
+from barnabas.wire.schemas.offsets import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
@@ -34,9 +36,7 @@ from barnabas.wire.offsets import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from barnabas.wire.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from barnabas.wire.records import Record, batches, restamp, write_batch
-from barnabas.wire.records import read_batch_header as header_of
+from barnabas.wire.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 TOPICS: dict[str, dict[str, str]] = {
     "produced": {},
@@ -367,7 +367,7 @@ def _delete(label: str, offset: int, topic: str) -> Case:
 def record(address: str) -> dict[str, Any]:
     """Ask a real broker, whose topics of these names must not exist yet."""
     from barnabas.client.blocking import BlockingConnection
-    from barnabas.wire.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+    from barnabas.wire.schemas.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
     host, _, port = address.rpartition(":")
     with BlockingConnection(host, int(port), client_id="test") as connection:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.broker.harness import Node
 
-from barnabas.sim.disk import MemoryDisk
+from barnabas.sim.kernel.disk import MemoryDisk
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from barnabas.broker.context import Authorizer
-from barnabas.broker.partition import Partition
-from barnabas.broker.replicas import Broker, Work
-from barnabas.broker.waiting import Waiting
+from barnabas.broker.purgatory import Waiting
+from barnabas.broker.replicas.broker import Broker, Work
+from barnabas.broker.replicas.partition import Partition
 from barnabas.config import Config
 from barnabas.controller.image import (
     BrokerEndpoint,
@@ -24,12 +24,14 @@ from barnabas.controller.image import (
     Topic,
 )
 from barnabas.errors import BarnabasError, ConfigError, ErrorCode, StorageError
-from barnabas.log.compaction import CleaningStatistics
-from barnabas.log.directories import LogDirectories
-from barnabas.log.meta import MetaProperties, read_meta_properties, write_meta_properties
+from barnabas.log.cleaning.compaction import CleaningStatistics
+from barnabas.log.storage.log_directories import LogDirectories
+from barnabas.log.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 from barnabas.model import DIRECTORY_UNASSIGNED, ZERO_UUID, Now, TopicPartition, Uuid
-from barnabas.wire.brokers import AlterPartitionRequest
-from barnabas.wire.fetch import (
+from barnabas.wire.codec.message import Message, decode, encode
+from barnabas.wire.records import Record, write_batch
+from barnabas.wire.schemas.brokers import AlterPartitionRequest
+from barnabas.wire.schemas.fetch import (
     FetchPartition,
     FetchRequest,
     FetchResponse,
@@ -37,15 +39,13 @@ from barnabas.wire.fetch import (
     ForgottenTopic,
     ReplicaState,
 )
-from barnabas.wire.message import Message, decode, encode
-from barnabas.wire.produce import (
+from barnabas.wire.schemas.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
     TopicProduceData,
 )
-from barnabas.wire.records import Record, write_batch
 
 WALL = 1_700_000_000_000
 PAGE_CACHE = str((1 << 63) - 1)

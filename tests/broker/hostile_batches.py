@@ -17,8 +17,8 @@ import lz4.frame
 import zstandard
 from crc32c import crc32c
 
+from barnabas.wire.codec.primitives import append_varint
 from barnabas.wire.compression import Codec, compress
-from barnabas.wire.primitives import append_varint
 from barnabas.wire.records import HEADER_SIZE, Record, restamp, write_batch
 from barnabas.wire.records import read_batch_header as header_of
 

@@ -11,20 +11,20 @@ from typing import Any
 
 from tests.broker.harness import Answer, Chance, Node, batch, registered
 
-from barnabas.broker.partition import Partition
+from barnabas.broker.replicas.partition import Partition
 from barnabas.config import Config
+from barnabas.controller.decisions.isr import alter_partition
+from barnabas.controller.decisions.partitions import elect_for, remove_broker
 from barnabas.controller.image import ImageDelta, MetadataImage, PartitionState, Topic
-from barnabas.controller.in_sync import alter_partition
-from barnabas.controller.partitions import elect_for, remove_broker
 from barnabas.controller.replay import partition_after
 from barnabas.controller.view import View
 from barnabas.errors import KafkaError
 from barnabas.log.results import finished
 from barnabas.model import DIRECTORY_UNASSIGNED, Now, Uuid
-from barnabas.sim.disk import MemoryDisk
-from barnabas.wire.fetch import FetchRequest
+from barnabas.sim.kernel.disk import MemoryDisk
 from barnabas.wire.metadata import PartitionChangeRecord
 from barnabas.wire.records import batches, read_records
+from barnabas.wire.schemas.fetch import FetchRequest
 
 ALL = (1, 2, 3)
 

@@ -10,13 +10,13 @@ from crc32c import crc32c
 from tests.broker.harness import WALL, Answer, Node, batch
 from tests.broker.hostile_batches import lying
 
-from barnabas.broker.checking import BatchCheck
-from barnabas.broker.waiting import Waiting
+from barnabas.broker.purgatory import Waiting
+from barnabas.broker.requests.checking import BatchCheck
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.wire.codec.primitives import varint
 from barnabas.wire.compression import Codec, packer
-from barnabas.wire.primitives import varint
-from barnabas.wire.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from barnabas.wire.records import Record, read_batch_header, read_records, write_batch
+from barnabas.wire.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 MANY = 5_000
 

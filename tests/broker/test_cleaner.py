@@ -8,9 +8,9 @@ import pytest
 from tests.broker.harness import Node, batch
 
 from barnabas.errors import ErrorCode, StorageError
-from barnabas.log.checkpoint import read_offsets
+from barnabas.log.storage.checkpoint import read_offsets
 from barnabas.model import TopicPartition
-from barnabas.sim.disk import MemoryDisk
+from barnabas.sim.kernel.disk import MemoryDisk
 from barnabas.wire.records import batches, read_records
 
 COMPACT: dict[str, Any] = {"cleanup_policy": "compact", "internal_segment_bytes": "600"}

@@ -8,7 +8,7 @@ from tests.broker.replication import Replicas
 from barnabas.errors import ErrorCode
 from barnabas.log.log import Log
 from barnabas.model import TopicPartition
-from barnabas.sim.disk import MemoryDisk
+from barnabas.sim.kernel.disk import MemoryDisk
 from barnabas.wire.records import batches, read_records
 
 WHERE = TopicPartition("t", 0)

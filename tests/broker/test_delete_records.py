@@ -7,8 +7,8 @@ from tests.broker.harness import Answer, Node, batch
 from tests.broker.replication import ALL, Replicas
 
 from barnabas.errors import ErrorCode
-from barnabas.sim.disk import MemoryDisk
-from barnabas.wire.offsets import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from barnabas.sim.kernel.disk import MemoryDisk
+from barnabas.wire.schemas.offsets import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 
 
 def ask(

@@ -9,7 +9,7 @@ from tests.broker.harness import Node, batch
 
 from barnabas.errors import ErrorCode, StorageError
 from barnabas.model import TopicPartition
-from barnabas.sim.disk import MemoryDisk, MemoryFile
+from barnabas.sim.kernel.disk import MemoryDisk, MemoryFile
 
 WHERE = TopicPartition("t", 0)
 

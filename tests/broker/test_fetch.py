@@ -8,10 +8,10 @@ import pytest
 from tests.broker.harness import Node, batch
 
 from barnabas.errors import ErrorCode
-from barnabas.log.scan import FileSlice
-from barnabas.sim.disk import MemoryDisk
-from barnabas.wire.fetch import FetchRequest
+from barnabas.log.segments.scan import FileSlice
+from barnabas.sim.kernel.disk import MemoryDisk
 from barnabas.wire.records import batches
+from barnabas.wire.schemas.fetch import FetchRequest
 
 
 def offsets(records: Any) -> list[int]:
@@ -37,7 +37,7 @@ def test_every_version_reads_what_was_produced(node: Node, version: int) -> None
 def test_records_leave_as_slices_of_files(node: Node) -> None:
     fill(node, 1)
     request = FetchRequest(max_bytes=1 << 20)
-    from barnabas.wire.fetch import FetchPartition, FetchTopic
+    from barnabas.wire.schemas.fetch import FetchPartition, FetchTopic
 
     request = FetchRequest(
         topics=[FetchTopic(topic="t", partitions=[FetchPartition(partition_max_bytes=1000)])]
@@ -216,7 +216,7 @@ def test_an_unknown_topic_is_unknown_by_name_and_by_id(node: Node) -> None:
     gone = node.topic_id("t")
     node.delete("t")
     node.create("t")
-    from barnabas.wire.fetch import FetchPartition, FetchTopic
+    from barnabas.wire.schemas.fetch import FetchPartition, FetchTopic
 
     request = FetchRequest(topics=[FetchTopic(topic_id=gone, partitions=[FetchPartition()])])
     assert node.ask(request, 13).fetched.error_code == ErrorCode.UNKNOWN_TOPIC_ID

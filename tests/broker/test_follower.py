@@ -10,13 +10,13 @@ from tests.broker.harness import PAGE_CACHE, batch
 from tests.broker.replication import ALL, Replicas
 
 from barnabas.errors import ErrorCode
-from barnabas.wire.brokers import (
+from barnabas.wire.schemas.brokers import (
     AlterPartitionResponse,
     AlterPartitionResponsePartitionData,
     AlterPartitionResponseTopicData,
 )
-from barnabas.wire.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
-from barnabas.wire.offsets import ListOffsetsRequest
+from barnabas.wire.schemas.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+from barnabas.wire.schemas.offsets import ListOffsetsRequest
 
 NUMBERED = {"producer_id": 7, "producer_epoch": 0}
 

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from barnabas.broker.group import GroupState
-from barnabas.broker.groups import Groups, java_hash
-from barnabas.broker.waiting import Waiting
+from barnabas.broker.groups.coordinator import Groups, java_hash
+from barnabas.broker.groups.group import GroupState
+from barnabas.broker.purgatory import Waiting
 from barnabas.config import Config
 from barnabas.errors import ErrorCode
 from barnabas.model import OFFSETS_TOPIC, Now, Uuid
-from barnabas.wire.groups import (
+from barnabas.wire.records import read_batch_header
+from barnabas.wire.schemas.groups import (
     DeleteGroupsRequest,
     DescribeGroupsRequest,
     HeartbeatRequest,
@@ -35,7 +36,6 @@ from barnabas.wire.groups import (
     SyncGroupRequest,
     SyncGroupRequestAssignment,
 )
-from barnabas.wire.records import read_batch_header
 
 TOPIC_ID = Uuid(b"t" * 16)
 

@@ -11,12 +11,14 @@ from tests.broker.hostile_batches import lying
 from tests.broker.test_checking import bomb
 from tests.broker.test_groups import OffsetsPartition, World
 
-from barnabas.broker.group_loading import LOAD_BYTES, LOAD_RECORDS
-from barnabas.broker.waiting import Waiting
+from barnabas.broker.groups.loading import LOAD_BYTES, LOAD_RECORDS
+from barnabas.broker.purgatory import Waiting
 from barnabas.errors import CorruptRecordError, ErrorCode, StorageError
+from barnabas.wire.codec.message import encode
 from barnabas.wire.compression import Codec
-from barnabas.wire.consumer_protocol import ConsumerProtocolSubscription
-from barnabas.wire.groups import (
+from barnabas.wire.records import Record, batches, read_records, write_batch
+from barnabas.wire.schemas.consumer_protocol import ConsumerProtocolSubscription
+from barnabas.wire.schemas.groups import (
     DeleteGroupsRequest,
     LeaveGroupRequest,
     MemberIdentity,
@@ -24,8 +26,6 @@ from barnabas.wire.groups import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from barnabas.wire.message import encode
-from barnabas.wire.records import Record, batches, read_records, write_batch
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from tests.broker.harness import WALL, Node
 from tests.broker.hostile_batches import TOPICS, hostile_batches, known_answers
 
 from barnabas.errors import CorruptRecordError
-from barnabas.sim.disk import MemoryDisk
+from barnabas.sim.kernel.disk import MemoryDisk
 from barnabas.wire.records import batches, check_crc, read_records
 
 

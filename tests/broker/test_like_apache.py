@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.broker.apache_cases import INTERNAL, TOPICS, cases
 from tests.broker.harness import WALL, Node
 
-from barnabas.sim.disk import MemoryDisk
+from barnabas.sim.kernel.disk import MemoryDisk
 
 ANSWERS = json.loads((Path(__file__).parent / "apache_answers.json").read_text())
 

@@ -7,7 +7,8 @@ from tests.broker.harness import WALL, Node, batch
 from tests.broker.hostile_batches import lying
 
 from barnabas.errors import ErrorCode
-from barnabas.wire.offsets import (
+from barnabas.wire.records import Record, read_batch_header, write_batch
+from barnabas.wire.schemas.offsets import (
     EpochEndOffset,
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -17,7 +18,6 @@ from barnabas.wire.offsets import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from barnabas.wire.records import Record, read_batch_header, write_batch
 
 
 def ask(

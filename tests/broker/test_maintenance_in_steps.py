@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 from tests.broker.harness import Node
 
-from barnabas.broker import in_sync, replicas, upkeep
-from barnabas.broker.partition import Partition
+from barnabas.broker.replicas import broker as replicas
+from barnabas.broker.replicas import isr as in_sync
+from barnabas.broker.replicas import maintenance as upkeep
+from barnabas.broker.replicas.partition import Partition
 from barnabas.log.log import Log
 from barnabas.model import Now, Offset
-from barnabas.sim.disk import MemoryDisk
+from barnabas.sim.kernel.disk import MemoryDisk
 
 
 class Looked:

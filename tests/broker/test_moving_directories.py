@@ -6,11 +6,11 @@ import pytest
 from tests.broker.harness import Node, batch
 from tests.broker.wired import Wired
 
-from barnabas.broker.moving import CopyJob
-from barnabas.broker.partition import Partition
+from barnabas.broker.replicas.dir_moves import CopyJob
+from barnabas.broker.replicas.partition import Partition
 from barnabas.errors import ErrorCode, StorageError
 from barnabas.model import TopicPartition
-from barnabas.sim.disk import MemoryDisk
+from barnabas.sim.kernel.disk import MemoryDisk
 from barnabas.wire.records import batches, read_records
 
 T = TopicPartition("t", 0)

@@ -8,9 +8,9 @@ import pytest
 from tests.broker.harness import Answer
 from tests.broker.replication import Replicas
 
-from barnabas.broker.nearest import RACK_AWARE
+from barnabas.broker.requests.nearest_replica import RACK_AWARE
 from barnabas.errors import ErrorCode
-from barnabas.wire.fetch import FetchPartition, FetchRequest, FetchTopic
+from barnabas.wire.schemas.fetch import FetchPartition, FetchRequest, FetchTopic
 
 SELECTOR: dict[str, Any] = {"replica_selector_class": RACK_AWARE}
 

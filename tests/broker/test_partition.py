@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.broker.harness import PAGE_CACHE, Node, batch
 
 from barnabas.errors import ErrorCode
-from barnabas.sim.disk import MemoryDisk
+from barnabas.sim.kernel.disk import MemoryDisk
 
 
 def two(disk: MemoryDisk, **configs: str) -> Node:

@@ -14,10 +14,10 @@ from tests.broker.harness import WALL, Node, batch
 
 from barnabas.broker.context import Operation
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.sim.disk import MemoryDisk
+from barnabas.sim.kernel.disk import MemoryDisk
 from barnabas.wire.compression import Codec
-from barnabas.wire.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from barnabas.wire.records import Record, batches, check_crc, read_batch_header, read_records, write_batch
+from barnabas.wire.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 HOUR = 3_600_000
 

@@ -6,7 +6,7 @@ import pytest
 from tests.broker.harness import Answer, Node
 
 from barnabas.errors import ErrorCode
-from barnabas.wire.transactions import InitProducerIdRequest
+from barnabas.wire.schemas.transactions import InitProducerIdRequest
 
 
 def ask(node: Node, version: int = 5, transactional_id: str | None = None) -> Answer:

@@ -14,7 +14,7 @@ import pytest
 from tests.broker.harness import PAGE_CACHE, Answer, Node, batch
 
 from barnabas.errors import ErrorCode
-from barnabas.sim.disk import MemoryDisk
+from barnabas.sim.kernel.disk import MemoryDisk
 from barnabas.wire.records import batches, read_records
 
 STEPS = 150

@@ -6,7 +6,7 @@ from tests.broker.wired import Wired
 
 from barnabas.errors import ErrorCode
 from barnabas.model import NO_NODE, TopicPartition
-from barnabas.wire.topics import DeleteTopicsRequest, DeleteTopicState
+from barnabas.wire.schemas.topics import DeleteTopicsRequest, DeleteTopicState
 
 
 def settled(wired: Wired, *replicas: int) -> None:

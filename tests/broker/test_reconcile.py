@@ -10,8 +10,8 @@ from tests.broker.harness import Node, batch
 from barnabas.controller.image import ImageDelta, PartitionState, Topic
 from barnabas.errors import ErrorCode
 from barnabas.model import DIRECTORY_UNASSIGNED, NodeId, TopicPartition
-from barnabas.sim.disk import MemoryDisk
-from barnabas.wire.fetch import FetchRequest, FetchResponse
+from barnabas.sim.kernel.disk import MemoryDisk
+from barnabas.wire.schemas.fetch import FetchRequest, FetchResponse
 
 MANY = 20
 

@@ -8,9 +8,9 @@ import pytest
 from tests.broker.harness import batch
 from tests.broker.replication import ALL, Replicas
 
-from barnabas.broker.partition import Partition
-from barnabas.log.cleanable import cleanable
-from barnabas.log.compaction import Cleaning
+from barnabas.broker.replicas.partition import Partition
+from barnabas.log.cleaning.compaction import Cleaning
+from barnabas.log.cleaning.dirty_range import cleanable
 from barnabas.wire.records import read_records
 
 SETTINGS: dict[str, Any] = {"log_cleanup_policy": "compact", "log_cleaner_enable": "false"}

@@ -9,7 +9,7 @@ from tests.broker.harness import Answer, Node, batch
 from tests.broker.replication import Replicas
 
 from barnabas.errors import ErrorCode, StorageError
-from barnabas.sim.disk import MemoryDisk
+from barnabas.sim.kernel.disk import MemoryDisk
 
 MIB = 1 << 20
 GROUPS = "__consumer_offsets"

@@ -6,11 +6,11 @@ import pytest
 from tests.broker.harness import Node, batch
 from tests.broker.replication import Replicas
 
-from barnabas.broker.quota import Quota, is_throttled
+from barnabas.broker.replicas.quota import Quota, is_throttled
 from barnabas.config import Config
 from barnabas.errors import ConfigError, ErrorCode
 from barnabas.model import Now
-from barnabas.sim.disk import MemoryDisk
+from barnabas.sim.kernel.disk import MemoryDisk
 
 RATE = 100_000
 

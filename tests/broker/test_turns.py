@@ -7,13 +7,13 @@ import gc
 import pytest
 from tests.broker.harness import PAGE_CACHE, Node, batch
 
-from barnabas.broker.fetch import FetchWaiting
-from barnabas.broker.partition import Acknowledgement
-from barnabas.broker.waiting import Waiting
+from barnabas.broker.purgatory import Waiting
+from barnabas.broker.replicas.partition import Acknowledgement
+from barnabas.broker.requests.fetch import FetchWaiting
 from barnabas.errors import ErrorCode, StorageError
 from barnabas.model import Now
-from barnabas.sim.disk import MemoryDisk
-from barnabas.wire.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from barnabas.sim.kernel.disk import MemoryDisk
+from barnabas.wire.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 
 def test_nothing_is_acknowledged_or_visible_before_it_is_durable(node: Node) -> None:

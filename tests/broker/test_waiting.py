@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from barnabas.broker.waiting import Waiting, WaitingRoom
+from barnabas.broker.purgatory import Waiting, WaitingRoom
 from barnabas.model import Now
 
 

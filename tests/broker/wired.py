@@ -14,17 +14,18 @@ from typing import Any
 from tests.broker.harness import Answer, Chance, Node, batch
 from tests.controller.cluster import CLUSTER, Cluster
 
-from barnabas.broker.partition import Partition
+from barnabas.broker.replicas.partition import Partition
 from barnabas.controller.controller import Controller
 from barnabas.controller.image import MetadataImage, PartitionState
 from barnabas.controller.replay import Replay
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.log.meta import MetaProperties, read_meta_properties, write_meta_properties
+from barnabas.log.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 from barnabas.model import Now, Uuid
-from barnabas.sim.disk import MemoryDisk
-from barnabas.wire.fetch import FetchRequest
-from barnabas.wire.message import Message, Record
-from barnabas.wire.reassignment import (
+from barnabas.sim.kernel.disk import MemoryDisk
+from barnabas.wire.codec.message import Message, Record
+from barnabas.wire.records import batches, read_records
+from barnabas.wire.schemas.fetch import FetchRequest
+from barnabas.wire.schemas.reassignment import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     AssignReplicasToDirsRequest,
@@ -34,7 +35,6 @@ from barnabas.wire.reassignment import (
     ReassignablePartition,
     ReassignableTopic,
 )
-from barnabas.wire.records import batches, read_records
 
 __all__ = ["Wired"]
 

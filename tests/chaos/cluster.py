@@ -17,11 +17,11 @@ from tests.chaos.ground import Ground
 
 from barnabas.client.blocking import BlockingConnection
 from barnabas.errors import BarnabasError, ErrorCode
-from barnabas.log.disk import OsDisk
-from barnabas.log.meta import read_meta_properties
+from barnabas.log.storage.disk import OsDisk
+from barnabas.log.storage.meta_properties import read_meta_properties
 from barnabas.model import METADATA_TOPIC, Uuid
-from barnabas.wire.cluster import MetadataRequest, MetadataRequestTopic
-from barnabas.wire.quorum import (
+from barnabas.wire.schemas.cluster import MetadataRequest, MetadataRequestTopic
+from barnabas.wire.schemas.quorum import (
     AddRaftVoterRequest,
     AddRaftVoterRequestListener,
     DescribeQuorumRequest,
@@ -29,7 +29,7 @@ from barnabas.wire.quorum import (
     DescribeQuorumRequestTopicData,
     RemoveRaftVoterRequest,
 )
-from barnabas.wire.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from barnabas.wire.schemas.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
 __all__ = ["Cluster", "Node", "until"]
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from tests.chaos.cluster import Node, until
 
-from barnabas.wire.reassignment import (
+from barnabas.wire.schemas.reassignment import (
     AlterPartitionReassignmentsRequest,
     ElectLeadersRequest,
     ReassignablePartition,

@@ -11,7 +11,7 @@ import time
 from typing import cast
 
 from barnabas.cli.main import main
-from barnabas.log.disk import OsFile
+from barnabas.log.storage.disk import OsFile
 
 _sync = OsFile._sync
 

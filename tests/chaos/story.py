@@ -16,7 +16,7 @@ from tests.chaos.ground import Ground, ground
 from tests.chaos.traffic import Java, Reader, Records, Writer, java_is_here, read_everything
 
 from barnabas.sim.cluster.checker import check
-from barnabas.wire.cluster import MetadataRequest
+from barnabas.wire.schemas.cluster import MetadataRequest
 
 __all__ = ["Report", "run"]
 

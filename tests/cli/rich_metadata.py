@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from barnabas.model import Uuid
-from barnabas.wire.message import Record
+from barnabas.wire.codec.message import Record
 from barnabas.wire.metadata import (
     AccessControlEntryRecord,
     BrokerEndpoint,

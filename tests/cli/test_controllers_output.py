@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.cli import cluster, features, quorum
+from barnabas.cli import cluster, features
 from barnabas.cli.cluster import endpoint_lines
 from barnabas.cli.controllers import bootstrap_of
 from barnabas.cli.features import feature_lines
+from barnabas.cli.quorum import quorum
+from barnabas.client.admin.described import ClusterDescription, FeatureRange
 from barnabas.client.cluster import Broker
-from barnabas.client.described import ClusterDescription, FeatureRange
 from barnabas.errors import ConfigError
 from barnabas.model import Endpoint
 

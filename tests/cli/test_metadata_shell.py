@@ -10,8 +10,8 @@ import pytest
 from tests.cli.rich_metadata import rich_log, rich_records
 
 from barnabas.cli.main import main
-from barnabas.cli.metadata_shell import COMMANDS, MetadataShell
-from barnabas.cli.metadata_tree import metadata_tree, read_metadata
+from barnabas.cli.metadata.shell import COMMANDS, MetadataShell
+from barnabas.cli.metadata.tree import metadata_tree, read_metadata
 from barnabas.wire.metadata import ClientQuotaRecord, EntityData, write_record
 from barnabas.wire.records import Record, write_batch
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.cli.quorum import replication_lines, status_lines
-from barnabas.client.described import QuorumDescription, QuorumReplica
+from barnabas.cli.quorum.quorum import replication_lines, status_lines
+from barnabas.client.admin.described import QuorumDescription, QuorumReplica
 from barnabas.errors import BarnabasError
 from barnabas.model import Uuid
 

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from barnabas.cli.main import main
-from barnabas.log.disk import OsDisk
-from barnabas.log.meta import read_meta_properties
+from barnabas.log.storage.disk import OsDisk
+from barnabas.log.storage.meta_properties import read_meta_properties
 from barnabas.model import Now, Uuid
 from barnabas.raft.entries import Batch, ElectionState, Opaque
-from barnabas.raft.incarnation import EPOCH_GAP, INCARNATION, Incarnation
+from barnabas.raft.membership.generation import EPOCH_GAP, INCARNATION, Incarnation
 from barnabas.raft.messages import SaveElection
 from barnabas.raft.voters import VoterSet
-from barnabas.server.quorum_state import QUORUM_STATE, read_election
-from barnabas.server.quorum_store import MetadataStore, metadata_log_config
+from barnabas.server.kraft.election_state import QUORUM_STATE, read_election
+from barnabas.server.kraft.storage import MetadataStore, metadata_log_config
 from barnabas.wire.metadata import ConfigRecord
 
 CLUSTER = "5L6g3nShT-eMCtK--X86sw"

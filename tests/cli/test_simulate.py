@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from barnabas.cli.main import main
-from barnabas.cli.simulate_many import Kind, run_many
-from barnabas.sim.ledger import Ledger
+from barnabas.cli.simulate.many import Kind, run_many
+from barnabas.sim.kernel.ledger import Ledger
 
 
 @dataclass

@@ -14,7 +14,11 @@ from collections.abc import Callable
 from typing import Any
 
 from barnabas.model import Uuid
-from barnabas.wire.cluster import (
+from barnabas.wire.codec.message import decode
+from barnabas.wire.frame import LENGTH, read_request_header, write_response
+from barnabas.wire.records import batches, patch, read_records
+from barnabas.wire.registry import request_class
+from barnabas.wire.schemas.cluster import (
     ApiVersion,
     ApiVersionsRequest,
     ApiVersionsResponse,
@@ -24,24 +28,20 @@ from barnabas.wire.cluster import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from barnabas.wire.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
-from barnabas.wire.frame import LENGTH, read_request_header, write_response
-from barnabas.wire.message import decode
-from barnabas.wire.offsets import (
+from barnabas.wire.schemas.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+from barnabas.wire.schemas.offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from barnabas.wire.produce import (
+from barnabas.wire.schemas.produce import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
     TopicProduceResponse,
 )
-from barnabas.wire.records import batches, patch, read_records
-from barnabas.wire.registry import request_class
-from barnabas.wire.transactions import InitProducerIdRequest, InitProducerIdResponse
+from barnabas.wire.schemas.transactions import InitProducerIdRequest, InitProducerIdResponse
 
 CLOSE = object()
 SERVED = (

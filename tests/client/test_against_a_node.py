@@ -17,7 +17,7 @@ from barnabas.client.consumer import Message
 from barnabas.client.fetching import fetch_range
 from barnabas.errors import BarnabasError, CorruptRecordError, ErrorCode
 from barnabas.testing import Cluster
-from barnabas.wire.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from barnabas.wire.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 
 def read(consumer: Consumer, count: int) -> list[Message]:

@@ -11,7 +11,7 @@ from tests.patience import PATIENCE_S
 
 from barnabas.client.aio import AsyncConnection
 from barnabas.client.connection import ConnectionFailed, RequestTimedOut
-from barnabas.wire.cluster import MetadataRequest
+from barnabas.wire.schemas.cluster import MetadataRequest
 
 
 def test_callers_share_one_connection() -> None:

@@ -12,7 +12,7 @@ from tests.patience import PATIENCE_S
 
 from barnabas.client.blocking import BlockingConnection, ConnectionFailed, RequestTimedOut
 from barnabas.errors import WireError
-from barnabas.wire.cluster import MetadataRequest
+from barnabas.wire.schemas.cluster import MetadataRequest
 
 
 @pytest.fixture

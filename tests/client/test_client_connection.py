@@ -8,17 +8,17 @@ import pytest
 
 from barnabas.client.connection import Connection
 from barnabas.errors import ErrorCode, KafkaError, WireError
-from barnabas.wire.cluster import (
+from barnabas.wire.frame import read_request_header, write_response
+from barnabas.wire.schemas.cluster import (
     ApiVersion,
     ApiVersionsRequest,
     ApiVersionsResponse,
     MetadataRequest,
     MetadataResponse,
 )
-from barnabas.wire.fetch import FetchRequest
-from barnabas.wire.frame import read_request_header, write_response
-from barnabas.wire.produce import ProduceRequest
-from barnabas.wire.quorum import DescribeQuorumRequest
+from barnabas.wire.schemas.fetch import FetchRequest
+from barnabas.wire.schemas.produce import ProduceRequest
+from barnabas.wire.schemas.quorum import DescribeQuorumRequest
 
 
 def answered(connection: Connection, sent: Any, message: Any, version: int) -> Any:

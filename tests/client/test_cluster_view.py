@@ -10,8 +10,8 @@ from tests.client.fake_broker import CLOSE, FakeBroker
 from barnabas.client.blocking import ConnectionFailed
 from barnabas.client.cluster import Cluster, parse_bootstrap
 from barnabas.errors import ConfigError, ErrorCode, KafkaError
-from barnabas.wire.cluster import MetadataRequest
-from barnabas.wire.offsets import ListOffsetsRequest
+from barnabas.wire.schemas.cluster import MetadataRequest
+from barnabas.wire.schemas.offsets import ListOffsetsRequest
 
 
 class Watch:

@@ -16,15 +16,15 @@ from barnabas.client.producer import Producer
 from barnabas.errors import CorruptRecordError, ErrorCode, KafkaError
 from barnabas.model import Uuid
 from barnabas.wire.control import ControlType, write_control
-from barnabas.wire.control_records import EndTxnMarker
-from barnabas.wire.fetch import (
+from barnabas.wire.records import Record, batches, read_batch_header, read_records, write_batch
+from barnabas.wire.schemas.control_records import EndTxnMarker
+from barnabas.wire.schemas.fetch import (
     AbortedTransaction,
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
     PartitionData,
 )
-from barnabas.wire.records import Record, batches, read_batch_header, read_records, write_batch
 from barnabas.wire.spans import hollow
 
 

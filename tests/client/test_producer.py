@@ -11,14 +11,14 @@ from tests.patience import PATIENCE_S
 
 from barnabas.client.producer import Delivered, Producer
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
-from barnabas.wire.produce import (
+from barnabas.wire.records import batches, read_records
+from barnabas.wire.schemas.produce import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
     TopicProduceResponse,
 )
-from barnabas.wire.records import batches, read_records
-from barnabas.wire.transactions import InitProducerIdRequest
+from barnabas.wire.schemas.transactions import InitProducerIdRequest
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 from tests.compat.conftest import NodeProcess
 
-from barnabas.client.admin import Admin
+from barnabas.client.admin.admin import Admin
 from barnabas.client.consumer import Consumer
 from barnabas.client.producer import Producer
 from barnabas.errors import BarnabasError

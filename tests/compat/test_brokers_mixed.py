@@ -10,7 +10,7 @@ import pytest
 from tests.compat.test_quorum_mixed import script
 from tests.server.quorum_processes import Members, eventually
 
-from barnabas.client.admin import Admin
+from barnabas.client.admin.admin import Admin
 from barnabas.client.consumer import Consumer
 from barnabas.client.producer import Producer
 from barnabas.model import TopicPartition

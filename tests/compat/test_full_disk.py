@@ -10,11 +10,11 @@ from unittest import mock
 import pytest
 from tests.server.test_node import connect, settings
 
-from barnabas.broker import space
+from barnabas.broker.replicas import disk_space as space
 from barnabas.errors import StorageError
-from barnabas.server.process import Node
-from barnabas.sim.disk import MemoryDisk
-from barnabas.wire.topics import CreatableTopic, CreateTopicsRequest
+from barnabas.server.node.process import Node
+from barnabas.sim.kernel.disk import MemoryDisk
+from barnabas.wire.schemas.topics import CreatableTopic, CreateTopicsRequest
 
 pytestmark = pytest.mark.compat
 

@@ -20,9 +20,9 @@ from tests.broker.hostile_batches import ANSWERS, TOPICS, hostile_batches, known
 from tests.compat.conftest import NodeProcess, free_port
 
 from barnabas.client.blocking import BlockingConnection
-from barnabas.wire.offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from barnabas.wire.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from barnabas.wire.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from barnabas.wire.schemas.offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from barnabas.wire.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from barnabas.wire.schemas.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
 pytestmark = pytest.mark.compat
 

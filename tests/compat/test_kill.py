@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tests.compat.conftest import NodeProcess, kafka_class
 
-from barnabas.client.admin import Admin
+from barnabas.client.admin.admin import Admin
 
 pytestmark = pytest.mark.compat
 

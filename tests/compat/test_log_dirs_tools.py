@@ -18,9 +18,9 @@ import pytest
 from tests.compat.conftest import KAFKA, kafka_class
 from tests.server.quorum_processes import Member, Members, eventually
 
-from barnabas.client.admin import Admin
+from barnabas.client.admin.admin import Admin
 from barnabas.client.producer import Producer
-from barnabas.wire.cluster import MetadataRequest
+from barnabas.wire.schemas.cluster import MetadataRequest
 
 pytestmark = pytest.mark.compat
 

@@ -12,7 +12,7 @@ from tests.cli.rich_metadata import rich_log
 from tests.compat.conftest import NodeProcess
 from tests.server.quorum_processes import eventually
 
-from barnabas.client.admin import Admin
+from barnabas.client.admin.admin import Admin
 
 pytestmark = pytest.mark.compat
 TRIES = 10

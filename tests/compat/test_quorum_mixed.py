@@ -27,7 +27,7 @@ from tests.server.quorum_processes import (
 
 from barnabas.client.blocking import BlockingConnection
 from barnabas.errors import BarnabasError, ErrorCode
-from barnabas.wire.quorum import DescribeQuorumResponsePartitionData
+from barnabas.wire.schemas.quorum import DescribeQuorumResponsePartitionData
 
 pytestmark = pytest.mark.compat
 QUORUM = "org.apache.kafka.tools.MetadataQuorumCommand"

@@ -23,7 +23,7 @@ from tests.server.quorum_processes import (
     free_ports,
 )
 
-from barnabas.client.admin import Admin
+from barnabas.client.admin.admin import Admin
 from barnabas.errors import BarnabasError, ErrorCode
 
 pytestmark = pytest.mark.compat

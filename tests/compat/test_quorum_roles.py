@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.server.quorum_processes import Members, barnabas, create_topic, eventually
 
-from barnabas.client.admin import Admin
+from barnabas.client.admin.admin import Admin
 from barnabas.errors import ErrorCode
 from barnabas.model import TopicPartition
 

@@ -23,9 +23,9 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from tests.server.quorum_processes import Member, Members, eventually
 
-from barnabas.client.admin import Admin
-from barnabas.wire.cluster import MetadataRequest
-from barnabas.wire.reassignment import (
+from barnabas.client.admin.admin import Admin
+from barnabas.wire.schemas.cluster import MetadataRequest
+from barnabas.wire.schemas.reassignment import (
     AlterPartitionReassignmentsRequest,
     ElectLeadersRequest,
     ReassignablePartition,

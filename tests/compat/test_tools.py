@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.compat.conftest import NodeProcess, kafka_class, run_kafka_class
 
-from barnabas.server.dispatch import TABLE
+from barnabas.server.api.table import TABLE
 
 pytestmark = pytest.mark.compat
 

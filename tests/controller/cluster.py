@@ -7,12 +7,13 @@ from typing import Any, TypeVar
 
 from barnabas.config import Config
 from barnabas.controller.controller import Controller
-from barnabas.controller.features import bootstrap_levels, bootstrap_records, supported
+from barnabas.controller.decisions.features import bootstrap_levels, bootstrap_records, supported
 from barnabas.controller.image import MetadataImage, PartitionState
 from barnabas.controller.replay import Replay
 from barnabas.controller.view import Decision
 from barnabas.model import Now, Uuid
-from barnabas.wire.brokers import (
+from barnabas.wire.codec.message import Message, Record
+from barnabas.wire.schemas.brokers import (
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
     BrokerRegistrationRequest,
@@ -20,8 +21,7 @@ from barnabas.wire.brokers import (
     BrokerRegistrationRequestListener,
     BrokerRegistrationResponse,
 )
-from barnabas.wire.message import Message, Record
-from barnabas.wire.topics import (
+from barnabas.wire.schemas.topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,

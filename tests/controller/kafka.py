@@ -7,7 +7,7 @@ from pathlib import Path
 from barnabas.controller.image import MetadataImage
 from barnabas.controller.replay import Replay
 from barnabas.raft.entries import Batch
-from barnabas.server.quorum_records import decode_batch, metadata_of
+from barnabas.server.kraft.records import decode_batch, metadata_of
 from barnabas.wire.records import batches, check_crc
 
 FILES = Path(__file__).parents[1] / "fixtures" / "kafka-4.3.1" / "metadata"

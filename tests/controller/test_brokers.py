@@ -10,20 +10,20 @@ from typing import Any
 import pytest
 from tests.controller.cluster import Chance, Cluster, directory, registration
 
-from barnabas.controller.brokers import presumed_contacts
 from barnabas.controller.controller import Controller
+from barnabas.controller.decisions.brokers import presumed_contacts
 from barnabas.controller.replay import Replay
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import NO_NODE, Uuid
-from barnabas.wire.brokers import UnregisterBrokerRequest, UnregisterBrokerResponse
-from barnabas.wire.message import Message
+from barnabas.wire.codec.message import Message
 from barnabas.wire.metadata import (
     BrokerRegistrationChangeRecord,
     PartitionChangeRecord,
     ProducerIdsRecord,
     RegisterBrokerRecord,
 )
-from barnabas.wire.transactions import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from barnabas.wire.schemas.brokers import UnregisterBrokerRequest, UnregisterBrokerResponse
+from barnabas.wire.schemas.transactions import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 
 
 def refused(cluster: Cluster, request: Message) -> ErrorCode:

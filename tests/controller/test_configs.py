@@ -6,9 +6,10 @@ import pytest
 from tests.controller.cluster import Cluster
 
 from barnabas.config import Config
-from barnabas.controller.describe_configs import describe_configs
+from barnabas.controller.decisions.describe_configs import describe_configs
 from barnabas.errors import ErrorCode
-from barnabas.wire.configs import (
+from barnabas.wire.metadata import ClearElrRecord, ConfigRecord
+from barnabas.wire.schemas.configs import (
     AlterConfigsRequest,
     AlterConfigsRequestAlterableConfig,
     AlterConfigsRequestAlterConfigsResource,
@@ -22,7 +23,6 @@ from barnabas.wire.configs import (
     IncrementalAlterConfigsRequestAlterConfigsResource,
     IncrementalAlterConfigsResponse,
 )
-from barnabas.wire.metadata import ClearElrRecord, ConfigRecord
 
 TOPIC, BROKER, LOGGER = 2, 4, 8
 SET, DELETE, APPEND, SUBTRACT = range(4)

@@ -11,11 +11,12 @@ from barnabas.controller.view import Decision
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import DIRECTORY_LOST, DIRECTORY_UNASSIGNED, NO_NODE, Uuid
 from barnabas.raft.entries import Batch, Opaque
-from barnabas.server.quorum_records import decode_batch, encode_batch, metadata_of
-from barnabas.wire.brokers import BrokerHeartbeatRequest, BrokerRegistrationResponse
-from barnabas.wire.message import Message, Record
+from barnabas.server.kraft.records import decode_batch, encode_batch, metadata_of
+from barnabas.wire.codec.message import Message, Record
 from barnabas.wire.metadata import BrokerRegistrationChangeRecord, PartitionChangeRecord
-from barnabas.wire.reassignment import (
+from barnabas.wire.records import read_batch_header
+from barnabas.wire.schemas.brokers import BrokerHeartbeatRequest, BrokerRegistrationResponse
+from barnabas.wire.schemas.reassignment import (
     AlterPartitionReassignmentsRequest,
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsRequestDirectoryData,
@@ -25,8 +26,7 @@ from barnabas.wire.reassignment import (
     ReassignablePartition,
     ReassignableTopic,
 )
-from barnabas.wire.records import read_batch_header
-from barnabas.wire.topics import CreateTopicsRequest
+from barnabas.wire.schemas.topics import CreateTopicsRequest
 
 A, B = Uuid.of(1, 1000), Uuid.of(1, 2000)
 

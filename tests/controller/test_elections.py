@@ -10,14 +10,14 @@ from tests.controller.cluster import Cluster
 
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import NO_NODE
-from barnabas.wire.configs import (
+from barnabas.wire.metadata import PartitionChangeRecord
+from barnabas.wire.schemas.configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestAlterConfigsResource,
     IncrementalAlterConfigsResponse,
 )
-from barnabas.wire.metadata import PartitionChangeRecord
-from barnabas.wire.reassignment import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions
+from barnabas.wire.schemas.reassignment import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions
 
 PREFERRED, UNCLEAN = 0, 1
 

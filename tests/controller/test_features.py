@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 from tests.controller.cluster import Cluster, registration
 
-from barnabas.controller.features import bootstrap_levels, release_level, supported
+from barnabas.controller.decisions.features import bootstrap_levels, release_level, supported
 from barnabas.controller.image import ControllerState
 from barnabas.controller.versions import record_version
 from barnabas.errors import ConfigError, ErrorCode
 from barnabas.model import Uuid
-from barnabas.wire.configs import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
 from barnabas.wire.metadata import (
     BrokerRegistrationChangeRecord,
     PartitionRecord,
     RegisterBrokerRecord,
     TopicRecord,
 )
+from barnabas.wire.schemas.configs import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
 
 
 def update(cluster: Cluster, *keys: FeatureUpdateKey, version: int = 2, **fields: Any) -> int:

@@ -12,7 +12,7 @@ from tests.controller.cluster import Cluster
 
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import Uuid
-from barnabas.wire.brokers import (
+from barnabas.wire.schemas.brokers import (
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,
     AlterPartitionRequestTopicData,

@@ -35,16 +35,16 @@ from barnabas.errors import ErrorCode, KafkaError
 from barnabas.log.results import finished
 from barnabas.model import Now, Uuid
 from barnabas.wire import metadata
-from barnabas.wire.brokers import (
+from barnabas.wire.codec.message import Message, Record
+from barnabas.wire.metadata import FeatureLevelRecord, PartitionChangeRecord
+from barnabas.wire.schemas.brokers import (
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,
     AlterPartitionRequestTopicData,
     BrokerHeartbeatRequest,
     BrokerState,
 )
-from barnabas.wire.message import Message, Record
-from barnabas.wire.metadata import FeatureLevelRecord, PartitionChangeRecord
-from barnabas.wire.reassignment import (
+from barnabas.wire.schemas.reassignment import (
     AlterPartitionReassignmentsRequest,
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsRequestDirectoryData,
@@ -103,7 +103,7 @@ class Walk:
     def decide(self, step: dict[str, Any]) -> tuple[str, list[Record]]:
         """(code, records) of ours."""
         if step["do"] in ("balance", "unclean"):
-            from barnabas.controller import elections
+            from barnabas.controller.decisions import elections
 
             view = self.controller._view(0, self.now, self.offset)
             held = {"balance": elections.preferred_leaders, "unclean": elections.unclean_leaders}

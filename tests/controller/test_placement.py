@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.controller.cluster import Chance
 
+from barnabas.controller.decisions.placement import place
 from barnabas.controller.image import BrokerState
-from barnabas.controller.placement import place
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import Uuid
 

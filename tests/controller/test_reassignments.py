@@ -7,7 +7,8 @@ from tests.controller.cluster import Cluster, directory
 
 from barnabas.errors import ErrorCode
 from barnabas.model import DIRECTORY_UNASSIGNED, NO_NODE, Uuid
-from barnabas.wire.brokers import (
+from barnabas.wire.metadata import PartitionChangeRecord
+from barnabas.wire.schemas.brokers import (
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,
     AlterPartitionRequestTopicData,
@@ -15,14 +16,13 @@ from barnabas.wire.brokers import (
     BrokerState,
     UnregisterBrokerRequest,
 )
-from barnabas.wire.metadata import PartitionChangeRecord
-from barnabas.wire.reassignment import (
+from barnabas.wire.schemas.reassignment import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     ReassignablePartition,
     ReassignableTopic,
 )
-from barnabas.wire.topics import DeleteTopicsRequest, DeleteTopicState
+from barnabas.wire.schemas.topics import DeleteTopicsRequest, DeleteTopicState
 
 Wishes = dict[int, list[int] | None]
 

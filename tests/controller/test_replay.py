@@ -16,7 +16,7 @@ from barnabas.controller.replay import Replay, ReplayError
 from barnabas.controller.snapshot import image_from, image_records
 from barnabas.controller.versions import record_version
 from barnabas.model import Uuid
-from barnabas.server.quorum_records import metadata_of, read_snapshot
+from barnabas.server.kraft.records import metadata_of, read_snapshot
 from barnabas.wire.metadata import (
     AbortTransactionRecord,
     BeginTransactionRecord,

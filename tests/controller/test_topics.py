@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from tests.controller.cluster import Cluster, assigned, directory
 
+from barnabas.controller.decisions.topic_names import collision, is_valid
 from barnabas.controller.image import MetadataImage
-from barnabas.controller.topic_names import collision, is_valid
 from barnabas.errors import ErrorCode
 from barnabas.model import Uuid
 from barnabas.wire.metadata import ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
-from barnabas.wire.topics import (
+from barnabas.wire.schemas.topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,

@@ -13,16 +13,16 @@ from tests.patience import PATIENCE_S
 from barnabas.client.aio import AsyncConnection
 from barnabas.config import Config
 from barnabas.log.log import Log
-from barnabas.server.process import Node
-from barnabas.wire.groups import (
+from barnabas.server.node.process import Node
+from barnabas.wire.records import Record, write_batch
+from barnabas.wire.schemas.groups import (
     FindCoordinatorRequest,
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from barnabas.wire.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from barnabas.wire.records import Record, write_batch
-from barnabas.wire.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from barnabas.wire.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from barnabas.wire.schemas.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
 TOPICS = {"events": 2, "keyed": 1}
 ROUNDS, RECORDS = 5, 12

@@ -19,11 +19,11 @@ from tests.damage.directory import GROUP, TOPICS, Made, commit, send, settings
 
 from barnabas.client.aio import AsyncConnection
 from barnabas.errors import BarnabasError, CorruptRecordError
-from barnabas.server.process import Node
-from barnabas.wire.fetch import FetchPartition, FetchRequest, FetchTopic
-from barnabas.wire.groups import OffsetFetchRequest, OffsetFetchRequestTopic
-from barnabas.wire.offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from barnabas.server.node.process import Node
 from barnabas.wire.records import Record, batches, check_crc, read_records
+from barnabas.wire.schemas.fetch import FetchPartition, FetchRequest, FetchTopic
+from barnabas.wire.schemas.groups import OffsetFetchRequest, OffsetFetchRequestTopic
+from barnabas.wire.schemas.offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
 LOUD = {
     "log.lost",

@@ -9,11 +9,11 @@ from typing import Any
 from tests.wire.samples import plain_value, random_message
 
 from barnabas.model import Uuid
-from barnabas.server.dispatch import TABLE, Row
+from barnabas.server.api.table import TABLE, Row
+from barnabas.wire.codec.schema import Field
 from barnabas.wire.frame import RequestHeader, write_request
 from barnabas.wire.records import Record, write_batch
 from barnabas.wire.registry import request_class
-from barnabas.wire.schema import Field
 
 __all__ = ["GROUPS", "TOPICS", "World", "draw_request", "well_formed"]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from barnabas.client.blocking import BlockingConnection
-from barnabas.wire.cluster import MetadataRequest, MetadataRequestTopic
+from barnabas.wire.schemas.cluster import MetadataRequest, MetadataRequestTopic
 
 __all__ = ["Ping", "pings"]
 

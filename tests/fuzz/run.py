@@ -20,8 +20,13 @@ from tests.fuzz.mutations import MUTATIONS
 from tests.fuzz.pinger import Ping, pings
 
 from barnabas.client.aio import AsyncConnection
-from barnabas.wire.cluster import MetadataRequest, MetadataRequestTopic
-from barnabas.wire.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest, DeleteTopicState
+from barnabas.wire.schemas.cluster import MetadataRequest, MetadataRequestTopic
+from barnabas.wire.schemas.topics import (
+    CreatableTopic,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    DeleteTopicState,
+)
 
 __all__ = ["Report", "frames", "fuzz"]
 

@@ -11,7 +11,7 @@ from tests.fuzz.mutations import MUTATIONS
 from tests.fuzz.run import frames
 
 from barnabas.model import Uuid
-from barnabas.server.dispatch import TABLE
+from barnabas.server.api.table import TABLE
 from barnabas.wire.frame import FrameReader, read_request_header
 
 WORLD = World("cluster", [Uuid(bytes([1]) * 16)])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tools.write_docs import PAGES
 
-from barnabas.server.dispatch import TABLE
+from barnabas.server.api.table import TABLE
 from barnabas.wire.apis import ROWS
 
 ROOT = Path(__file__).parents[2]

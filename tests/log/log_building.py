@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from barnabas.config import NO_FLUSH, LogConfig
-from barnabas.log.directories import LogDirectories
 from barnabas.log.log import Log
-from barnabas.log.removal import Removal
 from barnabas.log.results import Appended
+from barnabas.log.storage.log_directories import LogDirectories
+from barnabas.log.storage.removal import Removal
 from barnabas.model import Now, Uuid
-from barnabas.sim.disk import MemoryDisk
+from barnabas.sim.kernel.disk import MemoryDisk
 from barnabas.wire.control import ControlType, write_control
-from barnabas.wire.control_records import EndTxnMarker
 from barnabas.wire.records import Record, batches, read_batch_header, read_records, write_batch
+from barnabas.wire.schemas.control_records import EndTxnMarker
 
 NOW = Now(1000.0, 1_760_000_000_000)
 PATH = "/data/events-0"

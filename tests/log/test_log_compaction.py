@@ -23,12 +23,12 @@ from tests.log.log_building import (
 
 from barnabas.config import LogConfig
 from barnabas.errors import StorageError
-from barnabas.log.cleanable import cleanable
-from barnabas.log.cleaned import stop_cleaning
-from barnabas.log.compaction import BYTES_PER_KEY, Cleaning
+from barnabas.log.cleaning.compacted_segment import stop_cleaning
+from barnabas.log.cleaning.compaction import BYTES_PER_KEY, Cleaning
+from barnabas.log.cleaning.dirty_range import cleanable
 from barnabas.log.log import Log
 from barnabas.model import Now
-from barnabas.sim.disk import Crashed
+from barnabas.sim.kernel.disk import Crashed
 from barnabas.wire.records import BatchHeader, Record, batches, read_batch_header, read_records, write_batch
 
 DAY = 86_400_000

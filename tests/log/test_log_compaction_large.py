@@ -10,7 +10,7 @@ import pytest
 from tests.log.log_building import NOW, later, new_disk, open_log
 from tests.log.test_log_compaction import all_records, clean, compacted, put, records_of
 
-from barnabas.log import compaction
+from barnabas.log.cleaning import compaction
 from barnabas.wire.compression import Codec
 
 DAY = 86_400_000

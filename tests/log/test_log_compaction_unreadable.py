@@ -10,7 +10,7 @@ from tests.log.log_building import NOW, append, later, new_disk, open_log
 from tests.log.test_log_compaction import DAY, begin, clean, commit, compacted, drive, put
 
 from barnabas.errors import CorruptRecordError
-from barnabas.log import compaction
+from barnabas.log.cleaning import compaction
 from barnabas.log.log import Log
 from barnabas.wire.compression import Codec
 from barnabas.wire.records import batches, check_crc, read_records

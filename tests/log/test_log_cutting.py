@@ -21,7 +21,7 @@ from tests.log.log_building import (
 )
 
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.log import cutting
+from barnabas.log import truncation as cutting
 from barnabas.log.log import Log
 
 

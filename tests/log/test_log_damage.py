@@ -8,10 +8,10 @@ import pytest
 from tests.log.log_building import NOW, append, batch, fill, later, tick
 from tests.log.test_log_directories import TOPIC, A, formatted, opened
 
-from barnabas.log.damage import FILE, Damage, DamagedError
-from barnabas.log.directories import LogDirectories
 from barnabas.log.log import Log
-from barnabas.sim.disk import MemoryDisk
+from barnabas.log.segments.damage import FILE, Damage, DamagedError
+from barnabas.log.storage.log_directories import LogDirectories
+from barnabas.sim.kernel.disk import MemoryDisk
 from barnabas.wire.records import batches, check_crc, read_records
 
 RECORDS = 60

@@ -9,12 +9,12 @@ from tests.log.log_building import NOW, Chance, append, batch, fill, later, smal
 
 from barnabas.config import LogConfig
 from barnabas.errors import StorageError
-from barnabas.log.checkpoint import read_offsets, write_offsets
-from barnabas.log.directories import LogDirectories
-from barnabas.log.jobs import Opening
-from barnabas.log.meta import MetaProperties, read_meta_properties, write_meta_properties
+from barnabas.log.storage.checkpoint import read_offsets, write_offsets
+from barnabas.log.storage.jobs import Opening
+from barnabas.log.storage.log_directories import LogDirectories
+from barnabas.log.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 from barnabas.model import Now, TopicPartition, Uuid
-from barnabas.sim.disk import Crashed, MemoryDisk
+from barnabas.sim.kernel.disk import Crashed, MemoryDisk
 
 CLUSTER = "5L6g3nShT-eMCtK--X86sw"
 A, B = TopicPartition("a", 0), TopicPartition("b", 3)

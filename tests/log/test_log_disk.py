@@ -14,13 +14,13 @@ import pytest
 from tests.log.log_building import NOW, append, batch, fill, small, tick, values_of
 from tests.patience import PATIENCE_S
 
-from barnabas.doors import Disk
 from barnabas.errors import StorageError
-from barnabas.log import disk as disk_module
-from barnabas.log.disk import OsDisk
 from barnabas.log.log import Log
-from barnabas.log.open_files import SEALED
-from barnabas.sim.disk import MemoryDisk
+from barnabas.log.segments.open_files import SEALED
+from barnabas.log.storage import disk as disk_module
+from barnabas.log.storage.disk import OsDisk
+from barnabas.ports import Disk
+from barnabas.sim.kernel.disk import MemoryDisk
 
 
 @pytest.fixture(params=["real", "memory"])
@@ -109,7 +109,7 @@ def test_a_closed_file_refuses(place: tuple[Disk, str]) -> None:
 
 def test_a_lock_of_another_process_is_named_by_its_id(tmp_path: Path) -> None:
     code = (
-        "import sys; from barnabas.log.disk import OsDisk; lock = OsDisk().lock(sys.argv[1]);"
+        "import sys; from barnabas.log.storage.disk import OsDisk; lock = OsDisk().lock(sys.argv[1]);"
         "print(flush=True); sys.stdin.read()"
     )
     path = str(tmp_path / ".lock")

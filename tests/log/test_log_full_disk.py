@@ -20,7 +20,7 @@ from tests.log.log_building import (
 
 from barnabas.errors import StorageError
 from barnabas.log.log import Log
-from barnabas.sim.disk import MemoryDisk
+from barnabas.sim.kernel.disk import MemoryDisk
 from barnabas.wire.records import read_batch_header
 
 

@@ -9,7 +9,7 @@ from tests.log.log_building import NOW, PATH, append, batch, contents, new_disk,
 
 from barnabas.log.log import Log
 from barnabas.model import Offset
-from barnabas.sim.disk import MemoryDisk
+from barnabas.sim.kernel.disk import MemoryDisk
 from barnabas.wire.records import read_batch_header
 
 Record = tuple[Offset, bytes]

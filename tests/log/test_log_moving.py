@@ -7,12 +7,12 @@ from tests.log.log_building import NOW, append, batch, fill, later, tick, values
 from tests.log.test_log_directories import TOPIC, A, formatted, opened
 
 from barnabas.errors import StorageError
-from barnabas.log.checkpoint import read_offsets
-from barnabas.log.directories import LogDirectories
 from barnabas.log.future import align, future_of
 from barnabas.log.log import Log
+from barnabas.log.storage.checkpoint import read_offsets
+from barnabas.log.storage.log_directories import LogDirectories
 from barnabas.model import TopicPartition
-from barnabas.sim.disk import Crashed, MemoryDisk
+from barnabas.sim.kernel.disk import Crashed, MemoryDisk
 from barnabas.wire.records import read_batch_header
 
 NAME = f"a-0.{TOPIC.hex()}-future"

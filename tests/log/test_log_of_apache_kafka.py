@@ -11,15 +11,15 @@ from tests.log.log_building import NOW, Chance
 
 from barnabas.config import LogConfig
 from barnabas.errors import StorageError
-from barnabas.log.directories import LogDirectories
-from barnabas.log.index import OffsetIndex, TimeIndex
 from barnabas.log.log import Log
-from barnabas.log.meta import read_meta_properties
 from barnabas.log.producer_snapshot import decode_producers, encode_producers
-from barnabas.log.snapshot import SnapshotId, list_snapshots, read_snapshot
-from barnabas.log.transactions import TransactionIndex
+from barnabas.log.segments.index import OffsetIndex, TimeIndex
+from barnabas.log.segments.transactions import TransactionIndex
+from barnabas.log.storage.log_directories import LogDirectories
+from barnabas.log.storage.meta_properties import read_meta_properties
+from barnabas.log.storage.snapshot import SnapshotId, list_snapshots, read_snapshot
 from barnabas.model import TopicPartition, Uuid
-from barnabas.sim.disk import MemoryDisk
+from barnabas.sim.kernel.disk import MemoryDisk
 from barnabas.wire.records import batches, check_crc, read_batch_header
 
 KAFKA = Path(__file__).parent.parent / "fixtures" / "kafka-4.3.1"

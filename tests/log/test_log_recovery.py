@@ -18,10 +18,10 @@ from tests.log.log_building import (
 )
 
 from barnabas.errors import StorageError
-from barnabas.log.damage import DamagedError
 from barnabas.log.log import Log
+from barnabas.log.segments.damage import DamagedError
 from barnabas.model import Uuid
-from barnabas.sim.disk import Crashed, MemoryDisk
+from barnabas.sim.kernel.disk import Crashed, MemoryDisk
 
 
 def tables(log: Log) -> dict[str, bytes]:

@@ -7,15 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.errors import StorageError
-from barnabas.log.checkpoint import epoch_rows, read_epochs, read_offsets, write_offsets
 from barnabas.log.epochs import EpochCache
-from barnabas.log.meta import (
+from barnabas.log.storage.checkpoint import epoch_rows, read_epochs, read_offsets, write_offsets
+from barnabas.log.storage.meta_properties import (
     read_partition_metadata,
     take_clean_shutdown,
     write_clean_shutdown,
     write_partition_metadata,
 )
-from barnabas.log.snapshot import (
+from barnabas.log.storage.snapshot import (
     SnapshotId,
     SnapshotWriter,
     clean_snapshots_at_start,
@@ -25,7 +25,7 @@ from barnabas.log.snapshot import (
     read_snapshot,
 )
 from barnabas.model import TopicPartition, Uuid
-from barnabas.sim.disk import Crashed, MemoryDisk
+from barnabas.sim.kernel.disk import Crashed, MemoryDisk
 
 
 def test_the_end_of_an_epoch_is_the_start_of_the_next_that_is_known() -> None:

@@ -12,9 +12,9 @@ from tests.log.test_log_directories import TOPIC, A, B, formatted, opened, openi
 
 from barnabas.errors import StorageError
 from barnabas.log.results import finished
-from barnabas.log.sync import Job, SyncJob
+from barnabas.log.storage.sync import Job, SyncJob
 from barnabas.model import TopicPartition
-from barnabas.server.syncing import run_aside, run_together
+from barnabas.server.loop.sync_threads import run_aside, run_together
 
 
 class Counting:

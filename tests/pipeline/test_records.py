@@ -14,7 +14,7 @@ from tests.broker.hostile_batches import hostile_batches, known_answers, lying
 from barnabas.errors import CorruptRecordError, WireError
 from barnabas.pipeline.records import ARROW_SCHEMA, ArrowDecoder, arrow_batches
 from barnabas.pipeline.varints import zigzags
-from barnabas.wire.primitives import varlong
+from barnabas.wire.codec.primitives import varlong
 from barnabas.wire.records import Record, batches, patch, read_batch_header, read_records, write_batch
 from barnabas.wire.spans import hollow, spans, thin_out, unpack, with_horizon
 

@@ -95,7 +95,7 @@ def voter_set(*ids: int) -> VoterSet:
 
 
 class SeededRandom:
-    """doors.Randomness over a seeded generator."""
+    """ports.Randomness over a seeded generator."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)

@@ -9,7 +9,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from barnabas.raft import changes, core, election, following, journal, leadership, reassign, reconfigure
+from barnabas.raft import core, election, following, leadership
+from barnabas.raft import log_view as journal
+from barnabas.raft.membership import pending as changes
+from barnabas.raft.membership import steps as reconfigure
+from barnabas.raft.membership import target as reassign
 from barnabas.raft.roles import Follower, Leader
 
 Bug = Callable[[], tuple[object, str, object]]

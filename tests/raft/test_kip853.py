@@ -12,6 +12,7 @@ from barnabas.errors import ErrorCode
 from barnabas.model import NO_NODE
 from barnabas.raft import RaftConfig
 from barnabas.raft.entries import ElectionState, KraftVersionEntry, LeaderChange, VotersEntry
+from barnabas.raft.membership.target import Member, Step, next_step, parse_target, write_target
 from barnabas.raft.messages import (
     AddVoterRequest,
     BeginQuorumEpochRequest,
@@ -21,7 +22,6 @@ from barnabas.raft.messages import (
     UpgradeRequest,
     VoteRequest,
 )
-from barnabas.raft.reassign import Member, Step, next_step, parse_target, write_target
 
 ADDRESSES = tuple((i, (endpoint_of(i),)) for i in range(1, 10))
 

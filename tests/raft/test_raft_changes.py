@@ -24,7 +24,7 @@ from barnabas.raft.entries import (
     Opaque,
     VotersEntry,
 )
-from barnabas.raft.intent import Intent
+from barnabas.raft.membership.intent import Intent
 from barnabas.raft.messages import (
     AddVoterRequest,
     Append,
@@ -412,7 +412,7 @@ def test_who_was_removed_comes_back_only_by_an_operators_word() -> None:
 def test_of_those_who_were_removed_only_the_newest_thousand_are_remembered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("barnabas.raft.reconfigure.MOST_TOMBSTONES", 2)
+    monkeypatch.setattr("barnabas.raft.membership.steps.MOST_TOMBSTONES", 2)
     solo = leader()
     prefix = "barnabas.quorum.removed."
     old = tuple(Note(f"{prefix}{n}-x", str(9_990 + n * 5)) for n in (7, 3, 5))

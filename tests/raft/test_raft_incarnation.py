@@ -9,7 +9,7 @@ from raft_solo import Solo, journal_of, records
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.raft import Journal
 from barnabas.raft.entries import Batch, ElectionState, KraftVersionEntry, Note, VotersEntry
-from barnabas.raft.incarnation import EPOCH_GAP, INCARNATION, Incarnation
+from barnabas.raft.membership.generation import EPOCH_GAP, INCARNATION, Incarnation
 from barnabas.raft.messages import (
     BeginQuorumEpochRequest,
     EndQuorumEpochRequest,

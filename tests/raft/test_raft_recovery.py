@@ -7,8 +7,8 @@ from raft_cluster import Cluster, key_of, voter_of, voter_set
 
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.raft.entries import ElectionState
-from barnabas.raft.incarnation import INCARNATION, Incarnation
-from barnabas.raft.recovery import Survivor, plan_recovery
+from barnabas.raft.membership.generation import INCARNATION, Incarnation
+from barnabas.raft.membership.recovery import Survivor, plan_recovery
 from barnabas.raft.value import altered
 
 

@@ -12,22 +12,27 @@ import pytest
 from raft_cluster import key_of, voter_set
 from tests.controller.cluster import CLUSTER, Chance
 
-from barnabas.cli import quorum
 from barnabas.cli.main import main
-from barnabas.cli.quorum import replication_lines, status_lines
-from barnabas.client.described import QuorumDescription, QuorumReplica
+from barnabas.cli.quorum import quorum
+from barnabas.cli.quorum.quorum import replication_lines, status_lines
+from barnabas.client.admin.described import QuorumDescription, QuorumReplica
 from barnabas.config import Config
 from barnabas.errors import ConfigError, StorageError
-from barnabas.log import snapshot as files
-from barnabas.log.disk import OsDisk
+from barnabas.log.storage import snapshot as files
+from barnabas.log.storage.disk import OsDisk
 from barnabas.model import NO_NODE, ZERO_UUID, Now, ReplicaKey, Uuid
 from barnabas.raft import Journal
 from barnabas.raft.entries import ElectionState, SnapshotId, VotersEntry
-from barnabas.server.format import FormatPlan, FormatResult, format_directories, parse_initial_controllers
-from barnabas.server.quorum_records import read_snapshot
-from barnabas.server.quorum_snapshots import SnapshotKeeper
-from barnabas.server.quorum_state import QUORUM_STATE, election_text, read_election
-from barnabas.sim.disk import MemoryDisk
+from barnabas.server.kraft.election_state import QUORUM_STATE, election_text, read_election
+from barnabas.server.kraft.records import read_snapshot
+from barnabas.server.kraft.snapshots import SnapshotKeeper
+from barnabas.server.node.format import (
+    FormatPlan,
+    FormatResult,
+    format_directories,
+    parse_initial_controllers,
+)
+from barnabas.sim.kernel.disk import MemoryDisk
 
 FIRST = "00000000000000000000-0000000000.checkpoint"
 D1, D2 = (Uuid.parse(f"AAAAAAAAQAAAAAAAAAA{letter}AA") for letter in "BC")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from tests.server.harness import LOOPS, Scenario, World, settled
 
-from barnabas.server.events import CATALOGUE
+from barnabas.server.observe.events import CATALOGUE
 
 
 @pytest.fixture(autouse=True)

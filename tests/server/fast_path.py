@@ -16,15 +16,15 @@ from tests.server.harness import Client, frame
 
 from barnabas.config import NO_FLUSH, Config
 from barnabas.model import Now, Uuid
-from barnabas.server import connection
-from barnabas.server.memo import ProduceMemos
-from barnabas.server.process import Node
-from barnabas.sim.disk import MemoryDisk
-from barnabas.wire.cluster import ApiVersionsRequest, MetadataRequest, MetadataRequestTopic
-from barnabas.wire.message import Message
-from barnabas.wire.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from barnabas.server.net import connection
+from barnabas.server.net.produce_fast_path import ProduceMemos
+from barnabas.server.node.process import Node
+from barnabas.sim.kernel.disk import MemoryDisk
+from barnabas.wire.codec.message import Message
 from barnabas.wire.records import Record, write_batch
-from barnabas.wire.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from barnabas.wire.schemas.cluster import ApiVersionsRequest, MetadataRequest, MetadataRequestTopic
+from barnabas.wire.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from barnabas.wire.schemas.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
 NOW_MS = 1_700_000_000_000
 TOPICS: dict[str, dict[str, str]] = {

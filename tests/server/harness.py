@@ -12,22 +12,22 @@ import uvloop
 from tests.patience import PATIENCE_S
 
 from barnabas.broker.context import Operation, ResourceType
-from barnabas.broker.waiting import Waiting
+from barnabas.broker.purgatory import Waiting
 from barnabas.config import Config
 from barnabas.model import Endpoint, Now
-from barnabas.server.context import RequestContext
-from barnabas.server.dispatch import Row
-from barnabas.server.handlers_cluster import api_versions
-from barnabas.server.listener import Connections, Listener
-from barnabas.server.requests import Requests
-from barnabas.server.services import Services
-from barnabas.server.system import SystemClock, SystemRandomness
-from barnabas.server.turn import Turn
+from barnabas.server.api.cluster import api_versions
+from barnabas.server.api.table import Row
+from barnabas.server.loop.loop_step import Turn
+from barnabas.server.loop.runtime import Services
+from barnabas.server.loop.system import SystemClock, SystemRandomness
+from barnabas.server.net.context import RequestContext
+from barnabas.server.net.listener import Connections, Listener
+from barnabas.server.net.requests import Requests
+from barnabas.wire.codec.message import Message
 from barnabas.wire.frame import RequestHeader, write_request
-from barnabas.wire.groups import HeartbeatRequest, HeartbeatResponse
-from barnabas.wire.message import Message
-from barnabas.wire.produce import ProduceResponse
 from barnabas.wire.registry import response_class, response_header_version
+from barnabas.wire.schemas.groups import HeartbeatRequest, HeartbeatResponse
+from barnabas.wire.schemas.produce import ProduceResponse
 
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 
@@ -155,7 +155,7 @@ def frame(message: Message, version: int, correlation_id: int = 1) -> bytes:
 
 
 def decoded(key: int, version: int, body: bytes) -> Any:
-    from barnabas.wire.message import decode
+    from barnabas.wire.codec.message import decode
 
     message, end = decode(response_class(key), body, version, response_header_version(key, version))
     assert end == len(body)

@@ -13,16 +13,16 @@ from tests.patience import PATIENCE_S
 from barnabas.config import Config
 from barnabas.controller.image import BrokerEndpoint, ImageDelta
 from barnabas.errors import BarnabasError
-from barnabas.log.meta import read_meta_properties
+from barnabas.log.storage.meta_properties import read_meta_properties
 from barnabas.model import Endpoint
-from barnabas.server.format import FormatPlan, format_directories
-from barnabas.server.quorum import Quorum
-from barnabas.server.quorum_lifecycle import BrokerLifecycle, LifecycleSettings
-from barnabas.server.quorum_requests import STEPS
-from barnabas.server.quorum_settings import QuorumSettings
-from barnabas.server.system import SystemClock
-from barnabas.sim.disk import Crashed, MemoryDisk
-from barnabas.wire.topics import (
+from barnabas.server.kraft.driver import Quorum
+from barnabas.server.kraft.proposals import STEPS
+from barnabas.server.kraft.settings import QuorumSettings
+from barnabas.server.loop.system import SystemClock
+from barnabas.server.node.format import FormatPlan, format_directories
+from barnabas.server.replication.lifecycle import BrokerLifecycle, LifecycleSettings
+from barnabas.sim.kernel.disk import Crashed, MemoryDisk
+from barnabas.wire.schemas.topics import (
     CreatableTopic,
     CreatableTopicResult,
     CreateTopicsRequest,

@@ -18,10 +18,10 @@ from tests.patience import PATIENCE_S
 from barnabas.client.blocking import BlockingConnection
 from barnabas.client.connection import ConnectionFailed
 from barnabas.errors import BarnabasError, ErrorCode
-from barnabas.log.disk import OsDisk
-from barnabas.log.meta import read_meta_properties
+from barnabas.log.storage.disk import OsDisk
+from barnabas.log.storage.meta_properties import read_meta_properties
 from barnabas.model import METADATA_TOPIC, Uuid
-from barnabas.wire.quorum import (
+from barnabas.wire.schemas.quorum import (
     AddRaftVoterRequest,
     AddRaftVoterRequestListener,
     AddRaftVoterResponse,
@@ -32,7 +32,7 @@ from barnabas.wire.quorum import (
     RemoveRaftVoterRequest,
     RemoveRaftVoterResponse,
 )
-from barnabas.wire.topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from barnabas.wire.schemas.topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 
 CLUSTER = "5L6g3nShT-eMCtK--X86sw"
 

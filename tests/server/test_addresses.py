@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from barnabas.model import NodeId
-from barnabas.server.addresses import node_address
+from barnabas.server.net.addresses import node_address
 
 DIALLED = ("10.0.0.7", 9092)
 

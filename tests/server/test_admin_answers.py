@@ -10,15 +10,15 @@ from barnabas.client.aio import AsyncConnection
 from barnabas.config import Config
 from barnabas.errors import ErrorCode
 from barnabas.model import Uuid
-from barnabas.server.process import Node
-from barnabas.wire.acls import (
+from barnabas.server.node.process import Node
+from barnabas.wire.schemas.acls import (
     AclCreation,
     CreateAclsRequest,
     DeleteAclsFilter,
     DeleteAclsRequest,
     DescribeAclsRequest,
 )
-from barnabas.wire.cluster import (
+from barnabas.wire.schemas.cluster import (
     DescribeClusterRequest,
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsRequestCursor,
@@ -26,15 +26,15 @@ from barnabas.wire.cluster import (
     MetadataRequestTopic,
     TopicRequest,
 )
-from barnabas.wire.configs import ListConfigResourcesRequest
-from barnabas.wire.consumer_groups import ConsumerGroupHeartbeatRequest
-from barnabas.wire.reassignment import (
+from barnabas.wire.schemas.configs import ListConfigResourcesRequest
+from barnabas.wire.schemas.consumer_groups import ConsumerGroupHeartbeatRequest
+from barnabas.wire.schemas.reassignment import (
     DescribableLogDirTopic,
     DescribeLogDirsRequest,
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
 )
-from barnabas.wire.topics import CreatableTopic, CreateTopicsRequest
+from barnabas.wire.schemas.topics import CreatableTopic, CreateTopicsRequest
 
 TOPICS = {"one": 1, "three": 3, "two": 2}
 

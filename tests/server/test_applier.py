@@ -11,8 +11,8 @@ from tests.patience import PATIENCE_S
 
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import Now
-from barnabas.server.applier import SLICE, Applier
-from barnabas.server.tasks import Tasks
+from barnabas.server.loop.tasks import Tasks
+from barnabas.server.replication.applier import SLICE, Applier
 
 STEP = 0.001
 
@@ -109,7 +109,7 @@ def test_a_node_that_serves_gives_others_as_much_time_as_it_takes(monkeypatch: p
         world.changed(100)
         await world.applier.applied()
 
-    monkeypatch.setattr("barnabas.server.applier.asyncio.sleep", slept)
+    monkeypatch.setattr("barnabas.server.replication.applier.asyncio.sleep", slept)
     run(story)
     assert pauses and all(pause >= SLICE for pause in pauses)
 

@@ -10,12 +10,13 @@ import pytest
 from tests.server.virtual import Virtual
 
 from barnabas.config import NO_FLUSH
-from barnabas.controller.features import supported
+from barnabas.controller.decisions.features import supported
 from barnabas.controller.image import PartitionState
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import NO_NODE, NodeId, Uuid
 from barnabas.sim.cluster.node import SimNode
-from barnabas.wire.brokers import (
+from barnabas.wire.metadata import BeginTransactionRecord, TopicRecord
+from barnabas.wire.schemas.brokers import (
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,
     AlterPartitionRequestTopicData,
@@ -26,21 +27,20 @@ from barnabas.wire.brokers import (
     BrokerState,
     UnregisterBrokerRequest,
 )
-from barnabas.wire.cluster import DescribeClusterRequest, MetadataRequest, MetadataRequestTopic
-from barnabas.wire.configs import (
+from barnabas.wire.schemas.cluster import DescribeClusterRequest, MetadataRequest, MetadataRequestTopic
+from barnabas.wire.schemas.configs import (
     FeatureUpdateKey,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestAlterConfigsResource,
     UpdateFeaturesRequest,
 )
-from barnabas.wire.metadata import BeginTransactionRecord, TopicRecord
-from barnabas.wire.quorum import (
+from barnabas.wire.schemas.quorum import (
     AddRaftVoterRequest,
     AddRaftVoterRequestListener,
     RemoveRaftVoterRequest,
 )
-from barnabas.wire.topics import (
+from barnabas.wire.schemas.topics import (
     CreatableTopic,
     CreatePartitionsRequest,
     CreatePartitionsTopic,

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from barnabas.server import collector
-from barnabas.server.collector import MUCH, Collector
+from barnabas.server.loop import collector
+from barnabas.server.loop.collector import MUCH, Collector
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.patience import PATIENCE_S
 
-from barnabas.client.admin import Admin
+from barnabas.client.admin.admin import Admin
 from barnabas.model import TopicPartition
 from barnabas.testing import Cluster
 

@@ -15,11 +15,11 @@ import pytest
 from tests.server.harness import Client, World, decoded, frame, settled, until
 
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.server.connection import Connection
-from barnabas.wire.cluster import ApiVersionsRequest, MetadataRequest
-from barnabas.wire.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
-from barnabas.wire.groups import HeartbeatRequest
-from barnabas.wire.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from barnabas.server.net.connection import Connection
+from barnabas.wire.schemas.cluster import ApiVersionsRequest, MetadataRequest
+from barnabas.wire.schemas.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+from barnabas.wire.schemas.groups import HeartbeatRequest
+from barnabas.wire.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 Play = Callable[..., None]
 
@@ -170,7 +170,7 @@ def test_a_future_may_answer_later(play: Play) -> None:
         client.send(MetadataRequest(), 12, 1)
         client.send(HeartbeatRequest(), 4, 2)
         await until(lambda: bool(promised))
-        from barnabas.wire.cluster import MetadataResponse
+        from barnabas.wire.schemas.cluster import MetadataResponse
 
         promised[0].set_result(MetadataResponse(cluster_id="here"))
         number, body = await client.answer()

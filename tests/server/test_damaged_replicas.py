@@ -9,8 +9,8 @@ from tests.server.virtual import Virtual
 
 from barnabas.log.log import Log
 from barnabas.sim.cluster.setup import DIRECTORIES
-from barnabas.wire.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from barnabas.wire.records import Record, write_batch
+from barnabas.wire.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 RECORDS = 12
 

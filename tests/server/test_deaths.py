@@ -15,10 +15,10 @@ from tests.patience import PATIENCE_S
 from barnabas.config import Config
 from barnabas.controller.image import BrokerEndpoint, BrokerState, MetadataImage
 from barnabas.model import ZERO_UUID
-from barnabas.server.deaths import Deaths
-from barnabas.server.system import SystemClock
-from barnabas.server.tasks import Tasks
-from barnabas.wire.brokers import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from barnabas.server.loop.system import SystemClock
+from barnabas.server.loop.tasks import Tasks
+from barnabas.server.replication.fast_fencing import Deaths
+from barnabas.wire.schemas.brokers import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 
 
 class World:
@@ -110,7 +110,7 @@ def test_a_process_that_only_does_not_run_takes_connections_and_is_left_alone() 
 def test_a_process_that_takes_connections_and_answers_nothing_is_fenced_in_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("barnabas.server.deaths._ANSWER_WITHIN", 0.2)
+    monkeypatch.setattr("barnabas.server.replication.fast_fencing._ANSWER_WITHIN", 0.2)
 
     async def story() -> None:
         with socket.create_server(("127.0.0.1", 0)) as listening:  # nobody ever accepts
@@ -126,7 +126,7 @@ def test_a_process_that_takes_connections_and_answers_nothing_is_fenced_in_time(
 
 @pytest.mark.parametrize("how", ["answers", "hangs up", "refuses", "reports", "was never reached"])
 def test_who_says_anything_at_all_does_not_stand_still(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("barnabas.server.deaths._ANSWER_WITHIN", 0.2)
+    monkeypatch.setattr("barnabas.server.replication.fast_fencing._ANSWER_WITHIN", 0.2)
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if how == "answers":

@@ -13,11 +13,11 @@ from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import NO_NODE
 from barnabas.raft.entries import Batch, Opaque
 from barnabas.raft.messages import Accepted
-from barnabas.server.quorum_records import Encoded, encode_batch
-from barnabas.server.quorum_requests import STEPS, Requests, Submission
-from barnabas.wire.brokers import BrokerHeartbeatRequest
-from barnabas.wire.message import Message
-from barnabas.wire.topics import CreatableTopic, CreateTopicsRequest
+from barnabas.server.kraft.proposals import STEPS, Requests, Submission
+from barnabas.server.kraft.records import Encoded, encode_batch
+from barnabas.wire.codec.message import Message
+from barnabas.wire.schemas.brokers import BrokerHeartbeatRequest
+from barnabas.wire.schemas.topics import CreatableTopic, CreateTopicsRequest
 
 MANY = 1000
 WIDE = CreateTopicsRequest(

@@ -22,22 +22,22 @@ from tests.server.test_node import batch, connect, error_of, fetch, on, settings
 from barnabas.client.aio import AsyncConnection
 from barnabas.client.blocking import BlockingConnection
 from barnabas.errors import BarnabasError, ConfigError, ErrorCode, KafkaError, StorageError
-from barnabas.server.process import Node
-from barnabas.sim.disk import MemoryDisk
-from barnabas.wire.configs import (
+from barnabas.server.node.process import Node
+from barnabas.sim.kernel.disk import MemoryDisk
+from barnabas.wire.schemas.configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestAlterConfigsResource,
 )
-from barnabas.wire.fetch import FetchPartition, FetchRequest, FetchTopic
-from barnabas.wire.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from barnabas.wire.reassignment import (
+from barnabas.wire.schemas.fetch import FetchPartition, FetchRequest, FetchTopic
+from barnabas.wire.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from barnabas.wire.schemas.reassignment import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
     DescribeLogDirsRequest,
 )
-from barnabas.wire.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest
+from barnabas.wire.schemas.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest
 
 CONFIG = settings("/one,/two", num_partitions="4")
 

@@ -10,9 +10,9 @@ from tests.server.harness import World, decoded
 
 from barnabas.broker.context import Operation, RequestContext, ResourceType
 from barnabas.errors import ErrorCode
-from barnabas.server.dispatch import TABLE, served_on
-from barnabas.wire.groups import HeartbeatRequest
+from barnabas.server.api.table import TABLE, served_on
 from barnabas.wire.registry import API
+from barnabas.wire.schemas.groups import HeartbeatRequest
 
 NEVER_FOR_CLIENTS = {52, 53, 54, 56, 58, 59, 62, 63, 67, 70, 73, 82}
 """APIs between nodes: a client listener must not serve them."""

@@ -11,7 +11,7 @@ from tests.patience import PATIENCE_S
 
 from barnabas.controller.image import BrokerState, ImageDelta, MetadataImage
 from barnabas.model import ZERO_UUID, NodeId, Now, Uuid
-from barnabas.server.doubts import LONGEST, REMEMBERED, Doubts
+from barnabas.server.replication.leader_suspicion import LONGEST, REMEMBERED, Doubts
 
 TOPIC = Uuid(bytes(15) + b"\1")
 

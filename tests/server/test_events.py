@@ -8,8 +8,8 @@ import re
 
 import pytest
 
-from barnabas.server import events
-from barnabas.server.event_limits import EVENT_BURST, MAX_REASONS, REASON_BURST, EventLimit
+from barnabas.server.observe import events
+from barnabas.server.observe.event_limits import EVENT_BURST, MAX_REASONS, REASON_BURST, EventLimit
 
 
 @pytest.fixture

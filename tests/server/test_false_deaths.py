@@ -6,9 +6,9 @@ import pytest
 from tests.server.virtual import Virtual
 
 from barnabas.errors import ErrorCode
-from barnabas.server.fetcher import LOST
-from barnabas.wire.cluster import MetadataRequest, MetadataRequestTopic
-from barnabas.wire.topics import DeleteTopicsRequest, DeleteTopicState
+from barnabas.server.replication.replica_fetcher import LOST
+from barnabas.wire.schemas.cluster import MetadataRequest, MetadataRequestTopic
+from barnabas.wire.schemas.topics import DeleteTopicsRequest, DeleteTopicState
 
 ROUNDS = 20
 

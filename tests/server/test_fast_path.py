@@ -12,19 +12,19 @@ from tests.server import fast_path
 from tests.server.fast_path import Run, batch, converse, create_topics, kinds, plain, request, run
 from tests.server.harness import LOOPS, Client, decoded, frame, until
 
-from barnabas.broker.space import DirectorySpace
+from barnabas.broker.replicas.disk_space import DirectorySpace
 from barnabas.client.aio import AsyncConnection
 from barnabas.errors import ErrorCode, StorageError
-from barnabas.server.process import Node
-from barnabas.server.syncing import Syncer
-from barnabas.sim.disk import MemoryDisk
-from barnabas.wire.configs import (
+from barnabas.server.loop.sync_threads import Syncer
+from barnabas.server.node.process import Node
+from barnabas.sim.kernel.disk import MemoryDisk
+from barnabas.wire.schemas.configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestAlterConfigsResource,
 )
-from barnabas.wire.produce import TopicProduceData
-from barnabas.wire.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest
+from barnabas.wire.schemas.produce import TopicProduceData
+from barnabas.wire.schemas.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest
 
 Loop = Callable[[], asyncio.AbstractEventLoop]
 

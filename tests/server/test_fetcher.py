@@ -12,9 +12,9 @@ from tests.patience import PATIENCE_S
 
 from barnabas.client.connection import ConnectionFailed
 from barnabas.errors import BarnabasError
-from barnabas.server.doubts import Doubts
-from barnabas.server.fetcher import _Fetcher
-from barnabas.server.system import SystemClock
+from barnabas.server.loop.system import SystemClock
+from barnabas.server.replication.leader_suspicion import Doubts
+from barnabas.server.replication.replica_fetcher import _Fetcher
 
 
 class Follower:

@@ -18,11 +18,11 @@ from tests.patience import PATIENCE_S
 from tests.server.harness import frame
 from tests.server.running import RunningNode
 
-from barnabas.wire.fetch import FetchPartition, FetchRequest, FetchTopic
-from barnabas.wire.message import Message
-from barnabas.wire.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from barnabas.wire.codec.message import Message
 from barnabas.wire.records import Record, write_batch
-from barnabas.wire.topics import CreatableTopic, CreateTopicsRequest
+from barnabas.wire.schemas.fetch import FetchPartition, FetchRequest, FetchTopic
+from barnabas.wire.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from barnabas.wire.schemas.topics import CreatableTopic, CreateTopicsRequest
 
 BARE = {
     *("acls", "apis", "brokers", "cluster", "compression", "configs", "control", "control_records"),
@@ -56,7 +56,7 @@ def test_a_bare_start_loads_only_the_messages_it_serves(tmp_path: Path) -> None:
     code = """
 import asyncio
 from barnabas.config import Config
-from barnabas.server.process import Node
+from barnabas.server.node.process import Node
 async def whole():
     local = "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0"
     async with Node(Config.load({"log.dirs": "data", "listeners": local}), format_new=True):

@@ -10,18 +10,18 @@ from tests.controller.cluster import CLUSTER, Chance
 
 from barnabas.config import Config
 from barnabas.errors import ConfigError
-from barnabas.log.disk import OsDisk
-from barnabas.log.meta import META_PROPERTIES, MetaProperties, read_meta_properties
+from barnabas.log.storage.disk import OsDisk
+from barnabas.log.storage.meta_properties import META_PROPERTIES, MetaProperties, read_meta_properties
 from barnabas.model import Endpoint, Now, Uuid
 from barnabas.raft.entries import KraftVersionEntry, VotersEntry
-from barnabas.server.format import (
+from barnabas.server.kraft.records import read_snapshot
+from barnabas.server.node.format import (
     FormatPlan,
     FormatResult,
     format_directories,
     format_report,
     parse_initial_controllers,
 )
-from barnabas.server.quorum_records import read_snapshot
 from barnabas.wire.records import batches
 
 FIRST = "00000000000000000000-0000000000.checkpoint"

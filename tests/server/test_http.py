@@ -9,10 +9,10 @@ import pytest
 from tests.patience import PATIENCE_S
 
 from barnabas.model import Endpoint
-from barnabas.server.exposition import exposition
-from barnabas.server.http import HttpServer
-from barnabas.server.listener import bind
-from barnabas.server.metrics import Metrics
+from barnabas.server.net.http import HttpServer
+from barnabas.server.net.listener import bind
+from barnabas.server.observe.exposition import exposition
+from barnabas.server.observe.metrics import Metrics
 
 
 def served(work: Callable[[int], Awaitable[None]], metrics: Metrics, reason: str | None = None) -> None:

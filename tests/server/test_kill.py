@@ -15,10 +15,10 @@ from tests.server.harness import decoded, frame
 from tests.server.running import RunningNode
 
 from barnabas.errors import ErrorCode
-from barnabas.wire.fetch import FetchPartition, FetchRequest, FetchTopic
-from barnabas.wire.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from barnabas.wire.records import Record, batches, read_records, write_batch
-from barnabas.wire.topics import CreatableTopic, CreateTopicsRequest
+from barnabas.wire.schemas.fetch import FetchPartition, FetchRequest, FetchTopic
+from barnabas.wire.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from barnabas.wire.schemas.topics import CreatableTopic, CreateTopicsRequest
 
 VERSION = 9
 AHEAD = 3

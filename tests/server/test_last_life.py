@@ -11,8 +11,8 @@ from barnabas.config import NO_FLUSH, Config
 from barnabas.controller.image import RESOURCE_BROKER, RESOURCE_TOPIC, MetadataImage, Topic
 from barnabas.errors import StorageError
 from barnabas.model import Uuid
-from barnabas.server.last_life import FILE, LastLife, everything_is_synced
-from barnabas.sim.disk import MemoryDisk
+from barnabas.server.replication.previous_epoch import FILE, LastLife, everything_is_synced
+from barnabas.sim.kernel.disk import MemoryDisk
 
 
 def directory(

@@ -18,11 +18,11 @@ from tests.patience import PATIENCE_S
 from tests.server.harness import Client, World, frame, settled, until
 from tests.server.test_connection import Slice, fetch_response, produce
 
-from barnabas.server import events
-from barnabas.server.memory import MemoryBudget
-from barnabas.server.outlet import Outlet
-from barnabas.wire.fetch import FetchRequest
-from barnabas.wire.groups import HeartbeatRequest
+from barnabas.server.loop.memory import MemoryBudget
+from barnabas.server.net.send_queue import Outlet
+from barnabas.server.observe import events
+from barnabas.wire.schemas.fetch import FetchRequest
+from barnabas.wire.schemas.groups import HeartbeatRequest
 
 Play = Callable[..., None]
 MB = 1024 * 1024
@@ -84,7 +84,7 @@ def test_a_reader_as_fast_as_we_are_does_not_keep_the_loop(
         sizes.append(min(size, 3 * MB))
         return sizes[-1]
 
-    monkeypatch.setattr("barnabas.server.outlet.os.sendfile", takes_all)
+    monkeypatch.setattr("barnabas.server.net.send_queue.os.sendfile", takes_all)
     writers: list[Callable[[], None]] = []
     loop = SimpleNamespace(add_writer=lambda fd, call: writers.append(call), remove_writer=lambda fd: None)
     near, far = socket.socketpair()
@@ -112,7 +112,7 @@ def test_a_reader_as_fast_as_we_are_does_not_keep_the_loop(
 def test_connections_leave_descriptors_to_the_logs(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
     with open(os.devnull) as probe:
         lowest_free = probe.fileno()
-    monkeypatch.setattr("barnabas.server.listener.most_descriptors", lambda: lowest_free + 300)
+    monkeypatch.setattr("barnabas.server.net.listener.most_descriptors", lambda: lowest_free + 300)
 
     async def scenario(world: World) -> None:
         clients = [await world.client() for _ in range(200)]  # two descriptors each: we are on both ends
@@ -130,7 +130,7 @@ def test_connections_leave_descriptors_to_the_logs(play: Play, monkeypatch: pyte
 def test_the_limit_of_descriptors_is_raised_as_far_as_it_goes() -> None:
     code = (
         "import resource as r; r.setrlimit(r.RLIMIT_NOFILE, (200, 900));"
-        "from barnabas.server.system import *; assert most_descriptors() == 200;"
+        "from barnabas.server.loop.system import *; assert most_descriptors() == 200;"
         "raise_descriptor_limit(); assert most_descriptors() == 900"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=PATIENCE_S)

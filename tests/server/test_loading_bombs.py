@@ -14,16 +14,16 @@ from tests.patience import PATIENCE_S
 from tests.server.harness import LOOPS
 from tests.server.test_node import connect, create, error_of, on, settings
 
-from barnabas.broker import group_loading
 from barnabas.broker.context import ADMIN_CLIENT
-from barnabas.broker.group_loading import Loading
+from barnabas.broker.groups import loading as group_loading
+from barnabas.broker.groups.loading import Loading
 from barnabas.client.aio import AsyncConnection
 from barnabas.errors import ErrorCode
 from barnabas.model import Now
-from barnabas.server.process import Node
-from barnabas.wire.cluster import ApiVersionsRequest
+from barnabas.server.node.process import Node
 from barnabas.wire.compression import Codec
-from barnabas.wire.groups import (
+from barnabas.wire.schemas.cluster import ApiVersionsRequest
+from barnabas.wire.schemas.groups import (
     FindCoordinatorRequest,
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -32,7 +32,7 @@ from barnabas.wire.groups import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
-from barnabas.wire.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from barnabas.wire.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 SIZE = 99 << 20
 """Nearly the most that a batch may unpack to."""

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from barnabas.server import events
-from barnabas.server.metrics import Metrics
-from barnabas.server.turn import LATE, LONG, Turn
+from barnabas.server.loop.loop_step import LATE, LONG, Turn
+from barnabas.server.observe import events
+from barnabas.server.observe.metrics import Metrics
 
 
 def test_long_steps_are_counted_and_very_long_ones_get_a_line(caplog: pytest.LogCaptureFixture) -> None:

@@ -6,7 +6,7 @@ from tests.server.virtual import Virtual
 
 from barnabas.errors import ErrorCode
 from barnabas.model import NodeId
-from barnabas.wire.groups import (
+from barnabas.wire.schemas.groups import (
     FindCoordinatorRequest,
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -15,7 +15,7 @@ from barnabas.wire.groups import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
-from barnabas.wire.reassignment import (
+from barnabas.wire.schemas.reassignment import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,

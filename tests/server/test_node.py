@@ -18,18 +18,18 @@ from tests.server.harness import LOOPS
 from barnabas.client.aio import AsyncConnection
 from barnabas.config import NO_FLUSH, Config
 from barnabas.errors import BarnabasError, ErrorCode
-from barnabas.server.process import Node
-from barnabas.sim.disk import MemoryDisk
-from barnabas.wire.cluster import ApiVersionsRequest, MetadataRequest, MetadataRequestTopic
-from barnabas.wire.configs import (
+from barnabas.server.node.process import Node
+from barnabas.sim.kernel.disk import MemoryDisk
+from barnabas.wire.records import Record, write_batch
+from barnabas.wire.schemas.cluster import ApiVersionsRequest, MetadataRequest, MetadataRequestTopic
+from barnabas.wire.schemas.configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestAlterConfigsResource,
 )
-from barnabas.wire.fetch import FetchPartition, FetchRequest, FetchTopic
-from barnabas.wire.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from barnabas.wire.records import Record, write_batch
-from barnabas.wire.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest
+from barnabas.wire.schemas.fetch import FetchPartition, FetchRequest, FetchTopic
+from barnabas.wire.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from barnabas.wire.schemas.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest
 
 LOCAL = "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0"
 Work = Callable[[Node], Awaitable[Any]]
@@ -309,7 +309,7 @@ def test_page_cache_mode_acknowledges_too(tmp_path: Path) -> None:
 _RUN = """
 import sys
 from barnabas.config import Config
-from barnabas.server.process import run
+from barnabas.server.node.process import run
 config = Config.load({"log.dirs": sys.argv[1], "listeners": %r})
 sys.exit(run(config, on_ready=lambda node: print(node.address[1], flush=True)))
 """

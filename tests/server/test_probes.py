@@ -11,12 +11,12 @@ from tests.patience import PATIENCE_S
 
 from barnabas.controller.image import BrokerEndpoint
 from barnabas.model import NodeId
-from barnabas.server.doubts import Doubts
-from barnabas.server.probes import LONGEST, Probes
-from barnabas.server.system import SystemClock
-from barnabas.server.tasks import Tasks
-from barnabas.wire.cluster import ApiVersion, ApiVersionsResponse, MetadataRequest, MetadataResponse
+from barnabas.server.loop.system import SystemClock
+from barnabas.server.loop.tasks import Tasks
+from barnabas.server.replication.leader_suspicion import Doubts
+from barnabas.server.replication.probes import LONGEST, Probes
 from barnabas.wire.frame import FrameReader, read_request_header, write_response
+from barnabas.wire.schemas.cluster import ApiVersion, ApiVersionsResponse, MetadataRequest, MetadataResponse
 
 LEADER = NodeId(2)
 VERSION = 12

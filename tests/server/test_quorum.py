@@ -23,15 +23,15 @@ from tests.server.quorum_node import (
 from barnabas.controller.controller import Controller
 from barnabas.controller.image import ImageDelta
 from barnabas.errors import BarnabasError, ConfigError, ErrorCode, KafkaError, StorageError
-from barnabas.log.snapshot import list_snapshots
+from barnabas.log.storage.snapshot import list_snapshots
 from barnabas.model import METADATA_TOPIC
 from barnabas.raft.entries import Batch, KraftVersionEntry, LeaderChange, VotersEntry
-from barnabas.server.format import FormatPlan, format_directories
-from barnabas.server.quorum_lifecycle import LifecycleState
-from barnabas.server.quorum_records import decode_batch, metadata_of
-from barnabas.server.system import SystemClock
-from barnabas.sim.disk import MemoryDisk
-from barnabas.wire.message import Record
+from barnabas.server.kraft.records import decode_batch, metadata_of
+from barnabas.server.loop.system import SystemClock
+from barnabas.server.node.format import FormatPlan, format_directories
+from barnabas.server.replication.lifecycle import LifecycleState
+from barnabas.sim.kernel.disk import MemoryDisk
+from barnabas.wire.codec.message import Record
 from barnabas.wire.metadata import (
     BeginTransactionRecord,
     BrokerRegistrationChangeRecord,
@@ -42,14 +42,14 @@ from barnabas.wire.metadata import (
     RegisterBrokerRecord,
     RegisterControllerRecord,
 )
-from barnabas.wire.quorum import (
+from barnabas.wire.records import batches, check_crc
+from barnabas.wire.schemas.quorum import (
     DescribeQuorumRequest,
     DescribeQuorumRequestPartitionData,
     DescribeQuorumRequestTopicData,
     DescribeQuorumResponse,
 )
-from barnabas.wire.records import batches, check_crc
-from barnabas.wire.topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from barnabas.wire.schemas.topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 
 LOG = f"{METADATA}/00000000000000000000.log"
 

@@ -14,21 +14,21 @@ from tests.server.test_quorum_peers import Other
 
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import Endpoint
-from barnabas.server.dispatch import served_on
-from barnabas.server.handlers_cluster import api_versions
-from barnabas.server.quorum import Quorum
-from barnabas.server.quorum_channel import ControllerChannel
-from barnabas.server.quorum_envelope import principal_of
-from barnabas.wire.brokers import (
+from barnabas.server.api.cluster import api_versions
+from barnabas.server.api.envelope import principal_of
+from barnabas.server.api.forwarding import ControllerChannel
+from barnabas.server.api.table import served_on
+from barnabas.server.kraft.driver import Quorum
+from barnabas.wire.codec.message import Message
+from barnabas.wire.frame import read_request_header, write_response
+from barnabas.wire.schemas.brokers import (
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
     EnvelopeRequest,
     EnvelopeResponse,
 )
-from barnabas.wire.cluster import ApiVersionsRequest
-from barnabas.wire.frame import read_request_header, write_response
-from barnabas.wire.message import Message
-from barnabas.wire.topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
+from barnabas.wire.schemas.cluster import ApiVersionsRequest
+from barnabas.wire.schemas.topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 
 HEARTBEAT = BrokerHeartbeatRequest(broker_id=7)
 CREATE = CreateTopicsRequest()
@@ -148,7 +148,7 @@ def test_a_clients_request_looks_for_the_controller_until_one_takes_it() -> None
 
 
 def test_the_envelope_says_who_asks_and_holds_the_request_with_its_header() -> None:
-    from barnabas.server.quorum_envelope import wrap
+    from barnabas.server.api.envelope import wrap
 
     envelope = wrap(CONTEXT, CREATE)
     assert isinstance(envelope, EnvelopeRequest)

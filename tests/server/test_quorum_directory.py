@@ -10,7 +10,7 @@ import pytest
 from tests.patience import PATIENCE_S
 
 from barnabas.config import Config
-from barnabas.server.process import Node
+from barnabas.server.node.process import Node
 
 RELEASES = sorted((Path(__file__).parents[1] / "fixtures" / "quorum").glob("directory-*"))
 

@@ -6,16 +6,16 @@ from collections.abc import Callable
 
 import pytest
 
-from barnabas.log.snapshot import SnapshotId, SnapshotWriter, list_snapshots
+from barnabas.log.storage.snapshot import SnapshotId, SnapshotWriter, list_snapshots
 from barnabas.model import Now
 from barnabas.raft.entries import Batch, LeaderChange
 from barnabas.raft.entries import SnapshotId as Wanted
 from barnabas.raft.messages import SyncTicket, WriteSnapshot
 from barnabas.raft.voters import VoterSet
-from barnabas.server.quorum_records import snapshot_batches
-from barnabas.server.quorum_store import MetadataStore, metadata_log_config
-from barnabas.server.quorum_transfer import SnapshotDownload
-from barnabas.sim.disk import MemoryDisk
+from barnabas.server.kraft.records import snapshot_batches
+from barnabas.server.kraft.storage import MetadataStore, metadata_log_config
+from barnabas.server.kraft.transfer import SnapshotDownload
+from barnabas.sim.kernel.disk import MemoryDisk
 
 PATH = "data/__cluster_metadata-0"
 

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from barnabas.raft.messages import Event
-from barnabas.server.quorum_events import tell
+from barnabas.server.kraft.quorum_events import tell
 
 
 @pytest.mark.parametrize(

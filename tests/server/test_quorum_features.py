@@ -7,12 +7,12 @@ from types import SimpleNamespace
 import pytest
 from tests.server.quorum_node import Node, formatted, run, running
 
-from barnabas.controller.features import KRAFT_VERSION
+from barnabas.controller.decisions.features import KRAFT_VERSION
 from barnabas.controller.image import BrokerState, ControllerState
 from barnabas.errors import ErrorCode
 from barnabas.model import NodeId, Uuid
-from barnabas.server.quorum_features import update_features
-from barnabas.wire.configs import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
+from barnabas.server.kraft.features import update_features
+from barnabas.wire.schemas.configs import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
 
 
 async def upgrade(node: Node, level: int = 1) -> UpdateFeaturesResponse:

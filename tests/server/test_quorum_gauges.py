@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tests.server.quorum_node import formatted, run, running
 
-from barnabas.server.metrics import Gauge, Metrics
-from barnabas.server.quorum_gauges import STATES, register_quorum_gauges
+from barnabas.server.node.quorum_gauges import STATES, register_quorum_gauges
+from barnabas.server.observe.metrics import Gauge, Metrics
 
 
 def test_a_leader_alone_tells_its_role_its_voters_and_that_it_is_active() -> None:

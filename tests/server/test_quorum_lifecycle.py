@@ -13,14 +13,14 @@ from tests.server.quorum_node import run, until
 from barnabas.controller.image import BrokerEndpoint, ImageDelta, MetadataImage
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.model import Uuid
-from barnabas.server.quorum_lifecycle import BrokerLifecycle, LifecycleSettings, LifecycleState
-from barnabas.wire.brokers import (
+from barnabas.server.replication.lifecycle import BrokerLifecycle, LifecycleSettings, LifecycleState
+from barnabas.wire.codec.message import Message
+from barnabas.wire.schemas.brokers import (
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
 )
-from barnabas.wire.message import Message
 
 DISK = Uuid.of(1, 1000)
 

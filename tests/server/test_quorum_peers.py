@@ -16,13 +16,13 @@ from tests.server.quorum_node import until
 from barnabas.errors import ErrorCode
 from barnabas.model import Endpoint, ReplicaKey, Uuid
 from barnabas.raft import messages as raft
-from barnabas.server import quorum_peers
-from barnabas.server.dispatch import served_on
-from barnabas.server.quorum_peers import Peers
-from barnabas.wire.cluster import ApiVersion, ApiVersionsResponse, SupportedFeatureKey
+from barnabas.server.api.table import served_on
+from barnabas.server.kraft import peers as quorum_peers
+from barnabas.server.kraft.peers import Peers
+from barnabas.wire.codec.message import Message
 from barnabas.wire.frame import read_request_header, write_response
-from barnabas.wire.message import Message
-from barnabas.wire.quorum import (
+from barnabas.wire.schemas.cluster import ApiVersion, ApiVersionsResponse, SupportedFeatureKey
+from barnabas.wire.schemas.quorum import (
     VoteResponse,
     VoteResponseNodeEndpoint,
     VoteResponsePartitionData,

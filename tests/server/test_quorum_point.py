@@ -11,9 +11,15 @@ from barnabas.model import Now
 from barnabas.raft.entries import Batch, LeaderChange
 from barnabas.raft.messages import SyncTicket
 from barnabas.raft.voters import VoterSet
-from barnabas.server.quorum_point import NO_POINT, RECOVERY_POINT, RecoveryPoint, read_point, write_point
-from barnabas.server.quorum_store import MetadataStore, metadata_log_config
-from barnabas.sim.disk import MemoryDisk
+from barnabas.server.kraft.recovery_point import (
+    NO_POINT,
+    RECOVERY_POINT,
+    RecoveryPoint,
+    read_point,
+    write_point,
+)
+from barnabas.server.kraft.storage import MetadataStore, metadata_log_config
+from barnabas.sim.kernel.disk import MemoryDisk
 
 PATH = "data/__cluster_metadata-0"
 

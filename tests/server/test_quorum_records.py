@@ -11,7 +11,7 @@ from barnabas.errors import CorruptRecordError, WireError
 from barnabas.model import Endpoint, ReplicaKey, Uuid
 from barnabas.raft.entries import Batch, KraftVersionEntry, LeaderChange, Note, Opaque, VotersEntry
 from barnabas.raft.voters import VersionRange, Voter, VoterSet
-from barnabas.server.quorum_records import (
+from barnabas.server.kraft.records import (
     decode_batch,
     encode_batch,
     metadata_of,

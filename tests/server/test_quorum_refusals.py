@@ -10,16 +10,16 @@ import pytest
 
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import Uuid
-from barnabas.server.quorum_refusals import refusal, spelled_out
-from barnabas.wire.configs import (
+from barnabas.server.api.item_errors import refusal, spelled_out
+from barnabas.wire.codec.message import Message, encode
+from barnabas.wire.schemas.configs import (
     AlterConfigsRequest,
     AlterConfigsRequestAlterConfigsResource,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterConfigsResource,
     UpdateFeaturesRequest,
 )
-from barnabas.wire.message import Message, encode
-from barnabas.wire.topics import (
+from barnabas.wire.schemas.topics import (
     CreatableTopic,
     CreatePartitionsRequest,
     CreatePartitionsTopic,

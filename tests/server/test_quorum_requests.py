@@ -8,8 +8,8 @@ import pytest
 from tests.controller.cluster import Cluster
 
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.server.quorum_requests import Requests, Submission
-from barnabas.wire.topics import CreatableTopic, CreateTopicsRequest
+from barnabas.server.kraft.proposals import Requests, Submission
+from barnabas.wire.schemas.topics import CreatableTopic, CreateTopicsRequest
 
 
 def test_a_request_that_meets_an_error_of_ours_is_refused_and_nothing_else_happens(
@@ -26,7 +26,7 @@ def test_a_request_that_meets_an_error_of_ours_is_refused_and_nothing_else_happe
         requests.add(Submission(request, 7, odd))
         requests.add(Submission(request, 7, plain))
         with monkeypatch.context() as broken:
-            broken.setattr("barnabas.controller.topics.create_topics", lambda view, asked: 1 // 0)
+            broken.setattr("barnabas.controller.decisions.topics.create_topics", lambda view, asked: 1 // 0)
             cluster.controller._deciders.clear()
             assert requests.decide_next(cluster.offset, 1, cluster.now) is None
         cluster.controller._deciders.clear()

@@ -11,11 +11,11 @@ from tests.server.test_node import connect, on, settings
 
 from barnabas.client.aio import AsyncConnection
 from barnabas.errors import ErrorCode, StorageError
-from barnabas.server import quorum_reserve
-from barnabas.server.process import Node
-from barnabas.server.quorum_reserve import FILE
-from barnabas.sim.disk import MemoryDisk
-from barnabas.wire.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest
+from barnabas.server.kraft import reserve as quorum_reserve
+from barnabas.server.kraft.reserve import FILE
+from barnabas.server.node.process import Node
+from barnabas.sim.kernel.disk import MemoryDisk
+from barnabas.wire.schemas.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest
 
 METADATA = "/data/__cluster_metadata-0"
 SIZE = 100_000

@@ -9,9 +9,9 @@ from tests.server.quorum_node import Node, formatted, run, running
 
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import METADATA_TOPIC, Endpoint, ReplicaKey, Uuid
-from barnabas.raft.reassign import TARGET, Member, write_target
-from barnabas.server.quorum_target import alter_reassignments, ongoing
-from barnabas.wire.reassignment import (
+from barnabas.raft.membership.target import TARGET, Member, write_target
+from barnabas.server.kraft.target import alter_reassignments, ongoing
+from barnabas.wire.schemas.reassignment import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     ReassignablePartition,

@@ -21,11 +21,11 @@ from barnabas.raft.messages import (
     WriteSnapshot,
 )
 from barnabas.raft.voters import VoterSet
-from barnabas.server.quorum_records import snapshot_batches
-from barnabas.server.quorum_snapshots import SnapshotKeeper
-from barnabas.server.quorum_store import MetadataStore, metadata_log_config
-from barnabas.server.quorum_transfer import MOST_AT_ONCE, read_log, read_piece
-from barnabas.sim.disk import MemoryDisk
+from barnabas.server.kraft.records import snapshot_batches
+from barnabas.server.kraft.snapshots import SnapshotKeeper
+from barnabas.server.kraft.storage import MetadataStore, metadata_log_config
+from barnabas.server.kraft.transfer import MOST_AT_ONCE, read_log, read_piece
+from barnabas.sim.kernel.disk import MemoryDisk
 from barnabas.wire.metadata import ConfigRecord
 
 

@@ -11,22 +11,22 @@ from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import METADATA_TOPIC, ZERO_UUID, Endpoint, ReplicaKey, Uuid
 from barnabas.raft import messages as raft
 from barnabas.raft.entries import Batch, EpochEnd, KraftVersionEntry, LeaderChange, Opaque, SnapshotId
-from barnabas.raft.incarnation import UNKNOWN
+from barnabas.raft.membership.generation import UNKNOWN
 from barnabas.raft.value import altered
 from barnabas.raft.voters import VersionRange
-from barnabas.server.quorum_records import encode_batch, metadata_of
-from barnabas.server.quorum_transfer import take_in_steps
-from barnabas.server.quorum_wire import request_in, request_out, response_in, response_out
-from barnabas.wire.message import Message, decode, encode, replace
+from barnabas.server.kraft.codec import request_in, request_out, response_in, response_out
+from barnabas.server.kraft.records import encode_batch, metadata_of
+from barnabas.server.kraft.transfer import take_in_steps
+from barnabas.wire.codec.message import Message, decode, encode, replace
 from barnabas.wire.metadata import PartitionRecord, TopicRecord
-from barnabas.wire.quorum import (
+from barnabas.wire.registry import response_class
+from barnabas.wire.schemas.quorum import (
     DescribeQuorumRequest,
     VoteRequest,
     VoteRequestPartitionData,
     VoteRequestTopicData,
     VoteResponse,
 )
-from barnabas.wire.registry import response_class
 
 DISK, OTHER = Uuid(b"d" * 16), Uuid(b"e" * 16)
 ME, YOU = ReplicaKey(1, DISK), ReplicaKey(2, OTHER)

@@ -13,15 +13,15 @@ from tests.patience import PATIENCE_S
 
 from barnabas.config import Config, LogConfig
 from barnabas.errors import BarnabasError, ConfigError, StorageError
-from barnabas.log.directories import LogDirectories
-from barnabas.log.disk import OsDisk
-from barnabas.log.meta import MetaProperties, read_meta_properties, write_meta_properties
+from barnabas.log.storage.disk import OsDisk
+from barnabas.log.storage.log_directories import LogDirectories
+from barnabas.log.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 from barnabas.model import Endpoint, TopicPartition
-from barnabas.server.format import FormatPlan, format_directories
-from barnabas.server.home import open_home
-from barnabas.server.listener import bind
-from barnabas.server.process import Node, _loop_failed
-from barnabas.server.system import SystemClock, SystemRandomness
+from barnabas.server.loop.system import SystemClock, SystemRandomness
+from barnabas.server.net.listener import bind
+from barnabas.server.node.format import FormatPlan, format_directories
+from barnabas.server.node.process import Node, _loop_failed
+from barnabas.server.node.storage_setup import open_home
 from barnabas.wire.records import Record, read_batch_header, write_batch
 
 FREE = "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0"

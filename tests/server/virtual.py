@@ -22,21 +22,21 @@ from barnabas.controller.image import MetadataImage, PartitionState
 from barnabas.errors import BarnabasError, ErrorCode
 from barnabas.model import NodeId
 from barnabas.raft.voters import VoterSet
-from barnabas.server.format import FormatPlan, format_directories
+from barnabas.server.node.format import FormatPlan, format_directories
 from barnabas.sim.cluster.basics import Chance
-from barnabas.sim.cluster.clients import Workload
+from barnabas.sim.cluster.clients.clients import Workload
 from barnabas.sim.cluster.node import SimNode
 from barnabas.sim.cluster.setup import CLIENT_PORT, CONTROLLER_PORT, Setup, TopicPlan
 from barnabas.sim.cluster.world import World
-from barnabas.wire.message import Message
-from barnabas.wire.reassignment import (
+from barnabas.wire.codec.message import Message
+from barnabas.wire.schemas.reassignment import (
     AlterPartitionReassignmentsRequest,
     ElectLeadersRequest,
     ReassignablePartition,
     ReassignableTopic,
     TopicPartitions,
 )
-from barnabas.wire.topics import (
+from barnabas.wire.schemas.topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,

@@ -9,14 +9,14 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-from barnabas.sim.life import Report, run_seed
-from barnabas.sim.story import tell
+from barnabas.sim.quorum.seed_run import Report, run_seed
+from barnabas.sim.quorum.story import tell
 
 __all__ = ["Elsewhere", "kept", "lived"]
 
 _CODE = """
 import sys
-from barnabas.sim.life import run_seed
+from barnabas.sim.quorum.seed_run import run_seed
 for seed in map(int, sys.argv[1:]):
     print(run_seed(seed, story=seed % 10 == 0).digest)
 """

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from barnabas.cli.main import main
-from barnabas.sim.beyond import BeyondReport, BeyondSummary, run_seed
-from barnabas.sim.beyond_faults import BEYOND
+from barnabas.sim.quorum.over_budget import BeyondReport, BeyondSummary, run_seed
+from barnabas.sim.quorum.over_budget_faults import BEYOND
 
 KINDS = {kind.name: kind for kind in BEYOND}
 DOCUMENT = Path(__file__).parents[2] / "docs" / "simulation.md"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.sim.planted import BUGS, SEARCHED, Bug, find, planted
-from barnabas.sim.planted_subtle import SUBTLE
+from barnabas.sim.quorum.mutants.mutants import BUGS, SEARCHED, Bug, find, planted
+from barnabas.sim.quorum.mutants.subtle import SUBTLE
 
 FOUND = [bug for bug in BUGS if bug.seed]
 

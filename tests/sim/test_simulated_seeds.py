@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from tests.sim.lives import Elsewhere, kept, lived
 
-from barnabas.sim.nemesis import NEMESES
-from barnabas.sim.seeds import Summary
-from barnabas.sim.wrong_format import WrongFormat
+from barnabas.sim.quorum.seeds import Summary
+from barnabas.sim.quorum.targeted_faults import NEMESES
+from barnabas.sim.quorum.wrong_format import WrongFormat
 
 CHUNK = 10
 FIRST = range(1, 101, CHUNK)

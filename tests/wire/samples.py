@@ -15,9 +15,9 @@ from typing import Any
 from hypothesis import strategies as st
 
 from barnabas.model import Uuid
-from barnabas.wire.message import Message, Struct
+from barnabas.wire.codec.message import Message, Struct
+from barnabas.wire.codec.schema import Field
 from barnabas.wire.registry import API
-from barnabas.wire.schema import Field
 
 RECORD_MODULES = (
     "brokers",
@@ -38,7 +38,7 @@ def message_classes() -> list[type[Message]]:
     modules = sorted({api.module for api in API.values()} | set(RECORD_MODULES))
     found: dict[str, type[Message]] = {}
     for name in modules:
-        module = importlib.import_module(f"barnabas.wire.{name}")
+        module = importlib.import_module(f"barnabas.wire.schemas.{name}")
         for each in module.__all__:
             cls = getattr(module, each)
             if issubclass(cls, Message):

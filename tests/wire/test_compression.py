@@ -8,8 +8,8 @@ import cramjam
 import pytest
 
 from barnabas.errors import CorruptRecordError
+from barnabas.wire.codec.primitives import uvarint
 from barnabas.wire.compression import Codec, compress, decompress
-from barnabas.wire.primitives import uvarint
 
 TEXT = b"".join(b'{"flight": %d, "carrier": "UA"}\n' % n for n in range(5_000))
 PACKED = [codec for codec in Codec if codec]

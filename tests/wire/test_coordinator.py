@@ -7,11 +7,11 @@ from tests.wire.samples import MESSAGES, filled
 
 from barnabas.errors import WireError
 from barnabas.model import SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
-from barnabas.wire.consumer_protocol import ConsumerProtocolSubscription
 from barnabas.wire.coordinator import read_key, read_value, write_key, write_value
-from barnabas.wire.group_records import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue
 from barnabas.wire.metadata import NoOpRecord, TopicRecord, read_record, read_record_version, write_record
-from barnabas.wire.transaction_records import TransactionLogKey, TransactionLogValue
+from barnabas.wire.schemas.consumer_protocol import ConsumerProtocolSubscription
+from barnabas.wire.schemas.group_records import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue
+from barnabas.wire.schemas.transaction_records import TransactionLogKey, TransactionLogValue
 
 KEYS = [cls for cls in MESSAGES if cls.__name__.endswith("Key")]
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.wire.samples import MESSAGES, filled, messages, pairs, random_message, versions
 
 from barnabas.errors import WireError
-from barnabas.wire.message import Message, decode, encode, encode_parts
+from barnabas.wire.codec.message import Message, decode, encode, encode_parts
 
 BY_NAME = {"argvalues": MESSAGES, "ids": [cls.__name__ for cls in MESSAGES]}
 

@@ -12,8 +12,8 @@ from tests.wire.samples import MESSAGES, filled
 
 from barnabas.errors import CorruptRecordError
 from barnabas.log.producer_snapshot import decode_producers, encode_producers
+from barnabas.wire.codec.message import Struct, decode, encode
 from barnabas.wire.control import ControlType, EndTxnMarker, read_control, write_control
-from barnabas.wire.message import Struct, decode, encode
 from barnabas.wire.metadata import read_record_version, write_record
 from barnabas.wire.records import BatchHeader, Record, batches, check_crc, read_records, write_batch
 

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.errors import WireError
-from barnabas.wire.cluster import ApiVersionsRequest, ApiVersionsResponse
-from barnabas.wire.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+from barnabas.wire.codec.message import decode
 from barnabas.wire.frame import (
     FrameReader,
     RequestHeader,
@@ -20,7 +19,8 @@ from barnabas.wire.frame import (
     write_request,
     write_response,
 )
-from barnabas.wire.message import decode
+from barnabas.wire.schemas.cluster import ApiVersionsRequest, ApiVersionsResponse
+from barnabas.wire.schemas.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 
 ROUND_TRIPS = [(1, 4), (1, 11), (1, 12), (1, 18), (18, 0), (18, 3)]
 

@@ -10,12 +10,15 @@ import pytest
 
 from barnabas.errors import WireError
 from barnabas.model import ZERO_UUID, Uuid
-from barnabas.wire.cluster import ApiVersionsResponse, MetadataRequest, SupportedFeatureKey
-from barnabas.wire.consumer_groups import (
+from barnabas.wire.codec.message import NEVER_FLEXIBLE, decode, encode, encode_parts, replace
+from barnabas.wire.codec.primitives import uvarint
+from barnabas.wire.metadata import BrokerEndpoint, RegisterBrokerRecord, TopicRecord
+from barnabas.wire.schemas.cluster import ApiVersionsResponse, MetadataRequest, SupportedFeatureKey
+from barnabas.wire.schemas.consumer_groups import (
     ConsumerGroupHeartbeatResponse,
     ConsumerGroupHeartbeatResponseAssignment,
 )
-from barnabas.wire.fetch import (
+from barnabas.wire.schemas.fetch import (
     EpochEndOffset,
     FetchableTopicResponse,
     FetchPartition,
@@ -25,12 +28,9 @@ from barnabas.wire.fetch import (
     PartitionData,
     ReplicaState,
 )
-from barnabas.wire.groups import JoinGroupRequest, JoinGroupRequestProtocol, SyncGroupRequest
-from barnabas.wire.message import NEVER_FLEXIBLE, decode, encode, encode_parts, replace
-from barnabas.wire.metadata import BrokerEndpoint, RegisterBrokerRecord, TopicRecord
-from barnabas.wire.primitives import uvarint
-from barnabas.wire.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from barnabas.wire.sasl import SaslHandshakeRequest
+from barnabas.wire.schemas.groups import JoinGroupRequest, JoinGroupRequestProtocol, SyncGroupRequest
+from barnabas.wire.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from barnabas.wire.schemas.sasl import SaslHandshakeRequest
 
 
 class Slice:
@@ -253,5 +253,5 @@ def test_the_registry_loads_no_family_of_messages() -> None:
         "print(sorted(m for m in sys.modules if m.startswith('barnabas.wire.')))"
     )
     out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
-    known = ("apis", "frame", "message", "primitives", "registry")
+    known = ("apis", "codec", "codec.message", "codec.primitives", "frame", "registry")
     assert out.strip() == str([f"barnabas.wire.{name}" for name in known])

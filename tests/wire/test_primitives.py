@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.errors import WireError
-from barnabas.wire.primitives import (
+from barnabas.wire.codec.primitives import (
     append_varint,
     read_uvarint,
     read_uvarlong,

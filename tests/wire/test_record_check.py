@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from barnabas.errors import CorruptRecordError
+from barnabas.wire.codec.primitives import varint
 from barnabas.wire.compression import Codec, compress, decompress, packer, pieces
-from barnabas.wire.primitives import varint
 from barnabas.wire.record_check import RecordFacts, check_records, check_stream
 from barnabas.wire.records import HEADER_SIZE, Record, read_batch_header, read_records, write_batch
 

@@ -7,15 +7,15 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Protocol
 
 from barnabas.errors import BarnabasError, ConfigError, StorageError
-from barnabas.log.directory import LogDirectory
+from barnabas.log.storage.log_directory import LogDirectory
 from barnabas.model import DirectoryId, NodeId, Offset, TopicId, TopicPartition
 
 if TYPE_CHECKING:
-    from barnabas.broker.space import DirectorySpace
-    from barnabas.log.compaction import CleaningStatistics
-    from barnabas.log.damage import Damage
+    from barnabas.broker.replicas.disk_space import DirectorySpace
+    from barnabas.log.cleaning.compaction import CleaningStatistics
     from barnabas.log.log import Log
-    from barnabas.wire.brokers import AlterPartitionRequest
+    from barnabas.log.segments.damage import Damage
+    from barnabas.wire.schemas.brokers import AlterPartitionRequest
 
 __all__ = [
     "ADMIN_CLIENT",

@@ -19,8 +19,8 @@ from barnabas.cli.output import print_document, show
 from barnabas.errors import ConfigError
 
 if TYPE_CHECKING:
-    from barnabas.client.admin import Admin
-    from barnabas.client.described import ClusterDescription
+    from barnabas.client.admin.admin import Admin
+    from barnabas.client.admin.described import ClusterDescription
 
 __all__ = ["add_arguments", "endpoint_lines", "run"]
 
@@ -52,12 +52,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """`barnabas cluster id|brokers|list-endpoints|unregister|add-brokers|remove-brokers`."""
-    from barnabas.client.admin import Admin
+    from barnabas.client.admin.admin import Admin
 
     listing = args.verb in ("list-endpoints", "endpoints")
     with Admin(bootstrap_of(args), timeout=args.timeout) as admin:
         if args.verb == "unregister":
-            from barnabas.client.quorum_admin import unregister_broker
+            from barnabas.client.admin.quorum import unregister_broker
 
             unregister_broker(admin.cluster, args.id)
             if args.json:

@@ -20,7 +20,7 @@ from barnabas.cli.output import print_document
 from barnabas.errors import ConfigError, KafkaError
 
 if TYPE_CHECKING:
-    from barnabas.client.described import FeatureRange
+    from barnabas.client.admin.described import FeatureRange
 
 __all__ = ["add_arguments", "feature_lines", "run"]
 
@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """`barnabas features describe|upgrade|downgrade|disable`."""
-    from barnabas.client.admin import Admin
+    from barnabas.client.admin.admin import Admin
 
     with Admin(bootstrap_of(args), timeout=args.timeout) as admin:
         if args.verb != "describe":
@@ -74,14 +74,14 @@ def feature_lines(features: list[FeatureRange]) -> list[str]:
 
 
 def _level(name: str, level: int) -> str:
-    from barnabas.controller.features import METADATA_VERSION, RELEASES
+    from barnabas.controller.decisions.features import METADATA_VERSION, RELEASES
 
     return RELEASES.get(level, str(level)) if name == METADATA_VERSION else str(level)
 
 
 def _wanted(args: argparse.Namespace) -> dict[str, int]:
     """The levels that the flags ask for.  Raises ConfigError."""
-    from barnabas.controller.features import METADATA_VERSION, bootstrap_levels, release_level
+    from barnabas.controller.decisions.features import METADATA_VERSION, bootstrap_levels, release_level
 
     release = getattr(args, "release_version", None)
     if bool(release) == bool(args.feature):
@@ -105,8 +105,8 @@ def _wanted(args: argparse.Namespace) -> dict[str, int]:
 
 
 def _update(args: argparse.Namespace, cluster: object) -> int:
+    from barnabas.client.admin.quorum import update_features
     from barnabas.client.cluster import Cluster
-    from barnabas.client.quorum_admin import update_features
 
     assert isinstance(cluster, Cluster)
     levels = _wanted(args)

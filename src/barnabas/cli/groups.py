@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """`barnabas groups list|describe|reset|delete`."""
-    from barnabas.client.admin import Admin
+    from barnabas.client.admin.admin import Admin
 
     with Admin(args.bootstrap_server, timeout=args.timeout) as admin:
         if args.verb == "list":

@@ -11,7 +11,7 @@ import re
 from typing import Any
 
 from barnabas.model import Uuid
-from barnabas.wire.message import Struct
+from barnabas.wire.codec.message import Struct
 
 __all__ = ["as_json", "to_text", "type_name"]
 

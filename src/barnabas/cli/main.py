@@ -26,7 +26,7 @@ NOUNS: dict[str, tuple[str, str, str]] = {
     "configs": ("barnabas.cli.configs", "show and change settings", "barnabas configs show topic greetings"),
     "cluster": ("barnabas.cli.cluster", "cluster id, brokers, controllers", "barnabas cluster id"),
     "quorum": (
-        "barnabas.cli.quorum",
+        "barnabas.cli.quorum.quorum",
         "the controllers and how they keep up",
         "barnabas quorum describe --status",
     ),
@@ -40,13 +40,17 @@ NOUNS: dict[str, tuple[str, str, str]] = {
         "format and inspect data directories",
         "barnabas storage random-uuid",
     ),
-    "log": ("barnabas.cli.log", "dump and verify log files", "barnabas log dump 00000000000000000000.log"),
+    "log": (
+        "barnabas.cli.log.log",
+        "dump and verify log files",
+        "barnabas log dump 00000000000000000000.log",
+    ),
     "metadata": (
-        "barnabas.cli.metadata",
+        "barnabas.cli.metadata.metadata",
         "what a metadata snapshot or log says",
         "barnabas metadata shell -s 0-0.checkpoint",
     ),
-    "simulate": ("barnabas.cli.simulate", "whole quorums by seed", "barnabas simulate --seed 1"),
+    "simulate": ("barnabas.cli.simulate.simulate", "whole quorums by seed", "barnabas simulate --seed 1"),
     "pipeline": ("barnabas.cli.pipeline", "Spark pipelines and their lag", "barnabas pipeline --help"),
 }
 

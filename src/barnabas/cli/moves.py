@@ -19,8 +19,8 @@ from barnabas.errors import ConfigError, KafkaError
 from barnabas.model import NodeId, TopicPartition
 
 if TYPE_CHECKING:
-    from barnabas.client.admin import Admin
-    from barnabas.client.moves import Move
+    from barnabas.client.admin.admin import Admin
+    from barnabas.client.admin.moves import Move
 
 __all__ = [
     "add_plan_flags",

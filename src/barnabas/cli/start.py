@@ -19,7 +19,7 @@ from barnabas.errors import ConfigError, StorageError
 
 if TYPE_CHECKING:
     from barnabas.config import Config
-    from barnabas.server.process import Node
+    from barnabas.server.node.process import Node
 
 __all__ = ["about", "add_arguments", "banner", "load_config", "run"]
 
@@ -60,7 +60,7 @@ def load_config(path: str | None, overrides: list[str] | None = None) -> Config:
 def run(args: argparse.Namespace) -> int:
     """`barnabas start`: ends with the node's exit code."""
     config = load_config(args.properties, args.override)
-    from barnabas.server.process import run as run_node
+    from barnabas.server.node.process import run as run_node
 
     def ready(node: Node) -> None:
         if args.json:

@@ -58,9 +58,9 @@ def random_uuid() -> str:
 
 def _format(args: argparse.Namespace) -> int:
     from barnabas.cli.start import load_config
-    from barnabas.log.disk import OsDisk
-    from barnabas.server.format import FormatPlan, check_alone, format_directories
-    from barnabas.server.system import SystemClock, SystemRandomness
+    from barnabas.log.storage.disk import OsDisk
+    from barnabas.server.loop.system import SystemClock, SystemRandomness
+    from barnabas.server.node.format import FormatPlan, check_alone, format_directories
 
     config = load_config(args.config)
     plan = FormatPlan.of(
@@ -100,8 +100,8 @@ def _features(words: list[str]) -> dict[str, int]:
 
 def _info(args: argparse.Namespace) -> int:
     from barnabas.cli.start import load_config
-    from barnabas.log.disk import OsDisk
-    from barnabas.server.format import format_report
+    from barnabas.log.storage.disk import OsDisk
+    from barnabas.server.node.format import format_report
 
     config = load_config(args.config)
     directories = list(dict.fromkeys([*config.log_dirs, config.metadata_log_dir]))

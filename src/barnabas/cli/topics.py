@@ -89,7 +89,7 @@ def parse_settings(pairs: list[str]) -> dict[str, str]:
 
 def run(args: argparse.Namespace) -> int:
     """`barnabas topics list|describe|create|grow|delete|reassign|elect-leaders`."""
-    from barnabas.client.admin import Admin
+    from barnabas.client.admin.admin import Admin
 
     with Admin(args.bootstrap_server, timeout=args.timeout) as admin:
         verb: Any = {

@@ -12,12 +12,12 @@ from typing import TypeVar
 
 from barnabas.errors import WireError
 from barnabas.model import TopicPartition
-from barnabas.wire.consumer_protocol import (
+from barnabas.wire.codec.message import Message, decode, encode
+from barnabas.wire.schemas.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolAssignmentTopicPartition,
     ConsumerProtocolSubscription,
 )
-from barnabas.wire.message import Message, decode, encode
 
 __all__ = [
     "assign_range",

@@ -21,7 +21,7 @@ from barnabas.client.connection import (
     Sent,
 )
 from barnabas.errors import WireError
-from barnabas.wire.message import Message
+from barnabas.wire.codec.message import Message
 
 __all__ = ["BlockingConnection", "ConnectionFailed", "RequestTimedOut"]
 

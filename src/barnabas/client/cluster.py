@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from barnabas.client.blocking import BlockingConnection, ConnectionFailed
 from barnabas.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.model import ZERO_UUID, Epoch, NodeId, TopicId, Uuid
-from barnabas.wire.cluster import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from barnabas.wire.groups import FindCoordinatorRequest
-from barnabas.wire.message import Message
+from barnabas.wire.codec.message import Message
+from barnabas.wire.schemas.cluster import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from barnabas.wire.schemas.groups import FindCoordinatorRequest
 
 if TYPE_CHECKING:
     from barnabas.client.offsets import OffsetAt

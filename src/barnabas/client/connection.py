@@ -12,12 +12,12 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from barnabas.doors import Buffer
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError, WireError
-from barnabas.wire.cluster import ApiVersionsRequest, ApiVersionsResponse
+from barnabas.ports import Buffer
+from barnabas.wire.codec.message import Message, decode
 from barnabas.wire.frame import FrameReader, RequestHeader, read_response_header, write_request
-from barnabas.wire.message import Message, decode
 from barnabas.wire.registry import API_NAMES, response_class
+from barnabas.wire.schemas.cluster import ApiVersionsRequest, ApiVersionsResponse
 
 __all__ = ["Answer", "Connection", "ConnectionFailed", "ConnectionStatistics", "RequestTimedOut", "Sent"]
 

@@ -18,8 +18,8 @@ from barnabas.client.offsets import READ_COMMITTED, READ_UNCOMMITTED, isolation_
 from barnabas.errors import CorruptRecordError, ErrorCode, KafkaError
 from barnabas.model import ZERO_UUID, Offset, Uuid
 from barnabas.wire.control import ControlType, read_control
-from barnabas.wire.fetch import FetchPartition, FetchRequest, FetchTopic
 from barnabas.wire.records import BatchHeader, batches, check_crc, read_records
+from barnabas.wire.schemas.fetch import FetchPartition, FetchRequest, FetchTopic
 
 __all__ = ["READ_COMMITTED", "READ_UNCOMMITTED", "RawBatch", "Visible", "fetch_range", "isolation_level"]
 

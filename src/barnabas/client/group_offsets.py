@@ -8,7 +8,7 @@ from typing import Any
 from barnabas.client.blocking import BlockingConnection
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import Offset, TopicPartition
-from barnabas.wire.groups import (
+from barnabas.wire.schemas.groups import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,

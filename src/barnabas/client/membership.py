@@ -24,7 +24,7 @@ from barnabas.client.blocking import BlockingConnection, ConnectionFailed
 from barnabas.client.cluster import Cluster
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.model import Offset, TopicPartition
-from barnabas.wire.groups import (
+from barnabas.wire.schemas.groups import (
     HeartbeatRequest,
     JoinGroupRequest,
     JoinGroupRequestProtocol,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from barnabas.client.cluster import Cluster
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import Epoch, NodeId, Offset
-from barnabas.wire.offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from barnabas.wire.schemas.offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
 __all__ = ["READ_COMMITTED", "READ_UNCOMMITTED", "OffsetAt", "isolation_level", "list_offsets"]
 

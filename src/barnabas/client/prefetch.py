@@ -17,8 +17,8 @@ from barnabas.client.cluster import Cluster
 from barnabas.client.fetching import Visible, aborted_of
 from barnabas.errors import BarnabasError, CorruptRecordError, ErrorCode, KafkaError
 from barnabas.model import ZERO_UUID, NodeId, Offset, TopicPartition
-from barnabas.wire.fetch import FetchPartition, FetchRequest, FetchTopic
 from barnabas.wire.records import Record, batches, check_crc, read_records
+from barnabas.wire.schemas.fetch import FetchPartition, FetchRequest, FetchTopic
 
 __all__ = ["Fetched", "Prefetcher", "PrefetcherStatistics"]
 

@@ -15,8 +15,8 @@ from barnabas.client.blocking import BlockingConnection, ConnectionFailed
 from barnabas.client.cluster import FIRST_PAUSE, LONGEST_PAUSE, Cluster
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.model import ZERO_UUID, NodeId, TopicPartition
-from barnabas.wire.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from barnabas.wire.transactions import InitProducerIdRequest
+from barnabas.wire.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from barnabas.wire.schemas.transactions import InitProducerIdRequest
 
 __all__ = ["Outcome", "Sender", "codec_of"]
 

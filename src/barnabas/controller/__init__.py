@@ -2,7 +2,7 @@
 
 The controller is a function over an image.  A request comes in; `controller` looks at the image and
 decides: it returns records and an answer, and touches nothing.  The records go to the metadata log
-(server/quorum does that) and through `replay`, the one writer of an image, into the leading image, so that
+(server/kraft/driver does that) and through `replay`, the one writer of an image, into the leading image, so that
 the next decision sees them.  When the quorum has committed them they go through the very same `replay` into
 the image that brokers read, on every node, and the answer leaves.
 

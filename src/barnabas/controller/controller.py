@@ -17,17 +17,17 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from barnabas.config import Config
-from barnabas.controller import brokers
-from barnabas.controller.features import ELR_FEATURE, bootstrap_levels, bootstrap_records
+from barnabas.controller.decisions import brokers
+from barnabas.controller.decisions.features import ELR_FEATURE, bootstrap_levels, bootstrap_records
+from barnabas.controller.decisions.upkeep import Upkeep
 from barnabas.controller.image import RESOURCE_BROKER, MetadataImage
 from barnabas.controller.replay import Replay
-from barnabas.controller.upkeep import Upkeep
 from barnabas.controller.view import BrokerContact, Deciding, Decision, View
-from barnabas.doors import Randomness
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.log.results import finished
 from barnabas.model import Epoch, NodeId, Now, Offset
-from barnabas.wire.message import Message, Record
+from barnabas.ports import Randomness
+from barnabas.wire.codec.message import Message, Record
 from barnabas.wire.metadata import (
     AbortTransactionRecord,
     BeginTransactionRecord,
@@ -47,7 +47,7 @@ _DECIDERS: dict[int, tuple[str, str]] = {
     43: ("elections", "elect_leaders"),
     44: ("configs", "incremental_alter_configs"),
     45: ("reassignments", "alter_reassignments"),
-    56: ("in_sync", "alter_partition"),
+    56: ("isr", "alter_partition"),
     57: ("update_features", "update_features"),
     62: ("brokers", "register_broker"),
     63: ("brokers", "heartbeat"),
@@ -216,7 +216,7 @@ class Controller:
             if key not in _DECIDERS:
                 raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"the controller does not decide {name}")
             module, function = _DECIDERS[key]
-            decider = getattr(import_module(f"barnabas.controller.{module}"), function)
+            decider = getattr(import_module(f"barnabas.controller.decisions.{module}"), function)
             self._deciders[key] = decider
         return decider
 

@@ -25,7 +25,7 @@ from barnabas.controller.image import (
 from barnabas.errors import BarnabasError
 from barnabas.model import DIRECTORY_MIGRATING, Epoch, NodeId, Offset, Uuid
 from barnabas.wire import metadata as records
-from barnabas.wire.message import Record
+from barnabas.wire.codec.message import Record
 
 __all__ = ["Replay", "ReplayError", "partition_after"]
 

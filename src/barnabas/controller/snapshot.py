@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from barnabas.controller.features import METADATA_VERSION
+from barnabas.controller.decisions.features import METADATA_VERSION
 from barnabas.controller.image import BrokerState, ControllerState, MetadataImage, PartitionState, Topic
 from barnabas.controller.replay import Replay
 from barnabas.controller.versions import DIRECTORIES, LATEST
 from barnabas.model import Epoch, Offset
-from barnabas.wire.message import Record, replace
+from barnabas.wire.codec.message import Record, replace
 from barnabas.wire.metadata import (
     BrokerEndpoint,
     BrokerFeature,

@@ -7,7 +7,7 @@ version that holds what they say, as Apache Kafka does, which keeps the logs of 
 from __future__ import annotations
 
 from barnabas.wire import metadata as records
-from barnabas.wire.message import Record
+from barnabas.wire.codec.message import Record
 
 __all__ = ["CORDONED", "DIRECTORIES", "ELR", "LATEST", "MINIMUM", "record_version"]
 

@@ -11,11 +11,10 @@ from collections.abc import Generator, Mapping
 from typing import NamedTuple, TypeAlias
 
 from barnabas.config import TOPIC_SETTINGS, Config, format_value
-from barnabas.controller.features import ELR_FEATURE, METADATA_VERSION
+from barnabas.controller.decisions.features import ELR_FEATURE, METADATA_VERSION
+from barnabas.controller.decisions.partitions import Election, ElectionRules, acceptable_leader
 from barnabas.controller.image import MetadataImage, Topic
-from barnabas.controller.partitions import Election, ElectionRules, acceptable_leader
 from barnabas.controller.versions import LATEST
-from barnabas.doors import Randomness
 from barnabas.model import (
     DIRECTORY_MIGRATING,
     DIRECTORY_UNASSIGNED,
@@ -25,7 +24,8 @@ from barnabas.model import (
     Now,
     Offset,
 )
-from barnabas.wire.message import Message, Record
+from barnabas.ports import Randomness
+from barnabas.wire.codec.message import Message, Record
 
 __all__ = ["BATCH_LIMIT", "BrokerContact", "Deciding", "Decision", "View"]
 

@@ -16,32 +16,33 @@ from collections.abc import Callable, Generator, Iterator
 from struct import Struct
 from typing import TYPE_CHECKING, Unpack
 
-from barnabas.doors import Buffer, Disk, DiskFile
 from barnabas.errors import ErrorCode, KafkaError, StorageError
-from barnabas.log import cutting, reading, recovery, retention, searching
-from barnabas.log.checkpoint import epoch_rows
-from barnabas.log.cleaned import stop_cleaning
-from barnabas.log.damage import Damage, forget_damage
-from barnabas.log.doomed import Doomed
+from barnabas.log import reading, recovery, retention, searching
+from barnabas.log import truncation as cutting
+from barnabas.log.cleaning.compacted_segment import stop_cleaning
 from barnabas.log.epochs import EpochCache
-from barnabas.log.meta import write_partition_metadata
-from barnabas.log.open_files import SEALED
 from barnabas.log.producer_files import ProducerSnapshots
 from barnabas.log.producers import DEFAULT_EXPIRATION_MS, ProducerStates
 from barnabas.log.recovery import Recovery
 from barnabas.log.replicating import take_batches
 from barnabas.log.results import Appended, Known, finished
-from barnabas.log.scan import FileSlice
 from barnabas.log.searching import TimestampOffset
-from barnabas.log.segment import MAX_OFFSET, NEVER, Segment
-from barnabas.log.sync import SyncJob
-from barnabas.log.transactions import AbortedTransaction
+from barnabas.log.segments.damage import Damage, forget_damage
+from barnabas.log.segments.deletion import Doomed
+from barnabas.log.segments.open_files import SEALED
+from barnabas.log.segments.scan import FileSlice
+from barnabas.log.segments.segment import MAX_OFFSET, NEVER, Segment
+from barnabas.log.segments.transactions import AbortedTransaction
+from barnabas.log.storage.checkpoint import epoch_rows
+from barnabas.log.storage.meta_properties import write_partition_metadata
+from barnabas.log.storage.sync import SyncJob
 from barnabas.model import NO_OFFSET, Epoch, Now, Offset, TopicId, TopicPartition
+from barnabas.ports import Buffer, Disk, DiskFile
 from barnabas.wire.records import BatchHeader
 
 if TYPE_CHECKING:
     from barnabas.config import LogConfig
-    from barnabas.log.compaction import Cleaning
+    from barnabas.log.cleaning.compaction import Cleaning
 
 __all__ = ["Appended", "Log"]
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from bisect import bisect_right, insort
 from collections.abc import Iterable
 
-from barnabas.doors import Disk
 from barnabas.errors import CorruptRecordError
 from barnabas.log.producer_snapshot import SnapshotRow, decode_producers, encode_producers
-from barnabas.log.segment import file_name
+from barnabas.log.segments.segment import file_name
 from barnabas.model import Offset
+from barnabas.ports import Disk
 
 __all__ = ["SUFFIX", "ProducerSnapshots"]
 

@@ -12,10 +12,10 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from barnabas.errors import CorruptRecordError, ErrorCode, KafkaError
-from barnabas.log.damage import Damage, DamagedError, examine, note_damage
-from barnabas.log.open_files import SEALED
-from barnabas.log.scan import FileSlice, batches_of
-from barnabas.log.segment import Segment
+from barnabas.log.segments.damage import Damage, DamagedError, examine, note_damage
+from barnabas.log.segments.open_files import SEALED
+from barnabas.log.segments.scan import FileSlice, batches_of
+from barnabas.log.segments.segment import Segment
 from barnabas.model import Offset
 
 if TYPE_CHECKING:

@@ -14,18 +14,18 @@ from bisect import bisect_right
 from collections.abc import Generator
 from typing import TYPE_CHECKING, NamedTuple
 
-from barnabas.doors import Disk
 from barnabas.errors import CorruptRecordError, StorageError
-from barnabas.log.checkpoint import read_epochs
-from barnabas.log.damage import forget_damage, note_damage, read_damage
 from barnabas.log.epochs import EpochCache
 from barnabas.log.future import future_of
-from barnabas.log.meta import read_partition_metadata
-from barnabas.log.scan import batches_of
-from barnabas.log.sealed import check_first, check_sealed
-from barnabas.log.segment import MAX_OFFSET, Segment, base_of, file_name
-from barnabas.log.transactions import AbortedTransaction
+from barnabas.log.segments.damage import forget_damage, note_damage, read_damage
+from barnabas.log.segments.scan import batches_of
+from barnabas.log.segments.sealed import check_first, check_sealed
+from barnabas.log.segments.segment import MAX_OFFSET, Segment, base_of, file_name
+from barnabas.log.segments.transactions import AbortedTransaction
+from barnabas.log.storage.checkpoint import read_epochs
+from barnabas.log.storage.meta_properties import read_partition_metadata
 from barnabas.model import NO_EPOCH, NO_OFFSET, Epoch, Now, Offset, TopicId, TopicPartition
+from barnabas.ports import Disk
 from barnabas.wire.records import HEADER_SIZE, BatchHeader, read_records
 
 if TYPE_CHECKING:

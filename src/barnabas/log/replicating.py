@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from barnabas.doors import Buffer
 from barnabas.errors import CorruptRecordError
 from barnabas.model import Epoch, Offset, TopicPartition
+from barnabas.ports import Buffer
 from barnabas.wire.records import BatchHeader, batches, check_crc
 
 __all__ = ["take_batches"]

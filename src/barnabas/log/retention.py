@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from barnabas.errors import StorageError
-from barnabas.log.segment import Segment, file_name
+from barnabas.log.segments.segment import Segment, file_name
 from barnabas.model import Now, Offset
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.errors import CorruptRecordError
-from barnabas.log.damage import DamagedError
-from barnabas.log.segment import Segment
-from barnabas.log.transactions import AbortedTransaction
+from barnabas.log.segments.damage import DamagedError
+from barnabas.log.segments.segment import Segment
+from barnabas.log.segments.transactions import AbortedTransaction
 from barnabas.model import Epoch, Offset
 from barnabas.wire.compression import pieces
 from barnabas.wire.record_check import stamps

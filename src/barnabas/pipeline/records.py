@@ -18,10 +18,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from barnabas.doors import Buffer
 from barnabas.errors import CorruptRecordError
 from barnabas.model import Offset
 from barnabas.pipeline.varints import Bytes, Positions, int32s, record_starts, zigzags
+from barnabas.ports import Buffer
 from barnabas.wire.compression import decompress
 from barnabas.wire.records import BatchHeader
 

@@ -32,9 +32,9 @@ from __future__ import annotations
 
 from barnabas.raft.core import IllegalTransition
 from barnabas.raft.describe import Description, ReplicaRow
-from barnabas.raft.journal import Journal
+from barnabas.raft.driver import Order, Outside, Store
+from barnabas.raft.log_view import Journal
 from barnabas.raft.node import RaftNode, RaftStatistics
-from barnabas.raft.order import Order, Outside, Store
 from barnabas.raft.settings import RaftConfig
 from barnabas.raft.voters import VersionRange, Voter, VoterSet
 

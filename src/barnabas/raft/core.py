@@ -15,14 +15,13 @@ from collections.abc import Sequence
 from math import inf
 from typing import TypeVar
 
-from barnabas.doors import Randomness
 from barnabas.errors import ErrorCode
 from barnabas.model import NO_NODE, ZERO_UUID, Endpoint, Epoch, NodeId, Now, Offset, ReplicaKey, Uuid
+from barnabas.ports import Randomness
 from barnabas.raft.entries import Batch, ElectionState, Entry, SnapshotId
 from barnabas.raft.first_look import FirstLook
-from barnabas.raft.incarnation import INCARNATION, Incarnation
-from barnabas.raft.journal import Journal
-from barnabas.raft.links import Links
+from barnabas.raft.log_view import Journal
+from barnabas.raft.membership.generation import INCARNATION, Incarnation
 from barnabas.raft.messages import (
     Append,
     ApplyEffect,
@@ -42,6 +41,7 @@ from barnabas.raft.messages import (
     Truncate,
     VotersChanged,
 )
+from barnabas.raft.peers import Links
 from barnabas.raft.roles import (
     TRANSITIONS,
     Candidate,

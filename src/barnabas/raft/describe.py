@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from barnabas.model import NO_OFFSET, Epoch, NodeId, Now, Offset, ReplicaKey
-from barnabas.raft import leadership, reassign
+from barnabas.raft import leadership
 from barnabas.raft.core import Core
+from barnabas.raft.membership import target as reassign
 from barnabas.raft.progress import Progress
 from barnabas.raft.roles import Leader
 from barnabas.raft.value import value

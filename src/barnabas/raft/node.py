@@ -11,23 +11,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import inf
 
-from barnabas.doors import Randomness
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import NO_NODE, NO_OFFSET, ZERO_UUID, Endpoint, Epoch, NodeId, Now, Offset, ReplicaKey
-from barnabas.raft import (
-    changes,
-    election,
-    first_look,
-    following,
-    incarnation,
-    leadership,
-    origin,
-    replication,
-)
+from barnabas.ports import Randomness
+from barnabas.raft import election, first_look, following, leadership, origin, replication
 from barnabas.raft.core import Core, IllegalTransition
 from barnabas.raft.describe import Description, describe
 from barnabas.raft.entries import ElectionState, Note, Opaque, SnapshotId
-from barnabas.raft.journal import Journal
+from barnabas.raft.log_view import Journal
+from barnabas.raft.membership import generation as incarnation
+from barnabas.raft.membership import pending as changes
 from barnabas.raft.messages import (
     Accepted,
     Answered,

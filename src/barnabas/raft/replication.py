@@ -13,7 +13,7 @@ from barnabas.model import NO_NODE, Epoch, Now, Offset
 from barnabas.raft import leadership
 from barnabas.raft.core import Core
 from barnabas.raft.entries import EpochEnd, SnapshotId
-from barnabas.raft.incarnation import foreign
+from barnabas.raft.membership.generation import foreign
 from barnabas.raft.messages import (
     FetchRequest,
     FetchResponse,

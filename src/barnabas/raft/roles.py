@@ -17,7 +17,7 @@ from barnabas.raft.entries import SnapshotId
 from barnabas.raft.voters import Voter
 
 if TYPE_CHECKING:
-    from barnabas.raft.intent import Intent
+    from barnabas.raft.membership.intent import Intent
     from barnabas.raft.progress import Progress
     from barnabas.raft.replication import ParkedFetch
 

@@ -1,4 +1,4 @@
-"""Simulators: a whole cluster in one thread, by seed, behind the interfaces of `doors`.
+"""Simulators: a whole cluster in one thread, by seed, behind the interfaces of `ports`.
 
 Only tests and the `sim` command import this package.
 """

@@ -13,9 +13,9 @@ import struct
 from enum import IntEnum
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from barnabas.doors import Buffer
 from barnabas.errors import CorruptRecordError, UnreadableError, WireError
-from barnabas.wire.primitives import read_uvarint
+from barnabas.ports import Buffer
+from barnabas.wire.codec.primitives import read_uvarint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -10,7 +10,9 @@ import struct
 from enum import IntEnum
 
 from barnabas.errors import WireError
-from barnabas.wire.control_records import (
+from barnabas.wire.codec.message import Message, decode, encode
+from barnabas.wire.records import Record
+from barnabas.wire.schemas.control_records import (
     EndTxnMarker,
     KRaftVersionRecord,
     LeaderChangeMessage,
@@ -18,8 +20,6 @@ from barnabas.wire.control_records import (
     SnapshotHeaderRecord,
     VotersRecord,
 )
-from barnabas.wire.message import Message, decode, encode
-from barnabas.wire.records import Record
 
 __all__ = [
     "ControlType",

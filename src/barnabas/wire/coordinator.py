@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from barnabas.doors import Buffer
 from barnabas.errors import WireError
 from barnabas.model import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
-from barnabas.wire.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from barnabas.wire.group_records import (
+from barnabas.ports import Buffer
+from barnabas.wire.codec.message import Message, decode, encode
+from barnabas.wire.schemas.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from barnabas.wire.schemas.group_records import (
     GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from barnabas.wire.message import Message, decode, encode
-from barnabas.wire.transaction_records import (
+from barnabas.wire.schemas.transaction_records import (
     PartitionsSchema,
     ProducerEntry,
     ProducerSnapshot,
@@ -54,8 +54,13 @@ _KEYS: dict[str, dict[int, type[Message]]] = {}
 def _keys_of(topic: str) -> dict[int, type[Message]]:
     """The keys that may stand in a topic, by type."""
     if topic not in _KEYS:
-        from barnabas.wire import group_records, share_group_records, share_state, streams_group_records
-        from barnabas.wire import transaction_records as transactions
+        from barnabas.wire.schemas import (
+            group_records,
+            share_group_records,
+            share_state,
+            streams_group_records,
+        )
+        from barnabas.wire.schemas import transaction_records as transactions
 
         modules = {
             OFFSETS_TOPIC: (group_records, share_group_records, streams_group_records),

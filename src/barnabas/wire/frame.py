@@ -9,10 +9,10 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-from barnabas.doors import Buffer
 from barnabas.errors import WireError
-from barnabas.wire.message import Message, Part, encode_parts
-from barnabas.wire.primitives import read_uvarint
+from barnabas.ports import Buffer
+from barnabas.wire.codec.message import Message, Part, encode_parts
+from barnabas.wire.codec.primitives import read_uvarint
 from barnabas.wire.registry import API, request_header_version, response_header_version
 
 __all__ = [

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from barnabas.doors import Buffer
 from barnabas.errors import CorruptRecordError, WireError
+from barnabas.ports import Buffer
+from barnabas.wire.codec.primitives import read_uvarint, varint, varlong
 from barnabas.wire.compression import packer, pieces
-from barnabas.wire.primitives import read_uvarint, varint, varlong
 from barnabas.wire.record_check import Stream, start_of_record
 from barnabas.wire.records import HEADER_SIZE, BatchHeader
 from barnabas.wire.spans import assemble

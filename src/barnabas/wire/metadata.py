@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from barnabas.doors import Buffer
 from barnabas.errors import WireError
-from barnabas.wire import metadata_records as _records
-from barnabas.wire.message import Record, decode, encode
-from barnabas.wire.metadata_records import *  # noqa: F403  # one door to all of them
-from barnabas.wire.primitives import read_uvarint, uvarint
+from barnabas.ports import Buffer
+from barnabas.wire.codec.message import Record, decode, encode
+from barnabas.wire.codec.primitives import read_uvarint, uvarint
 from barnabas.wire.registry import record_class
+from barnabas.wire.schemas import metadata_records as _records
+from barnabas.wire.schemas.metadata_records import *  # noqa: F403  # one door to all of them
 
 __all__ = [*_records.__all__, "read_record", "read_record_version", "write_record"]  # noqa: PLE0604
 

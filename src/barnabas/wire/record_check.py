@@ -15,7 +15,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from barnabas.errors import CorruptRecordError, UnreadableError, WireError
-from barnabas.wire.primitives import read_uvarint, read_uvarlong, read_varlong
+from barnabas.wire.codec.primitives import read_uvarint, read_uvarlong, read_varlong
 
 __all__ = [
     "Lengths",

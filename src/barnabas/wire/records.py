@@ -19,11 +19,11 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from barnabas.doors import Buffer
 from barnabas.errors import CorruptRecordError, WireError
 from barnabas.model import NO_EPOCH, NO_PRODUCER, NO_TIMESTAMP
+from barnabas.ports import Buffer
+from barnabas.wire.codec.primitives import append_varint, read_uvarint, read_uvarlong
 from barnabas.wire.compression import MAX_DECOMPRESSED, compress, decompress
-from barnabas.wire.primitives import append_varint, read_uvarint, read_uvarlong
 
 __all__ = [
     "HEADER_SIZE",

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from barnabas.errors import WireError
 from barnabas.wire.apis import ROWS
-from barnabas.wire.message import Message, Record
+from barnabas.wire.codec.message import Message, Record
 
 __all__ = [
     "API",
@@ -68,14 +68,14 @@ def _load(key: int, kind: str) -> type[Message]:
     api = API.get(key)
     if api is None:
         raise WireError(f"there is no API with the key {key}")
-    found: type[Message] = getattr(import_module(f"barnabas.wire.{api.module}"), api.name + kind)
+    found: type[Message] = getattr(import_module(f"barnabas.wire.schemas.{api.module}"), api.name + kind)
     return found
 
 
 @cache
 def record_class(type_: int) -> type[Record]:
     """The metadata record of a type.  Raises WireError for an unknown one."""
-    from barnabas.wire import metadata_records
+    from barnabas.wire.schemas import metadata_records
 
     for name in metadata_records.__all__:
         found: type[Record] = getattr(metadata_records, name)

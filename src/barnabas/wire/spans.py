@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from barnabas.doors import Buffer
 from barnabas.errors import CorruptRecordError, WireError
 from barnabas.model import NO_TIMESTAMP
+from barnabas.ports import Buffer
+from barnabas.wire.codec.primitives import read_uvarint, read_varlong
 from barnabas.wire.compression import MAX_DECOMPRESSED, compress, decompress
-from barnabas.wire.primitives import read_uvarint, read_varlong
 from barnabas.wire.record_check import behind_headers
 from barnabas.wire.records import HEADER_SIZE, BatchHeader, read_records, write_batch
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.sim.cluster.life import Report, run_seed
+from barnabas.sim.cluster.seed_run import Report, run_seed
 from barnabas.sim.cluster.seeds import Summary, code_hash, tell
 
 CHUNK = 10
@@ -54,7 +54,7 @@ def test_the_seeds_do_what_they_are_for() -> None:
 
 def test_the_same_seed_of_a_cluster_goes_the_same_way_in_another_process_with_another_hash_seed() -> None:
     code = (
-        "from barnabas.sim.cluster.life import run_seed\n"
+        "from barnabas.sim.cluster.seed_run import run_seed\n"
         f"print(*[run_seed(seed, story=True).digest for seed in range({AGAIN.start}, {AGAIN.stop})])"
     )
     source = str(Path(__file__).parents[3] / "src")

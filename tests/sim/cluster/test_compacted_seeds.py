@@ -13,9 +13,11 @@ from typing import Any
 
 import pytest
 
-from barnabas.log.compaction import Cleaning
-from barnabas.sim.cluster import clients, clients_producer, setup
-from barnabas.sim.cluster.life import run_seed
+from barnabas.log.cleaning.compaction import Cleaning
+from barnabas.sim.cluster import setup
+from barnabas.sim.cluster.clients import clients
+from barnabas.sim.cluster.clients import producer as clients_producer
+from barnabas.sim.cluster.seed_run import run_seed
 from barnabas.sim.cluster.seeds import tell
 from barnabas.wire.records import Record, write_batch
 

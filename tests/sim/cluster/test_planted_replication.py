@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.sim.cluster.planted import BUGS, SEARCHED, Bug, find, planted
+from barnabas.sim.cluster.mutants.mutants import BUGS, SEARCHED, Bug, find, planted
 
 FOUND = [bug for bug in BUGS if bug.seed]
 NEIGHBOURS = 30

@@ -8,7 +8,7 @@ from tests.server.virtual import Virtual
 
 from barnabas.client.aio import AsyncConnection
 from barnabas.model import NodeId
-from barnabas.sim.cluster.clients_contact import Contact, Timing
+from barnabas.sim.cluster.clients.contact import Contact, Timing
 from barnabas.sim.cluster.setup import CLIENT_PORT
 
 

@@ -14,22 +14,26 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.client.aio import AsyncConnection
 from barnabas.errors import BarnabasError, ErrorCode
-from barnabas.wire.configs import (
+from barnabas.wire.codec.message import Message
+from barnabas.wire.schemas.configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestAlterConfigsResource,
 )
-from barnabas.wire.message import Message
-from barnabas.wire.offsets import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from barnabas.wire.quorum import AddRaftVoterRequest, AddRaftVoterRequestListener, RemoveRaftVoterRequest
-from barnabas.wire.reassignment import (
+from barnabas.wire.schemas.offsets import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from barnabas.wire.schemas.quorum import (
+    AddRaftVoterRequest,
+    AddRaftVoterRequestListener,
+    RemoveRaftVoterRequest,
+)
+from barnabas.wire.schemas.reassignment import (
     AlterPartitionReassignmentsRequest,
     ElectLeadersRequest,
     ReassignablePartition,
     ReassignableTopic,
     TopicPartitions,
 )
-from barnabas.wire.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from barnabas.wire.schemas.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
 if TYPE_CHECKING:
     from barnabas.sim.cluster.world import World

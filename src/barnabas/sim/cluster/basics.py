@@ -28,7 +28,7 @@ class Line(NamedTuple):
 
 
 class Chance:
-    """`doors.Randomness` over a seeded generator."""
+    """`ports.Randomness` over a seeded generator."""
 
     __slots__ = ("_random",)
 

@@ -20,7 +20,7 @@ from heapq import heappop, heappush
 from math import inf
 from typing import TYPE_CHECKING, Any, cast
 
-from barnabas.sim.disk import Crashed
+from barnabas.sim.kernel.disk import Crashed
 
 if TYPE_CHECKING:
     from barnabas.sim.cluster.network import End, Host

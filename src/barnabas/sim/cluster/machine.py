@@ -12,25 +12,25 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from barnabas.errors import StorageError
-from barnabas.log.sync import Job
-from barnabas.server.home import run_in_steps
-from barnabas.server.machine import Machine
-from barnabas.server.outlet import Outlet
-from barnabas.server.syncing import Stepwise
+from barnabas.log.storage.sync import Job
+from barnabas.server.loop.sync_threads import Stepwise
+from barnabas.server.net.platform import Machine
+from barnabas.server.net.send_queue import Outlet
+from barnabas.server.node.storage_setup import run_in_steps
 from barnabas.sim.cluster.network import BoundSocket
-from barnabas.sim.disk import Crashed, MemoryDisk
+from barnabas.sim.kernel.disk import Crashed, MemoryDisk
 
 if TYPE_CHECKING:
     import socket
 
-    from barnabas.doors import Buffer
     from barnabas.model import Endpoint
-    from barnabas.server.machine import Syncing
-    from barnabas.server.memory import Account
-    from barnabas.server.metrics import Histogram
-    from barnabas.sim.clock import NodeClock
+    from barnabas.ports import Buffer
+    from barnabas.server.loop.memory import Account
+    from barnabas.server.net.platform import Syncing
+    from barnabas.server.observe.metrics import Histogram
     from barnabas.sim.cluster.loop import VirtualLoop
     from barnabas.sim.cluster.network import End
+    from barnabas.sim.kernel.clock import NodeClock
 
 __all__ = ["SlowDisk", "VirtualMachine"]
 

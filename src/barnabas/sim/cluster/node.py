@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING
 from barnabas.config import Config
 from barnabas.errors import BarnabasError
 from barnabas.model import NodeId
-from barnabas.server.format import FormatPlan, format_directories
-from barnabas.server.process import Node as Process
-from barnabas.sim.clock import NodeClock
+from barnabas.server.node.format import FormatPlan, format_directories
+from barnabas.server.node.process import Node as Process
 from barnabas.sim.cluster.basics import Chance
 from barnabas.sim.cluster.loop import VirtualLoop
 from barnabas.sim.cluster.machine import SlowDisk, VirtualMachine
 from barnabas.sim.cluster.setup import CLIENT_PORT, CONTROLLER_PORT
+from barnabas.sim.kernel.clock import NodeClock
 
 if TYPE_CHECKING:
-    from barnabas.broker.replicas import Broker
-    from barnabas.server.quorum import Quorum
+    from barnabas.broker.replicas.broker import Broker
+    from barnabas.server.kraft.driver import Quorum
     from barnabas.sim.cluster.world import World
-    from barnabas.sim.disk import Loss
+    from barnabas.sim.kernel.disk import Loss
 
 __all__ = ["SimNode"]
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from barnabas.sim.cluster.life import Report, run_seed
+from barnabas.sim.cluster.seed_run import Report, run_seed
 
 __all__ = ["Summary", "code_hash", "command", "run_seeds", "tell"]
 

@@ -12,13 +12,13 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from barnabas.model import NodeId
-from barnabas.sim.clock import NodeClock
 from barnabas.sim.cluster.basics import Broken, Chance, Line
 from barnabas.sim.cluster.loop import Scheduler, VirtualLoop
 from barnabas.sim.cluster.network import Network
 from barnabas.sim.cluster.node import SimNode
 from barnabas.sim.cluster.setup import Setup
-from barnabas.sim.disk import Loss
+from barnabas.sim.kernel.clock import NodeClock
+from barnabas.sim.kernel.disk import Loss
 
 if TYPE_CHECKING:
     import asyncio

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from barnabas.config import Config
 from barnabas.errors import ConfigError
-from barnabas.server.existing_quorum import refuse_second_quorum
+from barnabas.server.node.existing_quorum import refuse_second_quorum
 from barnabas.sim.cluster.faults import Fault
 from barnabas.sim.cluster.loop import VirtualLoop
 

@@ -1,0 +1,1 @@
+"""Consumer groups: members, offsets, and the records that keep both."""

@@ -1,0 +1,540 @@
+"""The group coordinator: which groups this node coordinates, and the entry point of all their requests.
+
+A group belongs to one partition of __consumer_offsets, chosen by the hash of its name; the leader of that
+partition coordinates the group.  When this node starts to lead a partition, it reads it from the start (in
+slices, so that nothing else waits), and then knows its groups and their offsets.  Until then it answers
+COORDINATOR_LOAD_IN_PROGRESS. It writes every change there first.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from heapq import heappop, heappush
+from itertools import count
+from typing import NamedTuple, TypeVar, cast
+
+from barnabas.broker.context import RequestContext, ResourceType, authorized_operations
+from barnabas.broker.groups.group import ClassicGroup, GroupState, Parked
+from barnabas.broker.groups.loading import Loading
+from barnabas.broker.groups.membership import GroupLimits, Membership
+from barnabas.broker.groups.offsets import CommitWaiting, GroupOffsets, commit_answer
+from barnabas.broker.groups.records import CommittedOffset, group_tombstone, read_member, too_long
+from barnabas.broker.purgatory import Waiting
+from barnabas.broker.replicas.broker import Broker
+from barnabas.broker.replicas.partition import Partition
+from barnabas.config import Config
+from barnabas.errors import CorruptRecordError, ErrorCode, KafkaError, StorageError
+from barnabas.log.segments.damage import DamagedError
+from barnabas.model import OFFSETS_TOPIC, Now, TopicId
+from barnabas.ports import Randomness
+from barnabas.wire.codec.message import replace
+from barnabas.wire.coordinator import read_key, read_value
+from barnabas.wire.records import Record, write_batch
+from barnabas.wire.schemas.group_records import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from barnabas.wire.schemas.groups import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    ListedGroup,
+    ListGroupsRequest,
+    ListGroupsResponse,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+
+__all__ = ["Groups", "GroupsStatistics", "java_hash"]
+
+CHECKED_PER_STEP = 100
+"""Groups that are looked at in one step of the walk over what is too old."""
+MOST_WAITING = 100_000
+"""Requests of members that may be parked at a time."""
+
+_Answer = TypeVar("_Answer")
+
+COORDINATOR_ERRORS = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+"""What a client of the coordinator hears when a write to its partition fails."""
+
+
+def java_hash(text: str) -> int:
+    """Java's String.hashCode as a non-negative number (the smallest int counts as 0), as Kafka places groups."""
+    value = 0
+    raw = text.encode("utf-16-be", "surrogatepass")
+    for high, low in zip(raw[::2], raw[1::2], strict=True):
+        value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
+    signed = value - (1 << 32) if value >= 1 << 31 else value
+    return 0 if signed == -(1 << 31) else abs(signed)
+
+
+class GroupsStatistics(NamedTuple):
+    """Counts for the metrics."""
+
+    groups: int
+    members: int
+    offsets: int
+    waiting: int
+    loading: int
+    unreadable: int
+
+
+class Groups:
+    """All classic groups of the partitions of __consumer_offsets that this node leads."""
+
+    def __init__(self, config: Config, randomness: Randomness, broker: Broker) -> None:
+        self.broker = broker
+        self.partitions = config.int("offsets.topic.num.partitions")
+        self.timeout = config.int("offsets.commit.timeout.ms") / 1000
+        self.check_interval = config.int("offsets.retention.check.interval.ms") / 1000
+        self.groups: dict[str, ClassicGroup] = {}
+        limits = GroupLimits(
+            min_session=config.int("group.min.session.timeout.ms") / 1000,
+            max_session=config.int("group.max.session.timeout.ms") / 1000,
+            initial_delay=config.int("group.initial.rebalance.delay.ms") / 1000,
+            max_size=config.int("group.max.size"),
+            max_waiting=MOST_WAITING,
+        )
+        self.membership = Membership(self.groups, limits, self, randomness)
+        self.offsets = GroupOffsets(
+            self.membership,
+            lambda: broker.image,
+            most_metadata=config.int("offset.metadata.max.bytes"),
+            retention_ms=config.int("offsets.retention.minutes") * 60_000,
+        )
+        self._led: dict[int, Partition] = {}
+        self._loading: dict[int, Loading] = {}
+        self._timers: list[tuple[float, int, Callable[[Now], None]]] = []
+        self._numbers = count()
+        self._next_check: float | None = None
+        self._to_check: deque[str] = deque()
+        self.unreadable = 0
+        """Records met while loading that nobody of this release can have written: left out."""
+        broker.on_leadership(self._leadership)
+
+    # -- where a group lives ---------------------------------------------------------------------------
+
+    def partition_for(self, group_id: str) -> int:
+        """The partition of __consumer_offsets that a group belongs to."""
+        topic = self.broker.image.topics_by_name.get(OFFSETS_TOPIC)
+        return java_hash(group_id) % (len(topic.partitions) if topic is not None else self.partitions)
+
+    def coordinated(self, group_id: str) -> ErrorCode | None:
+        """Why this node does not answer for a group now; None when it does."""
+        index = self.partition_for(group_id)
+        if index in self._loading:
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        if index not in self._led:
+            return ErrorCode.NOT_COORDINATOR
+        return None
+
+    def _refusal(self, group_id: str) -> ErrorCode | None:
+        if not group_id or too_long(group_id):
+            return ErrorCode.INVALID_GROUP_ID
+        return self.coordinated(group_id)
+
+    def _leadership(self, partition: Partition, leads: bool, epoch: int) -> None:
+        if partition.topic != OFFSETS_TOPIC:
+            return
+        index = partition.index
+        if leads:
+            if index not in self._led and index not in self._loading:
+                self._loading[index] = Loading(partition)
+            return
+        self._loading.pop(index, None)
+        if self._led.pop(index, None) is not None:
+            self._unload(index)
+
+    def _unload(self, index: int) -> None:
+        for group_id in [group_id for group_id in self.groups if self.partition_for(group_id) == index]:
+            self.membership.forget(self.groups.pop(group_id), ErrorCode.NOT_COORDINATOR)
+        for group_id in [found for found in self.offsets.committed if self.partition_for(found) == index]:
+            del self.offsets.committed[group_id]
+
+    # -- loading ---------------------------------------------------------------------------------------
+
+    def _load_some(self, now: Now) -> None:
+        """One step with one partition.  One that cannot be read is not coordinated here."""
+        index, loading = next(iter(self._loading.items()))
+        partition = loading.partition
+        try:
+            more = loading.step(self._replay, now)
+        except StorageError as error:
+            del self._loading[index]
+            self._unload(index)
+            self.broker.storage_failed(partition, error, now)
+            return
+        except CorruptRecordError as error:
+            del self._loading[index]
+            self._unload(index)
+            self.unreadable += 1
+            if isinstance(error, DamagedError):
+                self.broker.damage_found(partition, error)
+            return
+        finally:
+            self.unreadable += loading.unreadable
+            loading.unreadable = 0
+        if more:
+            return
+        del self._loading[index]
+        self._led[index] = partition
+        for group in self.groups.values():
+            if self.partition_for(group.id) == index:
+                self.membership.watch(group, now)
+
+    def _replay(self, record: Record, now: Now) -> None:
+        key = read_key(record.key or b"")
+        if isinstance(key, OffsetCommitKey):
+            position = (key.topic, key.partition)
+            if record.value is None:
+                self.offsets.drop(key.group, [position])
+                return
+            value = read_value(OffsetCommitValue, record.value)
+            self.offsets.committed.setdefault(key.group, {})[position] = CommittedOffset(
+                offset=value.offset,
+                leader_epoch=value.leader_epoch,
+                metadata=value.metadata,
+                commit_ms=value.commit_timestamp,
+                expire_ms=value.expire_timestamp,
+                topic_id=value.topic_id,
+            )
+            if key.group not in self.groups:
+                self.groups[key.group] = ClassicGroup(key.group, now)
+        elif isinstance(key, GroupMetadataKey):
+            if record.value is None:
+                self.groups.pop(key.group, None)
+            else:
+                self.groups[key.group] = self._group(key.group, record.value, now)
+
+    def _group(self, group_id: str, raw: bytes, now: Now) -> ClassicGroup:
+        value = read_value(GroupMetadataValue, raw)
+        group = ClassicGroup(group_id, now)
+        group.generation = value.generation
+        group.protocol_type = value.protocol_type or None
+        group.protocol = value.protocol
+        for member in value.members:
+            group.add(read_member(member, value.protocol))
+        if group.members:
+            group.leader_id = value.leader if value.leader in group.members else next(iter(group.members))
+            group.state = GroupState.STABLE
+        if value.current_state_timestamp >= 0:
+            group.since_ms = value.current_state_timestamp
+        return group
+
+    # -- the journal and the clock of the groups -------------------------------------------------------
+
+    def write(
+        self, group_id: str, records: list[Record], now: Now, done: Callable[[ErrorCode], None]
+    ) -> None:
+        """Append to the group's partition; `done` hears what a client of the coordinator would."""
+        partition = self._led.get(self.partition_for(group_id))
+        if partition is None:
+            done(ErrorCode.NOT_COORDINATOR)
+            return
+        batch = write_batch([record._replace(offset=number) for number, record in enumerate(records)])
+        try:
+            self.broker.append_internal(
+                partition,
+                batch,
+                now,
+                lambda error: done(COORDINATOR_ERRORS.get(error, error)),
+                timeout_s=self.timeout,
+            )
+        except KafkaError as error:
+            done(COORDINATOR_ERRORS.get(error.code, error.code))
+
+    def at(self, when: float, wake: Callable[[Now], None]) -> None:
+        """Call back at `when` (monotonic seconds)."""
+        heappush(self._timers, (when, next(self._numbers), wake))
+
+    def next_deadline(self) -> float | None:
+        """When `tick` has something to do; 0 while a partition is being loaded."""
+        if self._loading:
+            return 0.0
+        times = [self._timers[0][0]] if self._timers else []
+        if self._to_check:
+            return 0.0
+        if self.groups or self.offsets.committed:
+            times.append(self._next_check or 0.0)
+        return min(times, default=None)
+
+    def tick(self, now: Now) -> None:
+        """Load a slice, let timers fire, forget what is too old."""
+        if self._loading:
+            self._load_some(now)
+        while self._timers and self._timers[0][0] <= now.mono:
+            heappop(self._timers)[2](now)
+        if self._next_check is None:
+            self._next_check = now.mono + self.check_interval
+        elif now.mono >= self._next_check:
+            self._next_check = now.mono + self.check_interval
+            if not self._to_check:
+                self._to_check.extend(self.groups.keys() | self.offsets.committed.keys())
+        for _ in range(min(CHECKED_PER_STEP, len(self._to_check))):
+            self._forget_old(self._to_check.popleft(), now)
+
+    def _forget_old(self, group_id: str, now: Now) -> None:
+        """Forget what is too old of a group, and the group when nothing of it is left."""
+        if self.coordinated(group_id) is not None:
+            return
+        if positions := self.offsets.expired(group_id, now):
+            self._forget_positions(group_id, positions, now)
+        elif self._unused(group_id) and group_id not in self.offsets.committed:
+            if self.groups[group_id].generation:
+                self._forget_positions(group_id, [], now)
+            else:  # it was never written
+                del self.groups[group_id]
+
+    def _unused(self, group_id: str) -> bool:
+        """Whether nobody is in a group, or on the way into it; positions it may have."""
+        group = self.groups.get(group_id)
+        return (
+            group is not None
+            and group.state is GroupState.EMPTY
+            and not group.pending
+            and not self.offsets.in_flight(group_id)
+        )
+
+    def _forget_positions(self, group_id: str, positions: list[tuple[str, int]], now: Now) -> None:
+        records = self.offsets.tombstones(group_id, positions, now)
+        everything = len(positions) == len(self.offsets.committed.get(group_id, {}))
+        ends = everything and self._unused(group_id)
+        if ends:
+            records.append(group_tombstone(group_id, now.wall_ms))
+
+        def written(error: ErrorCode) -> None:
+            if error:
+                return
+            self.offsets.drop(group_id, positions)
+            if ends and self._unused(group_id) and group_id not in self.offsets.committed:
+                del self.groups[group_id]
+
+        self.write(group_id, records, now, written)
+
+    def topic_deleted(self, name: str, topic_id: TopicId, now: Now) -> None:
+        """A topic is gone: so are the positions in it."""
+        for group_id, positions in self.offsets.of_topic(name, topic_id).items():
+            if self.coordinated(group_id) is None:
+                self._forget_positions(group_id, positions, now)
+
+    def stop(self, now: Now) -> None:
+        """Answer everybody who waits."""
+        for group in self.groups.values():
+            self.membership.forget(group, ErrorCode.NOT_COORDINATOR)
+
+    # -- requests --------------------------------------------------------------------------------------
+
+    def join(
+        self, context: RequestContext, request: JoinGroupRequest, now: Now
+    ) -> JoinGroupResponse | Parked:
+        """JoinGroup."""
+        error = self._refusal(request.group_id)
+        names = [context.client_id, request.group_instance_id, request.protocol_type]
+        if not error and any(map(too_long, [*names, *(one.name for one in request.protocols)])):
+            error = ErrorCode.INVALID_REQUEST
+        if error:
+            return JoinGroupResponse(error_code=error, member_id=request.member_id, protocol_name="")
+        return _now_or_later(self.membership.join(context, request, now))
+
+    def sync(
+        self, context: RequestContext, request: SyncGroupRequest, now: Now
+    ) -> SyncGroupResponse | Parked:
+        """SyncGroup."""
+        if error := self._refusal(request.group_id):
+            return SyncGroupResponse(error_code=error)
+        return _now_or_later(self.membership.sync(context, request, now))
+
+    def heartbeat(self, context: RequestContext, request: HeartbeatRequest, now: Now) -> HeartbeatResponse:
+        """Heartbeat.  While the group is being loaded the member hears that all is well."""
+        error = self._refusal(request.group_id)
+        if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            error = ErrorCode.NONE
+        elif error is None:
+            error = self.membership.heartbeat(request, now)
+        return HeartbeatResponse(error_code=error)
+
+    def leave(self, context: RequestContext, request: LeaveGroupRequest, now: Now) -> LeaveGroupResponse:
+        """LeaveGroup."""
+        if error := self._refusal(request.group_id):
+            return LeaveGroupResponse(error_code=error)
+        return self.membership.leave(context, request, now)
+
+    def commit(
+        self, context: RequestContext, request: OffsetCommitRequest, now: Now
+    ) -> OffsetCommitResponse | CommitWaiting:
+        """OffsetCommit."""
+        if error := self._refusal(request.group_id):
+            return commit_answer(request, lambda name, id, index: error)
+        return _now_or_later(self.offsets.commit(context, request, now))
+
+    def fetch_offsets(
+        self, context: RequestContext, request: OffsetFetchRequest, now: Now
+    ) -> OffsetFetchResponse:
+        """OffsetFetch."""
+        return self.offsets.fetch(context, request, self._refusal)
+
+    def delete_offsets(
+        self, context: RequestContext, request: OffsetDeleteRequest, now: Now
+    ) -> OffsetDeleteResponse | CommitWaiting:
+        """OffsetDelete."""
+        if error := self._refusal(request.group_id):
+            return OffsetDeleteResponse(error_code=error)
+        return _now_or_later(self.offsets.delete(request, now))
+
+    def describe(
+        self, context: RequestContext, request: DescribeGroupsRequest, now: Now
+    ) -> DescribeGroupsResponse:
+        """DescribeGroups.  A group nobody knows is Dead (from version 6 on: GROUP_ID_NOT_FOUND)."""
+        groups = [self._described(context.version, name) for name in request.groups]
+        if request.include_authorized_operations:
+            bits = authorized_operations(ResourceType.GROUP)
+            groups = [g if g.error_code else replace(g, authorized_operations=bits) for g in groups]
+        return DescribeGroupsResponse(groups=groups)
+
+    def _described(self, version: int, group_id: str) -> DescribedGroup:
+        if error := self._refusal(group_id):
+            return DescribedGroup(group_id=group_id, error_code=error)
+        group = self.groups.get(group_id)
+        if group is None:
+            missing = version >= 6
+            return DescribedGroup(
+                group_id=group_id,
+                group_state=GroupState.DEAD.value,
+                error_code=ErrorCode.GROUP_ID_NOT_FOUND if missing else ErrorCode.NONE,
+                error_message=f"Group {group_id} not found." if missing else None,
+            )
+        chosen = group.protocol if group.state is GroupState.STABLE else None
+        return DescribedGroup(
+            group_id=group_id,
+            group_state=group.state.value,
+            protocol_type=group.protocol_type or "",
+            protocol_data=chosen or "",
+            members=[
+                DescribedGroupMember(
+                    member_id=member.id,
+                    group_instance_id=member.instance_id,
+                    client_id=member.client_id,
+                    client_host=member.client_host,
+                    member_metadata=member.metadata(chosen) if chosen else b"",
+                    member_assignment=member.assignment if chosen else b"",
+                )
+                for member in group.members.values()
+            ],
+        )
+
+    def list(self, context: RequestContext, request: ListGroupsRequest, now: Now) -> ListGroupsResponse:
+        """ListGroups; states and types are compared without case."""
+        states = {state.lower() for state in request.states_filter}
+        types = {kind.lower() for kind in request.types_filter}
+        error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if self._loading else ErrorCode.NONE
+        return ListGroupsResponse(
+            error_code=error,
+            groups=[
+                ListedGroup(
+                    group_id=group.id,
+                    protocol_type=group.protocol_type or "",
+                    group_state=group.state.value,
+                    group_type="classic",
+                )
+                for group in self.groups.values()
+                if (not states or group.state.value.lower() in states) and (not types or "classic" in types)
+            ],
+        )
+
+    def delete(
+        self, context: RequestContext, request: DeleteGroupsRequest, now: Now
+    ) -> DeleteGroupsResponse | CommitWaiting:
+        """DeleteGroups: only groups that are empty, with their positions."""
+        results = {name: self._deletable(name) for name in request.groups_names}
+        waiting = CommitWaiting(self.membership.waiting)
+        open_writes = [1]
+
+        def one_done() -> None:
+            open_writes[0] -= 1
+            if open_writes[0] == 0:
+                waiting.complete(
+                    DeleteGroupsResponse(
+                        results=[
+                            DeletableGroupResult(group_id=name, error_code=e) for name, e in results.items()
+                        ]
+                    )
+                )
+
+        for name in [name for name, error in results.items() if not error]:
+            open_writes[0] += 1
+            self._delete_group(name, results, one_done, now)
+        one_done()
+        return _now_or_later(waiting)
+
+    def _deletable(self, group_id: str) -> ErrorCode:
+        if error := self._refusal(group_id):
+            return error
+        group = self.groups.get(group_id)
+        if group is None:
+            return ErrorCode.GROUP_ID_NOT_FOUND
+        return ErrorCode.NONE if group.state is GroupState.EMPTY else ErrorCode.NON_EMPTY_GROUP
+
+    def _delete_group(
+        self, name: str, results: dict[str, ErrorCode], one_done: Callable[[], None], now: Now
+    ) -> None:
+        positions = list(self.offsets.committed.get(name, {}).keys() | self.offsets.in_flight(name))
+        records = [*self.offsets.tombstones(name, positions, now), group_tombstone(name, now.wall_ms)]
+
+        def written(error: ErrorCode) -> None:
+            results[name] = error
+            if not error:
+                self.offsets.drop(name, positions)
+                if self._unused(name):  # else a member came meanwhile: its group starts again
+                    del self.groups[name]
+            one_done()
+
+        self.write(name, records, now, written)
+
+    def statistics(self) -> GroupsStatistics:
+        """Counts, computed now."""
+        return GroupsStatistics(
+            groups=len(self.groups),
+            members=sum(len(group.members) for group in self.groups.values()),
+            offsets=sum(len(known) for known in self.offsets.committed.values()),
+            waiting=self.membership.waiting[0],
+            loading=len(self._loading),
+            unreadable=self.unreadable,
+        )
+
+    def __repr__(self) -> str:
+        return f"<Groups {len(self.groups)} in {len(self._led)} partitions, {len(self._loading)} loading>"
+
+
+def _now_or_later(answer: _Answer) -> _Answer:
+    """A waiter that was answered already is its answer."""
+    if isinstance(answer, Waiting) and answer.done:
+        return cast(_Answer, answer.response)
+    return answer

@@ -1,0 +1,611 @@
+"""Who is in a group: JoinGroup, SyncGroup, Heartbeat and LeaveGroup, and the timers between them.
+
+A rebalance in words: members hand in what they support and wait (`join`); when all have come, or the time is
+over, a generation begins and each is told who leads (`_complete_join`); the leader hands in the assignment,
+which is written to the log before anybody is told (`sync`).  Answers follow Apache Kafka 4.3's classic groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from barnabas.broker.context import RequestContext
+from barnabas.broker.groups.group import (
+    NEW_MEMBER_JOIN_TIMEOUT,
+    ClassicGroup,
+    GroupState,
+    Member,
+    Parked,
+    Protocols,
+)
+from barnabas.broker.groups.records import group_record
+from barnabas.errors import ErrorCode
+from barnabas.model import Now
+from barnabas.ports import Randomness
+from barnabas.wire.records import Record
+from barnabas.wire.schemas.groups import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    JoinGroupResponseMember,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+
+__all__ = ["GroupJournal", "GroupLimits", "Membership"]
+
+MEMBER_ID_FROM = 4
+"""First JoinGroup version in which a new dynamic member must come back with the id it was given."""
+SKIP_ASSIGNMENT_FROM = 9
+
+
+class GroupJournal(Protocol):
+    """Where groups are written, and the clock that wakes them."""
+
+    def write(
+        self, group_id: str, records: list[Record], now: Now, done: Callable[[ErrorCode], None]
+    ) -> None:
+        """Append to the group's partition; `done` once it is committed, or with the error a client gets."""
+        ...
+
+    def at(self, when: float, wake: Callable[[Now], None]) -> None:
+        """Call back at `when` (monotonic seconds)."""
+        ...
+
+
+class GroupLimits:
+    """Bounds of the classic protocol, in seconds where they are times."""
+
+    __slots__ = ("initial_delay", "max_session", "max_size", "max_waiting", "min_session")
+
+    def __init__(
+        self, *, min_session: float, max_session: float, initial_delay: float, max_size: int, max_waiting: int
+    ) -> None:
+        self.min_session = min_session
+        self.max_session = max_session
+        self.initial_delay = initial_delay
+        self.max_size = max_size
+        self.max_waiting = max_waiting
+
+
+def _refused(error: ErrorCode, member_id: str = "") -> JoinGroupResponse:
+    return JoinGroupResponse(error_code=error, member_id=member_id, protocol_name="")
+
+
+class Membership:
+    """Moves groups.  `groups` is shared with the coordinator, which finds, loads and forgets them."""
+
+    def __init__(
+        self,
+        groups: dict[str, ClassicGroup],
+        limits: GroupLimits,
+        journal: GroupJournal,
+        randomness: Randomness,
+    ) -> None:
+        self.groups = groups
+        self.limits = limits
+        self.journal = journal
+        self.randomness = randomness
+        self.waiting = [0]
+        """How many requests are parked, over all groups."""
+
+    # -- JoinGroup -------------------------------------------------------------------------------------
+
+    def join(
+        self, context: RequestContext, request: JoinGroupRequest, now: Now
+    ) -> JoinGroupResponse | Parked:
+        """Enter a group or a new generation of it."""
+        member_id = request.member_id
+        if not self.limits.min_session <= request.session_timeout_ms / 1000 <= self.limits.max_session:
+            return _refused(ErrorCode.INVALID_SESSION_TIMEOUT, member_id)
+        if self.waiting[0] >= self.limits.max_waiting:
+            return _refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, member_id)
+        group = self.groups.get(request.group_id)
+        if group is None:
+            if member_id:
+                return _refused(ErrorCode.UNKNOWN_MEMBER_ID, member_id)
+            group = self.groups[request.group_id] = ClassicGroup(request.group_id, now)
+        protocols: Protocols = tuple((protocol.name, protocol.metadata) for protocol in request.protocols)
+        if not self._has_room(group, member_id):
+            group.pending.pop(member_id, None)
+            return _refused(ErrorCode.GROUP_MAX_SIZE_REACHED)
+        if not group.supports(request.protocol_type, protocols):
+            return _refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id)
+        if not member_id:
+            return self._join_without_id(group, context, request, protocols, now)
+        return self._join_with_id(group, context, request, protocols, now)
+
+    def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
+        member = group.members.get(member_id)
+        if group.state is GroupState.PREPARING:
+            return (
+                member is not None and member.joining is not None
+            ) or group.waiting_to_join < self.limits.max_size
+        return member is not None or len(group.members) < self.limits.max_size
+
+    def _join_without_id(
+        self,
+        group: ClassicGroup,
+        context: RequestContext,
+        request: JoinGroupRequest,
+        protocols: Protocols,
+        now: Now,
+    ) -> JoinGroupResponse | Parked:
+        instance = request.group_instance_id
+        new_id = f"{instance if instance is not None else context.client_id or ''}-{self._uuid()}"
+        if instance is not None:
+            if instance in group.static:
+                return self._replace_static(group, context, request, protocols, new_id, now)
+            return self._add(group, context, request, protocols, new_id, now)
+        if context.version >= MEMBER_ID_FROM:
+            if len(group.pending) >= self.limits.max_waiting:
+                return _refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            group.pending[new_id] = now.mono + request.session_timeout_ms / 1000
+            self.journal.at(group.pending[new_id], lambda later: self._pending_expired(group, new_id, later))
+            return _refused(ErrorCode.MEMBER_ID_REQUIRED, new_id)
+        return self._add(group, context, request, protocols, new_id, now)
+
+    def _uuid(self) -> str:
+        text = self.randomness.uuid().hex()
+        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+    def _join_with_id(
+        self,
+        group: ClassicGroup,
+        context: RequestContext,
+        request: JoinGroupRequest,
+        protocols: Protocols,
+        now: Now,
+    ) -> JoinGroupResponse | Parked:
+        member_id = request.member_id
+        if member_id in group.pending:
+            return self._add(group, context, request, protocols, member_id, now)
+        if error := self.check_member(group, member_id, request.group_instance_id):
+            return _refused(error, member_id)
+        member = group.members[member_id]
+        if group.state is GroupState.PREPARING:
+            return self._update_and_rebalance(group, member, context, request, protocols, now)
+        if group.state is GroupState.COMPLETING:
+            if member.protocols == protocols:
+                return self._generation_answer(group, member)
+            return self._update_and_rebalance(group, member, context, request, protocols, now)
+        if group.state is GroupState.STABLE:
+            if member_id == group.leader_id or member.protocols != protocols:
+                return self._update_and_rebalance(group, member, context, request, protocols, now)
+            return self._generation_answer(group, member)
+        return _refused(ErrorCode.UNKNOWN_MEMBER_ID, member_id)
+
+    def check_member(self, group: ClassicGroup, member_id: str, instance: str | None) -> ErrorCode | None:
+        """Whether somebody may speak as this member: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, or None: yes."""
+        if instance is not None:
+            owner = group.static.get(instance)
+            if owner is None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+            if owner != member_id:
+                return ErrorCode.FENCED_INSTANCE_ID
+        return None if member_id in group.members else ErrorCode.UNKNOWN_MEMBER_ID
+
+    def _add(
+        self,
+        group: ClassicGroup,
+        context: RequestContext,
+        request: JoinGroupRequest,
+        protocols: Protocols,
+        member_id: str,
+        now: Now,
+    ) -> Parked:
+        session = request.session_timeout_ms / 1000
+        member = Member(
+            member_id,
+            instance_id=request.group_instance_id,
+            client_id=context.client_id or "",
+            client_host=f"/{context.client_host}",
+            session_timeout=session,
+            rebalance_timeout=request.rebalance_timeout_ms / 1000
+            if request.rebalance_timeout_ms >= 0
+            else session,
+            protocols=protocols,
+        )
+        member.is_new = True
+        if not group.members:
+            group.protocol_type = request.protocol_type
+        group.add(member)
+        group.newcomer = True
+        parked = self._park_join(group, member)
+        member.expires = now.mono + NEW_MEMBER_JOIN_TIMEOUT
+        self._arm(group, member)
+        self._rebalance(group, now)
+        return parked
+
+    def _update_and_rebalance(
+        self,
+        group: ClassicGroup,
+        member: Member,
+        context: RequestContext,
+        request: JoinGroupRequest,
+        protocols: Protocols,
+        now: Now,
+    ) -> Parked:
+        self._update(member, context, request, protocols)
+        parked = self._park_join(group, member)
+        self._rebalance(group, now)
+        return parked
+
+    def _update(
+        self, member: Member, context: RequestContext, request: JoinGroupRequest, protocols: Protocols
+    ) -> None:
+        member.protocols = protocols
+        member.client_id = context.client_id or ""
+        member.client_host = f"/{context.client_host}"
+        member.session_timeout = request.session_timeout_ms / 1000
+        if request.rebalance_timeout_ms >= 0:
+            member.rebalance_timeout = request.rebalance_timeout_ms / 1000
+
+    def _park_join(self, group: ClassicGroup, member: Member) -> Parked:
+        if member.joining is not None:  # the same member asked again over another connection
+            member.joining.complete(_refused(ErrorCode.REBALANCE_IN_PROGRESS, member.id))
+        member.joining = Parked(member, self.waiting, lambda parked: self._join_gone(group, parked))
+        return member.joining
+
+    def _join_gone(self, group: ClassicGroup, parked: Parked) -> None:
+        """The connection of a JoinGroup ended.  A newcomer goes with it: it would hold up the others for the
+        whole rebalance timeout.  Who was in the group before keeps its place until its session is over."""
+
+        def drop(now: Now) -> None:
+            member = parked.member
+            if self.groups.get(group.id) is group and member.joining is parked and member.is_new:
+                self._drop(group, member, ErrorCode.UNKNOWN_MEMBER_ID)
+                self._rebalance_after_loss(group, now)
+
+        if parked.member.is_new and not parked.member.is_static:
+            self.journal.at(0.0, drop)
+
+    def _replace_static(
+        self,
+        group: ClassicGroup,
+        context: RequestContext,
+        request: JoinGroupRequest,
+        protocols: Protocols,
+        new_id: str,
+        now: Now,
+    ) -> JoinGroupResponse | Parked:
+        """A static member restarted: it comes without an id and takes its old place (KIP-345)."""
+        assert request.group_instance_id is not None
+        member = group.members[group.static[request.group_instance_id]]
+        fenced = ErrorCode.FENCED_INSTANCE_ID
+        if member.joining is not None:
+            member.joining.complete(_refused(fenced, member.id))
+        if member.syncing is not None:
+            member.syncing.complete(SyncGroupResponse(error_code=fenced))
+        old_leader = group.leader_id
+        before = group.protocol
+        group.rename(member, new_id)
+        self._update(member, context, request, protocols)
+        member.expires = now.mono + member.session_timeout
+        self._arm(group, member)
+        if group.state is not GroupState.STABLE or group.choose_protocol() != before:
+            parked = self._park_join(group, member)
+            self._rebalance(group, now)
+            return parked
+        parked = self._park_join(group, member)
+        assignments = {id: found.assignment for id, found in group.members.items()}
+        knows_skip = context.version >= SKIP_ASSIGNMENT_FROM
+        leads = group.leader_id == new_id
+
+        def written(error: ErrorCode) -> None:
+            if member.joining is not parked:
+                return
+            if error:
+                parked.complete(_refused(error, new_id))
+                return
+            answer = self._generation_answer(group, member)
+            if leads and not knows_skip:
+                answer = JoinGroupResponse(
+                    generation_id=group.generation,
+                    protocol_type=group.protocol_type,
+                    protocol_name=group.protocol,
+                    leader=old_leader or "",
+                    member_id=new_id,
+                )
+            elif leads:
+                answer = self._generation_answer(group, member, skip_assignment=True)
+            parked.complete(answer)
+
+        self.journal.write(group.id, [group_record(group, assignments, now.wall_ms)], now, written)
+        return parked
+
+    def _generation_answer(
+        self, group: ClassicGroup, member: Member, *, skip_assignment: bool = False
+    ) -> JoinGroupResponse:
+        leads = member.id == group.leader_id
+        protocol = group.protocol or ""
+        return JoinGroupResponse(
+            generation_id=group.generation,
+            protocol_type=group.protocol_type,
+            protocol_name=protocol,
+            leader=group.leader_id or "",
+            skip_assignment=skip_assignment,
+            member_id=member.id,
+            members=[
+                JoinGroupResponseMember(
+                    member_id=other.id,
+                    group_instance_id=other.instance_id,
+                    metadata=other.metadata(protocol),
+                )
+                for other in group.members.values()
+            ]
+            if leads
+            else [],
+        )
+
+    # -- the rebalance ---------------------------------------------------------------------------------
+
+    def _rebalance(self, group: ClassicGroup, now: Now) -> None:
+        """Begin a rebalance, or look whether the running one is complete."""
+        if group.state is not GroupState.PREPARING:
+            self._begin(group, now)
+        if group.initial_until == 0.0 and group.everybody_joined:
+            self._complete_join(group, now)
+
+    def _begin(self, group: ClassicGroup, now: Now) -> None:
+        for member in group.members.values():
+            if group.state is GroupState.COMPLETING:
+                member.assignment = b""
+            if member.syncing is not None:
+                member.syncing.complete(SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+        from_empty = group.state is GroupState.EMPTY
+        group.move(GroupState.PREPARING, now)
+        delay = self.limits.initial_delay
+        if from_empty and delay > 0:
+            group.initial_until = now.mono + max(delay, group.rebalance_timeout)
+            group.deadline = now.mono + min(delay, group.rebalance_timeout)
+            group.newcomer = False
+        else:
+            group.initial_until = 0.0
+            group.deadline = now.mono + group.rebalance_timeout
+        self._wake_at_deadline(group)
+
+    def _wake_at_deadline(self, group: ClassicGroup) -> None:
+        deadline, state, generation = group.deadline, group.state, group.generation
+
+        def wake(now: Now) -> None:
+            same = group.deadline == deadline and group.state is state and group.generation == generation
+            if same and self.groups.get(group.id) is group:
+                self._phase_is_over(group, now)
+
+        self.journal.at(deadline, wake)
+
+    def _phase_is_over(self, group: ClassicGroup, now: Now) -> None:
+        if group.state is GroupState.PREPARING:
+            if group.initial_until and group.newcomer and now.mono < group.initial_until:
+                group.newcomer = False
+                group.deadline = min(now.mono + self.limits.initial_delay, group.initial_until)
+                self._wake_at_deadline(group)
+                return
+            self._complete_join(group, now)
+        elif group.state is GroupState.COMPLETING:
+            silent = [member for member in group.members.values() if member.syncing is None]
+            for member in silent:
+                self._drop(group, member, ErrorCode.UNKNOWN_MEMBER_ID)
+            self._rebalance_after_loss(group, now)
+
+    def _complete_join(self, group: ClassicGroup, now: Now) -> None:
+        """Begin the next generation with those who came."""
+        group.initial_until = 0.0
+        for member in [
+            found for found in group.members.values() if not found.joining and not found.is_static
+        ]:
+            group.remove(member)
+        if group.members:
+            leader = group.members[group.leader_id or ""]
+            joined = [member for member in group.members.values() if member.joining]
+            if leader.joining is None:
+                if not joined:  # only static members that are away: give them the same time again
+                    group.deadline = now.mono + max(group.rebalance_timeout, 1.0)
+                    self._wake_at_deadline(group)
+                    return
+                group.leader_id = joined[0].id
+        group.generation += 1
+        if not group.members:
+            group.protocol = None
+            group.leader_id = None
+            group.move(GroupState.EMPTY, now)
+            self.journal.write(group.id, [group_record(group, {}, now.wall_ms)], now, lambda error: None)
+            return
+        group.protocol = group.choose_protocol()
+        group.move(GroupState.COMPLETING, now)
+        group.deadline = now.mono + group.rebalance_timeout
+        self._wake_at_deadline(group)
+        for member in list(group.members.values()):
+            member.expires = now.mono + member.session_timeout
+            self._arm(group, member)
+            member.is_new = False
+            if member.joining is not None:
+                member.joining.complete(self._generation_answer(group, member))
+
+    def _rebalance_after_loss(self, group: ClassicGroup, now: Now) -> None:
+        if group.state in (GroupState.STABLE, GroupState.COMPLETING):
+            self._begin(group, now)
+        if group.state is GroupState.PREPARING and group.initial_until == 0.0 and group.everybody_joined:
+            self._complete_join(group, now)
+
+    # -- SyncGroup -------------------------------------------------------------------------------------
+
+    def sync(
+        self, context: RequestContext, request: SyncGroupRequest, now: Now
+    ) -> SyncGroupResponse | Parked:
+        """Hand in the assignment (the leader) and get one's own."""
+        group = self.groups.get(request.group_id)
+        error = self._check_sync(group, request)
+        if error or group is None:
+            return SyncGroupResponse(error_code=error or ErrorCode.UNKNOWN_MEMBER_ID)
+        member = group.members[request.member_id]
+        if group.state is GroupState.STABLE:
+            return self._assignment_answer(group, member, ErrorCode.NONE)
+        if self.waiting[0] >= self.limits.max_waiting:
+            return SyncGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        if member.syncing is not None:
+            member.syncing.complete(SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+        parked = member.syncing = Parked(member, self.waiting, lambda gone: gone.complete(None))
+        if member.id == group.leader_id:
+            given = {one.member_id: bytes(one.assignment) for one in request.assignments}
+            self._write_assignments(group, {id: given.get(id, b"") for id in group.members}, now)
+        return parked
+
+    def _check_sync(self, group: ClassicGroup | None, request: SyncGroupRequest) -> ErrorCode | None:
+        if group is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if error := self.check_member(group, request.member_id, request.group_instance_id):
+            return error
+        if request.generation_id != group.generation:
+            return ErrorCode.ILLEGAL_GENERATION
+        for said, known in (
+            (request.protocol_type, group.protocol_type),
+            (request.protocol_name, group.protocol),
+        ):
+            if said is not None and said != known:
+                return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        if group.state is GroupState.EMPTY:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        return ErrorCode.REBALANCE_IN_PROGRESS if group.state is GroupState.PREPARING else None
+
+    def _write_assignments(self, group: ClassicGroup, assignments: dict[str, bytes], now: Now) -> None:
+        generation = group.generation
+
+        def written(error: ErrorCode) -> None:
+            if group.state is not GroupState.COMPLETING or group.generation != generation:
+                return  # the group moved on: what was written is overtaken by the next generation
+            if error:
+                for member in list(group.members.values()):
+                    if member.syncing is not None:
+                        member.syncing.complete(self._assignment_answer(group, member, error))
+                self._begin(group, now)
+                return
+            for member in group.members.values():
+                member.assignment = assignments.get(member.id, b"")
+            group.move(GroupState.STABLE, now)
+            for member in list(group.members.values()):
+                if member.syncing is not None:
+                    member.expires = max(member.expires, now.mono + member.session_timeout)
+                    member.syncing.complete(self._assignment_answer(group, member, ErrorCode.NONE))
+
+        self.journal.write(group.id, [group_record(group, assignments, now.wall_ms)], now, written)
+
+    def _assignment_answer(self, group: ClassicGroup, member: Member, error: ErrorCode) -> SyncGroupResponse:
+        return SyncGroupResponse(
+            error_code=error,
+            protocol_type=group.protocol_type,
+            protocol_name=group.protocol,
+            assignment=b"" if error else member.assignment,
+        )
+
+    # -- Heartbeat and LeaveGroup ----------------------------------------------------------------------
+
+    def heartbeat(self, request: HeartbeatRequest, now: Now) -> ErrorCode:
+        """A member is alive; the answer tells it whether it must join again."""
+        group = self.groups.get(request.group_id)
+        if group is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if error := self.check_member(group, request.member_id, request.group_instance_id):
+            return error
+        if request.generation_id != group.generation:
+            return ErrorCode.ILLEGAL_GENERATION
+        if group.state is GroupState.EMPTY:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        self.alive(group.members[request.member_id], now)
+        return ErrorCode.REBALANCE_IN_PROGRESS if group.state is GroupState.PREPARING else ErrorCode.NONE
+
+    def alive(self, member: Member, now: Now) -> None:
+        """The session of a member begins anew."""
+        if not member.is_new:
+            member.expires = now.mono + member.session_timeout
+
+    def leave(self, context: RequestContext, request: LeaveGroupRequest, now: Now) -> LeaveGroupResponse:
+        """Members go, by their own word or an administrator's (empty member id with an instance id)."""
+        group = self.groups.get(request.group_id)
+        if context.version < 3:
+            error = self._leave_one(group, request.member_id, None, now)
+            if group is not None and error == ErrorCode.NONE:
+                self._rebalance_after_loss(group, now)
+            return LeaveGroupResponse(error_code=error)
+        results = []
+        for identity in request.members:
+            error = self._leave_one(group, identity.member_id, identity.group_instance_id, now)
+            results.append(
+                MemberResponse(
+                    member_id=identity.member_id,
+                    group_instance_id=identity.group_instance_id,
+                    error_code=error,
+                )
+            )
+        if group is not None and any(result.error_code == 0 for result in results):
+            self._rebalance_after_loss(group, now)
+        return LeaveGroupResponse(members=results)
+
+    def _leave_one(
+        self, group: ClassicGroup | None, member_id: str, instance: str | None, now: Now
+    ) -> ErrorCode:
+        if group is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if group.pending.pop(member_id, None) is not None:
+            return ErrorCode.NONE
+        if not member_id and instance is not None:
+            member_id = group.static.get(instance, "")
+        if error := self.check_member(group, member_id, instance):
+            return error
+        self._drop(group, group.members[member_id], ErrorCode.UNKNOWN_MEMBER_ID)
+        return ErrorCode.NONE
+
+    def _drop(self, group: ClassicGroup, member: Member, error: ErrorCode) -> None:
+        group.remove(member)
+        if member.joining is not None:
+            member.joining.complete(_refused(error, member.id))
+        if member.syncing is not None:
+            member.syncing.complete(SyncGroupResponse(error_code=error))
+
+    # -- timers ----------------------------------------------------------------------------------------
+
+    def _arm(self, group: ClassicGroup, member: Member) -> None:
+        """Watch a member's session: one timer per member, which looks again when the session was moved on."""
+        if member.timer and member.timer <= member.expires:
+            return
+        when = member.timer = member.expires
+        self.journal.at(when, lambda now: self._session_over(group, member, when, now))
+
+    def _session_over(self, group: ClassicGroup, member: Member, when: float, now: Now) -> None:
+        if member.timer != when:
+            return  # an earlier timer was set since
+        member.timer = 0.0
+        if group.members.get(member.id) is not member or self.groups.get(group.id) is not group:
+            return
+        joining = member.joining is not None and not member.joining.gone and not member.is_new
+        waits = joining or member.syncing is not None
+        if waits:  # who waits for us has not gone away
+            member.expires = max(member.expires, now.mono + member.session_timeout)
+        if member.expires > now.mono:
+            self._arm(group, member)
+            return
+        self._drop(group, member, ErrorCode.UNKNOWN_MEMBER_ID)
+        self._rebalance_after_loss(group, now)
+
+    def _pending_expired(self, group: ClassicGroup, member_id: str, now: Now) -> None:
+        if group.pending.pop(member_id, None) is not None and self.groups.get(group.id) is group:
+            self._rebalance_after_loss(group, now) if group.state is GroupState.PREPARING else None
+
+    def watch(self, group: ClassicGroup, now: Now) -> None:
+        """A group was loaded: the sessions of its members begin now."""
+        for member in group.members.values():
+            member.expires = now.mono + member.session_timeout
+            self._arm(group, member)
+
+    def forget(self, group: ClassicGroup, error: ErrorCode) -> None:
+        """This node no longer coordinates the group: answer all who wait."""
+        for member in list(group.members.values()):
+            if member.joining is not None:
+                member.joining.complete(_refused(error, member.id))
+            if member.syncing is not None:
+                member.syncing.complete(SyncGroupResponse(error_code=error))

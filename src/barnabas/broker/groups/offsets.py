@@ -1,0 +1,408 @@
+"""The offsets of groups: OffsetCommit, OffsetFetch, OffsetDelete, and how long offsets are kept.
+
+A commit is written first and counts when it is committed; until then a fetch returns the offset before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from barnabas.broker.context import RequestContext
+from barnabas.broker.groups.group import ClassicGroup, GroupState
+from barnabas.broker.groups.membership import Membership
+from barnabas.broker.groups.records import (
+    CommittedOffset,
+    offset_record,
+    offset_tombstone,
+    subscribed_topics,
+)
+from barnabas.broker.purgatory import Waiting
+from barnabas.controller.image import MetadataImage, Topic
+from barnabas.errors import ErrorCode
+from barnabas.model import NO_OFFSET, NO_TIMESTAMP, ZERO_UUID, Now, TopicId
+from barnabas.wire.records import Record
+from barnabas.wire.schemas.groups import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+
+__all__ = ["CommitWaiting", "GroupOffsets"]
+
+TOPIC_IDS_FROM = 10
+GROUP_ID_NOT_FOUND_FROM = 9
+
+Position = tuple[str, int]
+"""Topic name and partition."""
+
+
+class CommitWaiting(Waiting):
+    """A commit that is written and not yet safe.  Its partition's append has the deadline."""
+
+    __slots__ = ("count",)
+
+    def __init__(self, count: list[int]) -> None:
+        super().__init__(float("inf"))
+        self.count = count
+        count[0] += 1
+
+    def release(self) -> None:
+        self.count[0] -= 1
+
+    def expired(self, now: Now) -> None:
+        raise AssertionError("the append answers a commit")
+
+
+def utf16_length(text: str) -> int:
+    """Characters as Java counts them: what offset.metadata.max.bytes bounds."""
+    return len(text.encode("utf-16-le")) // 2
+
+
+class GroupOffsets:
+    """The positions of all groups this node coordinates."""
+
+    def __init__(
+        self,
+        membership: Membership,
+        image: Callable[[], MetadataImage],
+        *,
+        most_metadata: int,
+        retention_ms: int,
+    ) -> None:
+        self.membership = membership
+        self.image = image
+        self.most_metadata = most_metadata
+        self.retention_ms = retention_ms
+        self.committed: dict[str, dict[Position, CommittedOffset]] = {}
+        self._in_flight: dict[str, dict[Position, int]] = {}
+
+    # -- OffsetCommit ----------------------------------------------------------------------------------
+
+    def commit(
+        self, context: RequestContext, request: OffsetCommitRequest, now: Now
+    ) -> OffsetCommitResponse | CommitWaiting:
+        """Keep positions.  Some partitions may be refused while the others are kept."""
+        error = self._check_commit(context, request, now)
+        if error:
+            return commit_answer(request, lambda name, id, index: error)
+        errors: dict[tuple[str, TopicId, int], ErrorCode] = {}
+        kept: dict[Position, CommittedOffset] = {}
+        for wanted in request.topics:
+            topic = self._topic(context.version, wanted.name, wanted.topic_id)
+            for partition in wanted.partitions:
+                key = (wanted.name, wanted.topic_id, partition.partition_index)
+                errors[key] = self._check_position(context.version, topic, partition)
+                if not errors[key] and topic is not None:
+                    kept[(topic.name, partition.partition_index)] = CommittedOffset(
+                        offset=partition.committed_offset,
+                        leader_epoch=partition.committed_leader_epoch,
+                        metadata=partition.committed_metadata or "",
+                        commit_ms=now.wall_ms,
+                        expire_ms=now.wall_ms + request.retention_time_ms
+                        if request.retention_time_ms >= 0
+                        else NO_TIMESTAMP,
+                        topic_id=topic.id,
+                    )
+        if not kept:
+            return commit_answer(request, lambda name, id, index: errors[(name, id, index)])
+        waiting = CommitWaiting(self.membership.waiting)
+        group_id = request.group_id
+
+        def written(error: ErrorCode) -> None:
+            self._landed(group_id, kept)
+            if not error:
+                self.committed.setdefault(group_id, {}).update(kept)
+            waiting.complete(
+                commit_answer(request, lambda name, id, index: errors[(name, id, index)] or error)
+            )
+
+        records = [offset_record(group_id, *position, found) for position, found in kept.items()]
+        flying = self._in_flight.setdefault(group_id, {})
+        for position in kept:
+            flying[position] = flying.get(position, 0) + 1
+        self.membership.journal.write(group_id, records, now, written)
+        return waiting
+
+    def _landed(self, group_id: str, positions: Iterable[Position]) -> None:
+        flying = self._in_flight[group_id]
+        for position in positions:
+            flying[position] -= 1
+            if not flying[position]:
+                del flying[position]
+        if not flying:
+            del self._in_flight[group_id]
+
+    def in_flight(self, group_id: str) -> set[Position]:
+        """Positions of which a commit is written and not yet safe."""
+        return set(self._in_flight.get(group_id, ()))
+
+    def _check_commit(
+        self, context: RequestContext, request: OffsetCommitRequest, now: Now
+    ) -> ErrorCode | None:
+        group = self.membership.groups.get(request.group_id)
+        generation, member_id = request.generation_id_or_member_epoch, request.member_id
+        if group is None:
+            if generation >= 0:
+                newer = context.version >= GROUP_ID_NOT_FOUND_FROM
+                return ErrorCode.GROUP_ID_NOT_FOUND if newer else ErrorCode.ILLEGAL_GENERATION
+            self.membership.groups[request.group_id] = ClassicGroup(request.group_id, now)
+            return None
+        if generation < 0 and group.state is GroupState.EMPTY:
+            return None
+        if not member_id and request.group_instance_id is None and group.state is not GroupState.EMPTY:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if error := self.membership.check_member(group, member_id, request.group_instance_id):
+            return error
+        if generation != group.generation:
+            return ErrorCode.ILLEGAL_GENERATION
+        if group.state is GroupState.COMPLETING:
+            return ErrorCode.REBALANCE_IN_PROGRESS
+        if group.state in (GroupState.STABLE, GroupState.PREPARING):
+            self.membership.alive(group.members[member_id], now)
+        return None
+
+    def _check_position(
+        self, version: int, topic: Topic | None, partition: OffsetCommitRequestPartition
+    ) -> ErrorCode:
+        if topic is None:
+            by_id = version >= TOPIC_IDS_FROM
+            return ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if partition.partition_index not in topic.partitions:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if utf16_length(partition.committed_metadata or "") > self.most_metadata:
+            return ErrorCode.OFFSET_METADATA_TOO_LARGE
+        return ErrorCode.NONE
+
+    def _topic(self, version: int, name: str, topic_id: TopicId) -> Topic | None:
+        image = self.image()
+        return image.topics.get(topic_id) if version >= TOPIC_IDS_FROM else image.topics_by_name.get(name)
+
+    # -- OffsetFetch -----------------------------------------------------------------------------------
+
+    def fetch(
+        self,
+        context: RequestContext,
+        request: OffsetFetchRequest,
+        coordinated: Callable[[str], ErrorCode | None],
+    ) -> OffsetFetchResponse:
+        """Positions of one group (up to version 7) or of several."""
+        if context.version >= 8:
+            return OffsetFetchResponse(
+                groups=[self._fetch_group(context.version, group, coordinated) for group in request.groups]
+            )
+        if error := coordinated(request.group_id):
+            return OffsetFetchResponse(error_code=error, topics=[])
+        topics = None
+        if request.topics is not None:
+            topics = [
+                OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
+                for topic in request.topics
+            ]
+        found = self._positions(context.version, request.group_id, topics)
+        return OffsetFetchResponse(
+            topics=[
+                OffsetFetchResponseTopic(
+                    name=topic.name,
+                    partitions=[
+                        OffsetFetchResponsePartition(
+                            partition_index=one.partition_index,
+                            committed_offset=one.committed_offset,
+                            committed_leader_epoch=one.committed_leader_epoch,
+                            metadata=one.metadata,
+                            error_code=one.error_code,
+                        )
+                        for one in topic.partitions
+                    ],
+                )
+                for topic in found
+            ]
+        )
+
+    def _fetch_group(
+        self, version: int, wanted: OffsetFetchRequestGroup, coordinated: Callable[[str], ErrorCode | None]
+    ) -> OffsetFetchResponseGroup:
+        if error := coordinated(wanted.group_id):
+            return OffsetFetchResponseGroup(group_id=wanted.group_id, error_code=error)
+        group = self.membership.groups.get(wanted.group_id)
+        if wanted.member_id and wanted.member_epoch >= 0 and group is not None:
+            error = self.membership.check_member(group, wanted.member_id, None)
+            if error is None and wanted.member_epoch != group.generation:
+                error = ErrorCode.ILLEGAL_GENERATION
+            if error:
+                return OffsetFetchResponseGroup(group_id=wanted.group_id, error_code=error)
+        return OffsetFetchResponseGroup(
+            group_id=wanted.group_id, topics=self._positions(version, wanted.group_id, wanted.topics)
+        )
+
+    def _positions(
+        self, version: int, group_id: str, topics: list[OffsetFetchRequestTopics] | None
+    ) -> list[OffsetFetchResponseTopics]:
+        known = self.committed.get(group_id, {})
+        if topics is None:
+            wanted: dict[str, list[int]] = {}
+            for name, index in known:
+                wanted.setdefault(name, []).append(index)
+            image = self.image()
+            topics = [
+                OffsetFetchRequestTopics(
+                    name=name,
+                    topic_id=topic.id if (topic := image.topics_by_name.get(name)) else ZERO_UUID,
+                    partition_indexes=indexes,
+                )
+                for name, indexes in wanted.items()
+            ]
+        answer = []
+        for wanted_topic in topics:
+            topic = self._topic(version, wanted_topic.name, wanted_topic.topic_id)
+            name = topic.name if topic is not None else wanted_topic.name
+            missing = version >= TOPIC_IDS_FROM and topic is None
+            answer.append(
+                OffsetFetchResponseTopics(
+                    name=name,
+                    topic_id=wanted_topic.topic_id,
+                    partitions=[
+                        _position_answer(index, known.get((name, index)), topic, missing)
+                        for index in wanted_topic.partition_indexes
+                    ],
+                )
+            )
+        return answer
+
+    # -- forgetting ------------------------------------------------------------------------------------
+
+    def delete(self, request: OffsetDeleteRequest, now: Now) -> OffsetDeleteResponse | CommitWaiting:
+        """Forget positions of a group in topics that none of its members reads."""
+        group = self.membership.groups.get(request.group_id)
+        if group is None:
+            return OffsetDeleteResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND)
+        if group.members and group.protocol_type != "consumer":
+            return OffsetDeleteResponse(error_code=ErrorCode.NON_EMPTY_GROUP)
+        subscribed = subscribed_topics(group) if group.members else set()
+        known = self.committed.get(request.group_id, {})
+        gone = []
+        answer = OffsetDeleteResponse(topics=[])
+        for topic in request.topics:
+            partitions = []
+            for one in topic.partitions:
+                position = (topic.name, one.partition_index)
+                read = subscribed is None or topic.name in subscribed
+                error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if read else ErrorCode.NONE
+                if not error and position in known:
+                    gone.append(position)
+                partitions.append(
+                    OffsetDeleteResponsePartition(partition_index=one.partition_index, error_code=error)
+                )
+            answer.topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=partitions))
+        if not gone:
+            return answer
+        waiting = CommitWaiting(self.membership.waiting)
+
+        def written(error: ErrorCode) -> None:
+            if not error:
+                self.drop(request.group_id, gone)
+            waiting.complete(OffsetDeleteResponse(error_code=error) if error else answer)
+
+        self.membership.journal.write(
+            request.group_id, self.tombstones(request.group_id, gone, now), now, written
+        )
+        return waiting
+
+    def tombstones(self, group_id: str, positions: list[Position], now: Now) -> list[Record]:
+        return [offset_tombstone(group_id, *position, now.wall_ms) for position in positions]
+
+    def drop(self, group_id: str, positions: list[Position]) -> None:
+        """Forget positions in memory (their tombstones are committed, or their topic is gone)."""
+        known = self.committed.get(group_id)
+        if known is None:
+            return
+        for position in positions:
+            known.pop(position, None)
+        if not known:
+            del self.committed[group_id]
+
+    def of_topic(self, name: str, topic_id: TopicId) -> dict[str, list[Position]]:
+        """Positions in a topic that was deleted, by group.  A topic made anew under the name is another one."""
+        found: dict[str, list[Position]] = {}
+        for group_id, known in self.committed.items():
+            for position, committed in known.items():
+                if position[0] == name and committed.topic_id in (topic_id, ZERO_UUID):
+                    found.setdefault(group_id, []).append(position)
+        return found
+
+    def expired(self, group_id: str, now: Now) -> list[Position]:
+        """Positions of a group whose time is over (offsets.retention.minutes)."""
+        found = []
+        group = self.membership.groups.get(group_id)
+        flying = self._in_flight.get(group_id, {})
+        stable = group is not None and group.state is GroupState.STABLE
+        read = subscribed_topics(group) if stable and group is not None else None
+        for position, committed in self.committed.get(group_id, {}).items():
+            unread = read is not None and position[0] not in read
+            since = committed.commit_ms if unread else self._kept_since(group, committed)
+            if committed.expire_ms != NO_TIMESTAMP:
+                over = now.wall_ms >= committed.expire_ms
+            else:
+                over = since is not None and now.wall_ms - since >= self.retention_ms
+            if over and position not in flying:
+                found.append(position)
+        return found
+
+    def _kept_since(self, group: ClassicGroup | None, committed: CommittedOffset) -> int | None:
+        if group is None or group.protocol_type is None:
+            return committed.commit_ms
+        return max(group.since_ms, committed.commit_ms) if group.state is GroupState.EMPTY else None
+
+
+def _position_answer(
+    index: int, committed: CommittedOffset | None, topic: Topic | None, missing: bool
+) -> OffsetFetchResponsePartitions:
+    if missing:
+        return OffsetFetchResponsePartitions(
+            partition_index=index, committed_offset=NO_OFFSET, error_code=ErrorCode.UNKNOWN_TOPIC_ID
+        )
+    other = committed is not None and topic is not None and committed.topic_id not in (topic.id, ZERO_UUID)
+    if committed is None or other:
+        return OffsetFetchResponsePartitions(partition_index=index, committed_offset=NO_OFFSET)
+    return OffsetFetchResponsePartitions(
+        partition_index=index,
+        committed_offset=committed.offset,
+        committed_leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
+    )
+
+
+def commit_answer(
+    request: OffsetCommitRequest, error: Callable[[str, TopicId, int], ErrorCode]
+) -> OffsetCommitResponse:
+    """An answer with an error for each partition asked for (name, topic id, index)."""
+    return OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponseTopic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=[
+                    OffsetCommitResponsePartition(
+                        partition_index=one.partition_index,
+                        error_code=error(topic.name, topic.topic_id, one.partition_index),
+                    )
+                    for one in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )

@@ -1,0 +1,1 @@
+"""The replicas of one broker: leaders, followers, in-sync sets, disks and maintenance."""

@@ -1,0 +1,417 @@
+"""The broker: all partitions that this node hosts, and the loop steps in which they work.
+
+The server calls a handler for each request, and `end_turn` when it has nothing more to read for now.  The order
+inside `end_turn` is the central guarantee of this package:
+
+1. write what every partition appended, one gathered write each;
+2. only then let partitions advance: high watermarks move, producers are answered;
+3. only then wake parked fetches, so that none reads what is not in its file yet;
+4. hand out the syncs that are due, at most one per log: the next one takes all that arrives meanwhile.
+
+A directory in which a write, a read or a sync failed is offline until the next start.  A failed sync is not
+repeated, because nobody knows afterwards what the disk holds.  Its partitions answer KAFKA_STORAGE_ERROR.
+
+The hosted partitions follow the metadata: `start` takes the whole image, `apply` what a commit changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from itertools import islice
+from typing import NamedTuple
+
+from barnabas.broker.context import Authorizer, Outside, RequestContext
+from barnabas.broker.purgatory import Waiting, WaitingRoom
+from barnabas.broker.replicas.assignments import Replica
+from barnabas.broker.replicas.dir_moves import CopyJob
+from barnabas.broker.replicas.hosted_partitions import Hosting
+from barnabas.broker.replicas.isr import InSyncSets
+from barnabas.broker.replicas.maintenance import Upkeep
+from barnabas.broker.replicas.partition import Acknowledgement, Partition
+from barnabas.broker.requests.checking import BatchCheck, BatchChecks
+from barnabas.broker.requests.delete_records import delete_records
+from barnabas.broker.requests.fetch import FetchWaiting, fetch
+from barnabas.broker.requests.leader_epochs import offsets_for_leader_epoch
+from barnabas.broker.requests.list_offsets import list_offsets
+from barnabas.broker.requests.nearest_replica import RACK_AWARE
+from barnabas.broker.requests.produce import append_own, produce
+from barnabas.broker.requests.producer_ids import ProducerIdBlocks, ProducerIdStatistics, init_producer_id
+from barnabas.broker.requests.sessions import SessionCache, SessionStatistics
+from barnabas.config import Config
+from barnabas.controller.image import BrokerEndpoint, MetadataImage
+from barnabas.errors import ErrorCode, KafkaError, StorageError
+from barnabas.log.cleaning.compaction import Cleaning
+from barnabas.log.storage.checkpoints import CheckpointJob
+from barnabas.log.storage.log_directories import LogDirectories
+from barnabas.log.storage.removal import Removal
+from barnabas.log.storage.sync import SyncJob
+from barnabas.model import NO_EPOCH, NO_NODE, Epoch, NodeId, Now, Offset, ProducerId, TopicPartition
+from barnabas.ports import Randomness
+from barnabas.wire.records import read_batch_header
+from barnabas.wire.schemas.brokers import AlterPartitionResponse
+from barnabas.wire.schemas.fetch import FetchRequest, FetchResponse
+from barnabas.wire.schemas.offsets import (
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+)
+from barnabas.wire.schemas.produce import ProduceRequest, ProduceResponse
+from barnabas.wire.schemas.transactions import InitProducerIdRequest, InitProducerIdResponse
+
+__all__ = ["Broker", "BrokerStatistics", "SyncRequest", "Work"]
+
+
+_AGED_PER_STEP = 2000
+
+
+class SyncRequest:
+    """One log to sync.  `run` may be called in any thread; then `Broker.synced` on the loop."""
+
+    __slots__ = ("job", "log", "partition")
+    measured = True
+    """Its time is that of a sync; other work of threads is not."""
+
+    def __init__(self, partition: Partition, job: SyncJob) -> None:
+        self.partition = partition
+        self.log = partition.log
+        self.job = job
+
+    def run(self) -> None:
+        """Sync.  Raises StorageError."""
+        self.job.run()
+
+    def __repr__(self) -> str:
+        return f"<SyncRequest {self.partition.topic}-{self.partition.index}>"
+
+
+Work = SyncRequest | Removal | CheckpointJob | Cleaning | CopyJob | BatchCheck
+"""What threads do for the broker."""
+
+
+class BrokerStatistics(NamedTuple):
+    partitions: int
+    leading: int
+    offline: int
+    under_replicated: int
+    under_min_isr: int
+    waiting: int
+    generation: int
+    sessions: SessionStatistics
+    producer_ids: ProducerIdStatistics
+
+
+class Broker(Hosting):
+    """The data path of one node.  One loop, no locks.
+
+    `generation` is bumped whenever something changes that an answer may depend on besides the logs:
+    leadership, topics, settings.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        node_id: NodeId,
+        logs: LogDirectories,
+        image: MetadataImage,
+        *,
+        outside: Outside,
+        random: Randomness,
+        authorizer: Authorizer | None = None,
+    ) -> None:
+        super().__init__(config, node_id, logs, image, outside)
+        self.authorizer = authorizer
+        self.fetch_max_bytes = config.int("fetch.max.bytes")
+        self.rack_aware = config.optional_str("replica.selector.class") == RACK_AWARE
+        self.room = WaitingRoom(config.int("barnabas.max.waiters"))
+        self.sessions = SessionCache(config.int("max.incremental.fetch.session.cache.slots"), random)
+        self.producer_ids = ProducerIdBlocks()
+        self.checks = BatchChecks(outside.held)
+        self.in_sync = InSyncSets(self)
+        self._ageing: Iterator[Partition] | None = None
+        """Partitions whose oldest unsynced record is still to be looked at."""
+        self.upkeep = Upkeep(config, logs, outside)
+
+    # ---- requests ----------------------------------------------------------------------------------------
+
+    def produce(
+        self, context: RequestContext, request: ProduceRequest, version: int, now: Now
+    ) -> ProduceResponse | Waiting | None:
+        """See `produce.produce`.  None: acks=0, nothing to answer."""
+        return produce(self, context, request, version, now)
+
+    def fetch(
+        self, context: RequestContext, request: FetchRequest, version: int, now: Now
+    ) -> FetchResponse | Waiting:
+        """See `fetch.fetch`."""
+        return fetch(self, context, request, version, now)
+
+    def list_offsets(
+        self, context: RequestContext, request: ListOffsetsRequest, version: int, now: Now
+    ) -> ListOffsetsResponse:
+        """See `list_offsets.list_offsets`."""
+        return list_offsets(self, context, request, version, now)
+
+    def offsets_for_leader_epoch(
+        self, context: RequestContext, request: OffsetForLeaderEpochRequest, version: int, now: Now
+    ) -> OffsetForLeaderEpochResponse:
+        """See `epochs.offsets_for_leader_epoch`."""
+        return offsets_for_leader_epoch(self, context, request, version, now)
+
+    def init_producer_id(
+        self, context: RequestContext, request: InitProducerIdRequest, version: int, now: Now
+    ) -> InitProducerIdResponse | Waiting:
+        """See `producer_ids.init_producer_id`."""
+        return init_producer_id(self, context, request, version, now)
+
+    def producer_ids_allocated(self, first: ProducerId, count: int, error: ErrorCode, now: Now) -> None:
+        """The controller's answer to `Outside.allocate_producer_ids`."""
+        self.producer_ids.allocated(first, count, error)
+
+    def partitions_altered(self, answer: AlterPartitionResponse | None, now: Now) -> None:
+        """The controller's answer to `Outside.alter_partitions`; None when there was none."""
+        self.in_sync.answered(answer, now)
+
+    def directories_assigned(self, results: Mapping[Replica, ErrorCode] | None, now: Now) -> None:
+        """The controller's answer to `Outside.assign_directories`; None when there was none."""
+        self.assignments.answered(results, now)
+
+    def delete_records(
+        self, context: RequestContext, request: DeleteRecordsRequest, version: int, now: Now
+    ) -> DeleteRecordsResponse | Waiting:
+        """See `delete_records.delete_records`."""
+        return delete_records(self, context, request, version, now)
+
+    def append_internal(
+        self,
+        partition: Partition,
+        batch: bytearray,
+        now: Now,
+        on_done: Callable[[ErrorCode], None],
+        *,
+        timeout_s: float = 5.0,
+    ) -> Offset:
+        """Append a batch of the node's own (a coordinator's) and say when it is safe everywhere.
+
+        Returns its last offset.  Raises KafkaError when it was not appended.  `on_done` is called once, at
+        the end of this turn or later: NONE, REQUEST_TIMED_OUT (the batch may still become safe), or why
+        nobody knows any more.
+        """
+        end = append_own(self, partition, batch, read_batch_header(batch), now)
+        waiting = _InternalWaiting(now.mono + timeout_s, self.room, partition, end)
+        waiting.on_done = on_done
+        partition.await_acknowledgement(waiting.acknowledgement)
+        return end - 1
+
+    # ---- turns -------------------------------------------------------------------------------------------
+
+    def end_turn(self, now: Now) -> list[Work]:
+        """Write, advance, answer, wake (in this order).
+
+        Returns the syncs (now and then a removal of deleted files, a piece of compaction, a slice of a batch's
+        check) that the server must run in threads.
+        """
+        syncs: list[Work] = []
+        turn = self.turn
+        while turn:
+            partitions = turn[:]
+            turn.clear()
+            for partition in partitions:
+                try:
+                    partition.write()
+                except StorageError as error:
+                    self.storage_failed(partition, error, now)
+            if self.moves:
+                self.moves.advance(now)
+            woken: dict[FetchWaiting, None] = {}
+            for partition in partitions:
+                if partition.advance(now) and partition.fetchers:
+                    woken.update(partition.fetchers)
+                if partition.sync_due() and (job := partition.log.begin_sync()) is not None:
+                    partition.syncing = job
+                    syncs.append(SyncRequest(partition, job))
+            for waiting in woken:
+                waiting.wake(now)
+        if (check := self.checks.next_slice()) is not None:
+            syncs.append(check)
+        if (chore := self.upkeep.next_job()) is not None:
+            syncs.append(chore)
+        if (cleaning := self.upkeep.cleaner.next_piece(now)) is not None:
+            syncs.append(cleaning)
+        if self.moves and (copying := self.moves.next_job(now)) is not None:
+            syncs.append(copying)
+        return syncs
+
+    def write_now(self, partition: Partition, now: Now) -> None:
+        """Write what a partition appended before the turn ends.  Raises KafkaError when its disk fails."""
+        try:
+            partition.log.write()
+        except StorageError as error:
+            self.storage_failed(partition, error, now)
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, error.message) from error
+
+    def synced(self, sync: Work, error: StorageError | None, now: Now) -> None:
+        """A sync came back.  Call `end_turn` afterwards: it answers, and begins the next one."""
+        if isinstance(sync, Removal | CheckpointJob):
+            self.upkeep.done(sync)
+            if error is not None and (where := self.logs.at(sync.directory)) is not None:
+                self.logs.fail(where, error)
+                self.notice_failures(now)
+            return
+        if isinstance(sync, Cleaning):
+            self.upkeep.cleaner.returned(sync, error, now)
+            self.notice_failures(now)
+            return
+        if isinstance(sync, BatchCheck):
+            self.checks.returned(sync, now)
+            return
+        if isinstance(sync, CopyJob):
+            self.moves.returned(sync, error, now)
+            return
+        partition = sync.partition
+        if partition.syncing is sync.job:
+            partition.syncing = None
+        if partition.gone or partition.offline:
+            return
+        if error is not None:
+            if sync.log is partition.log:
+                self.storage_failed(partition, error, now)
+            return
+        partition.synced(sync.log, sync.job)
+        if sync.job.refused is not None:
+            self.storage_failed(partition, sync.job.refused, now)
+
+    def tick(self, now: Now) -> None:
+        """Let overdue waiters have their answers.  Call it at `next_deadline`."""
+        self.room.expire(now)
+        self.in_sync.tick(now)
+        self.assignments.tick(now)
+
+    def next_deadline(self) -> float | None:
+        """When `tick` has something to do, in monotonic seconds."""
+        waiting, asking = self.room.next_deadline(), self.in_sync.next_deadline()
+        others = (
+            self.upkeep.cleaner.next_deadline(),
+            self.assignments.next_deadline(),
+            self.moves.next_deadline(),
+        )
+        return min((at for at in (waiting, asking, *others) if at is not None), default=None)
+
+    def maintain(self, now: Now) -> None:
+        """Retention, checkpoints, expiry, each at its own interval, in small steps.  Call about every
+        second; raises nothing."""
+        if self.space.look(now):
+            self.host_again(now)
+        for partition in self.turn:  # else retention writes it, and where there is no room nobody is told
+            with suppress(KafkaError):
+                self.write_now(partition, now)
+        self.upkeep.step(now)
+        self.notice_failures(now)
+        self.in_sync.look(now)
+        if self.producer_ids.waiting and self.producer_ids.should_ask(now):
+            self.outside.allocate_producer_ids()
+        if self._ageing is None:
+            self._ageing = iter(list(self.partitions()))
+        looked_at = 0
+        for partition in islice(self._ageing, _AGED_PER_STEP):
+            looked_at += 1
+            if not partition.gone:
+                partition.flush_if_old(now)
+        if looked_at < _AGED_PER_STEP:
+            self._ageing = None
+
+    @property
+    def maintaining(self) -> bool:
+        """Whether `maintain` is in the middle of something, so that the next call should not wait for long."""
+        return self.upkeep.busy or self._ageing is not None or self.in_sync.looking
+
+    def reconfigure(self, config: Config) -> None:
+        """The node's own settings changed."""
+        super().reconfigure(config)
+        self.upkeep.cleaner.configure(config)
+
+    def stop(self, now: Now) -> list[Work]:
+        """Write what is pending, then answer everybody who waits.  Returns the syncs still to run."""
+        self.upkeep.stop()
+        self.checks.give_up(ErrorCode.NOT_LEADER_OR_FOLLOWER, now)
+        syncs = self.end_turn(now)
+        for partition in self.partitions():
+            partition.dismiss(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            for waiting in list(partition.fetchers):
+                waiting.expired(now)
+        for init in list(self.producer_ids.waiting):
+            init.expired(now)
+        return syncs
+
+    # ---- views -------------------------------------------------------------------------------------------
+
+    def leader_of(self, where: TopicPartition) -> tuple[NodeId, Epoch]:
+        """The leader of a partition, as far as this node knows; otherwise (NO_NODE, NO_EPOCH)."""
+        partition = self.partition(*where)
+        if partition is not None:
+            return partition.leader, partition.leader_epoch
+        state = self.image.partition(*where)
+        return (NO_NODE, NO_EPOCH) if state is None else (state.leader, state.leader_epoch)
+
+    def endpoints(
+        self, nodes: list[NodeId], listener: str
+    ) -> Iterator[tuple[NodeId, BrokerEndpoint, str | None]]:
+        """Where these nodes can be reached through a listener of this name, and their racks."""
+        for node in nodes:
+            broker = self.image.brokers.get(node)
+            endpoint = broker.endpoint(listener) if broker is not None else None
+            if broker is not None and endpoint is not None:
+                yield node, endpoint, broker.rack
+
+    def statistics(self) -> BrokerStatistics:
+        partitions = list(self.partitions())
+        leading = [partition for partition in partitions if partition.is_leader]
+        return BrokerStatistics(
+            len(partitions),
+            len(leading),
+            sum(partition.offline for partition in partitions),
+            sum(len(partition.isr) < len(partition.replicas) for partition in leading),
+            sum(not partition.enough_in_sync for partition in leading),
+            len(self.room),
+            self.generation,
+            self.sessions.statistics(),
+            self.producer_ids.statistics(),
+        )
+
+    def __repr__(self) -> str:
+        return f"<Broker {self.node_id} topics={len(self.topics)} generation={self.generation}>"
+
+
+class _InternalWaiting(Waiting):
+    """A coordinator that waits for its own batch."""
+
+    __slots__ = ("acknowledgement", "room")
+
+    def __init__(self, deadline: float, room: WaitingRoom, partition: Partition, end: Offset) -> None:
+        super().__init__(deadline)
+        self.room = room
+        self.acknowledgement = _Internal(self, partition, end)
+
+    def expired(self, now: Now) -> None:
+        self.complete(ErrorCode.REQUEST_TIMED_OUT)
+
+    def release(self) -> None:
+        self.acknowledgement.partition.forget(self.acknowledgement)
+        del self.acknowledgement  # it points back here: leave no circle for the garbage collector
+
+
+class _Internal(Acknowledgement):
+    __slots__ = ("waiting",)
+
+    def __init__(self, waiting: _InternalWaiting, partition: Partition, end: Offset) -> None:
+        super().__init__(partition, end, True)
+        self.waiting = waiting
+
+    def settle(self, error: ErrorCode) -> None:
+        self.waiting.complete(error)
+
+    def park(self) -> bool:
+        return not self.waiting.done and self.waiting.room.add(self.waiting, force=True)

@@ -1,0 +1,258 @@
+"""The schedule of compaction: one log after the other, in the background, at a bounded rate.
+
+From time to time (`log.cleaner.backoff.ms`) the cleaner checks the compacted logs, a few per step, and picks
+the one with the largest uncompacted part.  The round runs in a thread, in pieces of a few milliseconds.  After
+each piece the thread pauses for as long as the piece took, or for as long as
+`log.cleaner.io.max.bytes.per.second` requires.  So compaction takes at most half of one core from clients
+that wait for an answer.
+
+The cleaner skips a log that it cannot compact (its files are damaged) until the node starts again.  If the
+disk is full, it tries again after a minute.  In both cases other logs are compacted, and the log itself is
+written and read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import inf
+from typing import TYPE_CHECKING, NamedTuple
+
+from barnabas.config import Config
+from barnabas.errors import BarnabasError, StorageError
+from barnabas.log.cleaning.compaction import Cleaning, CleaningStatistics
+from barnabas.log.cleaning.dirty_range import Cleanable, cleanable
+from barnabas.model import Now
+
+if TYPE_CHECKING:
+    from barnabas.broker.context import Outside
+    from barnabas.log.log import Log
+    from barnabas.log.storage.log_directories import LogDirectories
+
+__all__ = ["Cleaner", "CleanerStatistics"]
+
+_LOGS_PER_STEP = 50
+_FULL_PAUSE = 60.0
+"""Seconds before a log is tried again whose disk had no room."""
+
+
+class CleanerStatistics(NamedTuple):
+    """Bytes and rounds since the start; seconds; parts of one."""
+
+    rounds: int
+    read_bytes: int
+    written_bytes: int
+    set_aside: int
+    dirtiest: float
+    overdue_seconds: float
+    last_seconds: float
+    last_utilization: float
+    idle_seconds: float
+
+
+class Cleaner:
+    """Chooses, hands out pieces (`next_piece`) and takes them back (`returned`).  Times are mono seconds."""
+
+    __slots__ = (
+        "_aside",
+        "_begun",
+        "_best",
+        "_done",
+        "_enabled",
+        "_handed",
+        "_last",
+        "_logs",
+        "_look_at",
+        "_looking",
+        "_outside",
+        "_pause",
+        "_rate",
+        "_resting",
+        "_resume_at",
+        "_room",
+        "_seen",
+        "_stopped",
+        "_worst",
+        "rounds",
+        "running",
+    )
+
+    def __init__(self, config: Config, logs: LogDirectories, outside: Outside) -> None:
+        self._logs = logs
+        self._outside = outside
+        self.running: Cleaning | None = None
+        """The round that is under way."""
+        self.rounds = 0
+        self._stopped = False
+        self._looking: Iterator[Log] | None = None
+        self._best: tuple[float, Cleanable, Log] | None = None
+        self._seen = [0.0, 0]
+        self._worst = (0.0, 0)
+        self._look_at = 0.0
+        self._resume_at = inf
+        self._handed: tuple[float, int] | None = None
+        self._begun = self._done = 0.0
+        self._last: tuple[float, CleaningStatistics] | None = None
+        self._aside: dict[Log, BarnabasError] = {}
+        self._resting: dict[Log, float] = {}
+        self.configure(config)
+
+    def configure(self, config: Config) -> None:
+        """Take the settings, now and whenever they change; a round that runs keeps its memory."""
+        self._enabled = config.bool("log.cleaner.enable") and config.int("log.cleaner.threads") > 0
+        self._pause = config.int("log.cleaner.backoff.ms") / 1000.0
+        self._rate = config.float("log.cleaner.io.max.bytes.per.second")
+        buffer = config.int("log.cleaner.dedupe.buffer.size")
+        self._room = int(buffer * config.float("log.cleaner.io.buffer.load.factor"))
+
+    # ---- choosing ----------------------------------------------------------------------------------------
+
+    @property
+    def looking(self) -> bool:
+        """Whether a look at all logs is under way, so that the next step should not wait for long."""
+        return self._looking is not None
+
+    def step(self, now: Now) -> None:
+        """Look at some logs; begin a round when one is due.  A directory that fails goes offline."""
+        if not self._enabled or self._stopped or self.running is not None:
+            return
+        if self._looking is None:
+            if now.mono < self._look_at:
+                return
+            self._best, self._seen = None, [0.0, 0]
+            self._looking = self._logs.all_logs()
+        for _ in range(_LOGS_PER_STEP):
+            log = next(self._looking, None)
+            if log is None:
+                self._decide(now)
+                return
+            if log.config.compact and log.failed is None and not self._is_left_out(log, now):
+                self._consider(log, now)
+
+    def _is_left_out(self, log: Log, now: Now) -> bool:
+        if log in self._aside or self._logs.is_moving(log):
+            return True
+        until = self._resting.get(log)
+        if until is not None and until <= now.mono:
+            del self._resting[log]
+            until = None
+        return until is not None
+
+    def _consider(self, log: Log, now: Now) -> None:
+        try:
+            part = cleanable(log, now)
+        except StorageError as error:
+            self._logs.fail(log, error)
+            return
+        except BarnabasError as error:
+            self._set_aside(log, error, now)
+            return
+        self._seen[0] = max(self._seen[0], part.ratio)
+        self._seen[1] = max(self._seen[1], part.overdue_ms)
+        if part.due(log) and (self._best is None or part.ratio > self._best[0]):
+            self._best = part.ratio, part, log
+
+    def _decide(self, now: Now) -> None:
+        self._looking = None
+        self._worst = self._seen[0], int(self._seen[1])
+        best, self._best = self._best, None
+        self._aside = {log: error for log, error in self._aside.items() if log.failed is None}
+        self._resting = {log: until for log, until in self._resting.items() if log.failed is None}
+        if best is None:
+            self._look_at = now.mono + self._pause
+            return
+        _, _, log = best
+        try:
+            part = cleanable(log, now)  # the look took a while
+            if log.failed is None and part.due(log):
+                self.running = Cleaning(log, part, now, memory=self._room)
+        except StorageError as error:
+            self._logs.fail(log, error)
+        except BarnabasError as error:
+            self._set_aside(log, error, now)
+        self._begun = self._resume_at = now.mono
+
+    def _set_aside(self, log: Log, error: BarnabasError, now: Now) -> None:
+        if isinstance(error, StorageError):
+            self._resting[log] = now.mono + _FULL_PAUSE
+        else:
+            self._aside[log] = error
+        self._outside.not_compacted(log.topic_partition, error)
+
+    # ---- running -----------------------------------------------------------------------------------------
+
+    def next_piece(self, now: Now) -> Cleaning | None:
+        """What a thread should `run` now; `returned` when it has."""
+        cleaning = self.running
+        if cleaning is None or self._handed is not None or self._stopped or now.mono < self._resume_at:
+            return None
+        self._handed = now.mono, cleaning.read_bytes + cleaning.written_bytes
+        return cleaning
+
+    def next_deadline(self) -> float | None:
+        """When `next_piece` has something without anything else happening."""
+        waits = self.running is not None and self._handed is None and not self._stopped
+        return self._resume_at if waits else None
+
+    def returned(self, cleaning: Cleaning, error: StorageError | None, now: Now) -> None:
+        """A piece came back; `error`: the disk failed.  Its directory goes offline then."""
+        handed, self._handed = self._handed, None
+        if cleaning is not self.running or handed is None:
+            return
+        if error is None and cleaning.ready and not cleaning.cancelled:
+            try:
+                cleaning.install(now)
+            except StorageError as failed:
+                error = failed
+        if error is not None:
+            self._logs.fail(cleaning.log, error)
+            cleaning.cancel()
+            self._over(cleaning, now)
+        elif cleaning.finished:
+            self._over(cleaning, now)
+        else:
+            begun, before = handed
+            worked = cleaning.read_bytes + cleaning.written_bytes - before
+            self._resume_at = max(now.mono + (now.mono - begun), begun + worked / self._rate)
+
+    def _over(self, cleaning: Cleaning, now: Now) -> None:
+        self.running = None
+        self._look_at = now.mono
+        if cleaning.conclude():
+            self.rounds += 1
+            self._done = now.mono
+            self._last = now.mono - self._begun, cleaning.statistics()
+            self._logs.checkpoint_cleaned(cleaning.log)
+            self._outside.compacted(
+                cleaning.log.topic_partition, cleaning.statistics(), now.mono - self._begun
+            )
+        elif cleaning.failure is not None and not cleaning.cancelled:
+            self._set_aside(cleaning.log, cleaning.failure, now)
+
+    def stop(self) -> None:
+        """The node stops: what is under way leaves nothing behind that the next start minds."""
+        self._stopped = True
+        if self.running is not None:
+            self.running.cancel()
+
+    # ---- views -------------------------------------------------------------------------------------------
+
+    def set_aside(self) -> dict[Log, BarnabasError]:
+        """The logs that are not compacted any more, and why."""
+        return dict(self._aside)
+
+    def statistics(self, now: Now) -> CleanerStatistics:
+        seconds, last = self._last or (0.0, None)
+        return CleanerStatistics(
+            self.rounds,
+            last.read_bytes if last else 0,
+            last.written_bytes if last else 0,
+            len(self._aside),
+            self._worst[0],
+            self._worst[1] / 1000.0,
+            seconds,
+            last.utilization if last else 0.0,
+            now.mono - self._done,
+        )
+
+    def __repr__(self) -> str:
+        return f"<Cleaner rounds={self.rounds} running={self.running!r} aside={len(self._aside)}>"

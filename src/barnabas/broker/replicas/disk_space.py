@@ -1,0 +1,140 @@
+"""Disk space: producing stops before a volume is full, and resumes by itself when there is room again.
+
+The broker keeps a reserve on every volume (`barnabas.disk.reserve.bytes`, but at most
+`barnabas.disk.reserve.percent` of the volume).  When less is free, the partitions of its directories accept
+no records: producers get KAFKA_STORAGE_ERROR, which they retry, and followers stop fetching.  Everything else
+continues: reads, retention, deletions, and the cluster's own writes.  The reserve is for these: metadata,
+and, down to half of the reserve, the internal topics, so that groups may commit.  Producing resumes when 1.5
+times the reserve is free.  It does not resume at the reserve itself, because the volume would then flap at
+each segment that retention deletes.
+
+The broker checks the free space about once a second.  A write that finds no room in spite of this (another
+program writes to that volume, a quota, no inodes) has the same effect, for at least `_AFTER_REFUSAL`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from barnabas.errors import StorageError
+from barnabas.model import Now
+
+if TYPE_CHECKING:
+    from barnabas.broker.context import Outside
+    from barnabas.broker.replicas.hosted_partitions import Hosting
+    from barnabas.broker.replicas.partition import Partition
+    from barnabas.config import Config
+    from barnabas.log.storage.log_directory import LogDirectory
+
+__all__ = ["DirectorySpace", "Space"]
+
+_LOOK_EVERY = 1.0
+_AFTER_REFUSAL = 10.0
+"""Seconds without producing after a write was refused though enough seemed free."""
+
+
+class DirectorySpace(NamedTuple):
+    """What is known of the volume of one log directory, in bytes."""
+
+    free: int
+    total: int
+    reserve: int
+    full: bool = False
+    """Records of clients are not taken."""
+    exhausted: bool = False
+    """Those of internal topics neither."""
+
+    def __str__(self) -> str:
+        return f"{self.free >> 20} MiB are free of {self.total >> 20}, {self.reserve >> 20} are kept"
+
+
+class Space:
+    """The room of each directory, and what follows from it for the partitions.  One for each broker."""
+
+    __slots__ = ("_broker", "_bytes", "_look_at", "_outside", "_percent", "_refused", "known")
+
+    def __init__(self, broker: Hosting, outside: Outside, config: Config) -> None:
+        self._broker = broker
+        self._outside = outside
+        self._look_at = 0.0
+        self._refused: dict[str, float] = {}
+        """Directories in which a write was refused, and until when (mono s) that counts."""
+        self.known: dict[str, DirectorySpace] = {}
+        """By path, as last looked at."""
+        self.configure(config)
+
+    def configure(self, config: Config) -> None:
+        """Take the settings, now and whenever they change."""
+        self._bytes = config.int("barnabas.disk.reserve.bytes")
+        self._percent = config.float("barnabas.disk.reserve.percent")
+        self._look_at = 0.0
+
+    def look(self, now: Now) -> bool:
+        """Ask every directory for its free room, if it is time; whether there may be room for more now."""
+        if now.mono < self._look_at:
+            return False
+        self._look_at = now.mono + _LOOK_EVERY
+        for directory in self._broker.logs.online():
+            try:
+                free, total = (
+                    directory.disk.free_bytes(directory.path),
+                    directory.disk.total_bytes(directory.path),
+                )
+            except StorageError as error:
+                directory.fail(error)  # it vanished
+                continue
+            self._judge(directory, free, total, now)
+        for partition in self._broker.partitions():
+            partition.sync_again()
+        return any(not space.exhausted for space in self.known.values())
+
+    def refused(self, directory: LogDirectory, error: StorageError, now: Now) -> None:
+        """A write there found no room."""
+        self._refused[directory.path] = now.mono + _AFTER_REFUSAL
+        known = self.known.get(directory.path, DirectorySpace(0, 0, 0))
+        self._became(directory, known._replace(full=True, exhausted=True))
+
+    def applies_to(self, partition: Partition) -> None:
+        """A partition is new here, or lies elsewhere now: what is known of its directory holds for it."""
+        if (
+            partition.directory is not None
+            and (known := self.known.get(partition.directory.path)) is not None
+        ):
+            self._tell(partition, known)
+
+    def _judge(self, directory: LogDirectory, free: int, total: int, now: Now) -> None:
+        reserve = min(self._bytes, int(total * self._percent / 100))
+        before = self.known.get(directory.path)
+        if free < reserve:
+            self._refused.pop(directory.path, None)  # that explains it: from here on what is free counts
+        if refused := now.mono < self._refused.get(directory.path, 0.0):
+            free = min(free, reserve - 1)
+        limit = reserve + reserve // 2 if before is not None and before.full else reserve
+        half = limit // 2
+        self._became(
+            directory,
+            DirectorySpace(free, total, reserve, refused or free < limit, refused or free < half),
+        )
+
+    def _became(self, directory: LogDirectory, space: DirectorySpace) -> None:
+        before = self.known.get(directory.path, DirectorySpace(0, 0, 0))
+        self.known[directory.path] = space
+        directory.full = space.full
+        if (before.full, before.exhausted) == (space.full, space.exhausted):
+            return
+        for partition in self._broker.partitions():
+            if partition.directory is directory:
+                self._tell(partition, space)
+        if before.full != space.full:
+            self._broker.generation += 1
+            self._outside.room_changed(directory, space)
+
+    def _tell(self, partition: Partition, space: DirectorySpace) -> None:
+        full = space.exhausted if partition.internal else space.full
+        if partition.no_room != full:
+            partition.no_room = full
+            if partition.followed is not None:
+                partition.followed.follower.pause(partition.followed, full)
+
+    def __repr__(self) -> str:
+        return f"<Space {[path for path, space in self.known.items() if space.full]} full>"

@@ -1,0 +1,520 @@
+"""Following: what this node fetches from another broker, and what it does with the answers.
+
+A `Follower` is all that this node fetches from one leader, as a function of messages and time:
+
+    request = follower.next_request(now)        # None: nothing to ask, or syncs are awaited
+    follower.received(request, answer, now)     # appends; the broker's end of turn writes and syncs
+    follower.failed(now)                        # the connection ended: start over
+
+The next fetch leaves when our own log has acknowledged everything that the last one brought.  With the
+default this means synced, so a fetch from an offset guarantees that everything below survives a power cut
+here.  (Partitions of one leader wait for each other's syncs; they share them.)
+
+The fetch itself finds where logs diverge (KIP-320, KIP-595). It names the epoch of our last record; the
+leader answers where that epoch ended in its log, and we truncate to where the two histories agree (KIP-101,
+KIP-279). The high watermark never truncates anything.
+
+With a fetch session (KIP-227) the cost depends only on changes: a request names only partitions whose position
+moved.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, NamedTuple
+
+from barnabas.broker.requests.sessions import next_epoch
+from barnabas.errors import CorruptRecordError, ErrorCode, KafkaError, StorageError
+from barnabas.model import NodeId, Now, Offset, Uuid
+from barnabas.wire.schemas.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
+    PartitionData,
+    ReplicaState,
+)
+from barnabas.wire.schemas.offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+
+if TYPE_CHECKING:
+    from barnabas.broker.replicas.hosted_partitions import Hosting
+    from barnabas.broker.replicas.partition import Partition
+
+__all__ = ["Followed", "Follower", "FollowerStatistics", "Followers"]
+
+_FIRST_PAUSE = 0.02
+"""Seconds that a partition rests after its first error: the leader may not know yet that it leads."""
+_LATEST, _EARLIEST = -1, -2
+_NAMED_AT_ONCE = 200
+"""Partitions that one fetch names: more of them would hold the leader's loop, and ours.  Others follow at once."""
+_SESSION_LOST = (
+    ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+    ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+    ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+)
+
+Key = tuple[Uuid, int]
+
+
+class Followed:
+    """One partition that this node follows, in one leader epoch.
+
+    `mark` and `start` are the leader's high watermark and log start as last heard; they count here as far as
+    our own log reaches.  `sent` is the position that the leader was last told.
+    """
+
+    __slots__ = ("asking", "failures", "follower", "key", "mark", "partition", "sent", "start")
+
+    def __init__(self, follower: Follower, partition: Partition) -> None:
+        self.follower = follower
+        self.partition = partition
+        self.key: Key = (partition.topic_id, partition.index)
+        self.mark: Offset = -1
+        self.start: Offset = -1
+        self.sent: tuple[int, Offset] | None = None
+        self.asking = 0
+        self.failures = 0
+
+    def advanced(self, now: Now) -> None:
+        """Our log was written, synced or told news: take over what the leader said as far as we reach."""
+        partition, log = self.partition, self.partition.log
+        mark = min(self.mark, log.acknowledged_end_offset)
+        if mark > log.high_watermark:
+            log.high_watermark = mark
+        partition.high_watermark = log.high_watermark
+        if log.log_start_offset < self.start <= log.high_watermark:
+            log.increment_log_start(self.start)
+            self.follower.moved(self)
+        if log.acknowledged_end_offset >= log.log_end_offset:
+            self.follower.safe(self)
+
+    def __repr__(self) -> str:
+        return (
+            f"<Followed {self.partition.topic}-{self.partition.index} @{self.partition.log.log_end_offset}>"
+        )
+
+
+class FollowerStatistics(NamedTuple):
+    leader: NodeId
+    partitions: int
+    resting: int
+    fetches: int
+    bytes: int
+    truncations: int
+    errors: int
+
+
+class Follower:
+    """What this node fetches from one leader.  `now.mono` counts its pauses, in seconds."""
+
+    __slots__ = (
+        "_broker",
+        "_forget",
+        "_lost",
+        "_news",
+        "_resting",
+        "_session",
+        "_session_epoch",
+        "_sessionless",
+        "_told",
+        "_unsafe",
+        "bytes",
+        "errors",
+        "fetches",
+        "leader",
+        "partitions",
+        "truncations",
+    )
+
+    def __init__(self, broker: Hosting, leader: NodeId) -> None:
+        self._broker = broker
+        self.leader = leader
+        self.partitions: dict[Key, Followed] = {}
+        self._news: dict[Key, Followed] = {}
+        self._told: dict[Key, Followed] = {}
+        self._forget: dict[Key, None] = {}
+        self._resting: dict[Key, float] = {}
+        self._lost: dict[Key, int] = {}
+        self._unsafe: dict[Followed, None] = {}
+        self._session = 0
+        self._session_epoch = 0
+        self._sessionless = False
+        """Whether the leader keeps no session for us: every fetch has to name everything."""
+        self.fetches = self.bytes = self.truncations = self.errors = 0
+
+    # ---- which partitions --------------------------------------------------------------------------------
+
+    def add(self, partition: Partition) -> Followed:
+        """Follow it from now on in its present leader epoch."""
+        followed = Followed(self, partition)
+        self._drop(followed.key)
+        self.partitions[followed.key] = self._news[followed.key] = followed
+        if partition.log.acknowledged_end_offset < partition.log.log_end_offset:
+            self._unsafe[followed] = None  # what an earlier leader sent is on its way to the disk
+            partition.touch()
+        self._broker.outside.fetch_from(self.leader)
+        return followed
+
+    def remove(self, followed: Followed) -> None:
+        """Follow it no longer."""
+        if self.partitions.get(followed.key) is followed:
+            self._drop(followed.key)
+            self._broker.outside.fetch_from(self.leader)
+
+    def _drop(self, key: Key) -> None:
+        followed = self.partitions.pop(key, None)
+        if followed is not None:
+            self._unsafe.pop(followed, None)
+        self._resting.pop(key, None)
+        self._lost.pop(key, None)
+        self._leave_out(key)
+
+    def _leave_out(self, key: Key) -> None:
+        self._news.pop(key, None)
+        if self._told.pop(key, None) is not None:
+            self._forget[key] = None
+
+    @property
+    def has_news(self) -> bool:
+        """Whether a fetch that is under way does not know all it should."""
+        return bool(self._news or self._forget)
+
+    def moved(self, followed: Followed) -> None:
+        """Its position is another: the leader is told with the next fetch."""
+        key = followed.key
+        if self.partitions.get(key) is followed and key not in self._resting and key not in self._lost:
+            self._news[key] = followed
+
+    def pause(self, followed: Followed, paused: bool) -> None:
+        """Its disk has no room, or has room again."""
+        if self.partitions.get(followed.key) is not followed:
+            return
+        self._leave_out(followed.key)
+        if paused:
+            self._resting[followed.key] = inf
+        else:
+            self._resting.pop(followed.key, None)
+            self.moved(followed)
+        self._broker.outside.fetch_from(self.leader)
+
+    def safe(self, followed: Followed) -> None:
+        """Everything it appended is acknowledged by our log."""
+        if self._unsafe.pop(followed, True) is None and not self._unsafe:
+            self._broker.outside.fetch_from(self.leader)
+
+    # ---- asking ------------------------------------------------------------------------------------------
+
+    def next_request(self, now: Now) -> FetchRequest | ListOffsetsRequest | None:
+        """What to ask the leader next; None while nothing is followed, everything rests, or syncs run."""
+        if self._unsafe:
+            return None
+        for key in [key for key, until in self._resting.items() if until <= now.mono]:
+            del self._resting[key]
+            self._news[key] = self.partitions[key]
+        if self._broker.follower_quota.limited:
+            self._hold_throttled(now)
+        if self._lost:
+            return self._where_to_begin()
+        if self._session_epoch == 0:
+            self._news = {k: f for k, f in self.partitions.items() if k not in self._resting}
+            self._told = {}
+            self._forget.clear()
+        asked, self._news = self._news, {}
+        if len(asked) > _NAMED_AT_ONCE and not self._sessionless:
+            rows = list(asked.items())
+            asked, self._news = dict(rows[:_NAMED_AT_ONCE]), dict(rows[_NAMED_AT_ONCE:])
+        self._told.update(asked)
+        if not self._told:
+            if self._session_epoch:
+                self._session_epoch = 0
+            return None
+        request = self._fetch(asked)
+        self._forget = {}
+        self.fetches += 1
+        return request
+
+    def _hold_throttled(self, now: Now) -> None:
+        """Throttled partitions that are not in sync wait until the rate allows more (KIP-73)."""
+        quota = self._broker.follower_quota
+        asked = self._news if self._session_epoch else self.partitions
+        for key, followed in list(asked.items()):
+            partition = followed.partition
+            if key in self._resting or not partition.follower_throttled or not quota.exceeded(now):
+                continue
+            if not 0 <= followed.mark <= partition.log.log_end_offset:
+                self._leave_out(key)
+                self._resting[key] = min(quota.free_at(now), now.mono + 1.0) + 0.001
+
+    def next_time(self) -> float:
+        """When `next_request` may have something without anything else happening (mono s; inf: never)."""
+        return inf if self._unsafe else min(self._resting.values(), default=inf)
+
+    def _fetch(self, asked: dict[Key, Followed]) -> FetchRequest:
+        broker = self._broker
+        topics: dict[Uuid, list[FetchPartition]] = {}
+        for (topic_id, _), followed in asked.items():
+            topics.setdefault(topic_id, []).append(self._position(followed))
+        forgotten: dict[Uuid, list[int]] = {}
+        for topic_id, index in self._forget:
+            if (topic_id, index) not in self._told:
+                forgotten.setdefault(topic_id, []).append(index)
+        return FetchRequest(
+            replica_state=ReplicaState(replica_id=broker.node_id, replica_epoch=broker.epoch),
+            max_wait_ms=0 if self._news else broker.config.int("replica.fetch.wait.max.ms"),
+            min_bytes=broker.config.int("replica.fetch.min.bytes"),
+            max_bytes=broker.config.int("replica.fetch.response.max.bytes"),
+            session_id=self._session,
+            session_epoch=self._session_epoch,
+            topics=[FetchTopic(topic_id=t, partitions=rows) for t, rows in topics.items()],
+            forgotten_topics_data=[ForgottenTopic(topic_id=t, partitions=p) for t, p in forgotten.items()],
+        )
+
+    def _position(self, followed: Followed) -> FetchPartition:
+        partition, log = followed.partition, followed.partition.log
+        followed.sent = (partition.leader_epoch, log.log_end_offset)
+        return FetchPartition(
+            partition=partition.index,
+            current_leader_epoch=partition.leader_epoch,
+            fetch_offset=log.log_end_offset,
+            last_fetched_epoch=log.latest_epoch,
+            log_start_offset=log.log_start_offset,
+            partition_max_bytes=self._broker.config.int("replica.fetch.max.bytes"),
+        )
+
+    def _where_to_begin(self) -> ListOffsetsRequest:
+        """For partitions whose end the leader does not have: where its log ends, then where it starts."""
+        topics: dict[str, list[ListOffsetsPartition]] = {}
+        for key, timestamp in self._lost.items():
+            followed = self.partitions[key]
+            partition = followed.partition
+            followed.sent = (partition.leader_epoch, partition.log.log_end_offset)
+            topics.setdefault(partition.topic, []).append(
+                ListOffsetsPartition(
+                    partition_index=partition.index,
+                    current_leader_epoch=partition.leader_epoch,
+                    timestamp=timestamp,
+                )
+            )
+            followed.asking = timestamp
+        return ListOffsetsRequest(
+            replica_id=self._broker.node_id,
+            topics=[ListOffsetsTopic(name=name, partitions=rows) for name, rows in topics.items()],
+        )
+
+    # ---- being answered ----------------------------------------------------------------------------------
+
+    def failed(self, now: Now) -> None:
+        """The connection ended, or no answer came: the next fetch names everything anew."""
+        self._session_epoch = 0
+        for followed in self.partitions.values():
+            followed.sent = None
+
+    def received(
+        self,
+        request: FetchRequest | ListOffsetsRequest,
+        answer: FetchResponse | ListOffsetsResponse,
+        now: Now,
+    ) -> None:
+        """The leader answered.  What it appends is written and synced by the broker's end of turn."""
+        if isinstance(answer, ListOffsetsResponse):
+            self._begin_at(answer, now)
+            return
+        assert isinstance(request, FetchRequest)
+        if answer.error_code:
+            self.errors += 1
+            self.failed(now)
+            if answer.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
+                self._session = 0
+            elif answer.error_code not in _SESSION_LOST:
+                for one in self.partitions.values():
+                    self._rest(one, now)
+            return
+        self._session = answer.session_id
+        self._sessionless = not answer.session_id
+        self._session_epoch = next_epoch(request.session_epoch) if answer.session_id else 0
+        for topic in answer.responses:
+            for data in topic.partitions:
+                followed = self.partitions.get((topic.topic_id, data.partition_index))
+                if followed is not None and self._is_current(followed):
+                    self._guarded(followed, data, now)
+
+    def _is_current(self, followed: Followed) -> bool:
+        """Whether nothing changed since we asked: else the answer is not for us any more."""
+        partition = followed.partition
+        here = (partition.leader_epoch, partition.log.log_end_offset)
+        return followed.sent == here and partition.followed is followed and not partition.offline
+
+    def _guarded(self, followed: Followed, data: PartitionData, now: Now) -> None:
+        partition = followed.partition
+        try:
+            self._take(followed, data, now)
+        except StorageError as error:
+            self._broker.storage_failed(partition, error, now)
+            if error.full:
+                self._unsafe[followed] = None  # a part of it may have found room
+                partition.touch()
+                if not partition.no_room:
+                    self._rest(followed, now)
+        except CorruptRecordError as error:
+            self.errors += 1
+            self._rest(followed, now)
+            self._broker.outside.not_replicated(partition.topic, partition.index, error)
+
+    def _take(self, followed: Followed, data: PartitionData, now: Now) -> None:
+        error = data.error_code
+        if error == ErrorCode.NONE:
+            followed.failures = 0
+            if data.diverging_epoch.end_offset >= 0:
+                self._cut_back(followed, data.diverging_epoch.epoch, data.diverging_epoch.end_offset, now)
+                return
+            followed.mark = data.high_watermark
+            if data.records is not None and len(data.records):
+                self._append(followed, data, now)
+            followed.start = data.log_start_offset
+            followed.partition.touch()
+            return
+        self.errors += 1
+        if error == ErrorCode.OFFSET_OUT_OF_RANGE:
+            self._leave_out(followed.key)
+            self._lost[followed.key] = _LATEST
+        elif error == ErrorCode.FENCED_LEADER_EPOCH:
+            self._leave_out(followed.key)
+            self._resting[followed.key] = inf  # until the metadata names another epoch
+        else:
+            self._rest(followed, now)
+
+    def _rest(self, followed: Followed, now: Now) -> None:
+        """Leave it out for a while: a little after the first error, replica.fetch.backoff.ms in the end."""
+        longest = self._broker.config.int("replica.fetch.backoff.ms") / 1000.0
+        pause = min(longest, _FIRST_PAUSE * 2.0 ** min(followed.failures, 16))
+        if followed.partition.no_room:
+            pause = inf  # until there is room
+        followed.failures += 1
+        self._leave_out(followed.key)
+        self._resting[followed.key] = now.mono + pause
+
+    def _append(self, followed: Followed, data: PartitionData, now: Now) -> None:
+        """Put what came after our end.  Raises CorruptRecordError, StorageError."""
+        partition, log = followed.partition, followed.partition.log
+        records = data.records
+        assert isinstance(records, bytes | bytearray | memoryview)
+        if log.log_start_offset == log.log_end_offset:
+            base = int.from_bytes(memoryview(records)[:8], "big")
+            if base < log.log_end_offset:
+                # Records were deleted up to the middle of a batch, which can only be had whole.
+                log.truncate_fully_and_start_at(base, now)
+        appended = log.append_as_follower(records, now, leader_epoch=partition.leader_epoch)
+        if appended is not None:
+            self.bytes += len(records)
+            if partition.follower_throttled:
+                self._broker.follower_quota.record(len(records), now)
+            self._unsafe[followed] = None
+            self.moved(followed)
+
+    def _cut_back(self, followed: Followed, epoch: int, end: Offset, now: Now) -> None:
+        """The leader's log of our last epoch ended at `end`: keep what both have, forget the rest."""
+        log = followed.partition.log
+        _, here = log.end_offset_for_epoch(epoch)
+        target = min(end if here < 0 else here, end, log.log_end_offset)
+        before = log.log_end_offset
+        log.truncate_to(target, now)
+        log.epochs.truncate_from_end(target)  # an epoch that never had a record goes too
+        self._was_cut(followed, before)
+
+    def _was_cut(self, followed: Followed, before: Offset) -> None:
+        partition = followed.partition
+        self.truncations += 1
+        partition.high_watermark = partition.log.high_watermark
+        self.moved(followed)
+        self._broker.outside.truncated(partition.topic, partition.index, before, partition.log.log_end_offset)
+        if partition.log.acknowledged_end_offset < partition.log.log_end_offset:
+            self._unsafe[followed] = None
+        partition.touch()
+
+    def _begin_at(self, answer: ListOffsetsResponse, now: Now) -> None:
+        """Our end is not in the leader's log: after its end we cut, before its start we start anew."""
+        found = {
+            (topic.name, row.partition_index): row for topic in answer.topics for row in topic.partitions
+        }
+        for key in list(self._lost):
+            followed = self.partitions[key]
+            partition, log = followed.partition, followed.partition.log
+            row = found.get((partition.topic, partition.index))
+            if row is None or not self._is_current(followed):
+                continue
+            timestamp = self._lost.pop(key)
+            if row.error_code:
+                self._rest(followed, now)
+                continue
+            before = log.log_end_offset
+            try:
+                if timestamp == _LATEST and row.offset < before:
+                    log.truncate_to(row.offset, now)
+                    self._was_cut(followed, before)
+                elif timestamp == _LATEST:
+                    self._lost[key] = _EARLIEST
+                elif row.offset > before:
+                    log.truncate_fully_and_start_at(row.offset, now)
+                    self._was_cut(followed, before)
+                else:
+                    self._rest(followed, now)
+            except StorageError as error:
+                self._broker.storage_failed(partition, error, now)
+                if error.full and not partition.no_room:
+                    self._rest(followed, now)
+            except KafkaError as error:
+                self._broker.storage_failed(partition, StorageError(str(error)), now)
+
+    # ---- views -------------------------------------------------------------------------------------------
+
+    def statistics(self) -> FollowerStatistics:
+        return FollowerStatistics(
+            self.leader,
+            len(self.partitions),
+            len(self._resting) + len(self._lost),
+            self.fetches,
+            self.bytes,
+            self.truncations,
+            self.errors,
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"<Follower of {self.leader} partitions={len(self.partitions)} session={self._session}"
+            f":{self._session_epoch} unsafe={len(self._unsafe)}>"
+        )
+
+
+class Followers:
+    """All leaders that this node follows.  Empty ones stay: their connection may be wanted again."""
+
+    __slots__ = ("_broker", "by_leader")
+
+    def __init__(self, broker: Hosting) -> None:
+        self._broker = broker
+        self.by_leader: dict[NodeId, Follower] = {}
+
+    def follow(self, partition: Partition) -> None:
+        """Fetch it from its leader in its present epoch."""
+        self.release(partition)
+        follower = self.by_leader.get(partition.leader)
+        if follower is None:
+            follower = self.by_leader[partition.leader] = Follower(self._broker, partition.leader)
+        partition.followed = follower.add(partition)
+        if partition.no_room:
+            follower.pause(partition.followed, True)
+
+    def release(self, partition: Partition) -> None:
+        """Fetch it no longer: it is led here, or by nobody, or gone."""
+        followed, partition.followed = partition.followed, None
+        if followed is not None:
+            followed.follower.remove(followed)
+
+    def __repr__(self) -> str:
+        return f"<Followers {list(self.by_leader.values())}>"

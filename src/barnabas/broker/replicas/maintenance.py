@@ -1,0 +1,139 @@
+"""What a node does to its logs besides serving them: retention, compaction, checkpoints, expiry.
+
+Each duty has its own interval (Kafka's settings). `step` does one small piece: retention walks through a few
+logs at a time, so that a node with many logs never holds its loop.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING
+
+from barnabas.broker.replicas.cleaner import Cleaner
+from barnabas.config import Config
+from barnabas.log.log import Log
+from barnabas.log.storage.checkpoints import CheckpointJob
+from barnabas.log.storage.log_directories import LogDirectories
+from barnabas.log.storage.removal import Removal
+from barnabas.model import Now
+
+if TYPE_CHECKING:
+    from barnabas.broker.context import Outside
+
+__all__ = ["Upkeep"]
+
+_LOGS_PER_STEP = 25
+_TICKED_PER_STEP = 1000
+_ROWS_PER_STEP = 2000
+"""Logs that the duties of one step look at in all: with many logs each duty has a step of its own."""
+
+
+class Upkeep:
+    """The duties and when each is due next (monotonic seconds)."""
+
+    __slots__ = (
+        "_behind",
+        "_due",
+        "_logs",
+        "_retaining",
+        "_stopped",
+        "_ticking",
+        "_waiting",
+        "cleaner",
+        "doing",
+    )
+
+    def __init__(self, config: Config, logs: LogDirectories, outside: Outside) -> None:
+        self._logs = logs
+        self.cleaner = Cleaner(config, logs, outside)
+        self._waiting: deque[Removal | CheckpointJob] = deque()
+        self._stopped = False
+        self.doing: Removal | CheckpointJob | None = None
+        """What a thread does now: one thing at a time, syncs need the threads too."""
+        self._retaining: Generator[tuple[Log, list[str]], None, None] | None = None
+        self._ticking: Generator[None, None, list[Removal]] | None = None
+        self._behind = False
+        """A duty that is due waits for the next step."""
+        self._due: dict[str, tuple[float, float, Callable[[Now], object]]] = {}
+        self._add("high watermarks", config.int("replica.high.watermark.checkpoint.interval.ms"), self._marks)
+        self._add("recovery points", config.int("log.flush.offset.checkpoint.interval.ms"), self._points)
+        self._add("retention", config.int("log.retention.check.interval.ms"), self._retain)
+        self._add("deleted files", 1000, self._deleted)
+
+    def _add(self, name: str, interval_ms: int, duty: Callable[[Now], object]) -> None:
+        self._due[name] = (-1.0, interval_ms / 1000.0, duty)
+
+    def _marks(self, now: Now) -> None:
+        self._waiting.extend(self._logs.high_watermarks())
+
+    def _points(self, now: Now) -> None:
+        self._waiting.extend(self._logs.recovery_points())
+
+    def _deleted(self, now: Now) -> None:
+        if self._ticking is None:
+            self._ticking = self._logs.tick_in_steps(now)
+
+    def _tick(self) -> None:
+        """Go on with what `_deleted` began."""
+        ticking = self._ticking
+        if ticking is None:
+            return
+        try:
+            for _ in range(_TICKED_PER_STEP):
+                next(ticking)
+        except StopIteration as end:
+            self._ticking = None
+            self._waiting.extend(end.value)
+
+    def next_job(self) -> Removal | CheckpointJob | None:
+        """What a thread should remove or write down now; `done` when it is."""
+        if self.doing is not None or not self._waiting or self._stopped:
+            return None
+        self.doing = self._waiting.popleft()
+        return self.doing
+
+    def done(self, job: Removal | CheckpointJob) -> None:
+        """It is done, or could not be done."""
+        if self.doing is job:
+            self.doing = None
+
+    def stop(self) -> None:
+        """The node stops: what is left to remove waits for its next start."""
+        self._stopped = True
+        self.cleaner.stop()
+        if self.doing is not None:
+            self.doing.cancelled = True
+
+    def _retain(self, now: Now) -> None:
+        if self._retaining is None:
+            self._retaining = self._logs.retain_in_steps(now)
+
+    def step(self, now: Now) -> None:
+        """Do what is due.  A directory that fails meanwhile goes offline; that raises nothing."""
+        self._behind, rows = False, 0
+        for name, (due, interval, duty) in self._due.items():
+            if due < 0.0:
+                self._due[name] = (now.mono + interval, interval, duty)
+            elif now.mono >= due:
+                if rows > _ROWS_PER_STEP:
+                    self._behind = True
+                    break
+                self._due[name] = (now.mono + interval, interval, duty)
+                duty(now)
+                rows += sum(len(directory.logs) for directory in self._logs.directories)
+        self._tick()
+        for _ in range(_LOGS_PER_STEP):
+            if self._retaining is not None and next(self._retaining, None) is None:
+                self._retaining = None
+        self.cleaner.step(now)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a walk is under way, so that the next step should not wait for long."""
+        return (
+            self._behind or self._retaining is not None or self._ticking is not None or self.cleaner.looking
+        )
+
+    def __repr__(self) -> str:
+        return f"<Upkeep busy={self.busy}>"

@@ -1,0 +1,566 @@
+"""One partition on this node: who leads it, who is in sync, what may be seen of it.
+
+The leader keeps four numbers in order, and every rule of this file is about one of them moving:
+
+    log start  <=  last stable offset  <=  high watermark  <=  acknowledged end  <=  log end
+
+*Log end* moves at an append, before anything is written.  The *acknowledged end* is the log's word for what
+may be acknowledged: the synced end, or the written end where acks may come from the page cache.  The *high
+watermark* is the least acknowledged end of all in-sync replicas (of a single replica: its own); consumers
+see nothing above it.  The *last stable offset* stops before the first open transaction.
+
+Followers report the end of their own log by fetching from there; what they fetch, too, ends at the leader's
+acknowledged end.  State is changed here, the I/O it asks for (writes, syncs) is done by `replicas` at the
+end of the turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from barnabas.broker.replicas.quota import is_throttled
+from barnabas.broker.replicas.replica_progress import NEVER, RemoteReplica
+from barnabas.controller.image import PartitionState
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.model import INTERNAL_TOPICS, NO_EPOCH, NO_NODE, Epoch, NodeId, Now, Offset, TopicId
+
+if TYPE_CHECKING:
+    from barnabas.broker.replicas.fetcher import Followed
+    from barnabas.broker.requests.fetch import FetchWaiting
+    from barnabas.config import LogConfig
+    from barnabas.log.log import Log
+    from barnabas.log.storage.log_directory import LogDirectory
+    from barnabas.log.storage.sync import SyncJob
+    from barnabas.wire.codec.message import LazyBytes
+    from barnabas.wire.records import BatchHeader
+
+__all__ = ["NO_LIMIT", "Acknowledgement", "Partition", "PartitionStatistics"]
+
+NO_LIMIT = (1 << 63) - 1
+_CODECS = {"uncompressed": 0, "none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+
+
+class Acknowledgement:
+    """One appended batch whose producer waits until the log is acknowledged up to `end`.
+
+    `everywhere`: by all in-sync replicas (acks=all), else by this node alone (acks=1).
+    """
+
+    __slots__ = ("end", "everywhere", "partition")
+
+    def __init__(self, partition: Partition, end: Offset, everywhere: bool) -> None:
+        self.partition = partition
+        self.end = end
+        self.everywhere = everywhere
+
+    def settle(self, error: ErrorCode) -> None:
+        """It came to an end: NONE when the batch is safe.  Called once, by the partition."""
+        raise NotImplementedError
+
+    def park(self) -> bool:
+        """The turn is over and it must wait: from now on its deadline counts.  False: nobody waits for it."""
+        return True
+
+
+class PartitionStatistics(NamedTuple):
+    topic: str
+    partition: int
+    leads: bool
+    leader_epoch: Epoch
+    log_start: Offset
+    high_watermark: Offset
+    log_end: Offset
+    in_sync: int
+    replicas: int
+    size: int
+    offline: bool
+
+
+class Partition:
+    """The state of one hosted partition.
+
+    `turn` is the broker's list of partitions with work for the end of the turn; a partition puts itself on
+    it (once) whenever something happened that may let somebody go on.
+    """
+
+    __slots__ = (
+        "_dirty",
+        "_flush_at",
+        "_flush_now",
+        "_fresh",
+        "_pending_everywhere",
+        "_pending_here",
+        "_purging",
+        "_readable",
+        "_sync_refused",
+        "_turn",
+        "config",
+        "directory",
+        "eligible",
+        "enough_in_sync",
+        "epoch_start",
+        "fetchers",
+        "followed",
+        "follower_throttled",
+        "gone",
+        "high_watermark",
+        "index",
+        "internal",
+        "is_leader",
+        "isr",
+        "leader",
+        "leader_epoch",
+        "leader_throttled",
+        "log",
+        "log_append_time",
+        "max_lag",
+        "no_room",
+        "node_id",
+        "offline",
+        "partition_epoch",
+        "plain_size",
+        "proposed",
+        "remote",
+        "replicas",
+        "syncing",
+        "target_codec",
+        "topic",
+        "topic_id",
+    )
+
+    def __init__(
+        self,
+        topic: str,
+        index: int,
+        topic_id: TopicId,
+        node_id: NodeId,
+        log: Log,
+        directory: LogDirectory | None,
+        turn: list[Partition],
+        *,
+        config: LogConfig,
+        max_lag: float = 30.0,
+        eligible: Callable[[NodeId, int], bool] = lambda node, epoch: True,
+    ) -> None:
+        """`max_lag` in seconds; `eligible(node, broker epoch)`: whether a replica may be in sync at all."""
+        self.topic = topic
+        self.index = index
+        self.topic_id = topic_id
+        self.node_id = node_id
+        self.log = log
+        self.directory = directory
+        self.max_lag = max_lag
+        self.eligible = eligible
+        self.followed: Followed | None = None
+        self.leader: NodeId = NO_NODE
+        self.leader_epoch: Epoch = NO_EPOCH
+        self.partition_epoch = -1
+        self.epoch_start: Offset = 0
+        self.replicas: tuple[NodeId, ...] = ()
+        self.isr: tuple[NodeId, ...] = ()
+        self.proposed: tuple[NodeId, ...] | None = None
+        self.remote: dict[NodeId, RemoteReplica] = {}
+        self.is_leader = False
+        self.enough_in_sync = False
+        self.offline = False
+        self.gone = False
+        self.high_watermark: Offset = log.high_watermark
+        self.internal = topic in INTERNAL_TOPICS
+        self.no_room = False
+        """Its disk is (nearly) full: it takes no records (`space`)."""
+        self._sync_refused = False
+        self.syncing: SyncJob | None = None
+        self.fetchers: dict[FetchWaiting, None] = {}
+        self._fresh: list[Acknowledgement] = []
+        self._pending_everywhere: dict[Acknowledgement, None] = {}
+        self._pending_here: dict[Acknowledgement, None] = {}
+        self._purging: dict[Acknowledgement, None] = {}
+        self._turn = turn
+        self._dirty = False
+        self._readable = (-1, -1, -1)
+        self._flush_at: float | None = None
+        self._flush_now = False
+        self.configure(config)
+
+    # ---- who leads -------------------------------------------------------------------------------------
+
+    def configure(self, config: LogConfig) -> None:
+        """Take the topic's settings, now and whenever they change."""
+        self.config = config
+        self.log.reconfigure(config)
+        self.log_append_time = config.log_append_time
+        self.leader_throttled = is_throttled(config.leader_throttled, self.index, self.node_id)
+        self.follower_throttled = is_throttled(config.follower_throttled, self.index, self.node_id)
+        self.target_codec = _CODECS.get(config.compression_type, -1)
+        plain = not self.log_append_time and self.target_codec < 0
+        self.plain_size = min(config.max_message_bytes, config.segment_bytes) if plain else -1
+        """Largest batch that may be appended without a change; -1: none."""
+        self._count_in_sync()
+
+    def _count_in_sync(self) -> None:
+        self.enough_in_sync = len(self.isr) >= min(self.config.min_insync_replicas, len(self.replicas) or 1)
+
+    def lead(self, state: PartitionState, now: Now) -> bool:
+        """Lead it from this state of the metadata log on; False when nothing changed hands.
+
+        A new leader epoch starts at the log end, and says so in the epoch cache at once, even before its
+        first record; what followers reported to an earlier leader counts for nothing.
+        """
+        if state.partition_epoch < self.partition_epoch:
+            return False
+        fresh = state.leader_epoch != self.leader_epoch or not self.is_leader
+        if fresh or state.partition_epoch > self.partition_epoch:
+            self.proposed = None
+        self.partition_epoch = state.partition_epoch
+        self.replicas = state.replicas
+        self.isr = state.isr
+        self.leader = self.node_id
+        known = {} if fresh else self.remote
+        self.remote = {
+            replica: known.get(replica) or RemoteReplica(now.mono if replica in state.isr else NEVER)
+            for replica in state.replicas
+            if replica != self.node_id
+        }
+        if fresh:
+            self.leader_epoch = state.leader_epoch
+            self.epoch_start = self.log.log_end_offset
+            self.log.epochs.assign(state.leader_epoch, self.epoch_start)
+            self.is_leader = True
+            self.high_watermark = self.log.high_watermark
+            self._readable = (-1, -1, -1)  # the requests parked here expect another epoch
+        self._count_in_sync()
+        self.touch()
+        return fresh
+
+    def follow(self, state: PartitionState) -> bool:
+        """Another node leads (or none): answer the waiting requests.  False when nothing changed."""
+        if state.partition_epoch < self.partition_epoch:
+            return False
+        changed = self.is_leader or state.leader_epoch != self.leader_epoch or state.leader != self.leader
+        self.partition_epoch = state.partition_epoch
+        self.replicas = state.replicas
+        self.leader = state.leader
+        self.leader_epoch = state.leader_epoch
+        self.isr = ()
+        self.proposed = None
+        self.remote = {}
+        self.is_leader = False
+        self._count_in_sync()
+        if changed:
+            self.dismiss(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return changed
+
+    def fail(self) -> None:
+        """Its directory went offline, for good."""
+        self.offline = True
+        self.dismiss(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    def refuse_unwritten(self) -> None:
+        """What this turn appended found no room and was rolled back: answer the requests that wait."""
+        end = self.log.log_end_offset
+        refused = [acknowledgement for acknowledgement in self._fresh if acknowledgement.end > end]
+        self._fresh = [acknowledgement for acknowledgement in self._fresh if acknowledgement.end <= end]
+        for acknowledgement in refused:
+            acknowledgement.settle(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    def moved(self, log: Log, directory: LogDirectory) -> None:
+        """It lies in another directory now; `log` holds all that the old one held, as durably."""
+        self.log = log
+        self.directory = directory
+        self.syncing = None
+        self._sync_refused = False
+        self._readable = (-1, -1, -1)
+        self.touch()
+
+    def leave(self) -> None:
+        """It was deleted from this node: producers cannot know what became of their records."""
+        self.gone = True
+        self.is_leader = False
+        self.dismiss(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def dismiss(self, error: ErrorCode) -> None:
+        """Settle everything that waits with this error; parked fetches are woken to see for themselves."""
+        waiting = [*self._pending_everywhere, *self._pending_here, *self._purging, *self._fresh]
+        self._pending_everywhere.clear()
+        self._pending_here.clear()
+        self._purging.clear()
+        self._fresh.clear()
+        for acknowledgement in waiting:
+            acknowledgement.settle(error)
+        if self.fetchers:
+            self.touch()
+
+    def check_epoch(self, epoch: Epoch) -> ErrorCode:
+        """Whether the leader epoch that a request believes in (-1: none) is the one of this partition."""
+        if epoch == NO_EPOCH or epoch == self.leader_epoch:
+            return ErrorCode.NONE
+        return ErrorCode.FENCED_LEADER_EPOCH if epoch < self.leader_epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
+
+    def unavailable(self, epoch: Epoch = NO_EPOCH) -> ErrorCode:
+        """Why the leader of this partition cannot answer here; NONE when it can."""
+        if self.offline:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if epoch != NO_EPOCH and epoch != self.leader_epoch:
+            return self.check_epoch(epoch)
+        return ErrorCode.NONE if self.is_leader else ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    # ---- appending -------------------------------------------------------------------------------------
+
+    def append(self, batch: bytearray | memoryview, header: BatchHeader, now: Now) -> Offset:
+        """Append one checked batch as leader; returns its first offset.  Written at the end of the turn.
+
+        `batch` must be writable and stay untouched until then.
+        """
+        first = self.log.append_as_leader(batch, header, self.leader_epoch, now).first_offset
+        if not self._dirty:
+            self._dirty = True
+            self._turn.append(self)
+        return first
+
+    def await_acknowledgement(self, acknowledgement: Acknowledgement) -> None:
+        """Settle it when the log is acknowledged far enough, at the end of this turn at the earliest."""
+        self._fresh.append(acknowledgement)
+        if not self._dirty:
+            self._dirty = True
+            self._turn.append(self)
+
+    def await_low_watermark(self, acknowledgement: Acknowledgement) -> None:
+        """Settle it when every replica starts at its `end` or later (DeleteRecords)."""
+        self._purging[acknowledgement] = None
+        self.touch()
+
+    def forget(self, acknowledgement: Acknowledgement) -> None:
+        """It does not wait any longer (its deadline passed, its connection died)."""
+        self._pending_everywhere.pop(acknowledgement, None)
+        self._pending_here.pop(acknowledgement, None)
+        self._purging.pop(acknowledgement, None)
+
+    def touch(self) -> None:
+        """Something happened that may let somebody go on: look at the end of the turn."""
+        if not self._dirty:
+            self._dirty = True
+            self._turn.append(self)
+
+    @property
+    def waiting(self) -> int:
+        """How many acknowledgements are open here."""
+        return len(self._fresh) + len(self._pending_everywhere) + len(self._pending_here) + len(self._purging)
+
+    # ---- the end of the turn ---------------------------------------------------------------------------
+
+    def write(self) -> None:
+        """Write what this turn appended.  Raises StorageError."""
+        self._dirty = False
+        if not self.gone and not self.offline:
+            self.log.write()
+
+    def advance(self, now: Now) -> bool:
+        """Move the high watermark as far as the in-sync replicas allow, and answer what waited for it.
+
+        Returns whether somebody may read further than before (or must learn that it may not read here).
+        """
+        if not self.is_leader or self.offline:
+            if self.followed is not None and not self.offline:
+                self.followed.advanced(now)
+            return True
+        log = self.log
+        here = log.acknowledged_end_offset
+        mark = here if not self.remote else self._least_end(here, now)
+        if mark > self.high_watermark and self.enough_in_sync:
+            self.high_watermark = log.high_watermark = mark
+        mark = self.high_watermark
+        if self._pending_everywhere:
+            self._settle(self._pending_everywhere, mark)
+        if self._pending_here:
+            self._settle(self._pending_here, here)
+        if self._fresh:
+            fresh, self._fresh = self._fresh, []
+            safe = ErrorCode.NONE if self.enough_in_sync else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+            for acknowledgement in fresh:
+                if acknowledgement.everywhere:
+                    if acknowledgement.end <= mark:
+                        acknowledgement.settle(safe)
+                    elif acknowledgement.park():
+                        self._pending_everywhere[acknowledgement] = None
+                elif acknowledgement.end <= here:
+                    acknowledgement.settle(ErrorCode.NONE)
+                elif acknowledgement.park():
+                    self._pending_here[acknowledgement] = None
+        if self._purging:
+            self._settle(self._purging, self.low_watermark)
+        readable = (mark, here, log.log_start_offset)
+        if readable == self._readable:
+            return False
+        self._readable = readable
+        return True
+
+    def sync_due(self) -> bool:
+        """Whether a sync of this log should begin now: never a second one while one is in flight."""
+        if self.syncing is not None or self.gone or self.offline or self._sync_refused:
+            return False
+        log = self.log
+        if not log.page_cache:
+            # An empty log becomes durable with its first record: a thousand new partitions cost nothing.
+            return log.log_start_offset < log.log_end_offset and log.needs_sync
+        if log.rolled_unsynced or log.epochs.dirty or self._flush_now:
+            self._flush_now = False
+            return log.needs_sync
+        return False
+
+    def synced(self, log: Log, job: SyncJob) -> None:
+        """A sync of its log came back."""
+        log.finish_sync(job)
+        self._sync_refused = job.refused is not None
+        self.touch()
+
+    def sync_again(self) -> None:
+        """There may be room by now for a sync that found none."""
+        if self._sync_refused:
+            self._sync_refused = False
+            self.touch()
+
+    def flush_if_old(self, now: Now) -> None:
+        """Where acks do not wait for syncs, flush.ms still bounds how long records stay unsynced."""
+        if self.config.flush_ms >= NO_LIMIT or self.offline or not self.log.page_cache:
+            return
+        if self.log.written_end_offset == self.log.durable_end_offset:
+            self._flush_at = None
+        elif self._flush_at is None:
+            self._flush_at = now.mono + self.config.flush_ms / 1000.0
+        elif now.mono >= self._flush_at:
+            self._flush_at = None
+            self._flush_now = True
+            self.touch()
+
+    def _settle(self, pending: dict[Acknowledgement, None], reached: Offset) -> None:
+        ready = [acknowledgement for acknowledgement in pending if acknowledgement.end <= reached]
+        for acknowledgement in ready:
+            del pending[acknowledgement]
+            error = ErrorCode.NONE
+            if acknowledgement.everywhere and not self.enough_in_sync:
+                error = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+            acknowledgement.settle(error)
+
+    def _least_end(self, here: Offset, now: Now) -> Offset:
+        """The least end among the in-sync replicas and those that keep up and will soon be in sync."""
+        end = here
+        proposed = self.proposed or ()
+        for node, replica in self.remote.items():
+            if (
+                node in self.isr
+                or node in proposed
+                or (replica.caught_up(here, now, self.max_lag) and self.eligible(node, replica.broker_epoch))
+            ):
+                end = min(end, replica.log_end)
+        return end
+
+    # ---- reading ---------------------------------------------------------------------------------------
+
+    @property
+    def log_start_offset(self) -> Offset:
+        return self.log.log_start_offset
+
+    @property
+    def last_stable_offset(self) -> Offset:
+        """Up to here every transaction is decided; never above the high watermark."""
+        return min(self.log.last_stable_offset, self.high_watermark)
+
+    @property
+    def low_watermark(self) -> Offset:
+        """The least log start over all replicas that live: one that is dead will hear of it when it is back."""
+        start = self.log.log_start_offset
+        for node, replica in self.remote.items():
+            if self.eligible(node, -1):
+                start = min(start, replica.log_start)
+        return start
+
+    def read(self, offset: Offset, max_bytes: int) -> LazyBytes:
+        """Whole batches from `offset` up to the written end, for the node's own use (loading groups)."""
+        return self.log.read(offset, max_bytes, self.log.written_end_offset, at_least_one=True)
+
+    def offsets_available(self) -> bool:
+        """Whether offsets may be listed: not before the high watermark reached this leader's epoch, else
+        they could go backwards after an election (KIP-207)."""
+        return self.high_watermark >= self.epoch_start
+
+    def fetched_by(self, node: NodeId, offset: Offset, log_start: Offset, now: Now, epoch: int) -> bool:
+        """A follower fetched from `offset`, so it holds everything below.
+
+        False when it is no replica, or speaks from an earlier life than the last we heard of it.
+        """
+        replica = self.remote.get(node)
+        if replica is None or -1 < epoch < replica.broker_epoch:
+            return False
+        replica.fetched(offset, log_start, self.log.acknowledged_end_offset, now, epoch)
+        self.touch()
+        return True
+
+    # ---- the in-sync set -------------------------------------------------------------------------------
+
+    def may_join(self, node: NodeId) -> bool:
+        """Whether a follower holds everything that is committed, and has reached this leader's epoch."""
+        replica = self.remote.get(node)
+        return (
+            replica is not None
+            and self.is_leader
+            and not self.offline
+            and replica.log_end >= self.high_watermark
+            and replica.log_end >= self.epoch_start
+            and self.eligible(node, replica.broker_epoch)
+        )
+
+    def laggards(self, now: Now) -> tuple[NodeId, ...]:
+        """The in-sync replicas that have not caught up for `max_lag`."""
+        end = self.log.acknowledged_end_offset
+        remote = self.remote
+        return tuple(
+            node for node in self.isr if node in remote and not remote[node].caught_up(end, now, self.max_lag)
+        )
+
+    def agreed(self, isr: tuple[NodeId, ...], leader_epoch: Epoch, partition_epoch: int) -> None:
+        """The controller agreed to this in-sync set."""
+        if leader_epoch != self.leader_epoch or partition_epoch < self.partition_epoch:
+            return
+        self.isr = isr
+        self.proposed = None
+        self.partition_epoch = partition_epoch
+        self._count_in_sync()
+        self.touch()
+
+    def delete_records(self, offset: Offset) -> Offset:
+        """Move the log start to `offset` (-1: the high watermark); returns it.  OFFSET_OUT_OF_RANGE above."""
+        target = self.high_watermark if offset == -1 else offset
+        if target < 0 or target > self.high_watermark:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"cannot delete up to offset {offset} of {self.topic}-{self.index}: "
+                f"its high watermark is {self.high_watermark}",
+            )
+        if self.log.increment_log_start(target):
+            self.touch()  # followers are to hear of it
+        return target
+
+    def statistics(self) -> PartitionStatistics:
+        log = self.log
+        return PartitionStatistics(
+            self.topic,
+            self.index,
+            self.is_leader,
+            self.leader_epoch,
+            log.log_start_offset,
+            self.high_watermark,
+            log.log_end_offset,
+            len(self.isr),
+            len(self.replicas),
+            log.size,
+            self.offline,
+        )
+
+    def __repr__(self) -> str:
+        role = "offline" if self.offline else "leader" if self.is_leader else f"follows {self.leader}"
+        return (
+            f"<Partition {self.topic}-{self.index} {role} epoch={self.leader_epoch} "
+            f"start={self.log.log_start_offset} hw={self.high_watermark} end={self.log.log_end_offset} "
+            f"isr={'·'.join(map(str, self.isr))}>"
+        )

@@ -1,0 +1,1 @@
+"""What clients ask of partitions, one file per request."""

@@ -1,0 +1,435 @@
+"""Fetch: read whole batches, or wait until there are enough.
+
+A fetch is answered at once when it has the bytes it asked for, when one of its partitions has something to
+report (an error, a diverging epoch), or when it does not want to wait.  Otherwise it parks: it is put once on
+the list of each of its partitions.  It wakes (at the end of a loop step, after the writes) when the readable
+end of one of them moved, and reads again.  Nobody looks into the records: an answer holds slices of files,
+which become bytes only when they leave.
+
+How far: a consumer reads up to the high watermark, or up to the last stable offset if it wants only committed
+transactions; a follower reads up to the acknowledged end.  The first partition with data returns at least one
+whole batch, however large (KIP-74); after that the limits count.
+
+Where: at the leader.  A consumer that states its rack (KIP-392) may read at any replica, up to the high
+watermark known there, and the leader may send it to a replica that is nearer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, cast
+
+from barnabas.broker.context import Operation, RequestContext, ResourceType, allowed
+from barnabas.broker.purgatory import Waiting
+from barnabas.broker.requests.nearest_replica import nearest_replica
+from barnabas.broker.requests.sessions import TOPIC_IDS_SINCE, FetchPlan, FetchPosition
+from barnabas.errors import ErrorCode, KafkaError, StorageError
+from barnabas.log.segments.damage import DamagedError
+from barnabas.model import NO_EPOCH, NO_NODE, Epoch, NodeId, Now, Offset, TopicPartition, Uuid
+from barnabas.wire.schemas.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+)
+
+if TYPE_CHECKING:
+    from barnabas.broker.replicas.broker import Broker
+    from barnabas.broker.replicas.hosted_partitions import HostedTopic
+    from barnabas.broker.replicas.partition import Partition
+    from barnabas.wire.codec.message import LazyBytes
+
+__all__ = ["FetchWaiting", "fetch"]
+
+_READ_COMMITTED = 1
+_CURRENT_LEADER_SINCE = 12
+_ENDPOINTS_SINCE = 16
+_STORAGE_ERROR_SINCE = 6
+_MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+
+
+class _Found:
+    """What one position of a fetch found."""
+
+    __slots__ = (
+        "aborted",
+        "diverging",
+        "error",
+        "high_watermark",
+        "log_start",
+        "position",
+        "records",
+        "replica",
+        "stable",
+    )
+
+    def __init__(self, position: FetchPosition, error: int = 0) -> None:
+        self.position = position
+        self.error = error
+        self.high_watermark: Offset = -1
+        self.stable: Offset = -1
+        self.log_start: Offset = -1
+        self.records: LazyBytes | bytes = b""
+        self.diverging: tuple[Epoch, Offset] | None = None
+        self.replica: NodeId = NO_NODE
+        """Where the consumer should read instead."""
+        self.aborted: list[AbortedTransaction] | None = None
+
+
+class _Reader:
+    """One request's way through its positions.  `refused` holds errors that no reading can change."""
+
+    __slots__ = (
+        "broker",
+        "by_id",
+        "committed",
+        "context",
+        "max_bytes",
+        "plan",
+        "rack",
+        "refused",
+        "replica",
+        "version",
+    )
+
+    def __init__(
+        self, broker: Broker, context: RequestContext, request: FetchRequest, version: int, plan: FetchPlan
+    ) -> None:
+        self.broker = broker
+        self.context = context
+        self.version = version
+        self.plan = plan
+        self.by_id = version >= TOPIC_IDS_SINCE
+        self.replica: NodeId = request.replica_state.replica_id if version >= 15 else request.replica_id
+        self.committed = request.isolation_level == _READ_COMMITTED and self.replica < 0
+        self.max_bytes = min(request.max_bytes, broker.fetch_max_bytes)
+        self.rack = request.rack_id if self.replica < 0 else ""
+        self.refused: dict[tuple[str | Uuid, int], ErrorCode] = {}
+
+    def topic(self, key: str | Uuid) -> HostedTopic | None:
+        return self.broker.topic_with(key) if self.by_id else self.broker.topic(key)  # type: ignore[arg-type]
+
+    def partitions(self) -> Iterator[Partition]:
+        """The partitions of the plan that are hosted here."""
+        for key, index in self.plan.positions:
+            topic = self.topic(key)
+            if topic is not None and (partition := topic.partitions.get(index)) is not None:
+                yield partition
+
+    def record_follower(self, epoch: int, now: Now) -> None:
+        """A follower asks for an offset: it holds what lies below."""
+        for key, position in self.plan.positions.items():
+            topic = self.topic(position.topic)
+            partition = topic.partitions.get(position.index) if topic is not None else None
+            if partition is None or partition.unavailable(position.current_leader_epoch):
+                continue
+            if self._diverging(partition, position) is not None:
+                continue
+            if not partition.log.log_start_offset <= position.offset <= partition.log.log_end_offset:
+                continue
+            start = position.replica_log_start
+            if not partition.fetched_by(self.replica, position.offset, start, now, epoch):
+                self.refused[key] = (
+                    ErrorCode.NOT_LEADER_OR_FOLLOWER
+                    if position.current_leader_epoch == NO_EPOCH
+                    else ErrorCode.UNKNOWN_LEADER_EPOCH
+                )
+            elif self.replica not in partition.isr:
+                self.broker.in_sync.consider(partition, self.replica, now)
+
+    def read(self, now: Now) -> tuple[list[_Found], int, bool]:
+        """Read every position: what was found, how many bytes, and whether the answer must not wait."""
+        found: list[_Found] = []
+        total = 0
+        urgent = False
+        for position in list(self.plan.positions.values()):
+            one = self._read_one(position, self.max_bytes - total, total == 0, now)
+            total += len(one.records)
+            if one.error or one.diverging is not None or one.replica >= 0 or self._is_waited_for(one):
+                urgent = True
+            found.append(one)
+        return found, total, urgent
+
+    def _is_waited_for(self, one: _Found) -> bool:
+        """Whether a follower must hear at once what else is new: somebody waits for its log start to move, or
+        reads there up to the high watermark that it knows."""
+        position = one.position
+        if self.replica < 0 or position.log_start < 0:
+            return False
+        if position.log_start != one.log_start:
+            return True
+        return self.broker.rack_aware and position.high_watermark != one.high_watermark
+
+    def _read_one(self, position: FetchPosition, room: int, first: bool, now: Now) -> _Found:
+        topic = self.topic(position.topic)
+        if topic is None:
+            unknown = ErrorCode.UNKNOWN_TOPIC_ID if self.by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            return _Found(position, unknown)
+        broker = self.broker
+        if broker.authorizer is not None and not self._may_read(topic.name):
+            return _Found(position, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        partition = topic.partitions.get(position.index)
+        if partition is None:
+            return _Found(position, self._error(broker.missing(topic.name, position.index)))
+        if self.refused and (refusal := self.refused.get((position.topic, position.index))):
+            return _Found(position, refusal)
+        epoch = position.current_leader_epoch
+        if partition.offline or not partition.is_leader or (epoch != -1 and epoch != partition.leader_epoch):
+            error = partition.unavailable(epoch)
+            if error is not ErrorCode.NOT_LEADER_OR_FOLLOWER or not self.rack:
+                return _Found(position, self._error(error))
+        log = partition.log
+        offset = position.offset
+        if not log.log_start_offset <= offset <= log.log_end_offset:
+            return _Found(position, ErrorCode.OFFSET_OUT_OF_RANGE)
+        one = _Found(position)
+        one.log_start = log.log_start_offset
+        one.high_watermark = partition.high_watermark
+        one.stable = partition.last_stable_offset
+        if self.rack and broker.rack_aware and partition.is_leader:
+            one.replica = nearest_replica(
+                partition, broker.image, offset, self.rack, self.context.listener, now
+            )
+            if one.replica >= 0:
+                return one
+        if position.last_fetched_epoch >= 0:
+            diverging = self._diverging(partition, position)
+            if diverging is not None:
+                if diverging == (-1, -1):
+                    return _Found(position, ErrorCode.OFFSET_OUT_OF_RANGE)
+                one.diverging = diverging
+                return one
+        if self.replica >= 0:
+            end = log.acknowledged_end_offset
+            if partition.leader_throttled and self.replica not in partition.isr:
+                if broker.leader_quota.exceeded(now):
+                    return one
+        else:
+            end = one.stable if self.committed else one.high_watermark
+        if offset < end and (first or room > 0):
+            self._read_records(one, partition, end, room, first, now)
+        if self.committed and one.aborted is None and not one.error:
+            one.aborted = []
+        return one
+
+    def _read_records(
+        self, one: _Found, partition: Partition, end: Offset, room: int, first: bool, now: Now
+    ) -> None:
+        position = one.position
+        try:
+            size = max(0, min(position.max_bytes, room))
+            one.records = partition.log.read(position.offset, size, end, at_least_one=first)
+            if self.committed and len(one.records):
+                one.aborted = [
+                    AbortedTransaction(producer_id=gone.producer_id, first_offset=gone.first_offset)
+                    for gone in partition.log.aborted_transactions(position.offset, end)
+                ]
+        except StorageError as error:
+            self.broker.storage_failed(partition, error, now)
+            one.records = b""
+            one.error = self._error(ErrorCode.KAFKA_STORAGE_ERROR)
+        except DamagedError as error:
+            self.broker.damage_found(partition, error)
+            one.records = b""
+            one.error = error.code
+        except KafkaError as error:
+            one.records = b""
+            one.error = error.code
+
+    def _diverging(self, partition: Partition, position: FetchPosition) -> tuple[Epoch, Offset] | None:
+        """Where the client's log left ours (KIP-320, KIP-595), None where it did not; (-1, -1): unknown."""
+        if position.last_fetched_epoch < 0:
+            return None
+        epoch, end = partition.log.end_offset_for_epoch(position.last_fetched_epoch)
+        if (epoch, end) == (-1, -1):
+            return -1, -1
+        if epoch < position.last_fetched_epoch or end < position.offset:
+            return epoch, end
+        return None
+
+    def _may_read(self, name: str) -> bool:
+        authorizer, context = self.broker.authorizer, self.context
+        if self.replica >= 0:
+            return allowed(
+                authorizer, context, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, "kafka-cluster"
+            )
+        return allowed(authorizer, context, Operation.READ, ResourceType.TOPIC, name)
+
+    def _error(self, error: ErrorCode) -> ErrorCode:
+        if error is ErrorCode.KAFKA_STORAGE_ERROR and self.version < _STORAGE_ERROR_SINCE:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return error
+
+    # ---- the answer --------------------------------------------------------------------------------------
+
+    def respond(self, found: list[_Found], now: Now) -> FetchResponse:
+        """Make the answer, and remember in the session what the client is told by it."""
+        plan = self.plan
+        session = plan.session
+        session_id = 0
+        if session is not None:
+            session_id = session.id
+            if session.epoch != plan.epoch or self.broker.sessions.get(session_id) is not session:
+                return FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH, session_id=session_id)
+        elif plan.create:
+            session_id = self.broker.sessions.create(plan.positions, self.by_id, self.replica >= 0, now)
+        if self.replica >= 0 and self.broker.leader_quota.limited:
+            self._count(found, now)
+        responses: list[FetchableTopicResponse] = []
+        by_topic: dict[str | Uuid, list[PartitionData]] = {}
+        leaders: set[NodeId] = set()
+        for one in found:
+            if not self._news(one) and session is not None:
+                continue
+            key = one.position.topic
+            partitions = by_topic.get(key)
+            if partitions is None:
+                partitions = by_topic[key] = []
+                if self.by_id:
+                    responses.append(FetchableTopicResponse(topic_id=cast(Uuid, key), partitions=partitions))
+                else:
+                    responses.append(FetchableTopicResponse(topic=cast(str, key), partitions=partitions))
+            partitions.append(self._partition_data(one, leaders))
+        if session is not None:
+            session.move_to_end([one.position for one in found if len(one.records)])
+        endpoints = self._endpoints(leaders) if leaders and self.version >= _ENDPOINTS_SINCE else []
+        return FetchResponse(session_id=session_id, responses=responses, node_endpoints=endpoints)
+
+    def _count(self, found: list[_Found], now: Now) -> None:
+        """Bytes to a follower count for the throttle, in sync or not; only followers that are not in sync wait."""
+        for one in found:
+            topic = self.topic(one.position.topic) if len(one.records) else None
+            partition = topic.partitions.get(one.position.index) if topic is not None else None
+            if partition is not None and partition.leader_throttled:
+                self.broker.leader_quota.record(len(one.records), now)
+
+    def _news(self, one: _Found) -> bool:
+        """Whether this must be told in an incremental answer; remembers that it was."""
+        position = one.position
+        news = (
+            bool(one.error)
+            or len(one.records) > 0
+            or one.diverging is not None
+            or one.replica >= 0
+            or one.high_watermark != position.high_watermark
+            or one.log_start != position.log_start
+        )
+        position.high_watermark = -1 if one.error else one.high_watermark
+        position.log_start = one.log_start
+        return news
+
+    def _partition_data(self, one: _Found, leaders: set[NodeId]) -> PartitionData:
+        position = one.position
+        if not one.error and one.diverging is None:
+            return PartitionData(
+                partition_index=position.index,
+                high_watermark=one.high_watermark,
+                last_stable_offset=one.stable,
+                log_start_offset=one.log_start,
+                aborted_transactions=one.aborted,
+                preferred_read_replica=one.replica,
+                records=one.records,
+            )
+        if one.diverging is not None:
+            epoch, end = one.diverging
+            return PartitionData(
+                partition_index=position.index,
+                high_watermark=one.high_watermark,
+                last_stable_offset=one.stable,
+                log_start_offset=one.log_start,
+                diverging_epoch=EpochEndOffset(epoch=epoch, end_offset=end),
+                aborted_transactions=None,
+                records=b"",
+            )
+        topic = self.topic(position.topic) if one.error in _MOVED else None
+        if topic is not None and self.version >= _CURRENT_LEADER_SINCE:
+            leader, leader_epoch = self.broker.leader_of(TopicPartition(topic.name, position.index))
+            leaders.add(leader)
+            return PartitionData(
+                partition_index=position.index,
+                error_code=one.error,
+                high_watermark=-1,
+                current_leader=LeaderIdAndEpoch(leader_id=leader, leader_epoch=leader_epoch),
+                aborted_transactions=None,
+                records=b"",
+            )
+        return PartitionData(
+            partition_index=position.index,
+            error_code=one.error,
+            high_watermark=-1,
+            aborted_transactions=None,
+            records=b"",
+        )
+
+    def _endpoints(self, leaders: set[NodeId]) -> list[NodeEndpoint]:
+        return [
+            NodeEndpoint(node_id=node, host=endpoint.host, port=endpoint.port, rack=rack)
+            for node, endpoint, rack in self.broker.endpoints(sorted(leaders), self.context.listener)
+        ]
+
+
+class FetchWaiting(Waiting):
+    """A parked fetch.  Registered once with each of its partitions, off all their lists when done."""
+
+    __slots__ = ("min_bytes", "partitions", "reader")
+
+    def __init__(self, deadline: float, reader: _Reader, min_bytes: int) -> None:
+        super().__init__(deadline)
+        self.reader = reader
+        self.min_bytes = min_bytes
+        self.partitions = list(reader.partitions())
+
+    def park(self) -> bool:
+        """Wait from now on; False when the waiting room is full."""
+        if not self.reader.broker.room.add(self):
+            return False
+        for partition in self.partitions:
+            partition.fetchers[self] = None
+        return True
+
+    def wake(self, now: Now) -> None:
+        """Something that it reads moved: read again, and answer if that is enough."""
+        if self.done:
+            return
+        found, total, urgent = self.reader.read(now)
+        if urgent or total >= self.min_bytes or self._outdated():
+            self.complete(self.reader.respond(found, now))
+
+    def _outdated(self) -> bool:
+        """Its session went on without it: a later request took its place."""
+        plan = self.reader.plan
+        return plan.session is not None and plan.session.epoch != plan.epoch
+
+    def expired(self, now: Now) -> None:
+        """Answer with what there is."""
+        found, _, _ = self.reader.read(now)
+        self.complete(self.reader.respond(found, now))
+
+    def release(self) -> None:
+        for partition in self.partitions:
+            partition.fetchers.pop(self, None)
+
+
+def fetch(
+    broker: Broker, context: RequestContext, request: FetchRequest, version: int, now: Now
+) -> FetchResponse | FetchWaiting:
+    """Serve one Fetch request of a consumer or a follower: the answer, or what waits for it."""
+    plan = broker.sessions.plan(request, version, now)
+    if plan.error:
+        return FetchResponse(error_code=plan.error)
+    reader = _Reader(broker, context, request, version, plan)
+    if reader.replica >= 0:
+        epoch = request.replica_state.replica_epoch if version >= 15 else -1
+        reader.record_follower(epoch, now)
+    found, total, urgent = reader.read(now)
+    min_bytes = min(request.min_bytes, reader.max_bytes)
+    if request.max_wait_ms <= 0 or urgent or total >= min_bytes or not plan.positions:
+        return reader.respond(found, now)
+    waiting = FetchWaiting(now.mono + request.max_wait_ms / 1000.0, reader, min_bytes)
+    if not waiting.park():
+        return reader.respond(found, now)
+    return waiting

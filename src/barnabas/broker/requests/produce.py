@@ -1,0 +1,505 @@
+"""Produce: check the request, append each batch, answer when it is as safe as the producer asked for.
+
+The checks come in Apache Kafka's order, because the first that fails decides the answer: transactional id;
+topic id; authorization; topic and partition exist; exactly one batch of a known shape; acks; internal topic;
+storage online, leader here; enough in-sync replicas; then the batch itself (`validation`), and last its
+sequence.
+
+A batch that passed is appended at once and written at the end of the loop step; the partition keeps its
+`Acknowledgement` until then.  A batch whose records are much work is copied and checked by a thread
+(`checking`); leader and replicas are checked again when it comes back.  acks=0 gets no answer, and any error
+closes its connection: such a producer cannot be told anything else.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.context import ADMIN_CLIENT, Operation, RequestContext, ResourceType, allowed
+from barnabas.broker.purgatory import Waiting, WaitingRoom
+from barnabas.broker.replicas.partition import Acknowledgement, Partition
+from barnabas.broker.requests.checking import BatchCheck
+from barnabas.broker.requests.validation import (
+    LeftToAThread,
+    RefusedError,
+    Rules,
+    check_at_once,
+    check_content,
+    check_shape,
+    plain_header,
+    restamp,
+)
+from barnabas.errors import ErrorCode, KafkaError, StorageError
+from barnabas.log.producers import Duplicate
+from barnabas.model import Now, Offset, TopicId, TopicPartition
+from barnabas.ports import Buffer
+from barnabas.wire.schemas.produce import (
+    BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+
+if TYPE_CHECKING:
+    from barnabas.broker.replicas.broker import Broker
+    from barnabas.broker.replicas.hosted_partitions import HostedTopic
+    from barnabas.wire.records import BatchHeader
+    from barnabas.wire.schemas.produce import PartitionProduceData
+
+__all__ = ["NotAppendedError", "ProduceWaiting", "append_checked", "append_own", "append_plain", "produce"]
+
+_TOPIC_IDS_SINCE = 13
+_CURRENT_LEADER_SINCE = 10
+_TRANSACTIONAL_AT = 22  # the low byte of a batch's attributes
+_TRANSACTIONAL = 0x10
+
+
+class NotAppendedError(KafkaError):
+    """The log refused a batch that had passed every check.
+
+    Its bytes may be patched already (append time, base offset, epoch): they are not to be checked again.
+    """
+
+
+class ProduceWaiting(Waiting):
+    """A produce request whose batches are not all safe yet (for acks=0: not all in their logs).
+
+    `results` has one place per partition of the request, in its order; `layout` says how many belong to
+    each topic (name, id, count).  Nothing of the request is kept: its records lie in a receive buffer that
+    others need.  Done when `open` is 0: it counts the places that have no answer yet, and one more for the
+    handler itself, so that nothing is answered before the request is read to its end.
+    """
+
+    __slots__ = ("acks", "endpoints", "layout", "open", "results", "room")
+
+    def __init__(self, deadline: float, room: WaitingRoom, acks: int) -> None:
+        self.acks = acks
+        self.deadline = deadline
+        self.on_done = None
+        self.response = None
+        self.done = False
+        self.bucket = None
+        self.room = room
+        self.layout: list[tuple[str, TopicId, int]] = []
+        self.results: list[PartitionProduceResponse | _Appended | _InCheck] = []
+        self.endpoints: list[NodeEndpoint] = []
+        self.open = 1
+
+    @property
+    def only_partition(self) -> Partition | None:
+        """The partition of a request that was for one, and is in its log; else None."""
+        if len(self.results) == 1 and type(only := self.results[0]) is _Appended:
+            return only.partition
+        return None
+
+    def settled(self, slot: int, result: PartitionProduceResponse) -> None:
+        """One place more has its answer; the last one gives the answer of the request."""
+        self.results[slot] = result
+        self.open -= 1
+        if not self.open:
+            self.complete(self.answer() if self.acks else None)
+
+    def answer(self) -> ProduceResponse:
+        responses: list[TopicProduceResponse] = []
+        start = 0
+        for name, topic_id, count in self.layout:
+            end = start + count
+            responses.append(
+                TopicProduceResponse(
+                    name=name,
+                    topic_id=topic_id,
+                    partition_responses=self.results[start:end],  # type: ignore[arg-type]  # all settled
+                )
+            )
+            start = end
+        return ProduceResponse(responses=responses, node_endpoints=self.endpoints)
+
+    def expired(self, now: Now) -> None:
+        """What is not safe by now is answered REQUEST_TIMED_OUT; it is in the log all the same."""
+        for result in list(self.results):
+            if isinstance(result, _Appended):
+                result.partition.forget(result)
+                result.settle(ErrorCode.REQUEST_TIMED_OUT)
+            elif isinstance(result, _InCheck):
+                result.refuse(KafkaError(ErrorCode.REQUEST_TIMED_OUT))
+
+    def release(self) -> None:
+        for result in self.results:
+            if type(result) is _Appended:
+                result.partition.forget(result)
+        self.results = []  # they point back here: leave no circle for the garbage collector
+
+
+class _Appended(Acknowledgement):
+    """One batch of a produce request, appended and not yet safe."""
+
+    __slots__ = ("first", "log_append_time", "slot", "waiting")
+
+    def __init__(
+        self,
+        partition: Partition,
+        first: Offset,
+        end: Offset,
+        everywhere: bool,
+        log_append_time: int,
+        waiting: ProduceWaiting,
+        slot: int,
+    ) -> None:
+        self.partition = partition
+        self.end = end
+        self.everywhere = everywhere
+        self.first = first
+        self.log_append_time = log_append_time
+        self.waiting = waiting
+        self.slot = slot
+
+    def settle(self, error: ErrorCode) -> None:
+        waiting = self.waiting
+        if waiting.done:
+            return
+        partition = self.partition
+        if error:
+            result = PartitionProduceResponse(
+                index=partition.index, error_code=error, base_offset=-1, log_start_offset=-1
+            )
+        else:
+            result = PartitionProduceResponse(
+                index=partition.index,
+                base_offset=self.first,
+                log_append_time_ms=self.log_append_time,
+                log_start_offset=partition.log.log_start_offset,
+            )
+        waiting.settled(self.slot, result)
+
+    def park(self) -> bool:
+        waiting = self.waiting
+        if waiting.done:
+            return False
+        if waiting.bucket is None:
+            waiting.room.add(waiting, force=True)
+        return True
+
+
+def produce(
+    broker: Broker, context: RequestContext, request: ProduceRequest, version: int, now: Now
+) -> ProduceResponse | ProduceWaiting | None:
+    """Serve one Produce request (KIP-98 for sequences, KIP-467 for the errors of single records).
+
+    Returns the answer when there is nothing to wait for (every partition was refused), else what waits;
+    None for acks=0, if nothing of it is left to a thread.  Raises KafkaError for acks=0 with an error: close
+    the connection.
+    """
+    acks = request.acks
+    waiting = ProduceWaiting(now.mono + request.timeout_ms / 1000.0, broker.room, acks)
+    results = waiting.results
+    refusal = _refusal(broker, request)
+    for topic in request.topic_data:
+        hosted = (
+            broker.topic_with(topic.topic_id) if version >= _TOPIC_IDS_SINCE else broker.topic(topic.name)
+        )
+        for data in topic.partition_data:
+            if refusal is not None:
+                if acks == 0:
+                    raise refusal
+                results.append(_refused(broker, hosted, data.index, refusal, version))
+                continue
+            try:
+                outcome: _Appended | _InCheck | PartitionProduceResponse | None = _append_one(
+                    broker, context, waiting, hosted, data, acks, version, now
+                )
+            except KafkaError as error:
+                if acks == 0:
+                    raise
+                outcome = _refused(broker, hosted, data.index, error, version)
+                _name_leader(broker, context.listener, waiting, outcome)
+            if outcome is not None:
+                results.append(outcome)
+                if type(outcome) is not PartitionProduceResponse:
+                    waiting.open += 1
+        waiting.layout.append((topic.name, topic.topic_id, len(topic.partition_data)))
+    waiting.open -= 1
+    if waiting.open:
+        return waiting
+    return waiting.answer() if acks else None
+
+
+def _refusal(broker: Broker, request: ProduceRequest) -> RefusedError | None:
+    """Why the whole request is refused: row 1 of the order of checks, and a full waiting room.
+
+    Nobody may use a transactional id on this node as long as it does not serve transactions.
+    """
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            records = data.records
+            if records is not None and len(records) > _TRANSACTIONAL_AT:
+                if records[_TRANSACTIONAL_AT] & _TRANSACTIONAL:  # type: ignore[index]  # LazyBytes: answers only
+                    return RefusedError(
+                        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+                        "this node serves no transactions yet",
+                    )
+    if request.acks and broker.room.full:
+        return RefusedError(ErrorCode.REQUEST_TIMED_OUT, "too many requests wait on this node already")
+    return None
+
+
+def _append_one(
+    broker: Broker,
+    context: RequestContext,
+    waiting: ProduceWaiting,
+    topic: HostedTopic | None,
+    data: PartitionProduceData,
+    acks: int,
+    version: int,
+    now: Now,
+) -> _Appended | _InCheck | None:
+    """Rows 2 to 17 for one partition; None for acks=0.  Raises KafkaError."""
+    if topic is None:
+        code = (
+            ErrorCode.UNKNOWN_TOPIC_ID
+            if version >= _TOPIC_IDS_SINCE
+            else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        )
+        raise RefusedError(code, "no such topic")
+    if broker.authorizer is not None and not allowed(
+        broker.authorizer, context, Operation.WRITE, ResourceType.TOPIC, topic.name
+    ):
+        raise RefusedError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "not allowed to write to this topic")
+    partition = topic.partitions.get(data.index)
+    if partition is None and (missing := broker.missing(topic.name, data.index)) == 3:
+        raise RefusedError(missing, "no such partition")
+    records: Buffer = data.records  # type: ignore[assignment]  # requests carry bytes, never LazyBytes
+    header = check_shape(records, version)
+    if header.size < len(records):
+        records = memoryview(records)[: header.size]
+    if not -1 <= acks <= 1:
+        raise RefusedError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={acks}; only -1, 0 and 1 mean something")
+    if topic.internal and context.client_id != ADMIN_CLIENT:
+        raise RefusedError(ErrorCode.INVALID_TOPIC_EXCEPTION, "clients may not write to an internal topic")
+    if partition is None:
+        raise KafkaError(broker.missing(topic.name, data.index))
+    busy = broker.checks.is_busy(context.connection_id, partition)
+    try:
+        first, end, append_time = append_checked(broker, partition, records, header, acks, now, later=busy)
+    except LeftToAThread:
+        waits = _InCheck(broker, context, waiting, topic, data.index, version)
+        batch, rules = bytearray(records), Rules.of(partition, now)
+        broker.checks.add(BatchCheck(context.connection_id, partition, batch, header, rules, waits.checked))
+        return waits
+    if not acks:
+        return None
+    appended = _Appended(partition, first, end, acks < 0, append_time, waiting, len(waiting.results))
+    partition.await_acknowledgement(appended)
+    return appended
+
+
+class _InCheck:
+    """The place of a batch whose records a thread looks at."""
+
+    __slots__ = ("broker", "listener", "partition", "slot", "topic", "version", "waiting")
+
+    def __init__(
+        self,
+        broker: Broker,
+        context: RequestContext,
+        waiting: ProduceWaiting,
+        topic: HostedTopic,
+        partition: int,
+        version: int,
+    ) -> None:
+        self.broker = broker
+        self.listener = context.listener
+        self.waiting = waiting
+        self.topic = topic
+        self.partition = partition
+        self.version = version
+        self.slot = len(waiting.results)
+        if waiting.acks and waiting.bucket is None:
+            waiting.room.add(waiting, force=True)
+
+    def checked(self, check: BatchCheck, now: Now) -> None:
+        """The thread is done with it: append it, whether or not somebody still waits, as the next in its order."""
+        partition, waiting, acks = check.partition, self.waiting, self.waiting.acks
+        try:
+            if check.failure is not None:
+                raise check.failure
+            _admit(partition, check.header, acks)
+            first, end, append_time = _append_read(self.broker, partition, check.batch, check.header, now)
+        except KafkaError as error:
+            self.refuse(error)
+            return
+        if waiting.done:
+            return
+        if acks:
+            appended = _Appended(partition, first, end, acks < 0, append_time, waiting, self.slot)
+            waiting.results[self.slot] = appended
+            partition.await_acknowledgement(appended)
+        else:
+            waiting.settled(self.slot, PartitionProduceResponse(index=self.partition))
+
+    def refuse(self, error: KafkaError) -> None:
+        """It is not in the log; for acks=0 the connection ends."""
+        waiting = self.waiting
+        if waiting.done:
+            return
+        if not waiting.acks:
+            waiting.complete(error)
+            return
+        refused = _refused(self.broker, self.topic, self.partition, error, self.version)
+        _name_leader(self.broker, self.listener, waiting, refused)
+        waiting.settled(self.slot, refused)
+
+
+def append_plain(
+    broker: Broker, partition: Partition, records: memoryview, acks: int, most_codec: int, now: Now
+) -> Offset:
+    """Append one batch that leaves no question open, and return its first offset: by far the most.
+
+    -1 where any question is open, and nothing has been done: the answer is `append_checked`'s then.
+    `most_codec` is the highest codec the request's version may carry.  Raises KafkaError, NotAppendedError
+    where bytes may be patched already.
+    """
+    header = plain_header(records, most_codec, partition, now)
+    if (
+        header is None
+        or not partition.is_leader
+        or partition.offline
+        or partition.no_room
+        or (acks < 0 and not partition.enough_in_sync)
+        or (header.producer_id >= 0 and partition.log.producers.check(header) is not None)
+    ):
+        return -1
+    return _append(broker, partition, records, header, now)
+
+
+def append_checked(
+    broker: Broker,
+    partition: Partition,
+    records: Buffer,
+    header: BatchHeader,
+    acks: int,
+    now: Now,
+    *,
+    later: bool = False,
+) -> tuple[Offset, Offset, int]:
+    """Rows 10 to 17, then the append: (first offset, end offset, append time or -1) of what is in the log.
+
+    A batch that is there already gives the offsets it got the first time.  Raises KafkaError; LeftToAThread
+    when its records are too much for the loop, or `later` says that others come first.
+    """
+    _admit(partition, header, acks)
+    check_content(records, header, partition.config)
+    if later:
+        raise LeftToAThread
+    batch, header = check_at_once(records, header, Rules.of(partition, now))
+    return _append_read(broker, partition, batch, header, now)
+
+
+def append_own(
+    broker: Broker, partition: Partition, batch: bytearray, header: BatchHeader, now: Now
+) -> Offset:
+    """Append a batch that this node wrote itself; returns where it ends.  Raises KafkaError."""
+    _admit(partition, header, -1)
+    check_content(batch, header, partition.config)
+    return _append_read(broker, partition, batch, header, now)[1]
+
+
+def _admit(partition: Partition, header: BatchHeader, acks: int) -> None:
+    """Rows 10 and 11: leader and in-sync replicas.  Raises KafkaError."""
+    if not partition.is_leader or partition.offline:
+        raise KafkaError(partition.unavailable())
+    if acks < 0 and not partition.enough_in_sync:
+        _refused_for_now(partition, header, ErrorCode.NOT_ENOUGH_REPLICAS)
+        raise RefusedError(
+            ErrorCode.NOT_ENOUGH_REPLICAS,
+            f"{len(partition.isr)} replicas are in sync, "
+            f"min.insync.replicas is {partition.config.min_insync_replicas}",
+        )
+
+
+def _append_read(
+    broker: Broker, partition: Partition, batch: bytearray | memoryview, header: BatchHeader, now: Now
+) -> tuple[Offset, Offset, int]:
+    """Rows 15 to 17 and the append of a batch whose records are all right.  Raises KafkaError."""
+    config = partition.config
+    if len(batch) > config.segment_bytes:
+        raise RefusedError(
+            ErrorCode.RECORD_LIST_TOO_LARGE,
+            f"a batch of {len(batch)} bytes; segment.bytes is {config.segment_bytes}",
+        )
+    if header.producer_id >= 0 and (known := _known(partition, header)) is not None:
+        return known.first_offset, known.last_offset + 1, known.timestamp
+    if partition.no_room:
+        _refused_for_now(partition, header, ErrorCode.KAFKA_STORAGE_ERROR)
+        raise RefusedError(
+            ErrorCode.KAFKA_STORAGE_ERROR,
+            "the disk is (nearly) full: records are accepted again when there is room",
+        )
+    append_time = -1
+    if partition.log_append_time:
+        append_time = now.wall_ms
+        header = restamp(batch, header, 1, append_time)
+    first = _append(broker, partition, batch, header, now)
+    return first, first + header.count, append_time
+
+
+def _known(partition: Partition, header: BatchHeader) -> Duplicate | None:
+    """Where the batch is already.  Raises KafkaError for one that cannot be taken, whatever room there is."""
+    try:
+        return partition.log.producers.check(header)
+    except KafkaError as error:
+        if partition.no_room and error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+            return None  # what it was sent after found no room, nor will it
+        raise
+
+
+def _refused_for_now(partition: Partition, header: BatchHeader, code: ErrorCode) -> None:
+    if header.producer_id >= 0:
+        partition.log.producers.refused(header, code)
+
+
+def _append(
+    broker: Broker, partition: Partition, batch: bytearray | memoryview, header: BatchHeader, now: Now
+) -> Offset:
+    try:
+        return partition.append(batch, header, now)
+    except StorageError as error:
+        broker.storage_failed(partition, error, now)
+        _refused_for_now(partition, header, ErrorCode.KAFKA_STORAGE_ERROR)
+        raise NotAppendedError(ErrorCode.KAFKA_STORAGE_ERROR, error.message) from error
+
+
+def _refused(
+    broker: Broker, topic: HostedTopic | None, partition: int, error: KafkaError, version: int
+) -> PartitionProduceResponse:
+    moved = error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER and version >= _CURRENT_LEADER_SINCE
+    leader = LeaderIdAndEpoch()
+    if moved and topic is not None:
+        node, epoch = broker.leader_of(TopicPartition(topic.name, partition))
+        leader = LeaderIdAndEpoch(leader_id=node, leader_epoch=epoch)
+    return PartitionProduceResponse(
+        index=partition,
+        error_code=error.code,
+        base_offset=-1,
+        error_message=None if error.message == error.code.name else error.message,
+        record_errors=[
+            BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=reason)
+            for index, reason in (error.records if isinstance(error, RefusedError) else ())
+        ],
+        current_leader=leader,
+    )
+
+
+def _name_leader(
+    broker: Broker, listener: str, waiting: ProduceWaiting, refused: PartitionProduceResponse
+) -> None:
+    """Say where the leader that an answer names, if it does, can be reached (KIP-951)."""
+    node = refused.current_leader.leader_id
+    if node < 0 or any(endpoint.node_id == node for endpoint in waiting.endpoints):
+        return
+    for found, endpoint, rack in broker.endpoints([node], listener):
+        waiting.endpoints.append(
+            NodeEndpoint(node_id=found, host=endpoint.host, port=endpoint.port, rack=rack)
+        )

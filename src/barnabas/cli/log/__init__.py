@@ -1,0 +1,1 @@
+"""`barnabas log`: reads, checks and compacts log directories."""

@@ -1,0 +1,1 @@
+"""`barnabas metadata`: reads snapshots and logs of the cluster's metadata."""

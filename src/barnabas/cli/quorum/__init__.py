@@ -1,0 +1,1 @@
+"""`barnabas quorum`: shows and changes the voters."""

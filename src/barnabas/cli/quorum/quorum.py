@@ -1,0 +1,306 @@
+"""The quorum of controllers: who leads, who votes, who keeps up, and who shall.  The lines of Kafka's tool.
+
+barnabas quorum describe --status
+barnabas quorum describe --replication --human-readable
+barnabas quorum --bootstrap-controller 127.0.0.1:9093 describe --status
+barnabas quorum --command-config new-controller.properties add-controller
+barnabas quorum remove-controller --controller-id 4 --controller-directory-id xtQ...
+barnabas quorum reassign --target 4,5,6          (Barnabas only: all the way, one safe change at a time)
+barnabas quorum recover --config FILE            (Barnabas only: a majority is lost; offline)
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+from barnabas.cli.controllers import add_flags, bootstrap_of, read_properties
+from barnabas.cli.output import print_document
+from barnabas.cli.quorum import recover as quorum_recover
+from barnabas.errors import BarnabasError, ConfigError
+from barnabas.model import ZERO_UUID, Endpoint, Uuid
+
+if TYPE_CHECKING:
+    from barnabas.client.admin.described import QuorumDescription, QuorumReplica
+
+__all__ = ["add_arguments", "new_controller", "replication_lines", "run", "status_lines"]
+
+_COLUMNS = (
+    "NodeId",
+    "DirectoryId",
+    "LogEndOffset",
+    "Lag",
+    "LastFetchTimestamp",
+    "LastCaughtUpTimestamp",
+    "Status",
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Flags of `barnabas quorum`."""
+    add_flags(parser, before_the_verb=True)
+    verbs = parser.add_subparsers(
+        dest="verb", required=True, metavar="describe|add-controller|remove-controller|reassign|recover"
+    )
+    describe = verbs.add_parser("describe", help="barnabas quorum describe --status")
+    describe.add_argument("--status", action="store_true", help="leader, epoch, high watermark, voters")
+    describe.add_argument("--replication", action="store_true", help="how far each replica is")
+    describe.add_argument("--human-readable", action="store_true", help="times as `N ms ago`")
+    add = verbs.add_parser(
+        "add-controller", help="make the controller of --command-config, which runs and follows, a voter"
+    )
+    remove = verbs.add_parser("remove-controller", help="make a voter an observer")
+    remove.add_argument("--controller-id", "-i", type=int, required=True, metavar="ID", help="its node.id")
+    remove.add_argument(
+        "--controller-directory-id",
+        "-d",
+        required=True,
+        metavar="UUID",
+        help="its directory id (describe --status shows it)",
+    )
+    for verb in (add, remove):
+        verb.add_argument("--dry-run", action="store_true", help="only say what would be done")
+    reassign = verbs.add_parser("reassign", help="name the voters there shall be; without flags: progress")
+    reassign.add_argument("--target", metavar="IDS", help="node ids with commas, of controllers that run")
+    reassign.add_argument("--cancel", action="store_true", help="stay with the voters of this moment")
+    for verb in (describe, add, remove, reassign):
+        add_flags(verb)
+    quorum_recover.add_arguments(
+        verbs.add_parser("recover", help="go on when a majority of the controllers is gone for good")
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """`barnabas quorum describe|add-controller|remove-controller`."""
+    if args.verb == "describe":
+        return _describe(args)
+    if args.verb == "recover":
+        return quorum_recover.run(args)
+    verbs = {"add-controller": _add, "remove-controller": _remove, "reassign": _reassign}
+    return verbs[args.verb](args)
+
+
+def _describe(args: argparse.Namespace) -> int:
+    if args.status == args.replication and not args.json:
+        raise ConfigError("say --status or --replication, one of the two")
+    if args.human_readable and args.status:
+        raise ConfigError("--human-readable goes with --replication only")
+    from barnabas.client.admin.admin import Admin
+
+    with Admin(bootstrap_of(args), timeout=args.timeout) as admin:
+        quorum = admin.quorum()
+    if args.json:
+        print_document("quorum", {"quorum": _document(quorum)})
+    elif args.status:
+        print("\n".join(status_lines(quorum)))
+    else:
+        now = int(time.time() * 1000) if args.human_readable else None
+        print("\n".join(replication_lines(quorum, now)))
+    return 0
+
+
+def _add(args: argparse.Namespace) -> int:
+    if not args.command_config:
+        raise ConfigError(
+            "add-controller needs --command-config with the new controller's properties",
+            next_step="give the file that it was started with",
+        )
+    controller, directory_id, endpoints = new_controller(read_properties(args.command_config))
+    shown = ", ".join(str(endpoint) for endpoint in endpoints)
+    if not args.dry_run:
+        from barnabas.client.admin.quorum import add_controller
+        from barnabas.client.cluster import Cluster
+
+        with Cluster(bootstrap_of(args), timeout=args.timeout) as cluster:
+            add_controller(cluster, controller, directory_id, endpoints)
+    if args.json:
+        document = {
+            "id": controller,
+            "directory_id": str(directory_id),
+            "endpoints": list(map(str, endpoints)),
+        }
+        print_document("quorum.added", {"added": document, "dry_run": args.dry_run})
+        return 0
+    done = "DRY RUN of adding" if args.dry_run else "Added"
+    print(f"{done} controller {controller} with directory id {directory_id} and endpoints: {shown}")
+    return 0
+
+
+def new_controller(properties: dict[str, str]) -> tuple[int, Uuid, tuple[Endpoint, ...]]:
+    """Id, directory id and controller endpoints that a property file stands for.
+
+    Raises ConfigError when it is no controller's file, or its directory is not formatted.
+    """
+    from barnabas.config import Config
+    from barnabas.log.storage.disk import OsDisk
+    from barnabas.log.storage.meta_properties import read_meta_properties
+
+    config = Config.load(properties)
+    if "controller" not in config.roles or not config.is_given("node.id"):
+        raise ConfigError("that file is not a controller's: process.roles has no controller, or no node.id")
+    meta = read_meta_properties(OsDisk(), config.metadata_log_dir)
+    if meta is None or meta.directory_id is None:
+        raise ConfigError(
+            f"{config.metadata_log_dir} has no meta.properties with a directory id",
+            next_step="format it with `barnabas storage format --no-initial-controllers`, start the controller",
+        )
+    advertised = {endpoint.listener: endpoint for endpoint in config.advertised_listeners}
+    endpoints = []
+    for endpoint in config.controller_listeners:
+        own = advertised.get(endpoint.listener, endpoint)
+        endpoints.append(own if own.host not in ("", "0.0.0.0", "::") else own._replace(host="localhost"))
+    return config.node_id, meta.directory_id, tuple(endpoints)
+
+
+def _remove(args: argparse.Namespace) -> int:
+    controller = args.controller_id
+    try:
+        directory_id = Uuid.parse(args.controller_directory_id)
+    except ValueError as error:
+        raise ConfigError(f"--controller-directory-id: {error}") from error
+    if not args.dry_run:
+        from barnabas.client.admin.quorum import remove_controller
+        from barnabas.client.cluster import Cluster
+
+        with Cluster(bootstrap_of(args), timeout=args.timeout) as cluster:
+            remove_controller(cluster, controller, directory_id)
+    if args.json:
+        document = {"id": controller, "directory_id": str(directory_id)}
+        print_document("quorum.removed", {"removed": document, "dry_run": args.dry_run})
+        return 0
+    done = "DRY RUN of removing" if args.dry_run else "Removed"
+    print(f"{done}  KRaft controller {controller} with directory id {directory_id}")  # Kafka's two blanks
+    return 0
+
+
+def _reassign(args: argparse.Namespace) -> int:
+    from barnabas.client.admin.quorum import controllers_under_way, reassign_controllers
+    from barnabas.client.cluster import Cluster
+
+    if args.target and args.cancel:
+        raise ConfigError("say --target or --cancel, one of the two")
+    target: list[int] | None = None
+    if args.target:
+        try:
+            target = [int(word) for word in args.target.split(",")]
+        except ValueError as error:
+            raise ConfigError(f"--target {args.target}: say node ids with commas") from error
+    wished = target is not None or args.cancel
+    under_way = None
+    with Cluster(bootstrap_of(args), timeout=args.timeout) as cluster:
+        if wished:
+            reassign_controllers(cluster, target)
+        else:
+            under_way = controllers_under_way(cluster)
+    adding, removing = under_way or ([], [])
+    if args.json:
+        done = {"target": target, "cancelled": args.cancel, "to_come": adding, "to_go": removing}
+        print_document("quorum.reassignment", {"reassignment": {**done, "under_way": under_way is not None}})
+    elif args.cancel:
+        print("The voters stay as they are.")
+    elif target is not None:
+        print(f"The voters shall be {_ids(sorted(target))}.")
+    elif under_way is None:
+        print("No change of controllers is under way.")
+    else:
+        print(f"Controllers to come: {_ids(adding)}; to go: {_ids(removing)}.")
+    return 0
+
+
+def _ids(controllers: list[int]) -> str:
+    return ", ".join(map(str, controllers)) or "none"
+
+
+def status_lines(quorum: QuorumDescription) -> list[str]:
+    """`status_lines(admin.quorum())` -> the eight lines of --status."""
+    leader = _leader(quorum)
+    if leader is None:
+        raise BarnabasError(
+            f"the leader, node {quorum.leader}, is not among voters and observers: it is removing itself",
+            next_step="ask again in a moment",
+        )
+    slowest = min([*quorum.voters, *quorum.observers], key=lambda r: r.log_end_offset)
+    behind = leader.log_end_offset - slowest.log_end_offset
+    if slowest.log_end_offset == leader.log_end_offset:
+        behind_ms = 0
+    elif leader.last_caught_up < 0 or slowest.last_caught_up < 0:
+        behind_ms = -1
+    else:
+        behind_ms = leader.last_caught_up - slowest.last_caught_up
+    values = {
+        "ClusterId": quorum.cluster_id,
+        "LeaderId": quorum.leader,
+        "LeaderEpoch": quorum.epoch,
+        "HighWatermark": quorum.high_watermark,
+        "MaxFollowerLag": behind,
+        "MaxFollowerLagTimeMs": behind_ms,
+        "CurrentVoters": _members(quorum.voters),
+        "CurrentObservers": _members(quorum.observers),
+    }
+    return [f"{name + ':':<24}{value}" for name, value in values.items()]
+
+
+def _leader(quorum: QuorumDescription) -> QuorumReplica | None:
+    """The leader's row; one that removes itself is an observer that leads, until the others have that."""
+    found = (r for r in quorum.observers if r.id == quorum.leader)
+    return quorum.leader_replica or next(found, None)
+
+
+def replication_lines(quorum: QuorumDescription, now: int | None) -> list[str]:
+    """`replication_lines(admin.quorum(), None)` -> the table of --replication; `now` in ms: times as ages."""
+    leader = _leader(quorum)
+    end = leader.log_end_offset if leader else quorum.high_watermark
+    followers = [(r, "Follower") for r in quorum.voters if r is not leader]
+    rows = [list(_COLUMNS)]
+    for replica, status in [
+        *([(leader, "Leader")] if leader else []),
+        *followers,
+        *((r, "Observer") for r in quorum.observers if r is not leader),
+    ]:
+        rows.append(
+            [
+                str(replica.id),
+                str(replica.directory_id),
+                str(replica.log_end_offset),
+                str(end - replica.log_end_offset),
+                _time(replica.last_fetch, now),
+                _time(replica.last_caught_up, now),
+                status,
+            ]
+        )
+    widths = [max(len(row[i]) for row in rows) for i in range(len(_COLUMNS))]
+    return [
+        "".join(f"{cell.ljust(width)}\t" for cell, width in zip(row, widths, strict=True)) for row in rows
+    ]
+
+
+def _time(stamp: int, now: int | None) -> str:
+    return str(stamp) if now is None or stamp < 0 else f"{now - stamp} ms ago"
+
+
+def _members(replicas: tuple[QuorumReplica, ...]) -> str:
+    members: list[dict[str, Any]] = []
+    for replica in replicas:
+        member: dict[str, Any] = {"id": replica.id}
+        if replica.directory_id != ZERO_UUID:
+            member["directoryId"] = str(replica.directory_id)
+        if replica.endpoints:
+            member["endpoints"] = list(replica.endpoints)
+        members.append(member)
+    return json.dumps(members)
+
+
+def _document(quorum: QuorumDescription) -> dict[str, Any]:
+    def replica(r: QuorumReplica) -> dict[str, Any]:
+        return {**r._asdict(), "directory_id": str(r.directory_id)}
+
+    return {
+        "cluster_id": quorum.cluster_id,
+        "leader": quorum.leader,
+        "epoch": quorum.epoch,
+        "high_watermark": quorum.high_watermark,
+        "voters": [replica(r) for r in quorum.voters],
+        "observers": [replica(r) for r in quorum.observers],
+    }

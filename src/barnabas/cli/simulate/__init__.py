@@ -1,0 +1,1 @@
+"""`barnabas simulate`: runs seeds."""

@@ -1,0 +1,163 @@
+"""Live whole quorums by seed: virtual time, faults, membership changes, and every promise checked.
+
+barnabas simulate --seed 17              one seed, with its story where a promise was broken
+barnabas simulate --seed 17 --story      its whole timeline
+barnabas simulate --seeds 200 --first 1  many seeds, and what they came to
+barnabas simulate --seeds 200 --resume   the next ones that this code has not lived; the ledger counts them
+barnabas simulate --status               how many seeds the ledger counts, by code
+barnabas simulate --cluster ...          the same with whole clusters: real nodes, clients, replication
+barnabas simulate --beyond ...           quorums with one fault more than they can bear
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from barnabas.cli.simulate.many import Kind
+
+__all__ = ["add_arguments", "run"]
+
+LEDGER = Path("simulation") / "ledger.jsonl"
+BEYOND_LEDGER = Path("simulation") / "beyond.jsonl"
+CLUSTER_LEDGER = Path("simulation") / "cluster.jsonl"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The flags of this noun."""
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--cluster", action="store_true", help="whole clusters instead of quorums")
+    kind.add_argument("--beyond", action="store_true", help="faults that a quorum cannot bear")
+    parser.add_argument("--seed", type=int, metavar="N", help="live this one seed and tell of it")
+    parser.add_argument("--story", action="store_true", help="with --seed: tell the whole timeline")
+    parser.add_argument("--seeds", type=int, metavar="N", help="live so many seeds")
+    parser.add_argument("--first", type=int, default=1, metavar="K", help="the first of them (default 1)")
+    parser.add_argument("--jobs", type=int, default=2, metavar="J", help="processes (default 2)")
+    parser.add_argument("--ledger", action="store_true", help=f"write the seeds down in {LEDGER.parent}")
+    parser.add_argument(
+        "--resume", action="store_true", help="go on where the ledger ends for this code; implies --ledger"
+    )
+    parser.add_argument("--status", action="store_true", help="how many seeds the ledger counts, by code")
+    parser.add_argument("--json", action="store_true", help="one JSON document")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """0 when every promise was kept, 1 when one was broken, 2 for wrong usage."""
+    if sum((arguments.seed is not None, arguments.seeds is not None, arguments.status)) != 1:
+        print(
+            "error: give one of --seed, --seeds and --status\n  next: barnabas simulate --help",
+            file=sys.stderr,
+        )
+        return 2
+    if arguments.seed is not None:
+        return _one(arguments)
+    return _many(arguments)
+
+
+def _one(arguments: argparse.Namespace) -> int:
+    """One seed, told; what every kind of seed reports, and what only its own does."""
+    run_seed, tell, own = _teller(arguments)
+    report = run_seed(arguments.seed, story=True)
+    if arguments.json:
+        document = {
+            "version": 1,
+            "seed": report.seed,
+            "promise": report.promise,
+            "error": report.error,
+            "trace": report.digest,
+            "setup": report.setup,
+            "events": report.events,
+            "virtual_seconds": round(report.virtual_seconds, 3),
+            "cpu_seconds": round(report.cpu_seconds, 3),
+            "faults": [str(fault) for fault in report.faults],
+            **own(report),
+        }
+        print(json.dumps(document, indent=2))
+    else:
+        if report.ok and not arguments.story:
+            report.story = []
+        for line in tell(report, lines=0 if arguments.story else 60):
+            print(line)
+    return 0 if report.ok else 1
+
+
+def _teller(
+    arguments: argparse.Namespace,
+) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
+    """How a seed of the kind asked for is lived and told, and what only that kind reports."""
+    if arguments.beyond:
+        from barnabas.sim.quorum import over_budget as beyond
+
+        return (
+            beyond.run_seed,
+            beyond.tell,
+            lambda report: {
+                "commits": report.commits,
+                "fault": report.fault,
+                "outcome": report.outcome,
+                "refusals": dict(sorted(report.refusals.items())),
+            },
+        )
+    if arguments.cluster:
+        from barnabas.sim.cluster import seed_run as cluster_life
+        from barnabas.sim.cluster import seeds as cluster_seeds
+
+        return (
+            cluster_life.run_seed,
+            cluster_seeds.tell,
+            lambda report: {
+                "records": report.counts,
+                "operations": dict(sorted(report.operations.items())),
+            },
+        )
+    from barnabas.sim.quorum import seed_run as life
+    from barnabas.sim.quorum import story
+
+    return (
+        life.run_seed,
+        story.tell,
+        lambda report: {
+            "commits": report.commits,
+            "changes": report.changes,
+            "outcomes": dict(sorted(report.outcomes.items())),
+        },
+    )
+
+
+def _many(arguments: argparse.Namespace) -> int:
+    from barnabas.cli.simulate.many import run_many, show_status
+
+    kind = _beyond() if arguments.beyond else _kind(arguments.cluster)
+    return show_status(kind.ledger, arguments.json) if arguments.status else run_many(arguments, kind)
+
+
+def _kind(cluster: bool) -> Kind:
+    """Quorums, or whole clusters."""
+    from barnabas.cli.simulate.many import Kind
+    from barnabas.sim.kernel.ledger import Ledger, code_hash
+
+    if cluster:
+        from barnabas.sim.cluster import seeds as clusters
+
+        code = clusters.code_hash
+        return Kind(
+            Ledger(CLUSTER_LEDGER, code()), code, clusters.Summary, clusters.run_seeds, clusters.command
+        )
+    from barnabas.sim.quorum import seeds, story
+
+    return Kind(Ledger(LEDGER, code_hash()), code_hash, seeds.Summary, seeds.run_seeds, story.command)
+
+
+def _beyond() -> Kind:
+    from barnabas.cli.simulate.many import Kind
+    from barnabas.sim.kernel.ledger import Ledger, code_hash
+    from barnabas.sim.quorum import over_budget as beyond
+
+    ledger = Ledger(BEYOND_LEDGER, code_hash())
+    return Kind(ledger, code_hash, beyond.BeyondSummary, beyond.run_seeds, beyond.command)

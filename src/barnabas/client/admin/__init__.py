@@ -1,0 +1,1 @@
+"""Administration: topics, configs, groups, moves of replicas, the quorum."""

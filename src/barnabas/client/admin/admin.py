@@ -1,0 +1,379 @@
+"""Managing a cluster: `Admin("127.0.0.1:9092").create_topic("orders", partitions=6)`.
+
+Topics, settings, the cluster itself and its quorum here; groups in `group_admin`, of which `Admin` offers
+the functions as methods.  Requests for the controllers go to any broker, which passes them on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal
+
+from barnabas.client.admin.described import (
+    SOURCES,
+    ClusterDescription,
+    CreatedTopic,
+    FeatureRange,
+    GroupDescription,
+    GroupListing,
+    GroupOffset,
+    QuorumDescription,
+    QuorumReplica,
+    SettingValue,
+)
+from barnabas.client.cluster import Broker, Cluster, TopicInfo
+from barnabas.client.offsets import OffsetAt, list_offsets
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.model import METADATA_TOPIC, NodeId, Offset, TopicPartition
+from barnabas.wire.codec.message import Message
+from barnabas.wire.schemas.cluster import ApiVersionsRequest, DescribeClusterRequest
+from barnabas.wire.schemas.configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsRequestAlterableConfig,
+    IncrementalAlterConfigsRequestAlterConfigsResource,
+)
+from barnabas.wire.schemas.quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumRequestPartitionData,
+    DescribeQuorumRequestTopicData,
+)
+from barnabas.wire.schemas.topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    DeleteTopicState,
+)
+
+if TYPE_CHECKING:
+    from barnabas.client.admin.moves import Move
+
+__all__ = ["Admin"]
+
+Kind = Literal["topic", "broker", "group", "client-metrics"]
+KINDS: Mapping[str, int] = {"topic": 2, "broker": 4, "broker-logger": 8, "client-metrics": 16, "group": 32}
+
+_ADVICE = {
+    ErrorCode.TOPIC_ALREADY_EXISTS: "choose another name, or delete the topic first",
+    ErrorCode.INVALID_REPLICATION_FACTOR: "ask for at most as many replicas as there are brokers",
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "see what there is with `barnabas topics list`",
+    ErrorCode.INVALID_TOPIC_EXCEPTION: "use 1 to 249 letters, digits, dots, underscores and hyphens",
+    ErrorCode.TOPIC_DELETION_DISABLED: "set delete.topic.enable=true on the brokers",
+}
+
+
+class Admin:
+    """`with Admin("127.0.0.1:9092") as admin: admin.create_topic("orders", partitions=6)`.
+
+    `timeout` (seconds) bounds every call.  Every method raises KafkaError when the cluster refuses and
+    ConnectionFailed when nobody answers.
+    """
+
+    def __init__(
+        self, bootstrap: str | Iterable[str], *, client_id: str = "barnabas-admin", timeout: float = 30.0
+    ) -> None:
+        self.cluster = Cluster(bootstrap, client_id=client_id, timeout=timeout)
+
+    def __repr__(self) -> str:
+        return f"<Admin {self.cluster!r}>"
+
+    def __enter__(self) -> Admin:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """`admin.close()`: close all connections."""
+        self.cluster.close()
+
+    # -- topics ----------------------------------------------------------------------------------
+
+    def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int = -1,
+        replication: int = -1,
+        configs: Mapping[str, str] | None = None,
+        validate_only: bool = False,
+    ) -> CreatedTopic:
+        """`admin.create_topic("orders", partitions=6, configs={"retention.ms": "3600000"})` -> CreatedTopic.
+
+        -1: as many as the brokers make by default.  Returns when every partition has a leader.
+        `validate_only` asks whether it would be done.
+        """
+        topic = CreatableTopic(
+            name=name,
+            num_partitions=partitions,
+            replication_factor=replication,
+            configs=[CreatableTopicConfig(name=n, value=v) for n, v in (configs or {}).items()],
+        )
+        response = self._to_controller(
+            CreateTopicsRequest(topics=[topic], timeout_ms=self._timeout_ms, validate_only=validate_only)
+        )
+        result = response.topics[0]
+        _check(result, f"topic {name}")
+        if not validate_only:
+            self._wait_for_leaders(name)
+        return CreatedTopic(name, result.topic_id, result.num_partitions, result.replication_factor)
+
+    def delete_topic(self, name: str) -> None:
+        """`admin.delete_topic("orders")`: the topic with all its records."""
+        old = self.cluster.any().version_of(DeleteTopicsRequest) < 6
+        response = self._to_controller(
+            DeleteTopicsRequest(
+                topics=[] if old else [DeleteTopicState(name=name)],
+                topic_names=[name] if old else [],
+                timeout_ms=self._timeout_ms,
+            )
+        )
+        result = response.responses[0]
+        if result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                f"there is no topic {name}",
+                next_step=_ADVICE[ErrorCode.UNKNOWN_TOPIC_OR_PARTITION],
+            )
+        _check(result, f"topic {name}")
+        self.cluster.forget(name)
+
+    def add_partitions(self, name: str, total: int) -> None:
+        """`admin.add_partitions("orders", 12)`: grow to 12 partitions in all (keys then map elsewhere)."""
+        topic = CreatePartitionsTopic(name=name, count=total, assignments=None)
+        response = self._to_controller(CreatePartitionsRequest(topics=[topic], timeout_ms=self._timeout_ms))
+        _check(response.results[0], f"topic {name}")
+        self.cluster.forget(name)
+
+    def topics(self, *, internal: bool = False) -> list[TopicInfo]:
+        """`admin.topics()` -> all topics by name; those of the brokers' own too with `internal`."""
+        found = self.cluster.topics()
+        return [found[name] for name in sorted(found) if internal or not found[name].internal]
+
+    def describe_topic(self, name: str) -> TopicInfo:
+        """`admin.describe_topic("orders").partitions[0].leader`, asked for now."""
+        return self.cluster.topic(name, refresh=True)
+
+    def offsets(
+        self, topic: str, when: str | int = "latest", partitions: Iterable[int] | None = None
+    ) -> dict[int, OffsetAt]:
+        """`admin.offsets("orders", "earliest")` -> {partition: OffsetAt}; `when` as in `list_offsets`."""
+        return list_offsets(self.cluster, topic, when, partitions)
+
+    def moves(self) -> list[Move]:
+        """`admin.moves()` -> the partitions that move between brokers now, by topic and number."""
+        from barnabas.client.admin import moves
+
+        return moves.moves(self.cluster)
+
+    def move(
+        self, plan: Mapping[TopicPartition, Sequence[NodeId] | None], *, keep_replication: bool = False
+    ) -> dict[TopicPartition, KafkaError]:
+        """`admin.move({TopicPartition("orders", 0): [4, 5, 6]})`: begin; returns what was refused, and why.
+
+        None turns a partition back.  `keep_replication` refuses another number of replicas.
+        """
+        from barnabas.client.admin import moves
+
+        return moves.move(self.cluster, plan, keep_replication=keep_replication)
+
+    def elect_leaders(
+        self, partitions: Iterable[TopicPartition] | None = None, *, unclean: bool = False
+    ) -> dict[TopicPartition, KafkaError | None]:
+        """`admin.elect_leaders()`: first replicas lead again (None: of all partitions); what became of each.
+
+        `unclean`: whoever lives leads where nobody does; records may be lost by it.
+        """
+        from barnabas.client.admin import moves
+
+        return moves.elect_leaders(self.cluster, partitions, unclean=unclean)
+
+    # -- settings --------------------------------------------------------------------------------
+
+    def configs(self, kind: Kind, name: str, *, docs: bool = False) -> list[SettingValue]:
+        """`admin.configs("topic", "orders")` -> every setting with its value and where that comes from."""
+        resource = DescribeConfigsResource(
+            resource_type=KINDS[kind], resource_name=name, configuration_keys=None
+        )
+        request = DescribeConfigsRequest(resources=[resource], include_documentation=docs)
+        response = self._to_resource(kind, name, request)
+        result = response.results[0]
+        _check(result, f"settings of {kind} {name}")
+        return [
+            SettingValue(
+                c.name,
+                c.value,
+                SOURCES.get(c.config_source, "unknown"),
+                c.read_only,
+                c.is_sensitive,
+                c.documentation or None,
+            )
+            for c in sorted(result.configs, key=lambda c: str(c.name))
+        ]
+
+    def alter_configs(
+        self,
+        kind: Kind,
+        name: str,
+        change: Mapping[str, str] | None = None,
+        *,
+        reset: Iterable[str] = (),
+        validate_only: bool = False,
+    ) -> None:
+        """`admin.alter_configs("topic", "orders", {"retention.ms": "60000"}, reset=["segment.bytes"])`.
+
+        `reset` names settings that go back to their default.
+        """
+        alterations = [
+            IncrementalAlterConfigsRequestAlterableConfig(name=n, config_operation=0, value=v)
+            for n, v in (change or {}).items()
+        ] + [
+            IncrementalAlterConfigsRequestAlterableConfig(name=n, config_operation=1, value=None)
+            for n in reset
+        ]
+        resource = IncrementalAlterConfigsRequestAlterConfigsResource(
+            resource_type=KINDS[kind], resource_name=name, configs=alterations
+        )
+        request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
+        _check(self._to_resource(kind, name, request).responses[0], f"settings of {kind} {name}")
+
+    # -- the cluster and its quorum --------------------------------------------------------------
+
+    def describe_cluster(self, *, fenced: bool = False) -> ClusterDescription:
+        """`admin.describe_cluster().cluster_id`; with `fenced` also brokers that do not serve now."""
+        connection = self.cluster.any()
+        fenced = fenced and connection.version_of(DescribeClusterRequest) >= 2
+        response = self.cluster.ask(DescribeClusterRequest(include_fenced_brokers=fenced))
+        if response.error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE:  # a controller's listener
+            response = self.cluster.ask(DescribeClusterRequest(endpoint_type=2))
+        _check(response, "describing the cluster")
+        brokers = tuple(
+            Broker(b.broker_id, b.host, b.port, b.rack)
+            for b in sorted(response.brokers, key=lambda b: int(b.broker_id))
+        )
+        behind = tuple(b.broker_id for b in response.brokers if b.is_fenced)
+        return ClusterDescription(response.cluster_id, response.controller_id, brokers, behind)
+
+    def quorum(self) -> QuorumDescription:
+        """`admin.quorum().leader` -> the metadata quorum as its leader sees it.  Controllers answer too."""
+        partition = DescribeQuorumRequestPartitionData(partition_index=0)
+        topic = DescribeQuorumRequestTopicData(topic_name=METADATA_TOPIC, partitions=[partition])
+        response = self._to_controller(DescribeQuorumRequest(topics=[topic]))
+        _check(response, "describing the quorum")
+        data = response.topics[0].partitions[0]
+        _check(data, "describing the quorum")
+        endpoints = {
+            node.node_id: tuple(f"{e.name}://{e.host}:{e.port}" for e in node.listeners)
+            for node in response.nodes
+        }
+
+        def replicas(states: Sequence[Any], with_endpoints: bool) -> tuple[QuorumReplica, ...]:
+            return tuple(
+                QuorumReplica(
+                    s.replica_id,
+                    s.replica_directory_id,
+                    s.log_end_offset,
+                    s.last_fetch_timestamp,
+                    s.last_caught_up_timestamp,
+                    endpoints.get(s.replica_id, ()) if with_endpoints else (),
+                )
+                for s in states
+            )
+
+        return QuorumDescription(
+            self.describe_cluster().cluster_id,
+            data.leader_id,
+            data.leader_epoch,
+            data.high_watermark,
+            replicas(data.current_voters, True),
+            replicas(data.observers, False),
+        )
+
+    def features(self) -> list[FeatureRange]:
+        """`admin.features()` -> every feature the broker supports, with the level the cluster agreed on."""
+        from barnabas import __version__
+
+        request = ApiVersionsRequest(client_software_name="barnabas", client_software_version=__version__)
+        response = self.cluster.ask(request)
+        _check(response, "describing the features")
+        final = {f.name: f.max_version_level for f in response.finalized_features}
+        epoch = response.finalized_features_epoch
+        return [
+            FeatureRange(f.name, f.min_version, f.max_version, final.get(f.name, 0), epoch)
+            for f in sorted(response.supported_features, key=lambda f: str(f.name))
+        ]
+
+    # -- groups (the work is in group_admin) -----------------------------------------------------
+
+    def groups(self) -> list[GroupListing]:
+        """`admin.groups()` -> all groups, by name."""
+        from barnabas.client.admin import groups as group_admin
+
+        return group_admin.list_groups(self.cluster)
+
+    def describe_group(self, group: str) -> GroupDescription:
+        """`admin.describe_group("billing").members` -> who is in it and reads what."""
+        from barnabas.client.admin import groups as group_admin
+
+        return group_admin.describe_group(self.cluster, group)
+
+    def group_offsets(self, group: str) -> list[GroupOffset]:
+        """`admin.group_offsets("billing")` -> committed offset, end and lag of every partition."""
+        from barnabas.client.admin import groups as group_admin
+
+        return group_admin.group_offsets(self.cluster, group)
+
+    def set_group_offsets(self, group: str, offsets: Mapping[TopicPartition, Offset]) -> None:
+        """`admin.set_group_offsets("billing", {TopicPartition("orders", 0): 0})`; the group must be empty."""
+        from barnabas.client.admin import groups as group_admin
+
+        group_admin.set_group_offsets(self.cluster, group, offsets)
+
+    def delete_group(self, group: str) -> None:
+        """`admin.delete_group("billing")`: with all its offsets; it must be empty."""
+        from barnabas.client.admin import groups as group_admin
+
+        group_admin.delete_group(self.cluster, group)
+
+    # -- asking ----------------------------------------------------------------------------------
+
+    @property
+    def _timeout_ms(self) -> int:
+        return int(self.cluster.timeout * 1000)
+
+    def _to_controller(self, request: Message) -> Any:
+        """To any broker, which passes it on, or to the active controller; again while they change over."""
+        from barnabas.client.admin.quorum import ask_active
+
+        return ask_active(self.cluster, request)
+
+    def _to_resource(self, kind: str, name: str, request: Message) -> Any:
+        """A broker's own settings are that broker's to tell."""
+        if kind in ("broker", "broker-logger") and name:
+            node: NodeId = int(name)
+            return self.cluster.retrying(lambda: self.cluster.connection(node).request(request))
+        return self._to_controller(request)
+
+    def _wait_for_leaders(self, name: str) -> None:
+        """Until the broker we ask has heard of the topic and its leaders."""
+
+        def look() -> None:
+            info = self.cluster.topic(name, refresh=True)
+            if any(p.leader < 0 for p in info.partitions.values()):
+                raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"topic {name} has no leaders yet")
+
+        self.cluster.retrying(look, patient=True)
+
+
+def _check(result: Any, what: str) -> None:
+    if result.error_code:
+        code = ErrorCode(result.error_code)
+        said = getattr(result, "error_message", None)
+        raise KafkaError(code, f"{what}: {said or 'refused'}", next_step=_ADVICE.get(code))

@@ -1,0 +1,165 @@
+"""What an administrator sees and changes of groups: who is in them, how far they are, where they go on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from barnabas.client.admin.described import GroupDescription, GroupListing, GroupOffset, Member
+from barnabas.client.assignment import decode_assignment
+from barnabas.client.cluster import Cluster
+from barnabas.client.group_offsets import commit_offsets, committed_offsets
+from barnabas.client.offsets import list_offsets
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.model import Offset, TopicPartition
+from barnabas.wire.schemas.consumer_groups import ConsumerGroupDescribeRequest
+from barnabas.wire.schemas.groups import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
+
+__all__ = ["delete_group", "describe_group", "group_offsets", "list_groups", "set_group_offsets"]
+
+
+def list_groups(cluster: Cluster) -> list[GroupListing]:
+    """`list_groups(cluster)` -> the groups of all coordinators, by name."""
+
+    def attempt() -> list[GroupListing]:
+        cluster.refresh([])
+        found: dict[str, GroupListing] = {}
+        for broker in cluster.brokers():
+            response = cluster.connection(broker.id).request(ListGroupsRequest())
+            _raise(response.error_code, f"listing the groups of broker {broker.id}")
+            for g in response.groups:
+                kind = (g.group_type or "classic").lower()
+                found[g.group_id] = GroupListing(g.group_id, kind, g.protocol_type, g.group_state)
+        return [found[name] for name in sorted(found)]
+
+    return cluster.retrying(attempt)
+
+
+def describe_group(cluster: Cluster, group: str) -> GroupDescription:
+    """`describe_group(cluster, "billing")`; KafkaError GROUP_ID_NOT_FOUND when there is none."""
+
+    def attempt() -> GroupDescription:
+        coordinator = cluster.coordinator(group)
+        response = coordinator.request(DescribeGroupsRequest(groups=[group]))
+        found = response.groups[0]
+        if found.error_code in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND) and (
+            found.error_code or found.group_state == "Dead"
+        ):
+            newer = _describe_newer(coordinator, group)
+            if newer is not None:
+                return newer
+            raise KafkaError(
+                ErrorCode.GROUP_ID_NOT_FOUND,
+                f"there is no group {group}",
+                next_step="see what there is with `barnabas groups list`",
+            )
+        _raise(found.error_code, f"group {group}")
+        members = tuple(
+            Member(
+                m.member_id,
+                m.client_id,
+                m.client_host,
+                m.group_instance_id,
+                tuple(decode_assignment(m.member_assignment)) if found.protocol_type == "consumer" else (),
+            )
+            for m in found.members
+        )
+        return GroupDescription(
+            group, found.group_state, "classic", found.protocol_data, coordinator.address, members
+        )
+
+    return cluster.retrying(attempt)
+
+
+def _describe_newer(coordinator: Any, group: str) -> GroupDescription | None:
+    """A group of the newer protocol (KIP-848), where the broker serves it."""
+    if not coordinator.serves(ConsumerGroupDescribeRequest):
+        return None
+    found = coordinator.request(ConsumerGroupDescribeRequest(group_ids=[group])).groups[0]
+    if found.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
+        return None
+    _raise(found.error_code, f"group {group}")
+    members = tuple(
+        Member(
+            m.member_id,
+            m.client_id,
+            m.client_host,
+            m.instance_id,
+            tuple(
+                TopicPartition(t.topic_name, p) for t in m.assignment.topic_partitions for p in t.partitions
+            ),
+        )
+        for m in found.members
+    )
+    return GroupDescription(
+        group, found.group_state, "consumer", found.assignor_name, coordinator.address, members
+    )
+
+
+def group_offsets(cluster: Cluster, group: str) -> list[GroupOffset]:
+    """`group_offsets(cluster, "billing")` -> every partition that the group has committed or reads."""
+    committed = cluster.retrying(lambda: committed_offsets(cluster.coordinator(group), group))
+    owners: dict[TopicPartition, Member] = {}
+    try:
+        for member in describe_group(cluster, group).members:
+            owners.update(dict.fromkeys(member.partitions, member))
+    except KafkaError as error:
+        if error.code != ErrorCode.GROUP_ID_NOT_FOUND or not committed:
+            raise
+    rows: list[GroupOffset] = []
+    targets = sorted({*committed, *owners})
+    for topic in sorted({t.topic for t in targets}):
+        mine = [t.partition for t in targets if t.topic == topic]
+        try:
+            ends = list_offsets(cluster, topic, "latest", mine)
+        except KafkaError as error:
+            if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise
+            ends = {}  # the topic was deleted; its offsets are still there
+        for partition in mine:
+            target = TopicPartition(topic, partition)
+            end = ends[partition].offset if partition in ends else -1
+            done = committed.get(target)
+            lag = None if done is None or end < 0 else max(end - done, 0)
+            rows.append(GroupOffset(topic, partition, done, end, lag, owners.get(target)))
+    return rows
+
+
+def set_group_offsets(cluster: Cluster, group: str, offsets: Mapping[TopicPartition, Offset]) -> None:
+    """`set_group_offsets(cluster, "billing", {TopicPartition("t", 0): 0})`; refused while it has members."""
+    try:
+        cluster.retrying(lambda: commit_offsets(cluster.coordinator(group), group, offsets))
+    except KafkaError as error:
+        if error.code not in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):
+            raise
+        raise KafkaError(
+            ErrorCode.NON_EMPTY_GROUP,
+            f"group {group} has members, which own its offsets",
+            next_step="stop its consumers first; `barnabas groups describe` shows them",
+        ) from error
+
+
+def delete_group(cluster: Cluster, group: str) -> None:
+    """`delete_group(cluster, "billing")`: with its offsets; refused while it has members."""
+
+    def attempt() -> None:
+        response = cluster.coordinator(group).request(DeleteGroupsRequest(groups_names=[group]))
+        code = ErrorCode(response.results[0].error_code)
+        if code == ErrorCode.NON_EMPTY_GROUP:
+            raise KafkaError(
+                code,
+                f"group {group} has members",
+                next_step="stop its consumers first; `barnabas groups describe` shows them",
+            )
+        if code == ErrorCode.GROUP_ID_NOT_FOUND:
+            raise KafkaError(
+                code, f"there is no group {group}", next_step="see what there is with `barnabas groups list`"
+            )
+        _raise(code, f"group {group}")
+
+    cluster.retrying(attempt)
+
+
+def _raise(code: int, what: str) -> None:
+    if code:
+        raise KafkaError(ErrorCode(code), what)

@@ -1,0 +1,219 @@
+"""Changing the quorum and the cluster's members: what goes to the active controller, wherever one asks.
+
+    with Cluster("127.0.0.1:9093") as cluster:
+        add_controller(cluster, 4, directory_id, [("CONTROLLER", "10.0.0.4", 9093)])
+
+A broker hands such a request on by itself.  A controller that is not active refuses it; then the active
+one is looked for (DescribeCluster on a controllers' listener names it, KIP-919) and asked directly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from barnabas.client.blocking import BlockingConnection
+from barnabas.client.cluster import Cluster
+from barnabas.client.connection import ConnectionFailed
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.model import METADATA_TOPIC, DirectoryId, NodeId
+from barnabas.wire.codec.message import Message
+from barnabas.wire.schemas.brokers import UnregisterBrokerRequest
+from barnabas.wire.schemas.cluster import DescribeClusterRequest
+from barnabas.wire.schemas.configs import FeatureUpdateKey, UpdateFeaturesRequest
+from barnabas.wire.schemas.quorum import (
+    AddRaftVoterRequest,
+    AddRaftVoterRequestListener,
+    RemoveRaftVoterRequest,
+)
+from barnabas.wire.schemas.reassignment import (
+    AlterPartitionReassignmentsRequest,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsTopics,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+
+__all__ = [
+    "add_controller",
+    "ask_active",
+    "controllers_under_way",
+    "reassign_controllers",
+    "remove_controller",
+    "unregister_broker",
+    "update_features",
+]
+
+CONTROLLERS = 2
+"""Endpoint type of DescribeCluster on a controllers' listener."""
+_ELSEWHERE = (ErrorCode.NOT_CONTROLLER, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+
+def ask_active(cluster: Cluster, request: Message) -> Any:
+    """`ask_active(cluster, request)` -> the active controller's answer, retried while controllers change.
+
+    Raises ConnectionFailed, or KafkaError NOT_CONTROLLER when no controller became active in time.
+    """
+    active: list[BlockingConnection] = []
+
+    def attempt() -> Any:
+        line = active[0] if active else cluster.any()
+        try:
+            response = line.request(request)
+        except ConnectionFailed as error:
+            if not active:
+                raise
+            active.pop().close()
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, f"the active controller is gone: {error}") from error
+        for code in _codes_of(response):
+            if code in _ELSEWHERE:
+                while active:
+                    active.pop().close()
+                found = _find_active(cluster)
+                if found is not None:
+                    active.append(found)
+                raise KafkaError(ErrorCode(code), "no active controller is known")
+        return response
+
+    try:
+        return cluster.retrying(attempt)
+    finally:
+        for line in active:
+            line.close()
+
+
+def _find_active(cluster: Cluster) -> BlockingConnection | None:
+    """A connection to the active controller, if a controller was asked and knows it."""
+    response = cluster.any().request(DescribeClusterRequest(endpoint_type=CONTROLLERS))
+    if response.error_code:
+        return None  # a broker: it looks for the controller itself
+    for node in response.brokers:
+        if node.broker_id == response.controller_id:
+            try:
+                return BlockingConnection(
+                    node.host,
+                    node.port,
+                    client_id=cluster.client_id,
+                    timeout=cluster.timeout,
+                    connect_timeout=min(5.0, cluster.timeout),
+                )
+            except ConnectionFailed:
+                return None
+    return None
+
+
+def _codes_of(response: Any) -> list[int]:
+    """The error codes that say whether a controller was reached."""
+    parts = [response]
+    for group in ("topics", "responses", "results"):
+        for part in getattr(response, group, ()):
+            parts.append(part)
+            parts += getattr(part, "partitions", ())
+    return [part.error_code for part in parts if hasattr(part, "error_code")]
+
+
+def _check(response: Any, what: str) -> None:
+    if response.error_code:
+        code = ErrorCode(response.error_code)
+        raise KafkaError(code, f"{what}: {response.error_message or 'refused'}", next_step=_ADVICE.get(code))
+
+
+_ADVICE = {
+    ErrorCode.DUPLICATE_VOTER: "it is a voter already; `barnabas quorum describe --status` shows them",
+    ErrorCode.VOTER_NOT_FOUND: "use an id and a directory id that `barnabas quorum describe --status` shows",
+    ErrorCode.REQUEST_TIMED_OUT: "look at `barnabas quorum describe --replication` before asking again",
+    ErrorCode.UNSUPPORTED_VERSION: "`barnabas features upgrade --feature kraft.version=1` allows it",
+    ErrorCode.BROKER_ID_NOT_REGISTERED: "`barnabas cluster list-endpoints --include-fenced-brokers` shows them",
+}
+
+
+def add_controller(
+    cluster: Cluster,
+    controller: NodeId,
+    directory_id: DirectoryId,
+    endpoints: Iterable[tuple[str, str, int]],
+    cluster_id: str | None = None,
+) -> None:
+    """Make a controller that follows a voter (KIP-853).  `endpoints`: listener, host, port.
+
+    Returns when a majority of the new set has it.  Raises KafkaError with the reason.
+    """
+    listeners = [
+        AddRaftVoterRequestListener(name=name, host=host, port=port) for name, host, port in endpoints
+    ]
+    response = ask_active(
+        cluster,
+        AddRaftVoterRequest(
+            cluster_id=cluster_id,
+            timeout_ms=int(cluster.timeout * 1000),
+            voter_id=controller,
+            voter_directory_id=directory_id,
+            listeners=listeners,
+        ),
+    )
+    _check(response, f"adding controller {controller}")
+
+
+def remove_controller(
+    cluster: Cluster, controller: NodeId, directory_id: DirectoryId, cluster_id: str | None = None
+) -> None:
+    """Make a voter an observer (KIP-853).  Raises KafkaError with the reason."""
+    response = ask_active(
+        cluster,
+        RemoveRaftVoterRequest(cluster_id=cluster_id, voter_id=controller, voter_directory_id=directory_id),
+    )
+    _check(response, f"removing controller {controller}")
+
+
+def reassign_controllers(cluster: Cluster, controllers: Iterable[NodeId] | None) -> None:
+    """Name the voters there shall be in the end, by id; None withdraws that (KIP-642, Barnabas only).
+
+    Returns when the wish is committed; the leader then goes there by single changes.  Raises KafkaError.
+    """
+    replicas = None if controllers is None else list(controllers)
+    partition = ReassignablePartition(partition_index=0, replicas=replicas)
+    topic = ReassignableTopic(name=METADATA_TOPIC, partitions=[partition])
+    response = ask_active(
+        cluster,
+        AlterPartitionReassignmentsRequest(timeout_ms=int(cluster.timeout * 1000), topics=[topic]),
+    )
+    _check(response, "changing the controllers")
+    _check(response.responses[0].partitions[0], "changing the controllers")
+
+
+def controllers_under_way(cluster: Cluster) -> tuple[list[NodeId], list[NodeId]] | None:
+    """Controllers to come and controllers to go, while a wish of `reassign_controllers` is under way."""
+    asked = ListPartitionReassignmentsTopics(name=METADATA_TOPIC, partition_indexes=[0])
+    response = cluster.ask(ListPartitionReassignmentsRequest(topics=[asked]))
+    _check(response, "looking for changes of the controllers")
+    for topic in response.topics:
+        if topic.name == METADATA_TOPIC:
+            row = topic.partitions[0]
+            return list(row.adding_replicas), list(row.removing_replicas)
+    return None
+
+
+def update_features(
+    cluster: Cluster, levels: Mapping[str, int], upgrade_type: int = 1, *, dry_run: bool = False
+) -> None:
+    """Finalize these levels (1 upgrade, 2 safe downgrade, 3 unsafe): all of them, or none and KafkaError."""
+    response = ask_active(
+        cluster,
+        UpdateFeaturesRequest(
+            timeout_ms=int(cluster.timeout * 1000),
+            feature_updates=[
+                FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=upgrade_type)
+                for name, level in levels.items()
+            ],
+            validate_only=dry_run,
+        ),
+    )
+    if response.error_code:
+        code = ErrorCode(response.error_code)
+        raise KafkaError(code, response.error_message or code.name)
+
+
+def unregister_broker(cluster: Cluster, broker: NodeId) -> None:
+    """Forget a broker that is gone for good (KIP-631).  Raises KafkaError BROKER_ID_NOT_REGISTERED."""
+    response = ask_active(cluster, UnregisterBrokerRequest(broker_id=broker))
+    _check(response, f"unregistering broker {broker}")

@@ -1,0 +1,1 @@
+"""What the active controller decides, one file per subject: records and an answer, nothing else."""

@@ -1,0 +1,77 @@
+"""What the active controller does by itself, from time to time: leaderships go back to the preferred replicas.
+
+Every `leader.imbalance.check.interval.seconds` partitions return to their first replica if it is in sync
+again.  First replicas are spread evenly over the brokers, so leaders are spread evenly too.  The controller
+checks partitions without a leader every `unclean.leader.election.interval.ms`, and as soon as
+`unclean.leader.election.enable` changes.  Where that setting allows it, a replica may lead that lacks
+records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+
+from barnabas.config import Config
+from barnabas.controller.view import View
+from barnabas.model import NO_NODE, Now
+from barnabas.wire.codec.message import Record
+from barnabas.wire.metadata import ConfigRecord
+
+__all__ = ["Upkeep"]
+
+_UNCLEAN = "unclean.leader.election.enable"
+
+
+class Upkeep:
+    """When to look next, in monotonic seconds."""
+
+    __slots__ = ("_balance_at", "_balance_every", "_unclean_at", "_unclean_every")
+
+    def __init__(self, config: Config, now: Now) -> None:
+        self._balance_every: float = config.int("leader.imbalance.check.interval.seconds")
+        self._unclean_every = config.int("unclean.leader.election.interval.ms") / 1000
+        self._balance_at = now.mono + self._balance_every
+        if not config.bool("auto.leader.rebalance.enable"):
+            self._balance_at = float("inf")
+        self._unclean_at = now.mono
+
+    def __repr__(self) -> str:
+        return f"<Upkeep balance={self._balance_at} unclean={self._unclean_at}>"
+
+    def appended(self, records: Iterable[Record], now: Now) -> None:
+        """Look soon after the rules for leaders changed."""
+        if any(isinstance(record, ConfigRecord) and record.name == _UNCLEAN for record in records):
+            self._unclean_at = now.mono
+
+    def due(self, now: Now) -> bool:
+        """Whether it is time to look."""
+        return now.mono >= self._balance_at or now.mono >= self._unclean_at
+
+    def records(self, view: View) -> Generator[None, None, list[Record]]:
+        """The elections that are due, as many as fit into one batch; [] when there are none."""
+        mono = view.now.mono
+        if mono < self._balance_at and mono < self._unclean_at:
+            return []
+        if mono < self._balance_at and not _leaderless(view):
+            self._unclean_at = mono + self._unclean_every
+            return []
+        from barnabas.controller.decisions import elections  # not needed by every start
+
+        if mono >= self._unclean_at:
+            found = yield from elections.unclean_leaders(view)
+            if len(found) < elections.MOST:
+                self._unclean_at = mono + self._unclean_every
+            if found:
+                return found
+        if mono < self._balance_at:
+            return []
+        found = yield from elections.preferred_leaders(view)
+        if len(found) < elections.MOST:
+            self._balance_at = mono + self._balance_every
+        return found
+
+
+def _leaderless(view: View) -> bool:
+    return any(
+        state.leader == NO_NODE for topic in view.image.topics.values() for state in topic.partitions.values()
+    )

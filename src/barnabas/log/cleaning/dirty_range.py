@@ -1,0 +1,78 @@
+"""What part of a log can be compacted, and whether it is worth it.
+
+Compaction takes nothing of the active segment, nothing at or after the last stable offset (so nothing after
+the high watermark, and no transaction that is not decided), and nothing younger than `min.compaction.lag.ms`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING, NamedTuple
+
+from barnabas.model import Now, Offset
+
+if TYPE_CHECKING:
+    from barnabas.log.log import Log
+    from barnabas.log.segments.segment import Segment
+
+__all__ = ["Cleanable", "cleanable"]
+
+
+class Cleanable(NamedTuple):
+    """The part of a log that may be compacted.  Offsets, bytes, milliseconds."""
+
+    first_dirty: Offset
+    limit: Offset
+    clean_bytes: int
+    dirty_bytes: int
+    overdue_ms: int
+    """For how long a record waits beyond `max.compaction.lag.ms`; 0: none does."""
+
+    @property
+    def ratio(self) -> float:
+        """Which part of these bytes was never compacted."""
+        whole = self.clean_bytes + self.dirty_bytes
+        return self.dirty_bytes / whole if whole else 0.0
+
+    def due(self, log: Log) -> bool:
+        """Whether it is to be compacted now."""
+        if not self.dirty_bytes:
+            return False
+        return self.overdue_ms > 0 or self.ratio > log.config.min_cleanable_dirty_ratio
+
+
+def cleanable(log: Log, now: Now) -> Cleanable:
+    """Look at one log.  Raises StorageError."""
+    first_dirty = log.cleaned_offset
+    if not log.log_start_offset <= first_dirty <= log.log_end_offset:
+        first_dirty = log.log_start_offset
+    place = max(0, bisect_right(log.bases, first_dirty) - 1)
+    dirty = [(log.segments[n], log.bases[n + 1]) for n in range(place, len(log.segments) - 1)]
+    limit = min(log.last_stable_offset, log.bases[-1])
+    lag = log.config.min_compaction_lag_ms
+    if lag > 0:
+        for segment, _ in dirty:
+            if segment.largest_timestamp > now.wall_ms - lag:
+                limit = min(limit, segment.base)
+                break
+    whole = [segment for segment, end in dirty if first_dirty < end <= limit]
+    return Cleanable(
+        first_dirty,
+        limit,
+        sum(segment.end_position for segment in log.segments[:place]),
+        sum(segment.end_position for segment in whole),
+        _overdue(log, whole, now),
+    )
+
+
+def _overdue(log: Log, dirty: list[Segment], now: Now) -> int:
+    longest = log.config.max_compaction_lag_ms
+    if longest >= now.wall_ms:
+        return 0
+    times = []
+    for segment in dirty:
+        if segment.first_timestamp < 0 and segment.end_position:
+            segment.first_timestamp = segment.read_first_timestamp()
+        if segment.first_timestamp > 0:
+            times.append(segment.first_timestamp)
+    return max(0, now.wall_ms - longest - min(times, default=now.wall_ms))

@@ -1,0 +1,1 @@
+"""Log directories: what lies in them besides records, and the threads and files behind it."""

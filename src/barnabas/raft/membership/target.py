@@ -1,0 +1,256 @@
+"""From the present voters to a target set (KIP-642), by single changes.
+
+One request names the final set.  The leader writes it into the log as a note, so that it survives a change of
+leaders, and answers when the note is committed.  From then on every leader takes the next step as soon as the
+last one is committed, until the voters are the target; then it erases the note.
+
+The order of the steps keeps the quorum as safe as possible on the way:
+
+1. A dead voter that is not in the target is removed first, if a majority of the others is alive.
+2. While at least as many voters are to be added as removed, one is added: one that keeps up.
+3. Otherwise one is removed, but not the leader.
+4. When only the leader is left to remove, it hands its leadership over, and the next leader removes it.
+
+An id on another disk is another replica: the old one must be removed before the new one can be added.  No step
+starts that would need the acknowledgement of a dead node.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import NamedTuple
+
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.model import Endpoint, NodeId, Now, Offset, ReplicaKey, Uuid
+from barnabas.raft import leadership
+from barnabas.raft.core import Core
+from barnabas.raft.entries import Note
+from barnabas.raft.membership import steps as reconfigure
+from barnabas.raft.membership.intent import Intent
+from barnabas.raft.messages import AddVoterRequest, ReassignRequest, RemoveVoterRequest
+from barnabas.raft.roles import Cause, Leader
+
+__all__ = ["Member", "next_step", "parse_target", "plan", "step_reassign", "target_of", "write_target"]
+
+TARGET = "barnabas.quorum.target"
+"""The note that holds the target while there is one."""
+
+
+HAND_OVER_PAUSE = 2
+"""A leader serves for so many fetch timeouts before it hands the lead over."""
+
+
+class Member(NamedTuple):
+    """One replica of the target, and where it listens."""
+
+    key: ReplicaKey
+    endpoints: tuple[Endpoint, ...]
+
+
+# ------------------------------------------------------------------ the note
+
+
+def write_target(members: tuple[Member, ...]) -> str:
+    """`4-<directory id>@CONTROLLER://host:9093 5-<directory id>@...`, sorted by id."""
+    return " ".join(
+        f"{member.key.id}-{member.key.directory_id}@{','.join(str(endpoint) for endpoint in member.endpoints)}"
+        for member in sorted(members)
+    )
+
+
+def parse_target(text: str) -> tuple[Member, ...]:
+    """The other way.  Raises ValueError for what `write_target` cannot have written."""
+    members = []
+    for word in text.split():
+        name, _, addresses = word.partition("@")
+        node_id, _, directory = name.partition("-")
+        endpoints = []
+        for address in filter(None, addresses.split(",")):
+            listener, _, place = address.partition("://")
+            host, _, port = place.rpartition(":")
+            endpoints.append(Endpoint(listener, host.strip("[]"), int(port)))
+        members.append(Member(ReplicaKey(int(node_id), Uuid.parse(directory)), tuple(endpoints)))
+    return tuple(members)
+
+
+def target_of(core: Core) -> tuple[Member, ...] | None:
+    """The target in force (committed or not), if there is one."""
+    text = core.journal.note(TARGET)
+    return None if text is None else parse_target(text)
+
+
+# ------------------------------------------------------------------ the request
+
+
+def step_reassign(core: Core, role: Leader, request: ReassignRequest, now: Now) -> str | Offset | None:
+    """Take the next step of setting, replacing or cancelling the target.
+
+    1. This leader has committed in its own epoch; kraft.version is 1.
+    2. Cancelling: there is a target.  Append that there is none.
+    3. Every id is one living replica: none or two are refused.
+    4. The same target, or the set as it is, appends nothing; it is answered when it is committed.
+    5. Append the target.
+    """
+    if not leadership.committed_in_this_epoch(core):  # 1
+        return "this leader has not committed anything in its epoch yet"
+    if core.journal.kraft_version < 1:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "voters cannot change at kraft.version 0")
+    current = core.journal.note(TARGET)
+    if request.target is None:  # 2
+        if current is None:
+            raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "there is no target to cancel")
+        return leadership.append(core, role, (Note(TARGET, None),))
+    members = _resolve(core, role, request, now)  # 3
+    wanted = write_target(members)
+    unchanged = tuple(member.key for member in members) == core.voters.keys and current is None
+    if wanted == current or unchanged:  # 4
+        if core.journal.committed_notes.get(TARGET) == current and reconfigure.open_change(core) is None:
+            return None
+        return "the target is not committed yet"
+    return leadership.append(core, role, (Note(TARGET, wanted),))  # 5
+
+
+def _resolve(core: Core, role: Leader, request: ReassignRequest, now: Now) -> tuple[Member, ...]:
+    ids = request.target or ()
+    if not ids or len(set(ids)) != len(ids):
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, "name each voter of the final set once, and at least one"
+        )
+    known = dict(request.endpoints)
+    return tuple(sorted(_member(core, role, node_id, known.get(node_id, ()), now) for node_id in ids))
+
+
+def _member(core: Core, role: Leader, node_id: NodeId, known: tuple[Endpoint, ...], now: Now) -> Member:
+    """The one living replica with this id."""
+    living = [core.key] if node_id == core.key.id else []
+    for key, progress in [*role.voters.items(), *role.observers.items()]:
+        fresh = (
+            progress.last_fetch is not None and now.mono - progress.last_fetch <= core.config.fetch_timeout
+        )
+        if key.id == node_id and fresh:
+            living.append(key)
+    if len(living) != 1:
+        found = " and ".join(str(key) for key in living) or "none"
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"id {node_id} must be one living replica, found {found}"
+        )
+    voter = core.voters.get(node_id)
+    endpoints = voter.endpoints if voter is not None and voter.key == living[0] else known
+    if not endpoints:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"no endpoint of controller {living[0]} is known"
+        )
+    return Member(living[0], endpoints)
+
+
+# ------------------------------------------------------------------ the plan
+
+
+def steps_left(current: tuple[ReplicaKey, ...], target: tuple[ReplicaKey, ...]) -> int:
+    """Single changes from one set to the other."""
+    return sum(key not in target for key in current) + sum(key not in current for key in target)
+
+
+class Step(NamedTuple):
+    """What to do next: add or remove one, or hand the lead over (`replica` is the leader then)."""
+
+    kind: str
+    replica: ReplicaKey
+
+
+def next_step(
+    current: tuple[ReplicaKey, ...],
+    target: tuple[ReplicaKey, ...],
+    leader: ReplicaKey,
+    living: tuple[ReplicaKey, ...],
+    keeps_up: tuple[ReplicaKey, ...],
+) -> Step | str:
+    """The next step of the plan (see the module), or what it waits for.  `current` differs from `target`."""
+    new = [key for key in target if key not in current]
+    going = [key for key in current if key not in target]
+
+    def majority_without(key: ReplicaKey) -> bool:
+        rest = [other for other in current if other != key]
+        return bool(rest) and sum(other in living for other in rest) > len(rest) // 2
+
+    for key in going:  # 1
+        if key not in living and majority_without(key):
+            return Step("remove", key)
+    ids = [key.id for key in current]
+    addable = [key for key in new if key.id not in ids]
+    if addable and len(new) >= len(going):  # 2
+        for key in addable:
+            if key in keeps_up:
+                return Step("add", key)
+        return f"waiting for {' or '.join(str(key) for key in addable)} to keep up"
+    for key in going:  # 3
+        if key != leader and majority_without(key):
+            return Step("remove", key)
+    if going == [leader]:  # 4
+        if any(key in living for key in target if key != leader):
+            return Step("hand over", leader)
+        return f"waiting for one of {', '.join(str(key) for key in target)} to be able to lead"
+    return f"removing {going[0]} now would leave no living majority"
+
+
+def plan(core: Core, role: Leader, now: Now) -> None:
+    """Take up the next step of the target in force, once the last one is committed."""
+    if core.journal.note(TARGET) is None:
+        role.plan_waits = ""
+        _drop_planned(role)
+        return
+    members = target_of(core)
+    assert members is not None
+    target = tuple(member.key for member in members)
+    committed = core.journal.committed_notes.get(TARGET) == core.journal.note(TARGET)
+    if not leadership.committed_in_this_epoch(core) or not committed:
+        role.plan_waits = "the target is not committed yet"
+        return
+    if waits := reconfigure.open_change(core):
+        role.plan_waits = waits
+        return
+    if core.voters.keys == target:
+        role.plan_waits = ""
+        _drop_planned(role)
+        leadership.append(core, role, (Note(TARGET, None),))
+        core.say("raft.target.reached", voters=str(core.voters))
+        return
+    _take(core, role, members, _choose(core, role, target, now), now)
+
+
+def _choose(core: Core, role: Leader, target: tuple[ReplicaKey, ...], now: Now) -> Step | str:
+    current = core.voters.keys
+    living = tuple(reconfigure.alive(core, role, core.voters, now))
+    new = [key for key in target if key not in current]
+    keeps_up = tuple(key for key in new if reconfigure.caught_up(core, role, key, now) is None)
+    return next_step(current, target, core.key, living, keeps_up)
+
+
+def _take(core: Core, role: Leader, members: tuple[Member, ...], step: Step | str, now: Now) -> None:
+    if isinstance(step, str):
+        role.plan_waits = step
+        _drop_planned(role)
+        return
+    role.plan_waits = f"{step.kind} {step.replica}"
+    if step.kind == "hand over":
+        if now.mono < role.since + HAND_OVER_PAUSE * core.config.fetch_timeout:
+            return  # the last one has failed: let the voters first report where they can be reached
+        core.say("raft.target.hand-over", leader=core.key.id)
+        leadership.resign(core, role, Cause.STEP_DOWN, now)
+        return
+    request: AddVoterRequest | RemoveVoterRequest
+    if step.kind == "add":
+        member = next(member for member in members if member.key == step.replica)
+        request = AddVoterRequest(member.key, member.endpoints, inf)
+    else:
+        request = RemoveVoterRequest(step.replica)
+    planned = [intent for intent in role.intents if intent.planned]
+    if planned and planned[0].request == request:
+        return
+    _drop_planned(role)
+    role.intents.append(Intent(None, request, inf, planned=True, answered=True))
+
+
+def _drop_planned(role: Leader) -> None:
+    """A planned step that has not begun may be another one by now."""
+    role.intents[:] = [i for i in role.intents if not i.planned or i.offset is not None]

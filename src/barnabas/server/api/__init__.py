@@ -1,0 +1,1 @@
+"""What a node serves: one table, and a handler per API."""

@@ -1,0 +1,1 @@
+"""A node's part in the metadata quorum: drives raft/ over disk and network."""

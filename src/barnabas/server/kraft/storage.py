@@ -1,0 +1,552 @@
+"""The quorum's disk: `__cluster_metadata-0` with its log, its snapshots and `quorum-state`.
+
+Opening reads everything once: the newest snapshot gives an image and the voters, the log after it gives
+batches that wait to be committed.  From then on the store appends and cuts on the loop and syncs in one
+thread of its own, in order; whoever drives it is told when something is durable.  Any failed sync is final:
+the node stops, nothing is tried again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, Protocol
+
+from barnabas.config import LogConfig
+from barnabas.controller.image import MetadataImage
+from barnabas.controller.snapshot import image_from
+from barnabas.controller.versions import LATEST
+from barnabas.errors import CorruptRecordError, StorageError, WireError
+from barnabas.log.log import Log
+from barnabas.log.storage import snapshot as snapshots
+from barnabas.log.storage.checkpoint import read_epochs
+from barnabas.log.storage.sync import SyncJob
+from barnabas.model import METADATA_PARTITION, METADATA_TOPIC_ID, Epoch, Offset
+from barnabas.ports import Clock, Disk
+from barnabas.raft.entries import Batch, ElectionState, Entry, SnapshotId
+from barnabas.raft.log_view import Journal
+from barnabas.raft.messages import (
+    ElectionSaved,
+    InstallSnapshot,
+    Message,
+    Persisted,
+    ReadSnapshot,
+    SaveElection,
+    SnapshotInstalled,
+    SnapshotRejected,
+    SyncTicket,
+    WriteSnapshot,
+)
+from barnabas.raft.node import RaftStatistics
+from barnabas.raft.voters import VoterSet
+from barnabas.server.kraft.election_state import QUORUM_STATE, election_text, read_election
+from barnabas.server.kraft.records import SnapshotContent, decode_batch, encode_batch, read_snapshot
+from barnabas.server.kraft.recovery_point import EVERY, NO_POINT, RecoveryPoint, read_point, write_point
+from barnabas.server.kraft.reserve import Reserve
+from barnabas.server.kraft.transfer import SnapshotDownload, check_snapshot, read_piece
+from barnabas.wire.records import BatchHeader, batches, check_crc, read_batch_header
+
+__all__ = [
+    "DiskThread",
+    "MetadataStore",
+    "QuorumStatistics",
+    "StoreStatistics",
+    "Waiting",
+    "metadata_log_config",
+]
+
+_READ_SIZE = 4 << 20
+
+
+class DiskThread(Protocol):
+    """One thread for everything that waits for the disk: jobs run one after the other."""
+
+    def run(self, job: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+        """Run `job` in the thread, then `done(error)` on the loop."""
+        ...
+
+
+class Waiting(NamedTuple):
+    """A batch that stands in the log and waits to be committed."""
+
+    batch: Batch
+    timestamp_ms: int
+    size: int
+
+
+class StoreStatistics(NamedTuple):
+    """A reading of the store, for metrics."""
+
+    log_end_offset: Offset
+    durable_end_offset: Offset
+    log_size: int
+    snapshots: int
+    syncs: int
+
+
+class QuorumStatistics(NamedTuple):
+    """A reading of the quorum, for metrics."""
+
+    raft: RaftStatistics
+    store: StoreStatistics
+    applied_offset: Offset
+    waiting_requests: int
+    snapshots_taken: int
+
+
+class MetadataStore:
+    """Implements `raft.order.Store`.  Make one with `open`, then `attach` it to whoever hears of syncs."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        clock: Clock,
+        log: Log,
+        journal: Journal,
+        saved: ElectionState | None,
+        image: MetadataImage,
+        waiting: deque[Waiting],
+    ) -> None:
+        self.disk = disk
+        self.clock = clock
+        self.log = log
+        self.journal = journal
+        self.saved = saved
+        self.image = image
+        """What the newest snapshot says; the driver replays into it from here on."""
+        self.waiting = waiting
+        self.metadata_version: Callable[[], int] = lambda: LATEST
+        self.on_image: Callable[[MetadataImage], None] = lambda image: None
+        """Told when a downloaded snapshot replaced everything: the driver goes on from this image."""
+        self.point: RecoveryPoint = NO_POINT
+        """What `recovery-point.json` says."""
+        self._committed: Offset = 0
+        self._point_due = 0.0
+        self.bad_snapshots: dict[SnapshotId, str] = {}
+        """Finished snapshots that the disk has changed, and what is wrong with them."""
+        self._download = SnapshotDownload(disk, log.path)
+        self.stopping = False
+        """The quorum has stopped: `close` will sync what is left."""
+        self.syncs = 0
+        self._election: SaveElection
+        self._election_written: SaveElection | None = None
+        self.reserve = Reserve(disk, log.path, 0)
+        self._thread: DiskThread
+        self._receive: Callable[[Message], None]
+        self._fail: Callable[[BaseException], None]
+
+    def __repr__(self) -> str:
+        return f"<MetadataStore {self.log.path} {self.journal!r} waiting={len(self.waiting)}>"
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        clock: Clock,
+        directory: str,
+        config: LogConfig,
+        *,
+        cluster_id: str,
+        static_voters: VoterSet,
+        clean: bool = False,
+    ) -> MetadataStore:
+        """Recover what is in `directory`/__cluster_metadata-0 (made if missing).  Blocks.
+
+        `clean`: the directory was closed cleanly, so its end cannot be torn; every CRC is checked even so.
+        Raises StorageError, fatal where the metadata cannot be trusted.
+        """
+        path = f"{directory}/{METADATA_PARTITION}"
+        now = clock.now()
+        disk.make_directories(path)
+        disk.sync_directory(directory)
+        stored = snapshots.list_snapshots(disk, path)
+        start = stored[0].end_offset if stored else 0
+        point = read_point(disk, path)
+        epochs = _known_epochs(disk, path)
+        required = point.offset if not stored or point.offset > stored[-1].end_offset else 0
+        log = Log.open(
+            disk,
+            path,
+            config,
+            clean=clean,
+            recovery_point=point.offset,
+            log_start=start,
+            required=required,
+            now=now,
+        )
+        if log.damage:
+            raise _damaged(path, point, log.damage[0].reason)
+        if log.topic_id is None:
+            log.belongs_to(METADATA_TOPIC_ID)
+        newest = snapshots.clean_snapshots_at_start(disk, path, log.log_start_offset)
+        stored = snapshots.list_snapshots(disk, path)
+        if newest is not None and newest.end_offset > 0 and _begins_elsewhere(log, newest):
+            if required:
+                raise _damaged(path, point, "its epochs are not those of its snapshot")
+            log.truncate_fully_and_start_at(newest.end_offset, now)
+        log.sync()
+        journal = Journal(static_voters)
+        image = MetadataImage(cluster_id)
+        for at in stored:
+            entries: tuple[Entry, ...] = ()
+            if at == newest:
+                entries, image = _load_snapshot(disk, path, at, cluster_id)
+            journal.restore_snapshot(SnapshotId(*at), disk.size(f"{path}/{at.file_name}"), entries)
+        try:
+            waiting = _read_log(log, journal, image.offset + 1)
+            journal.restore_end(log.log_start_offset, log.durable_end_offset)
+        except ValueError as error:
+            raise _damaged(path, point, str(error)) from error
+        if required and journal.epoch_at(point.offset - 1) != point.epoch:
+            wrong = journal.epoch_at(point.offset - 1)
+            raise _damaged(path, point, f"the record before it is of epoch {wrong}, not {point.epoch}")
+        _check_epochs(path, journal, epochs, point)
+        journal.known_committed = max(point.offset, image.offset + 1)
+        store = cls(disk, clock, log, journal, read_election(disk, path), image, waiting)
+        store.point = point
+        return store
+
+    def attach(
+        self,
+        thread: DiskThread,
+        receive: Callable[[Message], None],
+        fail: Callable[[BaseException], None],
+    ) -> None:
+        """From now on: syncs run in `thread`, their ends go to `receive`, the first error to `fail`."""
+        self._thread = thread
+        self._receive = receive
+        self._fail = fail
+
+    @property
+    def path(self) -> str:
+        """The directory of the log."""
+        return self.log.path
+
+    # What raft.order asks for.
+
+    def append(self, batch: Batch) -> None:
+        """Write the batch at the end of the log; not synced.  Raises StorageError."""
+        self.reserve.spend(lambda: self._append(batch))
+
+    def _append(self, batch: Batch) -> None:
+        now = self.clock.now()
+        timestamp = now.wall_ms
+        if batch.raw is None:
+            encoded = encode_batch(batch, timestamp_ms=timestamp, metadata_version=self.metadata_version())
+            self.log.append_as_leader(encoded, read_batch_header(encoded), batch.epoch, now)
+            size = len(encoded)
+        else:
+            raw = batch.raw
+            assert isinstance(raw, bytes | bytearray | memoryview)
+            timestamp = read_batch_header(raw).max_timestamp
+            self.log.append_as_follower(raw, now)
+            size = len(raw)
+        self.log.write()
+        self.waiting.append(Waiting(batch, timestamp, size))
+
+    def truncate(self, end_offset: Offset) -> None:
+        """Cut the log; batches that waited after the cut are forgotten."""
+        self.log.truncate_to(end_offset, self.clock.now())
+        while self.waiting and self.waiting[-1].batch.end_offset > end_offset:
+            self.waiting.pop()
+
+    def start_sync(self, ticket: SyncTicket) -> None:
+        """Make what is written durable, in the thread; then say so."""
+        if self.stopping:
+            return
+        job = self.log.begin_sync()
+        self.syncs += 1
+        if job is None:
+            self._receive(Persisted(ticket.end_offset, ticket.cut))
+            return
+        self._thread.run(job.run, lambda error: self._synced(job, ticket, error))
+
+    def _synced(self, job: SyncJob, ticket: SyncTicket, error: BaseException | None) -> None:
+        if error is None and job.refused is not None and self.reserve.give_up(job.refused):
+            self.log.finish_sync(job)
+            self.start_sync(ticket)
+            return
+        if (error := error or job.refused) is not None:
+            self._fail(error)
+            return
+        self.log.finish_sync(job)
+        self._receive(Persisted(ticket.end_offset, ticket.cut))
+        self.keep_point()
+
+    def save_election(self, effect: SaveElection) -> None:
+        """Replace `quorum-state`, in the thread; then say so.
+
+        Where a newer state is wanted already, that one is written instead: it forbids all that the older
+        one forbade, so both are durable with it.
+        """
+        self._election = effect
+
+        def save() -> None:
+            wanted = self._election
+            if wanted is not self._election_written:
+                content = election_text(wanted.state, wanted.kraft_version, self.journal.voters)
+                self.reserve.spend(lambda: self.disk.replace(f"{self.path}/{QUORUM_STATE}", content))
+                self._election_written = wanted
+
+        def saved(error: BaseException | None) -> None:
+            if error is not None:
+                self._fail(error)
+            else:
+                self._receive(ElectionSaved(effect.serial))
+
+        self._thread.run(save, saved)
+
+    def write_snapshot(self, effect: WriteSnapshot) -> None:
+        """Write a piece of a snapshot that the leader sends; not synced."""
+        self._download.write(effect)
+
+    def install_snapshot(self, effect: InstallSnapshot) -> None:
+        """Freeze what was downloaded, in the thread; then the log begins anew after it.
+
+        What cannot be read is thrown away, and the core is told.
+        """
+        job = self._download.job(effect)
+
+        def installed(error: BaseException | None) -> None:
+            if isinstance(error, CorruptRecordError):
+                self._receive(SnapshotRejected(effect.snapshot, error.message))
+                return
+            if error is not None:
+                self._fail(error)
+                return
+            try:
+                self._begin_behind(effect.snapshot, job.content)
+            except StorageError as failure:
+                self._fail(failure)
+                return
+            self._receive(SnapshotInstalled(effect.snapshot, effect.size, job.content.entries))
+
+        self._thread.run(job.run, installed)
+
+    def _begin_behind(self, at: SnapshotId, content: SnapshotContent) -> None:
+        self.waiting.clear()
+        self.log.truncate_fully_and_start_at(at.end_offset, self.clock.now())
+        self.log.sync()
+        snapshots.delete_snapshots_below(self.disk, self.path, at.end_offset)
+        self.image = _image_of(content, snapshots.SnapshotId(*at), self.image.cluster_id)
+        self.on_image(self.image)
+
+    # What the driver asks for.
+
+    def give_piece(self, wanted: ReadSnapshot, give: Callable[[bytes | None], None]) -> None:
+        """Read a piece of a snapshot for another node; `give(None)` where there is none to give.
+
+        Before the first piece the whole file is checked, in the thread: a bad one is never given again,
+        and a new one is due.
+        """
+        at = wanted.snapshot
+        if wanted.position > 0 or at in self.bad_snapshots:
+            give(self._piece(wanted))
+            return
+        found = ""
+
+        def check() -> None:
+            nonlocal found
+            found = check_snapshot(self.disk, self.path, at)
+
+        def checked(error: BaseException | None) -> None:
+            if isinstance(error, StorageError):
+                give(None)  # it was deleted meanwhile: there is a newer one
+            elif error is not None:
+                self._fail(error)
+            else:
+                if found:
+                    self.bad_snapshots[at] = found
+                give(self._piece(wanted))
+
+        self._thread.run(check, checked)
+
+    def _piece(self, wanted: ReadSnapshot) -> bytes | None:
+        if wanted.snapshot in self.bad_snapshots:
+            return None
+        try:
+            return read_piece(self.disk, self.path, wanted)
+        except StorageError:
+            return None
+
+    def keep_reserve(self) -> None:
+        """See that there is a reserve, in the thread."""
+        if self.reserve.is_due(self.clock.now().mono) and not self.stopping:
+            self._thread.run(self.reserve.make, self.reserve.made)
+
+    def keep_point(self) -> None:
+        """Raise the recovery point, in the thread, when it is due and there is more to vouch for."""
+        mono = self.clock.now().mono
+        if mono < self._point_due or self.stopping:
+            return
+        point = self._next_point()
+        if point is None:
+            return
+        self._point_due = mono + EVERY
+
+        def written(error: BaseException | None) -> None:
+            if error is None:
+                self.point = point
+            elif not (isinstance(error, StorageError) and error.full):  # without room the old one still holds
+                self._fail(error)
+
+        self._thread.run(lambda: write_point(self.disk, self.path, point), written)
+
+    def _next_point(self) -> RecoveryPoint | None:
+        offset = min(self.log.durable_end_offset, self._committed)
+        if offset <= self.point.offset or offset <= self.journal.log_start:
+            return None
+        return RecoveryPoint(offset, self.journal.epoch_at(offset - 1))
+
+    def committed(self, high_watermark: Offset) -> list[Waiting]:
+        """Take the batches that are below the high watermark by now, in order."""
+        self.log.high_watermark = self._committed = high_watermark
+        ready: list[Waiting] = []
+        while self.waiting and self.waiting[0].batch.end_offset <= high_watermark:
+            ready.append(self.waiting.popleft())
+        return ready
+
+    def close(self) -> None:
+        """Write and sync what is left, close the files.  The thread must be idle."""
+        self.log.close(self.clock.now())
+        point = self._next_point()
+        if point is not None:
+            write_point(self.disk, self.path, point)
+            self.point = point
+
+    def statistics(self) -> StoreStatistics:
+        """A reading for metrics."""
+        return StoreStatistics(
+            self.log.log_end_offset,
+            self.log.durable_end_offset,
+            self.log.size,
+            len(self.journal.snapshots),
+            self.syncs,
+        )
+
+
+def _damaged(path: str, point: RecoveryPoint, reason: str) -> StorageError:
+    return StorageError(
+        f"{path} is damaged: everything below offset {point.offset} was durable, but {reason}",
+        directory=path,
+        next_step="see docs/controllers.md, 'A damaged directory': keep a copy, format an empty directory, "
+        "and let this node join again under a new directory id",
+        fatal=True,
+    )
+
+
+def _known_epochs(disk: Disk, path: str) -> list[tuple[Epoch, Offset]]:
+    try:
+        return read_epochs(disk, f"{path}/leader-epoch-checkpoint")
+    except StorageError:
+        return []  # it is made again from the log
+
+
+def _load_snapshot(
+    disk: Disk, path: str, at: snapshots.SnapshotId, cluster_id: str
+) -> tuple[tuple[Entry, ...], MetadataImage]:
+    try:
+        content = read_snapshot(snapshots.read_snapshot(disk, path, at))
+    except (CorruptRecordError, WireError) as error:
+        raise StorageError(
+            f"the metadata snapshot {path}/{at.file_name} cannot be read: {error.message}",
+            directory=path,
+            next_step="restore the directory from a backup, or replace this controller by a new one",
+            fatal=True,
+        ) from error
+    return content.entries, _image_of(content, at, cluster_id)
+
+
+def _image_of(content: SnapshotContent, at: snapshots.SnapshotId, cluster_id: str) -> MetadataImage:
+    return image_from(
+        content.records,
+        cluster_id=cluster_id,
+        end_offset=at.end_offset,
+        epoch=at.epoch,
+        timestamp_ms=content.last_contained_ms,
+    )
+
+
+def _begins_elsewhere(log: Log, newest: snapshots.SnapshotId) -> bool:
+    """Whether the log is not the one that the snapshot ends in: a crash undid the cut behind a download."""
+    if newest.end_offset > log.log_end_offset:
+        return True
+    entries, end = log.epochs.entries(), newest.end_offset
+    before = [epoch for epoch, start in entries if start < end]
+    if before and log.bases[0] < end:
+        return before[-1] != newest.epoch
+    behind = [epoch for epoch, start in entries if start <= end]
+    return log.log_end_offset > end and bool(behind) and behind[-1] < newest.epoch
+
+
+def _read_log(log: Log, journal: Journal, first_wanted: Offset) -> deque[Waiting]:
+    """Give every batch to the journal; keep those from `first_wanted` on."""
+    waiting: deque[Waiting] = deque()
+    offset = log.log_start_offset
+    while offset < log.log_end_offset:
+        data, begun = log.read(offset, _READ_SIZE, log.log_end_offset).read(), offset
+        try:
+            for batch, header in _read_batches(data, offset):
+                offset = batch.end_offset
+                if offset <= journal.end_offset:
+                    continue
+                journal.restore_batch(Batch(batch.base_offset, batch.epoch, batch.entries))
+                if batch.end_offset > first_wanted:
+                    waiting.append(Waiting(batch, header.max_timestamp, header.size))
+            if offset <= begun:
+                raise CorruptRecordError("no whole batch is there")
+        except (CorruptRecordError, WireError) as error:
+            raise StorageError(
+                f"{log.path} holds a batch at offset {offset} that cannot be read: {error.message}",
+                directory=log.path,
+                next_step="a newer release may have written it; else replace this controller by a new one",
+                fatal=True,
+            ) from error
+    return waiting
+
+
+def _read_batches(data: bytes, offset: Offset) -> Iterator[tuple[Batch, BatchHeader]]:
+    for position, header in batches(data):
+        if not check_crc(data, position, header):
+            raise CorruptRecordError("its CRC is wrong")
+        if header.last_offset < offset:
+            raise CorruptRecordError(f"it says that it begins at {header.base_offset}")
+        batch = decode_batch(data, position, header)
+        yield batch, header
+        offset = batch.end_offset
+
+
+def _check_epochs(
+    path: str, journal: Journal, known: list[tuple[Epoch, Offset]], point: RecoveryPoint
+) -> None:
+    """Hold the epochs of the batches, which no CRC covers, to `leader-epoch-checkpoint`, below the point.
+
+    Its first row may only say which epoch was in force where the log began when it was written: a crash can
+    bring a forgotten snapshot back, and then the log begins earlier.
+    """
+    if not known:
+        return
+    (first_epoch, first), last = known[0], known[-1][1]
+    begin = max(journal.log_start, first)
+    if journal.log_start <= first < point.offset and journal.epoch_at(first) != first_epoch:
+        raise _damaged(path, point, f"a batch says that {first} is of epoch {journal.epoch_at(first)}")
+    found = [(epoch, start) for epoch, start in journal.epochs() if begin < start < point.offset]
+    for epoch, start in found:
+        if start <= last and (epoch, start) not in known:
+            raise _damaged(path, point, f"a batch says that epoch {epoch} begins at {start}")
+    for epoch, start in known:
+        if begin < start < point.offset and (epoch, start) not in found:
+            raise _damaged(path, point, f"no batch says that epoch {epoch} begins at {start}")
+
+
+def metadata_log_config(segment_bytes: int, segment_ms: int) -> LogConfig:
+    """How the metadata log is kept: nothing is deleted by age or size but what a snapshot covers."""
+    return LogConfig(
+        segment_bytes=segment_bytes,
+        segment_ms=segment_ms,
+        retention_ms=-1,
+        retention_bytes=-1,
+        max_message_bytes=(1 << 31) - 1,
+        cleanup_policy=frozenset({"delete"}),
+        flush_messages=1,
+    )

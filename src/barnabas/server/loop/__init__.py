@@ -1,0 +1,1 @@
+"""The event loop of a node: its steps, threads, tasks and memory."""

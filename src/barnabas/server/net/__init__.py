@@ -1,0 +1,1 @@
+"""Connections: frames in, answers out, and what a client may hold meanwhile."""

@@ -1,0 +1,463 @@
+"""One client connection: frames in, answers out, in the order of the requests.
+
+In: the bytes of this loop step are in the shared arena.  The connection handles whole frames in place, as
+many as its share of the step allows, and the rest in the next step.  `receiving` keeps the beginning of an
+incomplete frame.
+
+Out: an unanswered request has a `Slot` in the queue.  When the first one is done, it and the done ones after it
+are encoded, and they leave together at the end of the loop step.
+
+The connection stops reading while its queue is full, while the peer does not take its answers, or while the
+node's memory for clients is used up and this connection holds more than its share of it.  Bytes received
+before wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections import deque
+from struct import Struct
+from time import monotonic
+from typing import TYPE_CHECKING, Any, cast
+
+from barnabas.errors import StorageError, WireError
+from barnabas.server.net.frame_reader import Receiving
+from barnabas.server.observe import events
+from barnabas.wire.frame import write_response
+
+if TYPE_CHECKING:
+    from barnabas.server.net.context import RequestContext
+    from barnabas.server.net.listener import Listener
+    from barnabas.server.net.produce_fast_path import ProduceMemos, ProduceRun
+    from barnabas.server.net.requests import Route
+    from barnabas.server.net.send_queue import Outlet
+
+__all__ = ["Connection", "Slot"]
+
+_LENGTH = Struct(">i")
+SHARE_OF_TURN = 0.0015
+"""How long (seconds) one connection's requests are served before others have their turn."""
+SENT_AT_ONCE = 512 * 1024
+"""Answers of more bytes than this do not wait for the end of the turn: what the peer does not take is counted."""
+
+
+class Slot:
+    """The place of one unanswered request in its connection's line.
+
+    Times are monotonic seconds: when it was received, and when its handler returned.
+    """
+
+    __slots__ = ("connection", "context", "done", "handled", "response", "route", "waiting")
+
+    def __init__(self, connection: Connection, context: RequestContext, route: Route) -> None:
+        self.connection = connection
+        self.context = context
+        self.route = route
+        self.response: Any = None
+        self.done = False
+        self.handled = 0.0
+        self.waiting: Any = None
+        """What will complete it (a broker's Waiting, a Future), or None."""
+
+    def complete(self, response: Any) -> None:
+        """The answer is there.  None: there is none to be sent."""
+        if not self.done:
+            self.done = True
+            self.waiting = None
+            self.response = response
+            self.connection.slot_done(self)
+
+    def cancel(self) -> None:
+        """The connection is gone."""
+        self.done = True
+        if self.waiting is not None and not isinstance(self.waiting, asyncio.Future):
+            self.waiting.cancel()
+
+    def send(self, now: float) -> bool:
+        """Its turn in the line has come: send the answer if it is there, and say whether it was."""
+        if self.done:
+            self.connection.encode(self.context, self.route, self.response, self.handled, now)
+        return self.done
+
+    def __repr__(self) -> str:
+        return f"<Slot {self.route.name} {self.context.correlation_id}{' done' if self.done else ''}>"
+
+
+class Connection(asyncio.BufferedProtocol):
+    """See the module.  Made by `listener`, one for each socket; `listener` is what it belongs to."""
+
+    __slots__ = (
+        "_closing",
+        "_dirty",
+        "_paused",
+        "_receiving",
+        "_stopping",
+        "_transport",
+        "_waits_for_memory",
+        "_yields",
+        "client_host",
+        "client_port",
+        "id",
+        "last_active",
+        "line",
+        "listener",
+        "local_host",
+        "local_port",
+        "memos",
+        "more",
+        "opened",
+        "outlet",
+        "principal",
+        "software",
+    )
+
+    def __init__(self, listener: Listener, connection_id: int) -> None:
+        self.listener = listener
+        self.id = connection_id
+        self.principal = "User:ANONYMOUS"
+        self.software = ""
+        """Name and version of the client's library, once it said so (ApiVersions v3)."""
+        self.client_host = self.local_host = ""
+        self.client_port = self.local_port = 0
+        self.opened = self.last_active = monotonic()
+        self.outlet: Outlet = cast("Outlet", None)
+        self._transport: asyncio.Transport = cast("asyncio.Transport", None)
+        self.line: deque[Slot | ProduceRun] = deque()
+        self.more = 0
+        """Unanswered requests beyond one for each place in the line."""
+        self.memos: ProduceMemos | None = None
+        """What its producer was seen to send; None before its first Produce."""
+        self._receiving: Receiving = cast("Receiving", None)
+        self._closing = False
+        self._dirty = False
+        self._paused = False
+        self._stopping = False
+        self._waits_for_memory = False
+        self._yields = False
+        """Whether it had its share of this turn, and goes on in the next."""
+
+    # -- asyncio's calls --
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        peer, local = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
+        if peer:
+            self.client_host, self.client_port = peer[0], peer[1]
+        if local:
+            self.local_host, self.local_port = local[0], local[1]
+        node = self.listener.node
+        account = self.listener.memory.account(self.id, self.client_host, self._memory_back, self.abort)
+        self._receiving = Receiving(node.arena, account)
+        self.outlet = node.machine.outlet(
+            node.loop,
+            transport.get_extra_info("socket").fileno(),
+            account,
+            sendfile_from=node.limits.sendfile_from,
+            on_progress=self._sent_some,
+            on_error=self._send_failed,
+        )
+        self.listener.opened(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self.outlet is not None:
+            self.outlet.close()
+        self._closing = True
+        if self._receiving is not None:
+            self._receiving.drop()
+            self._receiving.account.close()
+        slots, self.line = self.line, deque()
+        for slot in slots:
+            slot.cancel()
+        if slots:
+            self.listener.node.turn.soon()  # nobody needs to wait for this client any more
+        self.listener.closed(self, exc)
+
+    def eof_received(self) -> bool:
+        return False
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._receiving.room()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        node, receiving = self.listener.node, self._receiving
+        self.last_active = monotonic()
+        self.listener.bytes_in.value += nbytes
+        if receiving.buffer is not None:
+            self._fill_buffer(nbytes)
+        else:
+            arena = node.arena
+            lent, total = arena.lent, len(receiving.rest) + nbytes
+            receiving.set_rest(b"")
+            used, keep = self._take_frames(lent, total)
+            if used:
+                receiving.took()
+            if used < total and not self._closing:
+                receiving.keep(lent[used:total])
+            if keep:
+                arena.keep(used)
+        if self.memos is not None:
+            self.memos.end_of_read()
+        if not self._paused and not self._closing:
+            if receiving.full:
+                self._wait_for_memory()
+            elif self._yields:
+                self._pause()
+                self.look_again()
+            elif self._line_is_full():
+                self._pause()
+            elif receiving.account.exhausted and receiving.buffer is None:  # (its buffer is counted already)
+                self._wait_for_memory()
+
+    # -- frames --
+
+    def _take_frames(self, data: memoryview, total: int) -> tuple[int, bool]:
+        """Hand on the whole frames of data[:total]; returns the bytes used and whether they must stay."""
+        position, keep = 0, False
+        listener, received = self.listener, self.last_active
+        most = listener.node.limits.max_request
+        clock = listener.node.machine.monotonic
+        until = clock() + SHARE_OF_TURN
+        self._yields = False
+        while total - position >= 4:
+            (size,) = _LENGTH.unpack_from(data, position)
+            if not 0 < size <= most:
+                self._refuse_frame(bytes(data[position : min(total, position + 64)]), size)
+                return total, keep
+            end = position + 4 + size
+            if end > total or self._line_is_full():
+                break
+            if (memos := self.memos) is not None and memos.take(data, position + 4, end, received):
+                keep = True
+            else:
+                keep |= listener.requests.take(self, data[position + 4 : end], received)
+            position = end
+            if self._closing:
+                return total, keep
+            if clock() > until and total - position >= 4:
+                self._yields = True
+                break
+        return position, keep
+
+    def _fill_buffer(self, nbytes: int) -> None:
+        """`nbytes` more of a large frame arrived in its buffer."""
+        receiving = self._receiving
+        if not receiving.fill(nbytes):
+            if receiving.full and not receiving.grow():
+                self._wait_for_memory()
+            return
+        buffer, size = receiving.whole()
+        memos = self.memos
+        if memos is not None and memos.take(buffer, 0, size, self.last_active):
+            keep = memos.unwritten
+        else:
+            keep = self.listener.requests.take(self, buffer[:size], self.last_active)
+        receiving.done(buffer, keep)
+
+    def _refuse_frame(self, head: bytes, size: int) -> None:
+        """The length in front of a frame is none: say what it looks like, and hang up."""
+        client = f"{self.client_host}:{self.client_port}"
+        tls, http = head[:2] == b"\x16\x03", head.split(b" ")[0] in _HTTP
+        if tls or http:
+            looks_like = "TLS" if tls else "HTTP"
+            events.emit(
+                events.FOREIGN_PROTOCOL,
+                reason=looks_like,
+                client=client,
+                looks_like=looks_like,
+                listener=self.listener.name,
+            )
+            if http:
+                self.outlet.add([_NOT_HTTP], len(_NOT_HTTP))
+        elif size <= 0:
+            events.emit(events.FRAME_NEGATIVE, reason="", client=client, length=size)
+        else:
+            limit = self.listener.node.limits.max_request
+            events.emit(events.FRAME_TOO_LARGE, reason="", client=client, length=size, limit=limit)
+        self.listener.malformed.value += 1
+        self.close()
+
+    # -- answers --
+
+    def expect(self, context: RequestContext, route: Route) -> Slot:
+        """Take the next place in the line."""
+        slot = Slot(self, context, route)
+        self.line.append(slot)
+        return slot
+
+    def answer(self, context: RequestContext, route: Route, response: Any, handled: float) -> None:
+        """Answer a request at once (in its turn, when others are before it)."""
+        if self.line:
+            slot = self.expect(context, route)
+            slot.handled = handled
+            slot.done = True
+            slot.response = response
+        else:
+            self.encode(context, route, response, handled, handled)
+
+    def slot_done(self, slot: Slot | ProduceRun) -> None:
+        """A slot of the line was completed: encode what can go now."""
+        slots = self.line
+        if not slots or slots[0] is not slot or self._closing:
+            return
+        now = monotonic()
+        while slots and slots[0].send(now):
+            slots.popleft()
+        if self._paused:
+            self.look_again()
+
+    def encode(
+        self, context: RequestContext, route: Route, response: Any, handled: float, done: float
+    ) -> None:
+        if response is not None:
+            parts: list[Any] = []
+            try:
+                size = write_response(parts, context.correlation_id, route.key, context.version, response)
+            except (WireError, StorageError) as error:
+                events.emit(events.REQUEST_FAILED, api=route.name, version=context.version, error=error)
+                self.close()
+                return
+            self.outlet.add(parts, size)
+            if self.outlet.pending > SENT_AT_ONCE:
+                self.outlet.flush()
+            self.look_again()
+        route.finished(context, handled, done)
+
+    def look_again(self) -> None:
+        """Have `flush` called at the end of this turn."""
+        if not self._dirty:
+            self._dirty = True
+            self.listener.node.turn.flush_later(self)
+
+    def flush(self) -> None:
+        """The end of a turn: send what was answered in it; stop reading or go on as it turned out."""
+        self._dirty = False
+        if self._closing:
+            return
+        self.outlet.flush()
+        if self._yields:
+            self.listener.node.loop.call_soon(self._try_resume)  # after the answers of others
+        elif self._paused:
+            self._try_resume()
+        elif not self._closing and self.outlet.pending > self.listener.node.limits.max_unsent:
+            self._pause()
+
+    def _sent_some(self) -> None:
+        self.last_active = monotonic()
+        if self._paused:
+            self.look_again()
+
+    def _send_failed(self, error: Exception) -> None:
+        if not isinstance(error, OSError) or isinstance(error, StorageError):
+            events.emit(events.REQUEST_FAILED, client=self.client_host, error=error)
+        if isinstance(error, StorageError) and isinstance(error.__cause__, OSError):
+            node = self.listener.node
+            if error.__cause__.errno == errno.EIO and node.broker is not None:
+                node.broker.unreadable(error, node.clock.now())
+                node.turn.soon()
+        self.abort()
+
+    # -- pausing --
+
+    def _line_is_full(self) -> bool:
+        limits = self.listener.node.limits
+        return len(self.line) + self.more >= limits.max_pipelined or self.outlet.pending > limits.max_unsent
+
+    def _pause(self) -> None:
+        if not self._paused:
+            self._paused = True
+            self._transport.pause_reading()
+
+    def _wait_for_memory(self) -> None:
+        self._waits_for_memory = True
+        self._pause()
+        self._receiving.account.wait()
+
+    def stop_reading(self) -> None:
+        """The node stops: what was received is answered, nothing more is read."""
+        self._stopping = True
+        self._pause()
+
+    def _memory_back(self) -> None:
+        self._waits_for_memory = False
+        self.look_again()
+
+    def _try_resume(self) -> None:
+        """Read on, if nothing speaks against it any more; frames that had to wait come first."""
+        if not self._paused or self._closing or self._stopping:
+            return
+        if self._waits_for_memory or self._line_is_full():
+            return
+        receiving = self._receiving
+        if receiving.full and not receiving.grow():  # (a complete frame is never left in its buffer)
+            self._wait_for_memory()
+            return
+        if receiving.buffer is None and len(receiving.rest) >= 4:
+            waiting = memoryview(bytearray(receiving.rest))
+            receiving.set_rest(b"")
+            used, _ = self._take_frames(waiting, len(waiting))
+            if self.memos is not None:
+                self.memos.end_of_read()
+            if self._closing:
+                return
+            if used:
+                receiving.took()
+            if used < len(waiting):
+                receiving.keep(waiting[used:])
+            if receiving.full:
+                self._wait_for_memory()
+                return
+            if self._yields:
+                self.look_again()
+                return
+            if self._line_is_full():
+                return
+        self._paused = False
+        self._transport.resume_reading()
+
+    # -- ending --
+
+    @property
+    def holds_memory(self) -> bool:
+        """Whether something of it waits in this node's memory."""
+        return self._receiving.account.held > 0
+
+    @property
+    def stuck_because(self) -> events.Event:
+        """Who has to move before its memory is free again: its client, by taking or by sending, or this node."""
+        if self.outlet.held:
+            return events.CONNECTION_STALLED
+        return events.CONNECTION_GIVEN_UP if self._paused else events.CONNECTION_SLOW
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is still to be answered or sent."""
+        return not self._closing and bool(self.line or self.outlet.pending)
+
+    @property
+    def unanswered(self) -> int:
+        """Requests of the line."""
+        return len(self.line) + self.more
+
+    def close(self) -> None:
+        """Send what is ready and hang up."""
+        if not self._closing:
+            self.outlet.flush()
+            self.abort()
+
+    def abort(self) -> None:
+        """Hang up at once."""
+        if not self._closing:
+            self._closing = True
+            self._transport.abort()
+
+    def __repr__(self) -> str:
+        state = ("closing " if self._closing else "") + ("paused " if self._paused else "")
+        return f"<Connection {self.id} {self.client_host}:{self.client_port} {state}line={len(self.line)}>"
+
+
+_HTTP = frozenset((b"GET", b"POST", b"PUT", b"HEAD", b"DELETE", b"OPTIONS", b"CONNECT", b"PATCH", b"PRI"))
+_NOT_HTTP = (
+    b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length: 57\r\n\r\n"
+    b"This port speaks the Kafka protocol. It serves no pages.\n"
+)

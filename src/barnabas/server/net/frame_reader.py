@@ -1,0 +1,135 @@
+"""The beginning of a frame that is not whole yet: where it lies, and what it costs.
+
+A small one is put in front of the next read.  A large one gets a buffer of its own, which grows with what
+really arrives and is received into directly: a client that announces 100 MB and sends a byte a second holds
+kilobytes.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from barnabas.server.loop.memory import Account
+from barnabas.server.loop.receive_buffer import LARGEST_KEPT, Arena
+
+__all__ = ["LITTLE", "SMALL_FRAME", "Receiving"]
+
+_LENGTH = Struct(">i")
+SMALL_FRAME = 64 * 1024
+"""A partly received frame up to this size goes back in front of the next read."""
+LITTLE = 4096
+"""What is read at most while memory is short (then reading pauses), and of a frame that will be large."""
+FIRST_BUFFER = 64 * 1024
+"""Least first size of a large frame's own buffer; it grows to four times what has come."""
+
+
+class Receiving:
+    """What one connection has received and not handed on."""
+
+    __slots__ = ("_arena", "_have", "_large", "_size", "account", "buffer", "rest")
+
+    def __init__(self, arena: Arena, account: Account) -> None:
+        self._arena = arena
+        self.account = account
+        self.rest: bytes | bytearray = b""
+        """Small beginnings, or frames that must wait."""
+        self.buffer: memoryview | None = None
+        """Where a large frame is received."""
+        self._have = 0
+        self._size = 0
+        self._large = 0
+        """Size of the last frame, if it was a large one: the next one is expected to be like it."""
+
+    def room(self) -> memoryview:
+        """Where the next read goes."""
+        if self.buffer is not None:
+            return self.buffer[self._have : self._size]
+        room = self._arena.room()
+        if rest := self.rest:
+            size = len(rest)
+            room[:size] = rest
+            room = room[size:]
+        if self._large:
+            return room[:LITTLE]
+        return room[: max(LITTLE, self.account.left)] if self.account.budget.tight else room
+
+    def took(self) -> None:
+        """Whole frames were found: what is left is the beginning of another one, which need not be large."""
+        self._large = 0
+        if self.account.received:
+            self.account.finish()
+
+    def keep(self, data: memoryview) -> None:
+        """Copy out what is left of a read: the beginning of a frame, or frames that must wait."""
+        have, account = len(data), self.account
+        size = _LENGTH.unpack_from(data, 0)[0] if have >= 4 else SMALL_FRAME
+        account.begin(size)
+        account.received = have
+        if have < 4 or size + 4 <= max(SMALL_FRAME, have):
+            self.set_rest(bytearray(data))
+            return
+        self._size = size
+        if size > self._large or not account.may_hold(size):
+            size = min(size, max(4 * have, FIRST_BUFFER))
+            if not account.may_hold(size):
+                size = have - 4
+        self.buffer = self._arena.frames.take(size)
+        account.take(len(self.buffer))
+        self.buffer[: have - 4] = data[4:]
+        self._have = have - 4
+
+    def fill(self, nbytes: int) -> bool:
+        """`nbytes` more of a large frame arrived.  Whether it is whole: then `whole` gives it."""
+        self._have = self.account.received = self._have + nbytes
+        return self._have == self._size
+
+    @property
+    def full(self) -> bool:
+        """Whether the buffer must grow before more can be received."""
+        return self.buffer is not None and self._have == len(self.buffer)
+
+    def grow(self) -> bool:
+        """Make room for more of a large frame, four times what has come; False: memory is short."""
+        buffer, have, frames = self.buffer, self._have, self._arena.frames
+        assert buffer is not None
+        size = frames.size_for(min(self._size, 4 * have))
+        if not self.account.may_hold(size - len(buffer)):
+            return False
+        self.buffer = frames.take(size)
+        self.buffer[:have] = buffer[:have]
+        self.account.take(len(self.buffer) - len(buffer))
+        frames.release(buffer)
+        return True
+
+    def whole(self) -> tuple[memoryview, int]:
+        """The buffer of the frame that is whole, and the frame's size.  Hand it back with `done`."""
+        buffer, size = self.buffer, self._size
+        assert buffer is not None
+        self.buffer = None
+        self._large = size if 4 * SMALL_FRAME <= size <= LARGEST_KEPT else 0
+        self.account.give(len(buffer))
+        self.account.finish()
+        return buffer, size
+
+    def done(self, buffer: memoryview, keep: bool) -> None:
+        """A whole frame was handed on; `keep`: its bytes are needed until the end of the turn."""
+        if keep:
+            self._arena.frames.retire(buffer)
+        else:
+            self._arena.frames.release(buffer)
+
+    def set_rest(self, rest: bytes | bytearray) -> None:
+        if rest or self.rest:
+            self.account.take(len(rest) - len(self.rest))
+            self.rest = rest
+
+    def drop(self) -> None:
+        """The connection is gone."""
+        self.set_rest(b"")
+        if self.buffer is not None:
+            self.account.give(len(self.buffer))
+            self._arena.frames.release(self.buffer)
+            self.buffer = None
+
+    def __repr__(self) -> str:
+        return f"<Receiving {self._have if self.buffer is not None else len(self.rest)} bytes>"

@@ -1,0 +1,85 @@
+"""The platform of a node besides the four interfaces of `ports`: listening sockets, the send queue of a
+connection, threads that wait for disks, and the time that passes within a loop step.
+
+There is one for real machines, and one with several nodes in one thread and virtual time (`sim.cluster`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable, Sequence
+from time import monotonic
+from typing import TYPE_CHECKING, Protocol
+
+from barnabas.errors import StorageError
+from barnabas.log.storage.sync import Job
+from barnabas.model import Endpoint
+from barnabas.server.loop.sync_threads import Stepwise, Syncer, run_aside, run_together
+from barnabas.server.net.send_queue import Outlet
+from barnabas.server.observe.metrics import Histogram
+
+if TYPE_CHECKING:
+    from barnabas.server.loop.memory import Account
+
+__all__ = ["Machine", "Syncing"]
+
+
+class Syncing(Protocol):
+    """Whoever calls fsync for the loop (`server.syncing.Syncer`)."""
+
+    in_flight: int
+
+    def submit(self, job: Job, done: Callable[[Job, StorageError | None], None]) -> None: ...
+    def stop(self) -> None: ...
+
+
+class Machine:
+    """The real one."""
+
+    __slots__ = ()
+
+    slice_steps = 1 << 30
+    """So many steps of applying metadata are taken in a turn, whatever time they take (`server.applier`)."""
+
+    def monotonic(self) -> float:
+        """Seconds, for decisions inside a turn of the loop; where time is virtual it stands still there."""
+        return monotonic()
+
+    def bind(self, endpoint: Endpoint) -> socket.socket:
+        """A socket bound to `endpoint` (not listening yet).  Raises ConfigError with the next step."""
+        from barnabas.server.net.listener import bind
+
+        return bind(endpoint, 0)
+
+    def outlet(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        descriptor: int,
+        budget: Account,
+        *,
+        sendfile_from: int,
+        on_progress: Callable[[], None],
+        on_error: Callable[[Exception], None],
+    ) -> Outlet:
+        """What sends through this socket."""
+        return Outlet(
+            loop,
+            descriptor,
+            budget,
+            sendfile_from=sendfile_from,
+            on_progress=on_progress,
+            on_error=on_error,
+        )
+
+    def syncer(self, loop: asyncio.AbstractEventLoop, seconds: Histogram) -> Syncing:
+        """Threads for fsync."""
+        return Syncer(loop, seconds)
+
+    def run_syncs(self, jobs: Sequence[Job]) -> None:
+        """Run them in threads, waiting: a disk takes many syncs at once.  Raises the first StorageError."""
+        run_together(jobs)
+
+    async def run_aside(self, works: Sequence[Stepwise], most: int) -> None:
+        """Do them in at most so many threads, while the loop goes on."""
+        await run_aside(works, most)

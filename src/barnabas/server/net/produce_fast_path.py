@@ -1,0 +1,514 @@
+"""The Produce request that looks like an earlier one of its connection, served without reading it again.
+
+A producer sends the same bytes over and over: client id, acks, timeout, topic and partition are those of
+its last request, only correlation id and records differ.  What the slow path found out about such bytes
+holds for equal bytes, as long as nothing changed that an answer depends on (the broker's `generation`).  So
+the fast path is: compare the bytes, look at the batch, append it, and fill in the answer's four numbers.
+
+It is the slow path seen twice, not a second broker.  The batch goes through the same `check_shape` and
+`append_checked`; the answer is one that the slow path encoded, with holes where the numbers go; and whatever
+is not plain (an error, a transaction, an unusual encoding, work for a thread) is left to the slow path as if
+nobody had looked.  Only up to the append, though: what the log refuses then is answered here, because the
+bytes are not what the producer sent any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from functools import lru_cache
+from struct import Struct
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from barnabas.broker.purgatory import Waiting
+from barnabas.broker.replicas.partition import Acknowledgement, Partition
+from barnabas.broker.requests.produce import NotAppendedError, ProduceWaiting, append_checked, append_plain
+from barnabas.broker.requests.validation import LeftToAThread, check_shape
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.model import Now, Offset
+from barnabas.server.observe import events
+from barnabas.wire.codec.message import encode_parts
+from barnabas.wire.frame import write_response
+from barnabas.wire.schemas.produce import (
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+
+if TYPE_CHECKING:
+    from barnabas.server.net.connection import Connection
+    from barnabas.server.net.context import RequestContext
+    from barnabas.server.net.requests import Route
+
+__all__ = ["MOST_REMEMBERED", "ProduceMemo", "ProduceMemos", "ProduceRun"]
+
+MOST_REMEMBERED = 64
+"""Kinds of requests remembered for one connection; further ones take the slow path."""
+WRITTEN_AT_ONCE = 256 * 1024
+"""A batch of this size is written while the processor's cache still holds it, not at the end of the turn."""
+_LEAST_BATCH = 61
+_FLEXIBLE_SINCE = 9
+_LOG_START_SINCE = 5
+_ZSTD_SINCE = 7
+_TRANSACTIONAL = 0x10
+_COMPARED_FROM = 8
+"""Before it stand API key, version and correlation id."""
+_NO_TAGS = b"\0\0\0"
+"""What follows the records in a flexible version: no tagged fields, three times."""
+_MARKS = (0x5A3C, 0x5A3C5A3C00C3A5C3, 0x5A3C5A3C01C3A5C3, 0x5A3C5A3C02C3A5C3)
+"""Stand for error code, base offset, append time and log start where their places are looked for."""
+
+_struct = lru_cache(maxsize=1024)(Struct)
+
+
+class ProduceMemo:
+    """One kind of request: one batch for one partition, all bytes before it as in `head` and `key`.
+
+    `unpack` cuts a frame into head, correlation id, key and four bytes that hold the length of the records.
+    `pack` makes an answer of its size, the correlation id, `middle`, error code, base offset, append time,
+    log start (from v5 on) and `after`.
+    """
+
+    __slots__ = (
+        "acks",
+        "after",
+        "everywhere",
+        "flexible",
+        "head",
+        "key",
+        "key_end",
+        "least",
+        "middle",
+        "most_codec",
+        "open",
+        "pack",
+        "partition",
+        "size",
+        "timeout_s",
+        "unpack",
+        "version",
+        "with_start",
+    )
+
+    def __init__(
+        self, partition: Partition, request: ProduceRequest, version: int, frame: memoryview
+    ) -> None:
+        """Raises ValueError when the bytes are not what we would have written for this request."""
+        self.key_end = _key_end(frame, request, version)
+        self.partition = partition
+        self.version = version
+        self.flexible = version >= _FLEXIBLE_SINCE
+        self.acks = request.acks
+        self.everywhere = request.acks < 0
+        self.timeout_s = request.timeout_ms / 1000.0
+        self.most_codec = 4 if version >= _ZSTD_SINCE else 3
+        self.open: _Batches | None = None
+        """The batches of the read in progress."""
+        self.head = bytes(frame[:4])
+        self.key = bytes(frame[_COMPARED_FROM : self.key_end])
+        self.least = self.key_end + _LEAST_BATCH
+        self.unpack: Callable[[Any, int], tuple[Any, ...]] = _struct(f">4si{len(self.key)}sI").unpack_from
+        self._learn_answer(request)
+
+    def _learn_answer(self, request: ProduceRequest) -> None:
+        (topic,) = request.topic_data
+        error, first, time, start = _MARKS
+        answer = PartitionProduceResponse(
+            index=topic.partition_data[0].index,
+            error_code=error,
+            base_offset=first,
+            log_append_time_ms=time,
+            log_start_offset=start,
+        )
+        parts: list[Any] = []
+        write_response(
+            parts,
+            0,
+            ProduceResponse.KEY or 0,
+            self.version,
+            ProduceResponse(
+                responses=[
+                    TopicProduceResponse(
+                        name=topic.name, topic_id=topic.topic_id, partition_responses=[answer]
+                    )
+                ]
+            ),
+        )
+        frame = b"".join(parts)
+        self.with_start = self.version >= _LOG_START_SINCE
+        form = "hqqq" if self.with_start else "hqq"
+        marks = _struct(">" + form).pack(*_MARKS[: len(form)])
+        if frame.count(marks) != 1:
+            raise ValueError("the places of an answer's numbers are not clear")
+        before, _, self.after = frame.partition(marks)
+        self.size, self.middle = before[:4], before[8:]
+        self.pack: Callable[..., bytes] = _struct(f">4si{len(self.middle)}s{form}{len(self.after)}s").pack
+
+    def __repr__(self) -> str:
+        return f"<ProduceMemo v{self.version} {self.partition.topic}-{self.partition.index}>"
+
+
+def _key_end(frame: memoryview, request: ProduceRequest, version: int) -> int:
+    """Where the compared bytes end: before the length of the records.
+
+    Found by writing the request again: only bytes in the form that we would have chosen are remembered.
+    Raises ValueError for others.
+    """
+    records = request.topic_data[0].partition_data[0].records
+    assert records is not None
+    flexible = version >= _FLEXIBLE_SINCE
+    tail = _NO_TAGS if flexible else b""
+    parts: list[Any] = []
+    body_at = len(frame) - encode_parts(parts, request, version)
+    at = next(index for index, part in enumerate(parts) if part is records)
+    before = b"".join(parts[:at])
+    records_at = body_at + len(before)
+    if (
+        b"".join(parts[at + 1 :]) != tail
+        or body_at < _COMPARED_FROM
+        or frame[body_at:records_at] != before
+        or records_at + len(records) + len(tail) != len(frame)
+        or frame[len(frame) - len(tail) :] != tail
+    ):
+        raise ValueError("an unusual encoding")
+    width = _uvarint_width(len(records) + 1) if flexible else 4
+    return records_at - width
+
+
+def _uvarint_width(value: int) -> int:
+    return max(1, (value.bit_length() + 6) // 7)
+
+
+class ProduceMemos:
+    """What the producer on one connection was seen to send.  `take` is the fast path."""
+
+    __slots__ = (
+        "_bytes",
+        "_generation",
+        "_known",
+        "_last",
+        "_now",
+        "_received",
+        "_records",
+        "_run",
+        "_shapes",
+        "_taken",
+        "connection",
+        "node",
+        "route",
+        "unwritten",
+    )
+
+    def __init__(self, connection: Connection, route: Route) -> None:
+        self.connection = connection
+        self.node = connection.listener.node
+        self.route = route
+        self.unwritten = False
+        """Whether the bytes that `take` took last are needed until the end of the turn."""
+        self._now = Now(0.0, 0)
+        self._received = -1.0
+        self._run: ProduceRun | None = None
+        self._taken = self._records = self._bytes = 0
+        self._forget(-1)
+
+    def _forget(self, generation: int) -> None:
+        self._generation = generation
+        self._known: dict[bytes, ProduceMemo] = {}
+        self._shapes: dict[int, ProduceMemo] = {}
+        self._last: ProduceMemo | None = None
+
+    def learn(
+        self, context: RequestContext, frame: memoryview, request: ProduceRequest, waiting: ProduceWaiting
+    ) -> None:
+        """The slow path took this request in and waits: remember what it looks like."""
+        broker = self.node.broker
+        partition = waiting.only_partition
+        if partition is None or broker.authorizer is not None or self.node.authorizer is not None:
+            return
+        if self._generation != broker.generation:
+            self._forget(broker.generation)
+        elif len(self._known) >= MOST_REMEMBERED:
+            return
+        try:
+            memo = ProduceMemo(partition, request, context.version, frame)
+        except (ValueError, IndexError):  # (a topic without partitions may stand before the one that has one)
+            return
+        self._known[memo.head + memo.key] = self._last = memo
+        self._shapes[len(memo.key)] = memo
+
+    def take(self, data: memoryview, position: int, end: int, received: float) -> bool:
+        """Serve the frame data[position:end].  False: nothing was done, the slow path has to."""
+        memo = self._last
+        if memo is None:
+            return False
+        if end - position >= memo.least:
+            head, correlation, key, size = memo.unpack(data, position)
+            if key != memo.key or head != memo.head:
+                memo = self._known.get(head + key) or self._find(data, position, end)
+        else:
+            memo = self._find(data, position, end)
+        if memo is None:
+            return False
+        if memo is not self._last:
+            self._last = memo
+            _, correlation, _, size = memo.unpack(data, position)
+        node = self.node
+        broker = node.broker
+        if self._generation != broker.generation:
+            self._forget(-1)
+            return False
+        start = position + memo.key_end
+        if memo.flexible:
+            size, start = _flexible_size(size, start)
+            end -= 3
+            if data[end] or data[end + 1] or data[end + 2]:
+                return False
+        else:
+            start += 4
+        if start + size != end or size < _LEAST_BATCH:
+            return False
+        if received != self._received:
+            self._received, self._now = received, node.clock.now()
+        records, partition, time = data[start:end], memo.partition, -1
+        checks = broker.checks
+        if broker.room.full or (checks.in_order and checks.is_busy(self.connection.id, partition)):
+            return False
+        try:
+            first = append_plain(broker, partition, records, memo.acks, memo.most_codec, self._now)
+            if first >= 0:
+                stop = partition.log.log_end_offset
+            else:
+                header = check_shape(records, memo.version)
+                if header.attributes & _TRANSACTIONAL or header.size != size:
+                    return False
+                first, stop, time = append_checked(broker, partition, records, header, memo.acks, self._now)
+        except NotAppendedError as error:
+            self.unwritten = False
+            self._refuse(memo, correlation, error.code)
+            return True
+        except (KafkaError, LeftToAThread):
+            return False
+        self._line_up(memo, correlation, first, stop, time)
+        self.unwritten = size < WRITTEN_AT_ONCE
+        if not self.unwritten:
+            with suppress(KafkaError):  # who waits for the batch is told by the partition, this request too
+                broker.write_now(partition, self._now)
+        self._taken += 1
+        self._records += stop - first
+        self._bytes += size
+        return True
+
+    def _place(self) -> ProduceRun:
+        """The place of a request in the line: the run at its end, if that is of the same read."""
+        line, run = self.connection.line, self._run
+        if run is None or not line or line[-1] is not run:
+            run = self._run = ProduceRun(self, self._received)
+            line.append(run)
+            self.node.turn.soon()
+        else:
+            self.connection.more += 1
+        return run
+
+    def _line_up(self, memo: ProduceMemo, correlation: int, first: Offset, end: Offset, time: int) -> None:
+        """Give a request whose batch is appended its place in the line.
+
+        It shares the fate of the batches before it that are not written yet; those that are written are
+        safe from a disk that turns out to be full.
+        """
+        run, batches = self._place(), memo.open
+        if (
+            batches is None
+            or batches.run is not run
+            or batches.done
+            or batches.end <= memo.partition.log.written_end_offset
+        ):
+            batches = memo.open = _Batches(run, memo, end)
+            run.batches.append(batches)
+            memo.partition.await_acknowledgement(batches)
+        elif end > batches.end:
+            batches.end = end
+        run.requests.append((batches, correlation, first, time))
+
+    def _refuse(self, memo: ProduceMemo, correlation: int, error: ErrorCode) -> None:
+        """The log did not take the batch.  The slow path could not do better: what it would check is patched."""
+        run = self._place()
+        refused = _Batches(run, memo, -1)
+        run.requests.append((refused, correlation, -1, -1))
+        refused.settle(error)
+
+    def _find(self, data: memoryview, position: int, end: int) -> ProduceMemo | None:
+        """The memo of this frame among those whose compared bytes have another length than the last one's."""
+        for shape in self._shapes.values():
+            if end - position >= shape.least:
+                head, _, key, _ = shape.unpack(data, position)
+                if (memo := self._known.get(head + key)) is not None:
+                    return memo
+        return None
+
+    def end_of_read(self) -> None:
+        """Count what `take` served of one read, as the slow path counts each request."""
+        if taken := self._taken:
+            traffic = self.node.traffic
+            traffic.messages_in.value += self._records
+            traffic.bytes_in.value += self._bytes
+            self._taken = self._records = self._bytes = 0
+            self.node.request_ids += taken
+            self.route.requests.value += taken
+            if self._run is not None:
+                self._run.handled = (monotonic() - self._received) / taken
+                self._run = None
+
+    def answered(self, count: int, handled: float, spent: float) -> None:
+        """Requests of one read were answered: seconds in the handler for each, and from arrival to answer."""
+        route = self.route
+        route.handled_s.observe(handled, count)
+        route.total_s.observe(spent, count)
+        if spent > route.slow_s:
+            client = f"{self.connection.client_host}:{self.connection.client_port}"
+            waited = f"{spent * 1000:.1f}"
+            events.emit(events.REQUEST_SLOW, api=route.name, requests=count, client=client, waited_ms=waited)
+
+    def __repr__(self) -> str:
+        return f"<ProduceMemos {len(self._known)}>"
+
+
+def _flexible_size(four: int, start: int) -> tuple[int, int]:
+    """The length of compact bytes from the four bytes at `start`, and where the bytes begin.
+
+    (-1, start) for lengths of more than four bytes.
+    """
+    if four < 0x80000000:
+        return (four >> 24) - 1, start + 1
+    size = four >> 24 & 0x7F | (four >> 16 & 0x7F) << 7
+    if not four & 0x800000:
+        return size - 1, start + 2
+    size |= (four >> 8 & 0x7F) << 14
+    if not four & 0x8000:
+        return size - 1, start + 3
+    if not four & 0x80:
+        return (size | (four & 0x7F) << 21) - 1, start + 4
+    return -1, start
+
+
+class ProduceRun:
+    """The place in the line of neighbouring requests of one read that the fast path served.
+
+    `requests` are (batches, correlation id, base offset, append time); answers leave in their order.
+    """
+
+    __slots__ = ("_next", "batches", "handled", "memos", "received", "requests")
+
+    def __init__(self, memos: ProduceMemos, received: float) -> None:
+        self.memos = memos
+        self.received = received
+        self.handled = 0.0
+        self.batches: list[_Batches] = []
+        self.requests: list[tuple[_Batches, int, Offset, int]] = []
+        self._next = 0
+
+    def send(self, now: float) -> bool:
+        """Its turn has come: send the answers that are there, up to the first that is not.
+
+        Returns whether that was all.
+        """
+        memos, requests = self.memos, self.requests
+        connection = memos.connection
+        add = connection.outlet.add_small
+        begun = at = self._next
+        for batches, correlation, first, time in requests[at:] if at else requests:
+            if not batches.done:
+                break
+            memo, error = batches.memo, batches.error
+            start = memo.partition.log.log_start_offset
+            if error:
+                first = time = start = -1
+            if memo.with_start:
+                add(memo.pack(memo.size, correlation, memo.middle, error, first, time, start, memo.after))
+            else:
+                add(memo.pack(memo.size, correlation, memo.middle, error, first, time, memo.after))
+            at += 1
+        if at == begun:
+            return False
+        self._next = at
+        connection.look_again()
+        memos.answered(at - begun, self.handled, now - self.received)
+        if at < len(requests):
+            connection.more -= at - begun
+            return False
+        connection.more -= at - begun - 1
+        return True
+
+    def cancel(self) -> None:
+        """The connection is gone; the batches stay."""
+        for batches in self.batches:
+            batches.cancel()
+
+    def __repr__(self) -> str:
+        return f"<ProduceRun {self._next} of {len(self.requests)} answered>"
+
+
+class _Batches(Acknowledgement):
+    """The batches of a run for one partition: written, synced and so acknowledged together, up to `end`."""
+
+    __slots__ = ("_parked", "done", "error", "memo", "run")
+
+    def __init__(self, run: ProduceRun, memo: ProduceMemo, end: Offset) -> None:
+        self.run = run
+        self.memo = memo
+        self.partition = memo.partition
+        self.everywhere = memo.everywhere
+        self.end = end
+        self.done = False
+        self.error = 0
+        self._parked: _Parked | None = None
+
+    def settle(self, error: ErrorCode) -> None:
+        """They are safe, or will never be known to be."""
+        if self.done:
+            return
+        self.done = True
+        self.error = error
+        self._unpark()
+        self.run.memos.connection.slot_done(self.run)
+
+    def park(self) -> bool:
+        """It takes longer than this turn: from now on the request's timeout counts."""
+        if self.done:
+            return False
+        self._parked = _Parked(self.run.received + self.memo.timeout_s, self)
+        self.run.memos.node.broker.room.add(self._parked, force=True)
+        return True
+
+    def cancel(self) -> None:
+        """Nobody wants to know any more."""
+        self.done = True
+        self._unpark()
+        self.partition.forget(self)
+
+    def _unpark(self) -> None:
+        if self._parked is not None:
+            self._parked.cancel()
+            self._parked = None
+
+    def __repr__(self) -> str:
+        return f"<_Batches {self.partition.topic}-{self.partition.index} up to {self.end}>"
+
+
+class _Parked(Waiting):
+    """The deadline of batches that are not safe by the end of their turn."""
+
+    __slots__ = ("batches",)
+
+    def __init__(self, deadline: float, batches: _Batches) -> None:
+        super().__init__(deadline)
+        self.batches: _Batches | None = batches
+
+    def release(self) -> None:
+        self.batches = None  # it points back here: leave no circle for the garbage collector
+
+    def expired(self, now: Now) -> None:
+        if (batches := self.batches) is not None:
+            batches.partition.forget(batches)
+            batches.settle(ErrorCode.REQUEST_TIMED_OUT)

@@ -1,0 +1,274 @@
+"""One request, from the bytes of its frame to its place in the line of answers.
+
+Every request takes the same steps: header, row of the table, version, body, permission, handler.  What
+goes wrong is answered where the protocol has an answer for it, and ends the connection where it has none;
+it never ends the node.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from barnabas.broker.context import ResourceType
+from barnabas.broker.requests.produce import ProduceWaiting
+from barnabas.errors import ErrorCode, KafkaError, StorageError, WireError
+from barnabas.server.api.cluster import unsupported_version
+from barnabas.server.api.table import Row
+from barnabas.server.net.context import NoAnswerError, RequestContext
+from barnabas.server.net.produce_fast_path import ProduceMemos
+from barnabas.server.observe import events
+from barnabas.wire.codec.message import Message, decode
+from barnabas.wire.frame import read_request_header
+from barnabas.wire.registry import API_NAMES, request_class, response_class
+
+if TYPE_CHECKING:
+    from barnabas.server.loop.runtime import Services
+    from barnabas.server.net.connection import Connection, Slot
+    from barnabas.server.observe.metrics import Counter, Histogram
+
+__all__ = ["Requests", "Route"]
+
+API_VERSIONS_KEY = 18
+PRODUCE_KEY = 0
+
+
+class Route:
+    """A row of the table at work in one node: its message class, and what is counted about it."""
+
+    __slots__ = ("_class", "errors", "handled_s", "key", "name", "requests", "row", "slow_s", "total_s")
+
+    requests: Counter
+    errors: Counter
+    handled_s: Histogram
+    total_s: Histogram
+
+    def __init__(self, node: Services, row: Row) -> None:
+        self.row = row
+        self.key = row.key
+        self.name = API_NAMES[row.key]
+        self.slow_s = node.limits.slow_request_s
+        self._class: type[Message] | None = None
+        base = "kafka.network:type=RequestMetrics,name="
+        tag = f",request={self.name}"
+        self.requests = node.metrics.counter(f"{base}RequestsPerSec{tag}", "Requests received")
+        self.errors = node.metrics.counter(f"{base}ErrorsPerSec{tag}", "Requests that failed as a whole")
+        self.handled_s = node.metrics.histogram(f"{base}LocalTimeMs{tag}", "Seconds in the handler")
+        self.total_s = node.metrics.histogram(f"{base}TotalTimeMs{tag}", "Seconds from arrival to answer")
+
+    @property
+    def request_class(self) -> type[Message]:
+        """Loaded with its family when the first such request comes."""
+        found = self._class
+        if found is None:
+            found = self._class = request_class(self.key)
+        return found
+
+    def finished(self, context: RequestContext, handled: float, done: float) -> None:
+        """A request was answered: count it, and say so if it was slow (long polls may wait as they like)."""
+        received = context.received
+        self.handled_s.observe(handled - received)
+        self.total_s.observe(done - received)
+        spent = handled - received if self.row.waits else done - received
+        if spent > self.slow_s:
+            events.emit(
+                events.REQUEST_SLOW,
+                reason=self.name,
+                api=self.name,
+                request=context.request_id,
+                client=f"{context.client_host}:{context.client_port}",
+                client_id=context.client_id,
+                handled_ms=f"{(handled - received) * 1000:.1f}",
+                waited_ms=f"{(done - handled) * 1000:.1f}",
+            )
+
+    def error_answer(self, error: KafkaError) -> Message | None:
+        """The API's answer that is nothing but an error; None where it has no place for one."""
+        made = response_class(self.key)
+        if "error_code" not in made.__annotations__:
+            return None
+        fields: dict[str, Any] = {"error_code": int(error.code)}
+        if "error_message" in made.__annotations__ and error.message != error.code.name:
+            fields["error_message"] = error.message
+        return made(**fields)
+
+    def __repr__(self) -> str:
+        return f"<Route {self.name} {self.row.low}-{self.row.high} requests={self.requests.value}>"
+
+
+METADATA_KEY = 3
+
+
+def _padded(api_key: int, frame: memoryview, end: int) -> bool:
+    """librdkafka asks for all topics of a cluster that has none with a count of four bytes where one is due.
+
+    Three bytes are too many then; Apache Kafka reads no further than the request, and answers.
+    """
+    return api_key == METADATA_KEY and len(frame) - end == 3
+
+
+class Requests:
+    """What one kind of listener serves."""
+
+    __slots__ = ("node", "routes", "rows")
+
+    def __init__(self, node: Services, rows: Iterable[Row]) -> None:
+        self.node = node
+        self.rows = tuple(rows)
+        self.routes = {row.key: Route(node, row) for row in self.rows}
+
+    def take(self, connection: Connection, frame: memoryview, received: float) -> bool:
+        """Serve one frame.  Returns whether its bytes must stay untouched until the end of the turn."""
+        try:
+            header, position = read_request_header(frame)
+        except WireError as error:
+            return self._malformed(connection, "?", error)
+        route = self.routes.get(header.api_key)
+        node = self.node
+        node.request_ids += 1
+        context = RequestContext(connection, header, node.request_ids, received)
+        if route is None or not route.row.low <= header.version <= route.row.high:
+            return self._unsupported(connection, route, context)
+        route.requests.value += 1
+        try:
+            request, end = decode(route.request_class, frame, header.version, position)
+            if end != len(frame) and not _padded(header.api_key, frame, end):
+                raise WireError(f"{len(frame) - end} bytes too many")
+        except WireError as error:
+            return self._malformed(connection, f"{route.name} v{header.version}", error)
+        answer = self._serve(connection, route, context, request)
+        if header.api_key != PRODUCE_KEY:
+            return False
+        if node.produce_memo and type(answer) is ProduceWaiting and not answer.done:
+            if connection.memos is None:
+                connection.memos = ProduceMemos(connection, route)
+            connection.memos.learn(context, frame, request, answer)  # type: ignore[arg-type]  # by its key
+        return True
+
+    def _serve(self, connection: Connection, route: Route, context: RequestContext, request: Message) -> Any:
+        """Have a decoded request answered, now or later.  Returns what its handler returned."""
+        row, node = route.row, self.node
+        try:
+            if node.authorizer is not None and not node.authorizer.authorize(
+                context,
+                row.operation,
+                row.resource,
+                "kafka-cluster" if row.resource == ResourceType.CLUSTER else "",
+            ):
+                raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+            answer = row.handler(node, context, request)
+        except KafkaError as error:
+            answer = self._refused(connection, route, context, error)
+        except NoAnswerError as error:
+            events.emit(
+                events.REQUEST_REFUSED,
+                reason=route.name,
+                api=route.name,
+                client=context.client_host,
+                error=error,
+            )
+            connection.close()
+            return None
+        except StorageError as error:
+            _say_failed(route, context, error)
+            answer = self._refused(connection, route, context, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR))
+        except Exception as error:
+            _say_failed(route, context, error)
+            answer = self._refused(connection, route, context, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
+        node.turn.soon()
+        handled = monotonic()
+        if isinstance(answer, Message):
+            connection.answer(context, route, answer, handled)
+        elif answer is None:
+            route.finished(context, handled, handled)
+        else:
+            slot = connection.expect(context, route)
+            slot.handled = handled
+            slot.waiting = answer
+            if isinstance(answer, asyncio.Future):
+                answer.add_done_callback(lambda future: self._future_done(slot, future))
+            elif type(answer) is ProduceWaiting and not answer.acks:
+                answer.on_done = lambda error: self._unanswered(slot, error)
+            elif answer.done:
+                slot.complete(answer.response)
+            else:
+                answer.on_done = slot.complete
+        return answer
+
+    def _unanswered(self, slot: Slot, error: KafkaError | None) -> None:
+        """A request that nobody expects an answer to has come to its end; with an error, so has its connection."""
+        slot.complete(error and self._refused(slot.connection, slot.route, slot.context, error))
+
+    def _future_done(self, slot: Slot, future: asyncio.Future[Any]) -> None:
+        """A handler that waited for other parts of the node has come to an end."""
+        route, context = slot.route, slot.context
+        if future.cancelled():
+            if not slot.done:
+                slot.connection.abort()
+            return
+        error = future.exception()  # read also where nobody waits any more: asyncio would report it as lost
+        if slot.done:
+            return
+        if error is None:
+            slot.complete(future.result())
+            return
+        if not isinstance(error, KafkaError):
+            if not isinstance(error, NoAnswerError):
+                _say_failed(route, context, error)
+            error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+        slot.complete(self._refused(slot.connection, route, context, error))
+
+    def _refused(
+        self, connection: Connection, route: Route, context: RequestContext, error: KafkaError
+    ) -> Message | None:
+        """The answer that carries `error`; where the API cannot carry one, the connection ends."""
+        route.errors.value += 1
+        answer = route.error_answer(error)
+        if answer is None:
+            events.emit(
+                events.REQUEST_REFUSED,
+                reason=f"{route.name} {error.code.name}",
+                api=route.name,
+                request=context.request_id,
+                code=error.code.name,
+                error=error,
+            )
+            connection.close()
+        return answer
+
+    def _malformed(self, connection: Connection, what: str, error: WireError) -> bool:
+        client = f"{connection.client_host}:{connection.client_port}"
+        events.emit(events.REQUEST_MALFORMED, reason=what, client=client, request=what, error=error)
+        connection.listener.malformed.value += 1
+        connection.close()
+        return False
+
+    def _unsupported(self, connection: Connection, route: Route | None, context: RequestContext) -> bool:
+        """An API or a version that is not served: ApiVersions is told what is (KIP-511), others hang up."""
+        if route is not None and route.key == API_VERSIONS_KEY:
+            context.version = 0
+            connection.answer(context, route, unsupported_version(self.rows), monotonic())
+            self.node.turn.soon()
+            return False
+        events.emit(
+            events.REQUEST_UNKNOWN if route is None else events.REQUEST_VERSION,
+            reason=str(context.api_key),
+            api=API_NAMES.get(context.api_key, context.api_key),
+            version=context.version,
+            client=f"{context.client_host}:{context.client_port}",
+            client_id=context.client_id,
+        )
+        connection.listener.malformed.value += 1
+        connection.close()
+        return False
+
+    def __repr__(self) -> str:
+        return f"<Requests {len(self.routes)} APIs>"
+
+
+def _say_failed(route: Route, context: RequestContext, error: BaseException) -> None:
+    events.emit(
+        events.REQUEST_FAILED, reason=route.name, api=route.name, request=context.request_id, error=error
+    )

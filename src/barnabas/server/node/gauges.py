@@ -1,0 +1,108 @@
+"""What is read from the cores when somebody looks: gauges under Kafka's names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from barnabas.server.observe.metrics import Gauge, Metric
+
+if TYPE_CHECKING:
+    from barnabas.broker.replicas.cleaner import CleanerStatistics
+    from barnabas.log.storage.log_directories import LogDirectories
+    from barnabas.server.loop.runtime import Services
+
+__all__ = ["register_gauges"]
+
+MOST_PARTITIONS = 2000
+"""Partitions that get gauges of their own; a scrape must not grow without limit."""
+
+
+def register_gauges(node: Services, logs: LogDirectories) -> None:
+    """Give `node.metrics` the gauges of a broker."""
+    broker, groups, quorum, memory = node.broker, node.groups, node.quorum, node.memory
+    read: tuple[tuple[str, str, Callable[[], float]], ...] = (
+        ("kafka.server:type=ReplicaManager,name=PartitionCount", "Partitions hosted",
+         lambda: broker.statistics().partitions),
+        ("kafka.server:type=ReplicaManager,name=LeaderCount", "Partitions led",
+         lambda: broker.statistics().leading),
+        ("kafka.server:type=ReplicaManager,name=OfflineReplicaCount", "Replicas offline",
+         lambda: broker.statistics().offline),
+        ("kafka.server:type=ReplicaManager,name=UnderMinIsrPartitionCount", "Partitions that refuse acks=all",
+         lambda: broker.statistics().under_min_isr),
+        ("kafka.server:type=FetchSessionCache,name=NumIncrementalFetchSessions", "Fetch sessions",
+         lambda: broker.statistics().sessions[0]),
+        ("kafka.server:type=broker-metadata-metrics,name=last-applied-record-offset", "Metadata applied",
+         lambda: quorum.image.offset),
+        ("kafka.log:type=LogManager,name=OfflineLogDirectoryCount", "Log directories offline",
+         lambda: len(logs.missing())),
+        ("kafka.coordinator.group:type=GroupMetadataManager,name=NumGroups", "Consumer groups coordinated",
+         lambda: groups.statistics().groups),
+        ("kafka.coordinator.group:type=GroupMetadataManager,name=NumOffsets", "Positions of these groups",
+         lambda: groups.statistics().offsets),
+        ("barnabas:type=Groups,name=Unreadable", "Records of groups that could not be read and were left out",
+         lambda: groups.statistics().unreadable),
+        ("barnabas:type=Memory,name=Used", "Bytes held for clients", lambda: memory.used),
+        ("barnabas:type=Memory,name=Peak", "Most bytes ever held for clients", lambda: memory.peak),
+        ("barnabas:type=Memory,name=Limit", "Bytes that may be held for clients", lambda: memory.limit),
+        ("barnabas:type=Memory,name=Pauses", "Times that reading paused for want of memory",
+         lambda: memory.pauses),
+        ("barnabas:type=Broker,name=Waiters", "Requests that wait", lambda: broker.statistics().waiting),
+        ("barnabas:type=Broker,name=SyncsInFlight", "Syncs in flight", lambda: node.turn.syncer.in_flight),
+    )  # fmt: skip
+    for name, meaning, reader in read:
+        node.metrics.gauge(name, meaning, reader)
+    for name, meaning, value in (
+        ("LogCleanerManager,name=max-dirty-percent", "Largest uncompacted part of a log, in percent",
+         lambda now: 100 * now.dirtiest),
+        ("LogCleanerManager,name=uncleanable-partitions-count", "Logs that cannot be compacted",
+         lambda now: now.set_aside),
+        ("LogCleanerManager,name=time-since-last-run-ms", "Milliseconds since a log was compacted",
+         lambda now: 1000 * now.idle_seconds),
+        ("LogCleaner,name=max-clean-time-secs", "Seconds that the last round of compaction took",
+         lambda now: now.last_seconds),
+        ("LogCleaner,name=max-buffer-utilization-percent", "Memory for keys that it used, in percent",
+         lambda now: 100 * now.last_utilization),
+        ("LogCleaner,name=cleaner-recopy-percent", "Bytes that it wrote of those it read, in percent",
+         lambda now: 100 * now.written_bytes / now.read_bytes if now.read_bytes else 0),
+        ("LogCleaner,name=max-compaction-delay-secs", "Seconds for which a record waits beyond its time",
+         lambda now: now.overdue_seconds),
+    ):  # fmt: skip
+        node.metrics.gauge(f"kafka.log:type={name}", meaning, partial(_of_cleaner, node, value))
+    node.metrics.collect(lambda: _of_partitions(node))
+    node.metrics.collect(lambda: _of_directories(node, logs))
+
+
+def _of_cleaner(node: Services, value: Callable[[CleanerStatistics], float]) -> float:
+    return value(node.broker.upkeep.cleaner.statistics(node.clock.now()))
+
+
+def _of_directories(node: Services, logs: LogDirectories) -> Iterator[Metric]:
+    """Whether each log directory is there, and the room on its volume."""
+    missing = logs.missing()
+    for path in dict.fromkeys((*(directory.path for directory in logs.directories), *missing)):
+        tag = f",logDirectory={path.replace(',', '_')}"
+        gone = partial(float, path in missing)
+        yield Gauge(f"kafka.log:type=LogManager,name=LogDirectoryOffline{tag}", "1: offline", gone)
+        if (space := node.broker.space.known.get(path)) is not None and path not in missing:
+            for name, meaning, value in (
+                ("FreeBytes", "Bytes free on the volume of a log directory", space.free),
+                ("ReserveBytes", "Bytes of it that are kept free", space.reserve),
+                ("Full", "1: records are refused there for want of room", space.full),
+            ):
+                yield Gauge(f"barnabas:type=Disk,name={name}{tag}", meaning, partial(float, value))
+
+
+def _of_partitions(node: Services) -> Iterator[Metric]:
+    """The end, the start and the size of each partition's log."""
+    for partition in islice(node.broker.partitions(), MOST_PARTITIONS):
+        log = partition.log
+        tags = f",topic={partition.topic},partition={partition.index}"
+        for name, meaning, value in (
+            ("LogEndOffset", "Offset of the next record", log.log_end_offset),
+            ("LogStartOffset", "Offset of the first record", log.log_start_offset),
+            ("Size", "Bytes of the log", log.size),
+        ):
+            yield Gauge(f"kafka.log:type=Log,name={name}{tags}", meaning, partial(float, value))

@@ -1,0 +1,1 @@
+"""What a node tells about itself: events, counters, and the pages that show them."""

@@ -1,0 +1,263 @@
+"""What the broker asks of the rest of its node."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from barnabas.errors import BarnabasError, ConfigError, ErrorCode, KafkaError, StorageError
+from barnabas.model import DirectoryId, NodeId, Offset, TopicId, TopicPartition
+from barnabas.server.observe import events
+from barnabas.wire.codec.message import Message
+from barnabas.wire.schemas.brokers import AlterPartitionRequest, AlterPartitionResponse
+from barnabas.wire.schemas.reassignment import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
+)
+from barnabas.wire.schemas.reassignment import AssignReplicasToDirsRequestDirectoryData as DirectoryData
+from barnabas.wire.schemas.reassignment import AssignReplicasToDirsRequestPartitionData as PartitionData
+from barnabas.wire.schemas.reassignment import AssignReplicasToDirsRequestTopicData as TopicData
+from barnabas.wire.schemas.transactions import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.replicas.disk_space import DirectorySpace
+    from barnabas.log.cleaning.compaction import CleaningStatistics
+    from barnabas.log.log import Log
+    from barnabas.log.segments.damage import Damage
+    from barnabas.log.storage.log_directories import LogDirectories
+    from barnabas.log.storage.log_directory import LogDirectory
+    from barnabas.server.loop.runtime import Services
+    from barnabas.server.replication.lifecycle import BrokerLifecycle
+    from barnabas.server.replication.replica_fetcher import Fetchers
+
+__all__ = ["NodeOutside"]
+
+NOT_REPLICATED = events.register(
+    "replica.refused", logging.ERROR, "a leader sent what cannot be appended; it is fetched again"
+)
+FETCHED_ANEW = events.register(
+    "replica.fetched-anew", logging.WARNING, "a replica that was damaged is fetched anew from its leader"
+)
+TRUNCATED = events.register(
+    "replica.truncated", logging.INFO, "a log was cut back to where it agrees with its leader's"
+)
+UNREADABLE = events.register(
+    "log.unreadable-batches",
+    logging.WARNING,
+    "compaction leaves batches as they are: their producer sent records that nobody can read",
+)
+COMPACTED = events.register("log.compacted", logging.DEBUG, "a log was compacted")
+NOT_COMPACTED = events.register(
+    "log.not-compacted", logging.ERROR, "a log cannot be compacted: it is served as it is, and grows"
+)
+
+
+class NodeOutside:
+    """Implements `broker.context.Outside` over the quorum's driver."""
+
+    __slots__ = ("_logs", "_metadata_directory", "_node", "_on_fatal", "fetchers", "lifecycle")
+
+    def __init__(
+        self,
+        node: Services,
+        logs: LogDirectories,
+        metadata_directory: str,
+        on_fatal: Callable[[Exception], None],
+    ) -> None:
+        self._node = node
+        self._logs = logs
+        self._metadata_directory = metadata_directory
+        self._on_fatal = on_fatal
+        self.lifecycle: BrokerLifecycle | None = None
+        """Once the broker is about to register."""
+        self.fetchers: Fetchers | None = None
+        """Once the broker may follow others."""
+
+    @property
+    def _epoch(self) -> int:
+        return -1 if self.lifecycle is None else self.lifecycle.epoch
+
+    def allocate_producer_ids(self) -> None:
+        """AllocateProducerIds (key 67; KIP-730); the answer goes to `Broker.producer_ids_allocated`."""
+        request = AllocateProducerIdsRequest(broker_id=self._node.node_id, broker_epoch=self._epoch)
+        future = self._node.quorum.request(request)
+        future.add_done_callback(self._allocated)
+
+    def _allocated(self, future: asyncio.Future[Message]) -> None:
+        node = self._node
+        now = node.clock.now()
+        if future.cancelled():
+            return
+        error = future.exception()
+        answer = None if error is not None else future.result()
+        if isinstance(answer, AllocateProducerIdsResponse):
+            code = ErrorCode(answer.error_code)
+            node.broker.producer_ids_allocated(answer.producer_id_start, answer.producer_id_len, code, now)
+        else:
+            code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
+            node.broker.producer_ids_allocated(-1, 0, code, now)
+        node.turn.soon()
+
+    def directory_failed(self, directory: LogDirectory, error: StorageError) -> None:
+        """A log directory is offline for good; the node stops without its last or its metadata directory."""
+        events.emit(events.DIRECTORY_OFFLINE, directory=directory.path, error=error)
+        if self.lifecycle is not None:
+            self.lifecycle.directory_failed(directory.directory_id)
+            patience = self._node.config.int("log.dir.failure.timeout.ms") / 1000
+            self._node.loop.call_later(patience, self._must_be_reported, directory)
+        if directory.path == self._metadata_directory:
+            self._on_fatal(
+                StorageError(f"the metadata directory {directory.path} failed: {error}", fatal=True)
+            )
+        elif not self._logs.online():
+            self._on_fatal(
+                StorageError(f"the last log directory {directory.path} failed: {error}", fatal=True)
+            )
+
+    def _must_be_reported(self, directory: LogDirectory) -> None:
+        """As long as the controller believes in a dead disk, nobody else leads what lay on it."""
+        lifecycle = self.lifecycle
+        if lifecycle is not None and directory.directory_id not in lifecycle.reported:
+            self._on_fatal(
+                StorageError(
+                    f"the log directory {directory.path} failed, and no controller has heard of it since",
+                    next_step="find out why this node does not reach the active controller",
+                    fatal=True,
+                )
+            )
+
+    def room_changed(self, directory: LogDirectory, space: DirectorySpace) -> None:
+        """A log directory has no room for records any more, or has room again."""
+        event = events.DISK_FULL if space.full else events.DISK_HAS_ROOM
+        free, reserve = space.free >> 20, space.reserve >> 20
+        events.emit(event, directory=directory.path, free_mib=free, reserve_mib=reserve)
+
+    def not_hosted(self, error: StorageError) -> None:
+        """A partition could not be opened; the others are."""
+        events.emit(events.PARTITION_NOT_HOSTED, error=error)
+
+    def setting_refused(self, topic: str, error: ConfigError) -> None:
+        """A topic's setting is not known here."""
+        events.emit(events.SETTING_REFUSED, topic=topic, error=error)
+
+    def assign_directories(self, assignments: Sequence[tuple[TopicId, int, DirectoryId]]) -> None:
+        """AssignReplicasToDirs (key 73; KIP-858); the answer goes to `Broker.directories_assigned`."""
+        by_directory: dict[DirectoryId, dict[TopicId, list[int]]] = {}
+        for topic_id, index, directory in assignments:
+            by_directory.setdefault(directory, {}).setdefault(topic_id, []).append(index)
+        request = AssignReplicasToDirsRequest(
+            broker_id=self._node.node_id,
+            broker_epoch=self._epoch,
+            directories=[
+                DirectoryData(
+                    id=directory,
+                    topics=[
+                        TopicData(topic_id=t, partitions=[PartitionData(partition_index=i) for i in rows])
+                        for t, rows in topics.items()
+                    ],
+                )
+                for directory, topics in by_directory.items()
+            ],
+        )
+        self._node.quorum.request(request).add_done_callback(self._assigned)
+
+    def _assigned(self, future: asyncio.Future[Message]) -> None:
+        if future.cancelled():
+            return
+        node = self._node
+        answer = None if future.exception() is not None else future.result()
+        results: dict[tuple[TopicId, int], ErrorCode] | None = None
+        if isinstance(answer, AssignReplicasToDirsResponse) and not answer.error_code:
+            results = {
+                (topic.topic_id, row.partition_index): ErrorCode(row.error_code)
+                for directory in answer.directories
+                for topic in directory.topics
+                for row in topic.partitions
+            }
+        node.broker.directories_assigned(results, node.clock.now())
+        node.turn.soon()
+
+    def held(self, connection: int, size: int) -> None:
+        """Batches that wait for their check are memory held for a client, as partly received frames are."""
+        self._node.memory.take_for(connection, size)
+
+    def fetch_from(self, leader: NodeId) -> None:
+        """Something is new about what is fetched from that node."""
+        if self.fetchers is not None:
+            self.fetchers.soon(leader)
+
+    def alter_partitions(self, request: AlterPartitionRequest) -> None:
+        """AlterPartition (key 56; KIP-497); the answer goes to `Broker.partitions_altered`."""
+        self._node.quorum.request(request).add_done_callback(self._altered)
+
+    def _altered(self, future: asyncio.Future[Message]) -> None:
+        if future.cancelled():
+            return
+        node = self._node
+        answer = None if future.exception() is not None else future.result()
+        node.broker.partitions_altered(
+            answer if isinstance(answer, AlterPartitionResponse) else None, node.clock.now()
+        )
+        node.turn.soon()
+
+    def not_replicated(self, topic: str, index: int, error: BarnabasError) -> None:
+        """What a leader sent could not be taken."""
+        events.emit(NOT_REPLICATED, topic=topic, partition=index, error=error)
+
+    def truncated(self, topic: str, index: int, before: Offset, end: Offset) -> None:
+        """A log was cut back to where it agrees with its leader's."""
+        events.emit(TRUNCATED, topic=topic, partition=index, was=before, end=end)
+
+    def descriptors_short(self, error: StorageError) -> None:
+        """A file could not be opened: too many are."""
+        events.emit(events.DESCRIPTORS_SHORT, error=error)
+
+    def set_aside(self, where: TopicPartition, path: str, topic_id: TopicId | None) -> None:
+        """A log that the metadata does not know lies at `path` now."""
+        reason = (
+            "no such partition is here" if topic_id is None else f"it says that it is of topic {topic_id}"
+        )
+        events.emit(
+            events.LOG_SET_ASIDE, topic=where.topic, partition=where.partition, now=path, reason=reason
+        )
+
+    def damaged(self, log: Log, found: Sequence[Damage]) -> None:
+        """Records of a log cannot be read any more."""
+        for damage in found:
+            events.emit(
+                events.LOG_DAMAGED, log=log.path, start=damage.start, end=damage.end, reason=damage.reason
+            )
+
+    def fetched_anew(self, log: Log, gone: Sequence[Damage]) -> None:
+        """A log of which records could not be read is empty, and fetched from its leader."""
+        events.emit(FETCHED_ANEW, log=log.path, start=gone[0].start, end=gone[-1].end)
+
+    def compacted(self, where: TopicPartition, done: CleaningStatistics, seconds: float) -> None:
+        """A log was compacted."""
+        if done.unreadable:
+            events.emit(
+                UNREADABLE,
+                topic=where.topic,
+                partition=where.partition,
+                batches=done.unreadable,
+                first=done.first_unreadable,
+            )
+        events.emit(
+            COMPACTED,
+            topic=where.topic,
+            partition=where.partition,
+            records=done.records,
+            kept=done.kept,
+            read=done.read_bytes,
+            written=done.written_bytes,
+            seconds=f"{seconds:.1f}",
+        )
+
+    def not_compacted(self, where: TopicPartition, error: BarnabasError) -> None:
+        """A log is left as it is."""
+        events.emit(NOT_COMPACTED, topic=where.topic, partition=where.partition, error=error)
+
+    def __repr__(self) -> str:
+        return f"<NodeOutside epoch={self._epoch}>"

@@ -1,0 +1,332 @@
+"""This broker's life with the controller: register, report, be unfenced, leave (KIP-631).
+
+It speaks by requests only, whoever carries them: a combined node hands them to its own quorum, a broker
+will send them over the network.  The states are Kafka's: STARTING until it has replayed its own
+registration, RECOVERY until it asked to be unfenced, RUNNING, PENDING_CONTROLLED_SHUTDOWN until the
+controller lets it go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from enum import IntEnum
+from typing import NamedTuple
+
+from barnabas.config import Config
+from barnabas.controller.decisions.features import METADATA_VERSION, supported
+from barnabas.controller.image import BrokerEndpoint, ImageDelta
+from barnabas.controller.versions import DIRECTORIES
+from barnabas.errors import BarnabasError, ErrorCode, KafkaError
+from barnabas.model import BrokerEpoch, DirectoryId, NodeId, Offset
+from barnabas.ports import Randomness
+from barnabas.server.observe import events
+from barnabas.wire.codec.message import Message
+from barnabas.wire.schemas.brokers import (
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+    BrokerRegistrationRequest,
+    BrokerRegistrationRequestFeature,
+    BrokerRegistrationRequestListener,
+    BrokerRegistrationResponse,
+)
+
+__all__ = ["BrokerLifecycle", "LifecycleSettings", "LifecycleState"]
+
+REGISTERED = events.register("broker.registered", logging.INFO, "the controller knows this broker")
+UNFENCED = events.register("broker.unfenced", logging.INFO, "this broker may lead partitions")
+FENCED = events.register("broker.fenced", logging.WARNING, "the controller fenced this broker")
+SILENT = events.register(
+    "broker.heartbeat-failed", logging.WARNING, "the controller did not accept a heartbeat"
+)
+LEFT = events.register("broker.left", logging.INFO, "the controller lets this broker stop")
+
+_RETRY = 0.05
+_QUICK = 0.01
+_UNHEARD = 3.0
+"""Seconds without any controller after which a broker that wants to stop does so unasked."""
+
+
+class LifecycleState(IntEnum):
+    """Where a broker is in its life (numbers of Kafka's BrokerState metric)."""
+
+    NOT_RUNNING = 0
+    STARTING = 1
+    RECOVERY = 2
+    RUNNING = 3
+    PENDING_CONTROLLED_SHUTDOWN = 6
+    SHUTTING_DOWN = 7
+
+
+class LifecycleSettings(NamedTuple):
+    """Who this broker is and how often it reports, in seconds.
+
+    `previous_epoch` is the broker epoch in the marker of a clean stop (-1: the last stop was not clean).
+    """
+
+    broker_id: NodeId
+    cluster_id: str
+    listeners: tuple[BrokerEndpoint, ...]
+    directories: tuple[DirectoryId, ...]
+    rack: str | None = None
+    previous_epoch: BrokerEpoch = -1
+    heartbeat_interval: float = 2.0
+    registration_timeout: float = 60.0
+
+    @classmethod
+    def of(
+        cls,
+        config: Config,
+        *,
+        cluster_id: str,
+        listeners: Sequence[BrokerEndpoint],
+        directories: Sequence[DirectoryId],
+        previous_epoch: BrokerEpoch = -1,
+    ) -> LifecycleSettings:
+        """From a node's configuration; `listeners` as they are advertised."""
+        return cls(
+            broker_id=config.node_id,
+            cluster_id=cluster_id,
+            listeners=tuple(listeners),
+            directories=tuple(directories),
+            rack=config.optional_str("broker.rack") or None,
+            previous_epoch=previous_epoch,
+            heartbeat_interval=config.int("broker.heartbeat.interval.ms") / 1000,
+            registration_timeout=config.int("initial.broker.registration.timeout.ms") / 1000,
+        )
+
+
+class BrokerLifecycle:
+    """Registers once, then reports until `leave`.
+
+    `submit` carries a request to the active controller; `metadata_offset` is how far this broker has
+    replayed the metadata log.
+    """
+
+    def __init__(
+        self,
+        submit: Callable[[Message], Awaitable[Message]],
+        settings: LifecycleSettings,
+        *,
+        metadata_offset: Callable[[], Offset],
+        random: Randomness,
+    ) -> None:
+        self.settings = settings
+        self.epoch: BrokerEpoch = -1
+        self.state = LifecycleState.NOT_RUNNING
+        self.fenced = True
+        self._submit = submit
+        self._metadata_offset = metadata_offset
+        self._incarnation = random.uuid()
+        self._offline: set[DirectoryId] = set()
+        self.reported: set[DirectoryId] = set()
+        """Directories of which the controller has heard that they failed."""
+        self._reporter: asyncio.Task[None] | None = None
+        self._wake = asyncio.Event()
+        self._changed = asyncio.Event()
+        self._may_stop = False
+        self._failures = 0
+        self._outdated = False
+        self.cordoned: Callable[[], list[DirectoryId] | None] = lambda: None
+        """Asked before each report: the directories that take no new replicas, None where nobody would know."""
+        self.on_registered: Callable[[BrokerEpoch], None] = lambda epoch: None
+        """Told of each registration, before this broker can be unfenced under it."""
+
+    def __repr__(self) -> str:
+        return f"<BrokerLifecycle {self.settings.broker_id} epoch={self.epoch} {self.state.name}>"
+
+    async def register(self) -> BrokerEpoch:
+        """Register, trying again while another incarnation is alive or no controller is active.
+
+        Returns the broker epoch.  Raises KafkaError (refused for good), BarnabasError when it takes longer
+        than initial.broker.registration.timeout.ms.
+        """
+        self.state = LifecycleState.STARTING
+        last: KafkaError | None = None
+        try:
+            async with asyncio.timeout(self.settings.registration_timeout):
+                while True:
+                    try:
+                        self.epoch = await self._register_once()
+                        break
+                    except KafkaError as error:
+                        if error.code != ErrorCode.DUPLICATE_BROKER_REGISTRATION and not error.code.retriable:
+                            raise
+                        last = error
+                    await asyncio.sleep(_RETRY)
+        except TimeoutError as error:
+            raise BarnabasError(
+                f"the controller did not register this broker within {self.settings.registration_timeout:g} s"
+                + (f": {last}" if last else ""),
+                next_step="check whether a controller is active, and whether another broker has this node.id",
+                fatal=True,
+            ) from error
+        events.emit(REGISTERED, broker=self.settings.broker_id, epoch=self.epoch)
+        return self.epoch
+
+    async def _register_once(self) -> BrokerEpoch:
+        settings = self.settings
+        answer = await self._submit(
+            BrokerRegistrationRequest(
+                broker_id=settings.broker_id,
+                cluster_id=settings.cluster_id,
+                incarnation_id=self._incarnation,
+                listeners=[
+                    BrokerRegistrationRequestListener(
+                        name=e.listener, host=e.host, port=e.port, security_protocol=e.security_protocol
+                    )
+                    for e in settings.listeners
+                ],
+                features=[
+                    BrokerRegistrationRequestFeature(
+                        name=name, min_supported_version=low, max_supported_version=high
+                    )
+                    for name, (low, high) in supported().items()
+                ],
+                rack=settings.rack,
+                log_dirs=[d for d in settings.directories if d not in self._offline],
+                previous_broker_epoch=settings.previous_epoch,
+            )
+        )
+        assert isinstance(answer, BrokerRegistrationResponse)
+        if answer.error_code:
+            raise KafkaError(ErrorCode(answer.error_code))
+        self.on_registered(answer.broker_epoch)
+        return answer.broker_epoch
+
+    async def unfence(self) -> None:
+        """Ask to be unfenced and wait until it is so; from then on heartbeats go out by themselves.
+
+        Call it once the listeners are open and the logs are loaded.
+        """
+        self.state = LifecycleState.RECOVERY
+        self._reporter = asyncio.get_running_loop().create_task(self._report(), name="broker-heartbeats")
+        while self.fenced:
+            self._changed.clear()
+            await self._changed.wait()
+
+    async def leave(self, patience: float = 30.0) -> None:
+        """Controlled shutdown: hand leaderships over, then stop reporting.
+
+        Gives up after `patience` seconds, and sooner when no controller is there to be asked.
+        """
+        if self._reporter is None:
+            return
+        self.state = LifecycleState.PENDING_CONTROLLED_SHUTDOWN
+        self._wake.set()
+        loop = asyncio.get_running_loop()
+        heard = loop.time()
+        try:
+            async with asyncio.timeout(patience):
+                while not self._may_stop and not self._reporter.done():
+                    self._changed.clear()
+                    await self._changed.wait()
+                    if not self._failures:
+                        heard = loop.time()
+                    elif loop.time() - heard > _UNHEARD:
+                        raise TimeoutError
+            events.emit(LEFT, broker=self.settings.broker_id)
+        except TimeoutError:
+            events.emit(SILENT, reason="the controller did not let this broker go in time")
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Stop reporting at once; the controller fences this broker when its session runs out."""
+        self.state = LifecycleState.SHUTTING_DOWN
+        if self._reporter is not None:
+            self._reporter.cancel()
+            self._reporter = None
+
+    def report_soon(self) -> None:
+        """Report at once: somebody waits for what this broker has replayed (another one that stops cleanly)."""
+        self._wake.set()
+
+    def metadata_changed(self, delta: ImageDelta) -> None:
+        """Register again where metadata.version rose to what names directories, and our registration has none.
+
+        It goes out before the next report, as the same life, so that nothing else changes (KIP-858).
+        """
+        image = delta.image
+        if METADATA_VERSION not in delta.features or image.feature(METADATA_VERSION) < DIRECTORIES:
+            return
+        broker = image.brokers.get(self.settings.broker_id)
+        if broker is not None and not broker.directories:
+            self._outdated = True
+            self._wake.set()
+
+    def directory_failed(self, directory_id: DirectoryId) -> None:
+        """Tell the controller with the next heartbeat, at once, that a disk is gone."""
+        self._offline.add(directory_id)
+        self._wake.set()
+
+    async def _report(self) -> None:
+        while not self._may_stop:
+            self._wake.clear()
+            offline = sorted(self._offline)
+            if self._outdated:
+                await self._refresh_registration()
+            try:
+                answer = await self._submit(
+                    BrokerHeartbeatRequest(
+                        broker_id=self.settings.broker_id,
+                        broker_epoch=self.epoch,
+                        current_metadata_offset=self._metadata_offset(),
+                        want_fence=False,
+                        want_shut_down=self.state is LifecycleState.PENDING_CONTROLLED_SHUTDOWN,
+                        offline_log_dirs=offline,
+                        cordoned_log_dirs=self.cordoned(),
+                    )
+                )
+                assert isinstance(answer, BrokerHeartbeatResponse)
+                if answer.error_code:
+                    raise KafkaError(ErrorCode(answer.error_code))
+            except KafkaError as error:
+                if not self._failures:
+                    events.emit(SILENT, error=error)
+                self._failures += 1
+                if error.code == ErrorCode.STALE_BROKER_EPOCH:
+                    await self._register_again()
+            else:
+                self._failures = 0
+                self.reported.update(offline)
+                self._heard(answer)
+            self._changed.set()
+            if self._may_stop:
+                return
+            try:
+                async with asyncio.timeout(self._pause()):
+                    await self._wake.wait()
+            except TimeoutError:
+                continue
+
+    def _pause(self) -> float:
+        """Seconds until the next report."""
+        usual = self.settings.heartbeat_interval
+        if self._failures:
+            return min(usual, _RETRY * 2.0 ** min(self._failures, 10))
+        quick = self.fenced or self.state is LifecycleState.PENDING_CONTROLLED_SHUTDOWN
+        return _QUICK if quick else usual
+
+    async def _register_again(self) -> None:
+        try:
+            self.epoch = await self._register_once()
+            self.fenced = True
+        except KafkaError as error:
+            events.emit(SILENT, error=error)
+
+    async def _refresh_registration(self) -> None:
+        try:
+            self.epoch = await self._register_once()
+            self._outdated = False
+        except KafkaError as error:  # the report that follows goes out all the same
+            events.emit(SILENT, error=error)
+
+    def _heard(self, answer: BrokerHeartbeatResponse) -> None:
+        if self.fenced and not answer.is_fenced:
+            self.state = LifecycleState.RUNNING if self.state is LifecycleState.RECOVERY else self.state
+            events.emit(UNFENCED, broker=self.settings.broker_id, epoch=self.epoch)
+        elif not self.fenced and answer.is_fenced and not answer.should_shut_down:
+            events.emit(FENCED, broker=self.settings.broker_id, epoch=self.epoch)
+        self.fenced = answer.is_fenced
+        self._may_stop = answer.should_shut_down

@@ -1,0 +1,144 @@
+"""Asks over the network whether a node is alive; callers that ask at the same time share one question.
+
+    await probes.ask([2, 3])
+
+A connection that is kept for this alone carries one small request at a time (Metadata of no topic). A caller
+needs a question that was sent after its call, because an answer that was already on its way may come from a
+node that died since.  So all callers that come while a question is out share the next one.
+
+`Doubts` learns the outcome: the node answered, or its address refuses or drops connections.  A silent node is
+neither, and nobody waits for it longer than `LONGEST`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from barnabas.client.aio import AsyncConnection
+from barnabas.client.connection import RequestTimedOut
+from barnabas.errors import BarnabasError
+from barnabas.model import NodeId
+from barnabas.wire.schemas.cluster import MetadataRequest
+
+if TYPE_CHECKING:
+    from barnabas.server.loop.runtime import Services
+
+__all__ = ["LONGEST", "Probes"]
+
+LONGEST = 0.1
+"""Seconds that a caller waits at most: a node that lives answers in a round trip, a busy one after its turn."""
+_ANSWER_WITHIN = 2.0
+"""Seconds after which the connection to a silent node is given up."""
+_QUESTION = MetadataRequest(topics=[], allow_auto_topic_creation=False)
+
+
+class Probes:
+    """The questions of one node.  `listener` is the name under which brokers reach each other."""
+
+    __slots__ = ("_listener", "_node", "_probes")
+
+    def __init__(self, node: Services, listener: str) -> None:
+        self._node = node
+        self._listener = listener
+        self._probes: dict[NodeId, _Probe] = {}
+
+    async def ask(self, leaders: Iterable[NodeId]) -> None:
+        """Returns when each of them has answered, is known not to live, or has been silent for `LONGEST`."""
+        answers = [answer for leader in leaders if (answer := self._probe(leader).answer()) is not None]
+        if answers:
+            await asyncio.wait(answers, timeout=LONGEST)
+
+    def _probe(self, leader: NodeId) -> _Probe:
+        probe = self._probes.get(leader)
+        if probe is None:
+            probe = self._probes[leader] = _Probe(self._node, leader, self._listener)
+        return probe
+
+    def stop(self) -> None:
+        """Ask nothing more."""
+        for probe in self._probes.values():
+            probe.stop()
+
+    def __repr__(self) -> str:
+        return f"<Probes {list(self._probes)}>"
+
+
+class _Probe:
+    """Questions to one node."""
+
+    __slots__ = ("_asked_at", "_asking", "_connection", "_leader", "_listener", "_next", "_node", "_stopped")
+
+    def __init__(self, node: Services, leader: NodeId, listener: str) -> None:
+        self._node = node
+        self._leader = leader
+        self._listener = listener
+        self._connection: AsyncConnection | None = None
+        self._asking = False
+        self._asked_at = 0.0
+        self._next: asyncio.Future[None] | None = None
+        """Done when the question that is sent next has been answered."""
+        self._stopped = False
+
+    def answer(self) -> asyncio.Future[None] | None:
+        """Done with a question that is still to be sent; None: not worth waiting for."""
+        node = self._node
+        if self._stopped or (self._asking and node.clock.now().mono - self._asked_at > LONGEST):
+            return None
+        if self._next is None:
+            self._next = node.loop.create_future()
+            if not self._asking:
+                self._asking = True
+                node.tasks.start(self._ask_all(), f"probe of {self._leader}")
+        return self._next
+
+    async def _ask_all(self) -> None:
+        try:
+            while (asked := self._next) is not None:
+                self._next = None
+                self._asked_at = self._node.clock.now().mono
+                try:
+                    await self._ask()
+                finally:
+                    asked.set_result(None)
+        finally:
+            self._asking = False
+
+    async def _ask(self) -> None:
+        """One question.  A kept connection that ends says little: another is made to know."""
+        kept = self._connection is not None and not self._connection.closed
+        doubts, leader = self._node.doubts, self._leader
+        for _ in range(2 if kept else 1):
+            try:
+                if self._connection is None or self._connection.closed:
+                    self._connection = await self._dial()
+                await self._connection.request(_QUESTION, timeout=_ANSWER_WITHIN)
+            except RequestTimedOut:
+                return
+            except BarnabasError:
+                continue
+            doubts.heard(leader)
+            return
+        if not self._stopped:
+            doubts.lost(leader)
+
+    async def _dial(self) -> AsyncConnection:
+        known = self._node.quorum.image.brokers.get(self._leader)
+        endpoint = known.endpoint(self._listener) if known is not None else None
+        if endpoint is None:
+            raise BarnabasError(f"broker {self._leader} has no listener {self._listener}")
+        return await AsyncConnection.connect(
+            endpoint.host,
+            endpoint.port,
+            client_id=f"probe-{self._node.node_id}",
+            connect_timeout=_ANSWER_WITHIN,
+        )
+
+    def stop(self) -> None:
+        self._stopped = True
+        if self._connection is not None:
+            self._connection.abort()
+
+    def __repr__(self) -> str:
+        return f"<_Probe {self._leader} {'asking' if self._asking else 'idle'}>"

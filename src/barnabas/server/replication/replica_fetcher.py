@@ -1,0 +1,252 @@
+"""Replication over the network: one task and one connection per broker that this node follows.
+
+`broker.follower` decides what to ask and how to use an answer; this module has the socket, the waiting and
+the reconnecting.  The leader parks a fetch that finds nothing.  If the request changes meanwhile (another
+partition, another epoch), the fetcher drops its connection and connects again, which costs less than the rest
+of the wait.  It does not do so too often, because a topic of many partitions arrives in pieces, and each
+piece would repeat the whole request.  Such a drop says nothing about the leader: only a connection that ends
+by itself is evidence (`doubts`). For the same reason such a change ends the backoff before the next attempt:
+a node that was dead a moment ago may lead by now.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from math import inf
+from typing import TYPE_CHECKING
+
+from barnabas.client.aio import AsyncConnection
+from barnabas.errors import BarnabasError
+from barnabas.model import NodeId
+from barnabas.server.observe import events
+from barnabas.wire.schemas.fetch import FetchRequest
+
+if TYPE_CHECKING:
+    from barnabas.broker.replicas.fetcher import Follower
+    from barnabas.controller.image import BrokerEndpoint
+    from barnabas.server.loop.runtime import Services
+    from barnabas.wire.schemas.offsets import ListOffsetsRequest
+
+__all__ = ["Fetchers"]
+
+FOLLOWS = events.register("replica.follows", logging.INFO, "this node replicates from another one")
+LOST = events.register("replica.leader-lost", logging.WARNING, "the connection to a leader ended")
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
+_APART = 0.0003
+"""Seconds between two dials for the sake of news, for each partition beyond a `_FEW` to be named anew."""
+_FEW = 50
+_CONNECT_WITHIN = 2.0
+_GRACE = 1.5
+"""Seconds beyond the longest wait after which a leader that does not answer is dialled again.  What was lost
+the kernel sends again after 0.2, 0.4, 0.8, 1.6 ... s: a new connection knows sooner that a link is whole."""
+
+
+class Fetchers:
+    """The fetch tasks of a node.  `soon(leader)` whenever a `Follower` may have something to ask."""
+
+    __slots__ = ("_fetchers", "_listener", "_node", "_stopped")
+
+    def __init__(self, node: Services, listener: str) -> None:
+        """`listener` is the name under which brokers reach each other."""
+        self._node = node
+        self._listener = listener
+        self._fetchers: dict[NodeId, _Fetcher] = {}
+        self._stopped = False
+
+    def soon(self, leader: NodeId) -> None:
+        """Look, at the end of this turn, at what is to be asked of that leader."""
+        if self._stopped:
+            return
+        fetcher = self._fetchers.get(leader)
+        if fetcher is None:
+            follower = self._node.broker.followers.by_leader.get(leader)
+            if follower is None:  # it is being made: looked for again by the end of the turn
+                self._node.loop.call_soon(self._again, leader)
+                return
+            fetcher = self._fetchers[leader] = _Fetcher(self._node, follower, self._listener)
+            self._node.tasks.start(fetcher.run(), f"fetch from {leader}")
+        fetcher.look()
+
+    def _again(self, leader: NodeId) -> None:
+        broker = self._node.broker
+        if broker is not None and leader in broker.followers.by_leader:
+            self.soon(leader)
+
+    def stop(self) -> None:
+        """Fetch nothing more; what came before is in the logs."""
+        self._stopped = True
+        for fetcher in self._fetchers.values():
+            fetcher.stop()
+
+    def __repr__(self) -> str:
+        return f"<Fetchers {list(self._fetchers)}>"
+
+
+class _Fetcher:
+    """Asks one leader, as long as the node runs."""
+
+    __slots__ = (
+        "_again",
+        "_answered",
+        "_busy",
+        "_connection",
+        "_dialled_at",
+        "_dropped",
+        "_follower",
+        "_listener",
+        "_node",
+        "_stopped",
+        "_wake",
+    )
+
+    def __init__(self, node: Services, follower: Follower, listener: str) -> None:
+        self._node = node
+        self._follower = follower
+        self._listener = listener
+        self._wake = asyncio.Event()
+        self._connection: AsyncConnection | None = None
+        self._busy = False
+        self._dialled_at = -inf
+        self._again: asyncio.TimerHandle | None = None
+        self._dropped = False
+        """Whether we ended this connection ourselves."""
+        self._answered = False
+        """Whether the leader answered since it was lost for the last time."""
+        self._stopped = False
+
+    def look(self) -> None:
+        self._wake.set()
+        if self._busy and self._follower.has_news and self._again is None:
+            node = self._node
+            now, least = node.clock.now().mono, _APART * max(0, len(self._follower.partitions) - _FEW)
+            if now - self._dialled_at >= least:
+                self._drop()  # the parked fetch does not know of it
+            else:
+                self._again = node.loop.call_later(self._dialled_at + least - now, self._look_again)
+
+    def _look_again(self) -> None:
+        self._again = None
+        self.look()
+
+    def stop(self) -> None:
+        self._stopped = True
+        if self._again is not None:
+            self._again.cancel()
+        self._wake.set()
+        self._drop()
+
+    def _drop(self) -> None:
+        self._dropped = True
+        if self._connection is not None:
+            self._connection.abort()
+
+    async def run(self) -> None:
+        follower = self._follower
+        pause = 0.0
+        while not self._stopped:
+            request = await self._next()
+            if request is None:
+                return
+            try:
+                if self._connection is None or self._connection.closed:
+                    self._connection = None
+                    if pause and await self._cut_short(pause * self._node.random.uniform(0.8, 1.2)):
+                        pause = 0.0
+                    pause = min(_LONGEST_PAUSE, pause * 2 or _FIRST_PAUSE)
+                    self._dropped = False
+                    self._dialled_at = self._node.clock.now().mono
+                    self._connection = await self._dial()
+                    if follower.has_news:  # what was to be asked before the pause is not all any more
+                        follower.failed(self._node.clock.now())
+                        continue
+                await self._ask(self._connection, request)
+                pause = 0.0
+                self._answered = True
+                self._node.doubts.heard(follower.leader)
+            except BarnabasError as error:
+                if self._connection is not None:
+                    self._connection.abort()
+                    self._connection = None
+                if self._dropped:
+                    pause = 0.0
+                elif self._answered:
+                    self._lost(error)
+                follower.failed(self._node.clock.now())
+
+    def _lost(self, error: BarnabasError) -> None:
+        """The leader answered before, and now its connection ended, or it takes no other."""
+        self._answered = False
+        events.emit(LOST, leader=self._follower.leader, error=error)
+        self._node.doubts.lost(self._follower.leader)
+
+    async def _cut_short(self, seconds: float) -> bool:
+        """Wait before another dial; whether something new to follow ended the wait."""
+        try:
+            async with asyncio.timeout(seconds):
+                while not self._follower.has_news and not self._stopped:
+                    self._wake.clear()
+                    await self._wake.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def _next(self) -> FetchRequest | ListOffsetsRequest | None:
+        """What to ask next; None when this fetcher stops."""
+        while not self._stopped:
+            self._wake.clear()
+            request = self._follower.next_request(self._node.clock.now())
+            if request is not None:
+                return request
+            until = self._follower.next_time()
+            if until == inf:
+                await self._wake.wait()
+                continue
+            try:
+                async with asyncio.timeout(max(0.0, until - self._node.clock.now().mono)):
+                    await self._wake.wait()
+            except TimeoutError:
+                continue
+        return None
+
+    async def _dial(self) -> AsyncConnection:
+        """Connect to where the metadata says the leader is.  Raises ConnectionFailed."""
+        node, leader = self._node, self._follower.leader
+        endpoint = self._endpoint()
+        connection = await AsyncConnection.connect(
+            endpoint.host,
+            endpoint.port,
+            client_id=f"replica-{node.node_id}",
+            connect_timeout=_CONNECT_WITHIN,
+        )
+        events.emit(
+            FOLLOWS, leader=leader, address=connection.address, partitions=len(self._follower.partitions)
+        )
+        return connection
+
+    def _endpoint(self) -> BrokerEndpoint:
+        leader = self._follower.leader
+        known = self._node.quorum.image.brokers.get(leader)
+        endpoint = known.endpoint(self._listener) if known is not None else None
+        if endpoint is None:
+            raise BarnabasError(f"broker {leader} has no listener {self._listener}")
+        return endpoint
+
+    async def _ask(self, connection: AsyncConnection, request: FetchRequest | ListOffsetsRequest) -> None:
+        node = self._node
+        limit = node.config.int("replica.fetch.wait.max.ms") / 1000 + _GRACE
+        until = self._follower.next_time()
+        timer = None
+        if until != inf:  # a partition that rests now must not wait for those that are parked
+            timer = node.loop.call_later(max(0.0, until - node.clock.now().mono), self._drop)
+        self._busy = not isinstance(request, FetchRequest) or request.max_wait_ms > 0
+        try:
+            answer = await connection.request(request, timeout=limit)
+        finally:
+            self._busy = False
+            if timer is not None:
+                timer.cancel()
+        if not self._stopped:
+            self._follower.received(request, answer, node.clock.now())
+            node.turn.soon()

@@ -1,0 +1,1 @@
+"""Simulated clients: they produce, consume and commit, and remember what they were told."""

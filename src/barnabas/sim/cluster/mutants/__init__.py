@@ -1,0 +1,1 @@
+"""Bugs planted on purpose, which the seeds of whole clusters must find."""

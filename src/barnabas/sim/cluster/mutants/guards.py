@@ -1,0 +1,41 @@
+"""Planted bugs in the guards between an operator's mistake and a second quorum under one cluster id."""
+
+from __future__ import annotations
+
+from barnabas.sim.cluster.mutants.mutant import Bug
+from barnabas.sim.cluster.mutants.mutant import planted_bug as _bug
+from barnabas.sim.quorum.mutants.first import Change as Also
+from barnabas.sim.quorum.mutants.mutants import Bug as Change
+
+__all__ = ["GUARDS"]
+
+GUARDS: tuple[Bug, ...] = (
+    _bug(
+        "the format hears nobody",
+        "`storage format --standalone` does not see that a quorum answers",
+        "server.node.existing_quorum _of_a_quorum",
+        "answer.epoch > 0 or answer.leader_id >= 0 or answer.origin != ZERO_UUID",
+        "False",
+        6,
+    ),
+    _bug(
+        "no first look",
+        "a node formatted to be a quorum of its own does not ask before it elects itself",
+        "raft.first_look begin",
+        "core.is_sole_voter and core.config.bootstrap",
+        "core.is_sole_voter and not core.config.bootstrap",
+        34,
+    ),
+    Bug(
+        Change(
+            "a stranger ends the node",
+            "a leader of another quorum is followed until the node stops",
+            "raft.following",
+            "_cut",
+            "if end_offset >= core.committed:",
+            "if True:",
+            13,
+            (Also("raft.origin", "is_stranger", "return theirs != core.origin and", "return False and"),),
+        )
+    ),
+)

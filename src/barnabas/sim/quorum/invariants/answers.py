@@ -1,0 +1,175 @@
+"""Invariants of what nodes say: answers to operators are timely and true, and messages to nodes leave only when
+written.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.errors import ErrorCode
+from barnabas.model import Offset, ReplicaKey
+from barnabas.raft.membership.target import TARGET, parse_target
+from barnabas.raft.messages import (
+    AddVoterRequest,
+    CancelChangeRequest,
+    ChangeRequest,
+    ChangeResponse,
+    FetchRequest,
+    FetchResponse,
+    ReassignRequest,
+    RemoveVoterRequest,
+    Request,
+    Response,
+    UpgradeRequest,
+    VoteRequest,
+)
+from barnabas.sim.quorum.invariants.invariant import Invariant
+
+if TYPE_CHECKING:
+    from barnabas.sim.quorum.node import Node
+    from barnabas.sim.quorum.world import World
+
+__all__ = ["AnsweredInTime", "HonestAnswers", "Wish", "WrittenBeforeSent"]
+
+
+class Wish:
+    """A request for other voters that reached a node.  `token` is the sender's; `sets` and `notes` say how
+    much was decided by then.
+    """
+
+    __slots__ = ("answered", "life", "notes", "request", "sets", "token")
+
+    def __init__(self, token: object, request: ChangeRequest, life: int) -> None:
+        self.token = token
+        self.request = request
+        self.life = life
+        self.answered = False
+        self.sets = 0
+        self.notes = 0
+
+    def __str__(self) -> str:
+        what = getattr(self.request, "voter", None) or getattr(self.request, "target", "")
+        return f"{type(self.request).__name__} {what}"
+
+
+class HonestAnswers(Invariant):
+    """M7: success means committed (with AckWhenCommitted=false: in the leader's log); of a cancelled change:
+    that who had asked for it was told so.
+    """
+
+    name = "M7"
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.withdrawn: set[tuple[ReplicaKey, int, ReplicaKey]] = set()
+
+    def wished(self, node: Node, wish: Wish) -> None:
+        truth = self.world.truth
+        wish.sets, wish.notes = len(truth.sets), len(truth.targets)
+
+    def granted(self, node: Node, wish: Wish, response: Response) -> None:
+        assert isinstance(response, ChangeResponse)
+        request = wish.request
+        if response.error is ErrorCode.OPERATION_NOT_ATTEMPTED:
+            if isinstance(request, (AddVoterRequest, RemoveVoterRequest)):
+                self.withdrawn.add((node.key, wish.life, request.voter))
+        elif response.error is ErrorCode.NONE:
+            here = self._wrong_here(node, wish)
+            if here:
+                self.fail(f"{node.key} says that {wish} is done, but {here}")
+            # What the leader has decided in this very turn is told on when the turn is over.
+            self.world.at(0.0, lambda: self._check(node, wish))
+
+    def _wrong_here(self, node: Node, wish: Wish) -> str | None:
+        process, request = node.process, wish.request
+        assert process is not None
+        if isinstance(request, AddVoterRequest) and not request.ack_when_committed:
+            if all(request.voter not in voters.keys for _, voters in process.journal.voter_sets.items()):
+                return "its log does not have it"
+        elif isinstance(request, CancelChangeRequest):
+            if (node.key, wish.life, request.voter) not in self.withdrawn:
+                return "nobody was told that it is withdrawn"
+        return None
+
+    def _check(self, node: Node, wish: Wish) -> None:
+        wrong = self._wrong(wish)
+        if wrong:
+            self.fail(f"{node.key} says that {wish} is done, but {wrong}")
+
+    def _wrong(self, wish: Wish) -> str | None:
+        """What is wrong with calling this done."""
+        truth, request = self.world.truth, wish.request
+        since = [voters for _, voters in truth.sets[max(0, wish.sets - 1) :]]
+        if isinstance(request, AddVoterRequest) and request.ack_when_committed:
+            if not any(request.voter in voters.keys for voters in since):
+                return "no committed set has it"
+        elif isinstance(request, RemoveVoterRequest):
+            if all(request.voter in voters.keys for voters in since):
+                return "every committed set has it"
+        elif isinstance(request, UpgradeRequest):
+            if truth.kraft_version < request.version and not request.validate_only:
+                return f"kraft.version {truth.kraft_version} is committed"
+        elif isinstance(request, ReassignRequest):
+            targets = truth.targets[max(0, wish.notes - 1) :]
+            if request.target is None:
+                return None if None in targets else "no cancellation is committed"
+            ids = tuple(sorted(request.target))
+            named = [tuple(sorted(m.key.id for m in parse_target(one))) for one in targets if one is not None]
+            if ids not in named and ids not in [tuple(sorted(voters.ids)) for voters in since]:
+                return f"no such {TARGET} is committed"
+        return None
+
+
+class AnsweredInTime(Invariant):
+    """L2: who asks a node for other voters hears from it before the request's time is up, and a little more
+    (its disk may be slow, and what it says may rest on what is being saved), unless the node dies.
+    """
+
+    name = "L2"
+    bound = 5.0
+    """Seconds of the node's clock."""
+
+    def wished(self, node: Node, wish: Wish) -> None:
+        process, request = node.process, wish.request
+        assert process is not None
+        limit = process.config.request_timeout
+        if isinstance(request, (AddVoterRequest, ReassignRequest)):
+            limit = request.timeout
+        self._look_at(node.clock.mono + limit + self.bound, node, wish)
+
+    def _look_at(self, mono: float, node: Node, wish: Wish) -> None:
+        self.world.when(node.clock.world_time_of(mono), lambda: self._look(mono, node, wish))
+
+    def _look(self, mono: float, node: Node, wish: Wish) -> None:
+        if wish.answered or node.life != wish.life or node.process is None:
+            return
+        if node.paused or node.process.stopping:
+            self._look_at(node.clock.mono + self.bound, node, wish)
+        elif node.clock.mono < mono - 0.001:  # its clock runs differently by now
+            self._look_at(mono, node, wish)
+        else:
+            self.fail(f"{node.key} has not answered {wish}, though its time is up; it is {node.process!r}")
+
+
+class WrittenBeforeSent(Invariant):
+    """S2: what a message speaks of stands in the files before it leaves (synced or not: who promises that it
+    is synced waits for the sync before it speaks).
+    """
+
+    name = "S2"
+
+    def sending(self, node: Node, request: Request) -> None:
+        if isinstance(request, FetchRequest):
+            self._written(node, request.offset, "asks for what follows")
+        elif isinstance(request, VoteRequest):
+            self._written(node, request.last_offset, "stands with a log up to")
+
+    def replying(self, node: Node, response: Response) -> None:
+        if isinstance(response, FetchResponse) and response.read is not None:
+            self._written(node, response.read.end, "answers a fetch up to")
+
+    def _written(self, node: Node, end: Offset, what: str) -> None:
+        assert node.process is not None
+        written = node.process.store.log.log_end_offset
+        if end > written:
+            self.fail(f"{node.key} {what} {end}, its log is written up to {written}")

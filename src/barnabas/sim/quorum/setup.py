@@ -1,0 +1,91 @@
+"""What a seed decides before anything happens: how many nodes, the first voters, sizes and times."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from barnabas.model import ZERO_UUID, Endpoint, NodeId, ReplicaKey, Uuid
+from barnabas.raft.settings import RaftConfig
+from barnabas.raft.voters import Voter, VoterSet
+from barnabas.sim.quorum.node import Node
+
+__all__ = ["Setup"]
+
+CLUSTER = "simulated-quorum-00000"
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """Sizes in bytes, times in seconds.  `first` are the ids of the first voters, `nodes` all ids."""
+
+    nodes: tuple[NodeId, ...]
+    first: tuple[NodeId, ...]
+    kraft_version: int
+    auto_join: bool
+    segment_bytes: int
+    snapshot_bytes: int
+    retention_bytes: int
+    fetch_max_bytes: int
+    snapshot_max_bytes: int
+    election_timeout: float
+    fetch_timeout: float
+    cluster_id: str = CLUSTER
+
+    @classmethod
+    def of(cls, chance: random.Random) -> Setup:
+        """Draw one."""
+        count = chance.choice((4, 5, 5, 6))
+        first = chance.choice((1, 1, 2, 3, 3, 3))
+        fetch_timeout = chance.choice((1.0, 2.0))
+        return cls(
+            nodes=tuple(range(1, count + 1)),
+            first=tuple(range(1, first + 1)),
+            kraft_version=0 if chance.random() < 0.15 else 1,
+            auto_join=chance.random() < 0.2,
+            segment_bytes=chance.choice((1 << 10, 4 << 10, 16 << 10)),
+            snapshot_bytes=chance.choice((2 << 10, 6 << 10, 20 << 10)),
+            retention_bytes=chance.choice((1 << 10, 6 << 10, 1 << 20)),
+            fetch_max_bytes=chance.choice((300, 2 << 10, 1 << 20)),
+            snapshot_max_bytes=chance.choice((200, 1 << 10, 1 << 20)),
+            election_timeout=chance.choice((0.5, 1.0)),
+            fetch_timeout=fetch_timeout,
+        )
+
+    def __str__(self) -> str:
+        kind = "static" if self.kraft_version == 0 else "dynamic"
+        join = ", who joins by itself" if self.auto_join else ""
+        return (
+            f"{len(self.nodes)} nodes{join}, {kind} voters {'·'.join(map(str, self.first))}; "
+            f"segments of {self.segment_bytes} B, snapshots every {self.snapshot_bytes} B, "
+            f"fetch timeout {self.fetch_timeout} s"
+        )
+
+    @property
+    def first_voters(self) -> VoterSet:
+        """The voters that the storage is formatted with."""
+        return VoterSet.of(
+            Voter(ReplicaKey(i, Uuid.of(i, 1)), (Endpoint("CONTROLLER", f"n{i}", 9000),)) for i in self.first
+        )
+
+    @property
+    def static_voters(self) -> VoterSet:
+        """controller.quorum.voters."""
+        if self.kraft_version > 0:
+            return VoterSet.EMPTY
+        return VoterSet.of(Voter(ReplicaKey(v.key.id, ZERO_UUID), v.endpoints) for v in self.first_voters)
+
+    def config_of(self, node: Node) -> RaftConfig:
+        """The settings of one node, as it starts."""
+        others = [Endpoint("CONTROLLER", f"name-of-{other}", 9000) for other in node.world.nodes]
+        return RaftConfig(
+            cluster_id=self.cluster_id,
+            bootstrap=tuple(others),
+            versions=node.versions,
+            election_timeout=self.election_timeout,
+            fetch_timeout=self.fetch_timeout,
+            request_timeout=self.fetch_timeout,
+            fetch_max_bytes=self.fetch_max_bytes,
+            snapshot_max_bytes=self.snapshot_max_bytes,
+            auto_join=self.auto_join,
+        )

@@ -1,0 +1,328 @@
+"""The whole world: nodes, the network between them, one heap of events, and one true time.
+
+Only events make something happen, and of two events the earlier one happens first (at the same time, the one
+scheduled first). All randomness comes from the seed.  So a seed is a history, the same in every process;
+`digest` is its fingerprint.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Callable
+from heapq import heappop, heappush
+from struct import Struct
+from time import process_time
+from typing import TYPE_CHECKING, NamedTuple
+
+from barnabas.controller.decisions.features import bootstrap_levels
+from barnabas.model import NodeId, ReplicaKey
+from barnabas.raft.messages import (
+    ChangeRequest,
+    ChangeResponse,
+    Failed,
+    Message,
+    Request,
+    Response,
+    Send,
+    VoteRequest,
+    VoteResponse,
+)
+from barnabas.raft.voters import Voter
+from barnabas.server.node.format import FormatPlan, format_directories
+from barnabas.sim.kernel.disk import Loss, MemoryDisk
+from barnabas.sim.quorum.invariants.answers import Wish
+from barnabas.sim.quorum.invariants.catalogue import Broken, Promises
+from barnabas.sim.quorum.invariants.committed_log import Truth
+from barnabas.sim.quorum.network import Network
+from barnabas.sim.quorum.node import DIRECTORY, Asker, Chance, Node, Process
+from barnabas.sim.quorum.setup import Setup
+from barnabas.sim.quorum.wrong_format import NobodyElse
+
+if TYPE_CHECKING:
+    from barnabas.sim.quorum.targeted_faults import Nemesis
+
+__all__ = ["Line", "StepLimit", "World"]
+
+STEP_LIMIT = 600_000
+CPU_LIMIT = 300.0
+IDLE = 0.05
+"""Seconds without an event that count as idle."""
+_LOOK_EVERY = (1 << 13) - 1
+_TURN = Struct(">diiqq").pack
+
+
+class StepLimit(Exception):  # noqa: N818 - the name of what happened
+    """More events than a seed may have: something goes round in circles."""
+
+
+class Line(NamedTuple):
+    """A line of the story.  `node` 0: the world."""
+
+    time: float
+    node: NodeId
+    text: str
+
+
+class World:
+    """See the module.  `story` True keeps every line that is told."""
+
+    def __init__(self, seed: int, *, story: bool = False, setup: Setup | None = None) -> None:
+        self.seed = seed
+        self.time: float = 0.0
+        self.events = 0
+        self.idle = 0.0
+        """Seconds in which nothing happened at all, for a while."""
+        self.chance = random.Random(f"world {seed}")
+        self.setup = setup or Setup.of(random.Random(f"setup {seed}"))
+        self.network = Network(self, random.Random(f"network {seed}"))
+        self.story: list[Line] | None = [] if story else None
+        self.truth = Truth()
+        self.promises = Promises(self)
+        self.nobody = NobodyElse(self)
+        """Hears of nodes that are of another quorum: next to nothing is promised about them."""
+        self.strangers: set[NodeId] = set()
+        """Nodes that were ever formatted to be a quorum of their own."""
+        self.graves: dict[ReplicaKey, MemoryDisk] = {}
+        """Disks that were taken away, by the replica they were."""
+        self.epochs_led: set[int] = set()
+        self.places: set[tuple[NodeId, str, int]] = set()
+        """Who has ever listened where."""
+        self.calm = False
+        """Faults and operators are done with: whatever is still planned does not happen."""
+        self.hold_until = 0.0
+        """A disk was lost: nobody asks for another change before its loss can be noticed."""
+        self.onlookers: list[Nemesis] = []
+        """Faults that wait for their moment."""
+        self.write: Callable[[Node], object] = lambda node: None
+        """Let a client write to this node."""
+        self.on_down: Callable[[Node, str], None] = lambda node, why: None
+        self.change_pending: Callable[[], bool] = lambda: False
+        self._queue: list[tuple[float, int, Callable[[], None]]] = []
+        self._serial = 0
+        self._began = process_time()
+        self._looked = -1.0
+        self._ports = 0
+        self._hash = hashlib.sha256()
+        self.nodes: dict[NodeId, Node] = {}
+        for node_id in self.setup.nodes:
+            self.nodes[node_id] = Node(self, node_id)
+        for node in self.nodes.values():
+            self.format(node, first=node.id in self.setup.first)
+            self.moved(node)
+
+    def __repr__(self) -> str:
+        return f"<World seed={self.seed} time={self.time:.3f} events={self.events} {self.truth!r}>"
+
+    # Time.
+
+    def at(self, delay: float, action: Callable[[], None]) -> None:
+        """Do something in so many seconds."""
+        self.when(self.time + delay, action)
+
+    def when(self, time: float, action: Callable[[], None]) -> None:
+        """Do something at that time (now, if it is past)."""
+        self._serial += 1
+        heappush(self._queue, (time if time > self.time else self.time, self._serial, action))
+
+    def run(self, seconds: float, until: Callable[[], bool] | None = None) -> bool:
+        """Let time pass.  True as soon as `until` holds, else whether it holds at the end."""
+        end, queue = self.time + seconds, self._queue
+        checked = self.events
+        while queue and queue[0][0] <= end:
+            time, _, action = heappop(queue)
+            if time - self.time > IDLE:
+                self.idle += time - self.time
+            self.time = time
+            self.events += 1
+            if not self.events & _LOOK_EVERY:
+                self._limit()
+            action()
+            if until is not None and self.events - checked >= 10:
+                checked = self.events
+                if until():
+                    return True
+        self.time = end
+        return until is None or until()
+
+    def _limit(self) -> None:
+        """A seed ends: by its events, by the processor's time, and time must go on."""
+        if self.events > STEP_LIMIT:
+            raise StepLimit(f"{self.events} events at {self.time:.1f} s")
+        if self.time - self._looked < 0.01:
+            raise StepLimit(f"time stands still at {self.time:.6f} s: {_LOOK_EVERY} events at once")
+        if process_time() - self._began > CPU_LIMIT:
+            raise StepLimit(f"{CPU_LIMIT} s of the processor at {self.time:.1f} s")
+        self._looked = self.time
+
+    # What is told of it.
+
+    def tell(self, node: NodeId, text: str) -> None:
+        if self.story is not None:
+            self.story.append(Line(self.time, node, text))
+
+    def trace(self, process: Process, message: Message) -> None:
+        """A turn was taken: part of the fingerprint."""
+        node, journal = process.node, process.journal
+        high_watermark = node.core.high_watermark
+        turn = _TURN(
+            self.time,
+            process.owner.id,
+            node.core.epoch,
+            journal.end_offset,
+            -1 if high_watermark is None else high_watermark,
+        )
+        self._hash.update(type(message).__name__.encode() + turn)
+
+    @property
+    def digest(self) -> str:
+        """The fingerprint of everything that happened so far."""
+        return self._hash.hexdigest()[:32]
+
+    def alarm(self, promise: str, text: str) -> None:
+        raise Broken(promise, text)
+
+    # Nodes.
+
+    @property
+    def leader(self) -> Node | None:
+        """The leader of the highest epoch among those that run."""
+        leaders = [
+            n
+            for n in self.nodes.values()
+            if n.process is not None and n.process.node.is_leader and not n.apart
+        ]
+        return max(leaders, key=lambda n: n.process.node.epoch if n.process else 0, default=None)
+
+    def format(self, node: Node, *, first: bool, standalone: bool = False) -> None:
+        """What `storage format` does to an empty disk; with `--standalone` the node is a quorum of its own."""
+        dynamic = self.setup.kraft_version > 0 or (not first and node.disk_number > 0)
+        node.static = not dynamic
+        plan = FormatPlan(
+            node_id=node.id,
+            cluster_id=self.setup.cluster_id,
+            directories=(DIRECTORY,),
+            metadata_directory=DIRECTORY,
+            levels=bootstrap_levels(),
+            kraft_version=int(dynamic),
+            voters=self.setup.first_voters if first and dynamic else None,
+            standalone=node.endpoints[0] if standalone else None,
+        )
+        chance = Chance(f"format {self.seed} {node.id} {node.disk_number}")
+        result = format_directories(node.disk, node.clock, chance, plan)
+        node.key = ReplicaKey(node.id, result.directory_ids[DIRECTORY])
+        node.apart = standalone
+        if standalone:
+            self.strangers.add(node.id)
+
+    def new_port(self) -> int:
+        """A port that nobody ever listened at."""
+        self._ports += 1
+        return 9000 + self._ports
+
+    def moved(self, node: Node) -> None:
+        """The node listens where its endpoint says from now on."""
+        addresses = self.network.addresses
+        addresses[f"name-of-{node.id}", 9000] = (
+            node.id
+        )  # what bootstrap servers are given: a name that follows
+        for address in [a for a, owner in addresses.items() if owner == node.id and a[0][:4] != "name"]:
+            del addresses[address]
+        addresses[node.address] = node.id
+        self.places.add((node.id, *node.address))
+
+    def was_at(self, voter: Voter) -> bool:
+        """Whether that node ever listened at that voter's endpoint."""
+        return any((voter.key.id, e.host, e.port) in self.places for e in voter.endpoints)
+
+    def bury(self, node: Node) -> None:
+        """The node's disk is taken away."""
+        self.graves[node.key] = node.disk
+
+    def down(self, node: Node, why: str) -> None:
+        self.on_down(node, why)
+
+    def loss(self) -> Loss:
+        """What a power cut takes."""
+        losses: tuple[Loss, ...] = ("all", "some", "some", "none")
+        return self.chance.choice(losses)
+
+    def reset(self, node_id: NodeId) -> None:
+        """The connections of a node break, and the others see it."""
+        for other in self.nodes.values():
+            if other.id != node_id and other.process is not None and self.network.reaches(node_id, other.id):
+                self._tell_reset(other, node_id)
+
+    def _tell_reset(self, other: Node, node_id: NodeId) -> None:
+        process, life = other.process, other.life
+        assert process is not None
+        self.at(0.001, lambda: other.act(life, lambda: process.disconnected(node_id)))
+
+    # Requests and answers between nodes.
+
+    def request(self, process: Process, effect: Send) -> None:
+        """Carry a request to where it is addressed."""
+        source, request = process.owner.id, effect.request
+        process.owner.promises.sending(process.owner, request)
+        if self.onlookers and isinstance(request, VoteRequest) and not request.pre_vote:
+            for one in list(self.onlookers):
+                one.stood(process.owner)
+        asker = Asker(source, process.life, effect.correlation, request)
+        endpoint = effect.endpoint
+        target = None if endpoint is None else self.network.addresses.get((endpoint.host, endpoint.port))
+        if target is None:
+            self.at(0.001, lambda: self._refuse(asker))
+        else:
+            self.ask(source, target, asker, effect.request, lambda: self._refuse(asker))
+
+    def ask(
+        self, source: NodeId, target: NodeId, token: object, request: Request, refused: Callable[[], None]
+    ) -> None:
+        """Send a request from a node (or from outside: a negative id)."""
+        node = self.nodes[target]
+
+        def deliver() -> None:
+            process = node.process
+            if process is not None:
+                node.act(node.life, lambda: self._asked(process, token, request))
+            elif self.network.reaches(target, source):
+                self.at(0.001, refused)
+
+        self.network.send(source, target, deliver)
+
+    def _asked(self, process: Process, token: object, request: Request) -> None:
+        """A request reaches a node; who wishes other voters has a right to an answer."""
+        if isinstance(request, ChangeRequest):
+            token = Wish(token, request, process.life)
+            process.owner.promises.wished(process.owner, token)
+        process.asked(token, request)
+
+    def _refuse(self, asker: Asker) -> None:
+        node = self.nodes[asker.node]
+        process = node.process
+        if process is not None:
+            node.act(asker.life, lambda: process.receive(Failed(asker.correlation, "connection refused")))
+
+    def respond(self, process: Process, token: object, response: Response, data: bytes) -> None:
+        """Carry a response to who waits for it."""
+        source = process.owner
+        if isinstance(token, Wish):
+            token.answered = True
+            source.promises.granted(source, token, response)
+            token = token.token
+        if isinstance(token, Asker):
+            if isinstance(response, VoteResponse) and response.granted:
+                request = token.request
+                assert isinstance(request, VoteRequest)
+                if not request.pre_vote:
+                    source.promises.voted(source.key, request.epoch, request.candidate, source)
+            self.network.send(source.id, token.node, lambda: self._answer(token, response, data))
+        else:
+            assert callable(token) and isinstance(response, ChangeResponse)
+            self.network.send(source.id, -1, lambda: token(response))
+
+    def _answer(self, asker: Asker, response: Response, data: bytes) -> None:
+        node = self.nodes[asker.node]
+        process = node.process
+        if process is not None:
+            node.act(asker.life, lambda: process.heard(asker.correlation, response, data))

@@ -1,0 +1,1 @@
+"""One module per family of messages: declarations printed from Kafka's own."""
