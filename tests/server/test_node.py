@@ -446,7 +446,7 @@ def test_an_event_loop_of_ones_own_may_hold_several_nodes(tmp_path: Path) -> Non
 _SLOW_START = """
 import asyncio, sys
 from barnabas.config import Config
-from barnabas.server import process
+from barnabas.server.node import process
 async def for_ever(*_):
     print("starting", flush=True)
     await asyncio.sleep(1000)
@@ -468,7 +468,7 @@ def test_a_signal_during_the_start_undoes_it(tmp_path: Path) -> None:
 _SLOW_STOP = """
 import asyncio, sys
 from barnabas.config import Config
-from barnabas.server import process
+from barnabas.server.node import process
 async def for_ever(*_):
     print("stopping", flush=True)
     await asyncio.sleep(1000)
