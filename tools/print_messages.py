@@ -35,6 +35,7 @@ TYPES = {
 _TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*')
 _KEYWORDS = frozenset({"from", "class", "global", "is", "in", "import", "lambda", "not", "None"})
 ORIGIN = "Declarations printed by tools/print_messages.py; change that, not this."
+BASES = {"Message", "Record", "RecordStruct", "Struct"}
 FUTURE = "from __future__ import annotations"
 
 Schema = dict[str, Any]
@@ -117,11 +118,13 @@ class Printer:
     def text(self) -> str:
         """The module."""
         parts = [part for message in self.about for part in self.message(message)]
-        imports = ",\n    ".join(sorted(self.used, key=natural))
+        bases = sorted(self.used & BASES)
+        words = ",\n    ".join(sorted(self.used - BASES, key=natural))
         names = ",\n    ".join(f'"{name}"' for name in sorted(self.classes))
         head = f'"""{self.family.about}\n\n{ORIGIN}\n"""\n\n{FUTURE}'
         return (
-            f"{head}\n\nfrom barnabas.wire.codec.message import (\n    {imports},\n)\n\n"
+            f"{head}\n\nfrom barnabas.wire.codec.declaration import (\n    {words},\n)\n"
+            f"from barnabas.wire.codec.message import {', '.join(bases)}\n\n"
             f"__all__ = [\n    {names},\n]\n" + "".join(f"\n\n{part}\n" for part in parts)
         )
 

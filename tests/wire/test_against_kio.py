@@ -23,7 +23,8 @@ from kio.schema.errors import ErrorCode as KioErrorCode  # noqa: E402
 from kio.serial import entity_reader, entity_writer  # noqa: E402
 from tests.wire.samples import MESSAGES, plain_value, versions  # noqa: E402
 
-from barnabas.wire.codec.message import BLANK, OWN_TAG, ZERO_UUID, Message, Struct, decode, encode  # noqa: E402
+from barnabas.wire.codec.declaration import BLANK, OWN_TAG, ZERO_UUID  # noqa: E402
+from barnabas.wire.codec.message import Message, Struct, decode, encode  # noqa: E402
 from barnabas.wire.codec.schema import Field  # noqa: E402
 
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)

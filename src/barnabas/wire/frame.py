@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from barnabas.errors import WireError
 from barnabas.ports import Buffer
-from barnabas.wire.codec.message import Message, Part, encode_parts
+from barnabas.wire.codec.declaration import Part
+from barnabas.wire.codec.message import Message, encode_parts
 from barnabas.wire.codec.primitives import read_uvarint
 from barnabas.wire.registry import API, request_header_version, response_header_version
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from barnabas.log.log import Log
     from barnabas.log.storage.log_directory import LogDirectory
     from barnabas.log.storage.sync import SyncJob
-    from barnabas.wire.codec.message import LazyBytes
+    from barnabas.wire.codec.declaration import LazyBytes
     from barnabas.wire.records import BatchHeader
 
 __all__ = ["NO_LIMIT", "Acknowledgement", "Partition", "PartitionStatistics"]

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from barnabas.broker.replicas.broker import Broker
     from barnabas.broker.replicas.hosted_partitions import HostedTopic
     from barnabas.broker.replicas.partition import Partition
-    from barnabas.wire.codec.message import LazyBytes
+    from barnabas.wire.codec.declaration import LazyBytes
 
 __all__ = ["FetchWaiting", "fetch"]
 

@@ -21,174 +21,25 @@ that are structs are shared.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from barnabas import model
 from barnabas.errors import WireError
 from barnabas.ports import Buffer
-
-if TYPE_CHECKING:
-    from barnabas.wire.codec.schema import Field
+from barnabas.wire.codec.declaration import Part
+from barnabas.wire.codec.reader import compile_reader
+from barnabas.wire.codec.schema import Field, StructType, compile_init
+from barnabas.wire.codec.writer import compile_writer
 
 __all__ = [
-    "BLANK",
-    "NEVER_FLEXIBLE",
-    "OWN_TAG",
-    "ZERO_UUID",
-    "Array",
-    "Bool",
-    "Bytes",
-    "Float64",
-    "Int16",
-    "Int32",
-    "Int64",
-    "LazyBytes",
     "Message",
-    "Part",
     "Record",
     "RecordStruct",
-    "Records",
-    "String",
     "Struct",
-    "UInt16",
-    "UInt32",
-    "Uuid",
     "decode",
     "encode",
     "encode_parts",
     "replace",
-    "since",
 ]
-
-_T = TypeVar("_T")
-
-
-class LazyBytes(Protocol):
-    """Bytes that are still in a file: their number is known, they are read when they leave."""
-
-    def __len__(self) -> int: ...
-
-    def read(self) -> bytes:
-        """All of them, `len(self)` bytes."""
-        ...
-
-
-Part: TypeAlias = Buffer | LazyBytes
-"""A piece of an encoded message."""
-
-Int8: TypeAlias = int
-Int16: TypeAlias = int
-Int32: TypeAlias = int
-Int64: TypeAlias = int
-UInt16: TypeAlias = int
-UInt32: TypeAlias = int
-Float64: TypeAlias = float
-Bool: TypeAlias = bool
-String: TypeAlias = str
-Bytes: TypeAlias = bytes
-"""Bytes that are copied out of the input, so that they may be kept."""
-Records: TypeAlias = Buffer | LazyBytes
-"""Record batches: when read, a slice of the input buffer and not a copy."""
-Uuid: TypeAlias = model.Uuid
-ZERO_UUID = model.ZERO_UUID
-Array: TypeAlias = list[_T]
-
-NEVER_FLEXIBLE = 1 << 15
-"""`FLEXIBLE` of a message without flexible versions."""
-NEWEST = (1 << 15) - 1
-
-BLANK: Any = type("Blank", (), {"__slots__": (), "__repr__": lambda self: "BLANK"})()
-"""Default of a field that holds a struct: that struct with all its defaults."""
-
-
-class Since:
-    """What a declaration says about a field beyond its type and default."""
-
-    __slots__ = ("default", "first", "ignorable", "last", "nullable", "tag")
-
-    def __init__(
-        self, first: int, last: int, default: Any, tag: int | None, nullable: Any, ignorable: bool
-    ) -> None:
-        self.first = first
-        self.last = last
-        self.default = default
-        self.tag = tag
-        self.nullable = nullable
-        self.ignorable = ignorable
-
-
-OWN_TAG = 10_642
-"""Number of the first tagged field that is not Kafka's; who does not know them passes over them."""
-
-
-def since(
-    first: int,
-    *,
-    default: Any,
-    until: int = NEWEST,
-    tag: int | None = None,
-    nullable: int | tuple[int, int] | None = None,
-    ignorable: bool = False,
-) -> Any:
-    """Declare a field that lives in versions `first` to `until` (both included).
-
-    `tag`: it is a tagged field with this number.  `nullable`: the versions in which it may be None, where
-    these are not all.  `ignorable`: a value that the version cannot carry is dropped; else it is an error.
-    """
-    return Since(first, until, default, tag, nullable, ignorable)
-
-
-def _range(text: str) -> tuple[int, int]:
-    """`"3"`, `"0-4"` or `"9+"` as (first, last)."""
-    if text.endswith("+"):
-        return int(text[:-1]), NEWEST
-    first, _, last = text.partition("-")
-    return int(first), int(last or first)
-
-
-@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(since,))
-class StructType(type):
-    """Makes a slotted class of a declaration and keeps the declaration for `schema`."""
-
-    DECLARED: dict[str, Any]
-    FIELDS: tuple[Field, ...]
-    NAME: str
-    _readers: dict[int, Callable[[Buffer, int, int], tuple[Any, int]]]
-    _writers: dict[int, Callable[[Any, list[Part]], None]]
-
-    def __new__(
-        mcs,
-        name: str,
-        bases: tuple[type, ...],
-        namespace: dict[str, Any],
-        *,
-        key: int | None = None,
-        versions: str = "0",
-        flexible: str | None = None,
-        called: str | None = None,
-    ) -> StructType:
-        annotations: dict[str, str] = namespace.get("__annotations__", {})
-        if not bases or "__slots__" in namespace:
-            return super().__new__(mcs, name, bases, namespace)
-        namespace["DECLARED"] = {field: namespace.pop(field) for field in annotations}
-        namespace["__slots__"] = tuple(annotations)
-        namespace["KEY"] = key
-        namespace["VERSIONS"] = _range(versions)
-        namespace["FLEXIBLE"] = NEVER_FLEXIBLE if flexible is None else _range(flexible)[0]
-        namespace["NAME"] = called or name
-        namespace["_readers"] = {}
-        namespace["_writers"] = {}
-        return super().__new__(mcs, name, bases, namespace)
-
-    def __getattr__(cls, name: str) -> Any:
-        # Only reached for what was not worked out yet.
-        if name == "FIELDS" and "DECLARED" in cls.__dict__:
-            from barnabas.wire.codec import schema
-
-            cls.FIELDS = schema.fields_of(cls)
-            return cls.FIELDS
-        raise AttributeError(name)
 
 
 class Struct(metaclass=StructType):
@@ -197,14 +48,13 @@ class Struct(metaclass=StructType):
     __slots__ = ()
     NAME: ClassVar[str]
     FIELDS: ClassVar[tuple[Field, ...]]
+    KEEPS_UNKNOWN_TAGS: ClassVar[bool] = False
 
     if not TYPE_CHECKING:
 
         def __init__(self, **values: Any) -> None:
-            from barnabas.wire.codec import schema
-
             cls = type(self)
-            cls.__init__ = schema.compile_init(cls)
+            cls.__init__ = compile_init(cls)
             cls.__init__(self, **values)
 
     def __eq__(self, other: object) -> bool:
@@ -245,6 +95,7 @@ class RecordStruct(Struct):
     """A struct of a metadata record: tagged fields that we do not know are kept and written again."""
 
     __slots__ = ("unknown_tags",)
+    KEEPS_UNKNOWN_TAGS = True
     if TYPE_CHECKING:
         unknown_tags: ClassVar[tuple[tuple[int, bytes], ...]]
 
@@ -257,6 +108,7 @@ class Record(Message):
     """A record of the metadata log: tagged fields that we do not know are kept and written again."""
 
     __slots__ = ("unknown_tags",)
+    KEEPS_UNKNOWN_TAGS = True
     if TYPE_CHECKING:
         unknown_tags: ClassVar[tuple[tuple[int, bytes], ...]]
 
@@ -282,7 +134,8 @@ def decode(cls: type[_M], buf: Buffer, version: int, position: int = 0) -> tuple
     try:
         read = cls._readers[version]
     except KeyError:
-        read = _compiled(cls, version, "reader")
+        _check_version(cls, version)
+        read = cls._readers[version] = compile_reader(cls, version)
     try:
         message, end = read(buf, position, len(buf))
     except _MALFORMED as error:
@@ -326,24 +179,15 @@ def _write(parts: list[Part], message: Message, version: int) -> None:
     try:
         write = type(message)._writers[version]
     except KeyError:
-        write = _compiled(type(message), version, "writer")
+        _check_version(type(message), version)
+        write = type(message)._writers[version] = compile_writer(type(message), version)
     try:
         write(message, parts)
     except _UNWRITABLE as error:
         raise WireError(f"{message.NAME} v{version} cannot be written: {error}") from error
 
 
-def _compiled(cls: type[Message], version: int, what: str) -> Any:
-    """Compile the reader or writer of one version, at its first use."""
+def _check_version(cls: type[Message], version: int) -> None:
     first, last = cls.VERSIONS
     if not first <= version <= last:
         raise WireError(f"{cls.NAME} has versions {first} to {last}, not {version}")
-    if what == "reader":
-        from barnabas.wire.codec import reader
-
-        cls._readers[version] = reader.compile_reader(cls, version)
-        return cls._readers[version]
-    from barnabas.wire.codec import writer
-
-    cls._writers[version] = writer.compile_writer(cls, version)
-    return cls._writers[version]

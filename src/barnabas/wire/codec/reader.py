@@ -14,14 +14,13 @@ from typing import Any
 
 from barnabas.errors import WireError
 from barnabas.model import Uuid
-from barnabas.wire.codec.message import Message, StructType
 from barnabas.wire.codec.primitives import read_uvarint
 from barnabas.wire.codec.schema import (
     FEW,
     FIXED,
     Field,
+    StructType,
     compile_source,
-    keeps_unknown_tags,
     minimum_size,
     packer,
 )
@@ -32,7 +31,7 @@ MAX_STRING = 0x7FFF
 """Longest string in bytes (the old length was an int16, and Kafka keeps the limit)."""
 
 
-def compile_reader(cls: type[Message], version: int) -> Callable[..., tuple[Any, int]]:
+def compile_reader(cls: StructType, version: int) -> Callable[..., tuple[Any, int]]:
     """A function (buffer, position, end) -> (message, position after it)."""
     source = _Reader(version, version >= cls.FLEXIBLE)
     source.struct("o", cls)
@@ -267,7 +266,7 @@ class _Reader:
 
     def tags(self, var: str, cls: StructType, fields: list[Field]) -> None:
         """Read the tagged fields that end a flexible struct; unknown ones are skipped or kept."""
-        keep = keeps_unknown_tags(cls)
+        keep = cls.KEEPS_UNKNOWN_TAGS
         t = self.fresh("t")
         self.run.append(("B", t))
         if keep:

@@ -9,14 +9,14 @@ import re
 import struct
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, dataclass_transform
 
 from barnabas.errors import WireError
 from barnabas.model import ZERO_UUID
-from barnabas.wire.codec.message import BLANK, NEWEST, RecordStruct, Since, StructType
-from barnabas.wire.codec.message import Record as MetadataRecord
+from barnabas.ports import Buffer
+from barnabas.wire.codec.declaration import BLANK, NEVER_FLEXIBLE, NEWEST, Part, Since, since
 
-__all__ = ["FEW", "FIXED", "Field", "compile_init", "compile_source", "fields_of", "minimum_size", "packer"]
+__all__ = ["FEW", "FIXED", "Field", "StructType", "compile_init", "compile_source", "minimum_size", "packer"]
 
 FIXED = {
     "Int8": "b",
@@ -129,16 +129,63 @@ def _nullable_range(marked: bool, versions: int | tuple[int, int] | None) -> tup
     return (versions, NEWEST) if isinstance(versions, int) else versions
 
 
+def _range(text: str) -> tuple[int, int]:
+    """`"3"`, `"0-4"` or `"9+"` as (first, last)."""
+    if text.endswith("+"):
+        return int(text[:-1]), NEWEST
+    first, _, last = text.partition("-")
+    return int(first), int(last or first)
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(since,))
+class StructType(type):
+    """Makes a slotted class of a declaration and keeps the declaration for `schema`."""
+
+    DECLARED: dict[str, Any]
+    FIELDS: tuple[Field, ...]
+    NAME: str
+    FLEXIBLE: int
+    KEEPS_UNKNOWN_TAGS: bool
+    _readers: dict[int, Callable[[Buffer, int, int], tuple[Any, int]]]
+    _writers: dict[int, Callable[[Any, list[Part]], None]]
+
+    def __new__(
+        mcs,
+        name: str,
+        bases: tuple[type, ...],
+        namespace: dict[str, Any],
+        *,
+        key: int | None = None,
+        versions: str = "0",
+        flexible: str | None = None,
+        called: str | None = None,
+    ) -> StructType:
+        annotations: dict[str, str] = namespace.get("__annotations__", {})
+        if not bases or "__slots__" in namespace:
+            return super().__new__(mcs, name, bases, namespace)
+        namespace["DECLARED"] = {field: namespace.pop(field) for field in annotations}
+        namespace["__slots__"] = tuple(annotations)
+        namespace["KEY"] = key
+        namespace["VERSIONS"] = _range(versions)
+        namespace["FLEXIBLE"] = NEVER_FLEXIBLE if flexible is None else _range(flexible)[0]
+        namespace["NAME"] = called or name
+        namespace["_readers"] = {}
+        namespace["_writers"] = {}
+        return super().__new__(mcs, name, bases, namespace)
+
+    def __getattr__(cls, name: str) -> Any:
+        # Only reached for what was not worked out yet.
+        if name == "FIELDS" and "DECLARED" in cls.__dict__:
+            cls.FIELDS = fields_of(cls)
+            return cls.FIELDS
+        raise AttributeError(name)
+
+
 def fields_of(cls: StructType) -> tuple[Field, ...]:
     """The fields of a struct, in the order of the wire."""
     return tuple(
         Field(cls, name, annotation, cls.DECLARED[name]) for name, annotation in cls.__annotations__.items()
     )
-
-
-def keeps_unknown_tags(cls: StructType) -> bool:
-    """Whether tagged fields that we do not know are kept."""
-    return issubclass(cls, MetadataRecord | RecordStruct)
 
 
 def minimum_size(cls: StructType, version: int, flexible: bool) -> int:
@@ -191,7 +238,7 @@ def compile_init(cls: StructType) -> Callable[..., None]:
         else:
             arguments.append(f"{field.name}={field.default_source(names)}")
             body.append(f"    self.{field.name} = {field.name}")
-    if keeps_unknown_tags(cls):
+    if cls.KEEPS_UNKNOWN_TAGS:
         body.append("    self.unknown_tags = ()")
     head = f"def __init__(self, *, {', '.join(arguments)}):" if arguments else "def __init__(self):"
     return compile_source([head, *(body or ["    pass"])], "__init__", f"constructor of {cls.NAME}", names)

@@ -11,15 +11,14 @@ from collections.abc import Callable
 from typing import Any
 
 from barnabas.errors import WireError
-from barnabas.wire.codec.message import Message, StructType
 from barnabas.wire.codec.primitives import uvarint
 from barnabas.wire.codec.reader import MAX_STRING
-from barnabas.wire.codec.schema import FEW, FIXED, Field, compile_source, keeps_unknown_tags, packer
+from barnabas.wire.codec.schema import FEW, FIXED, Field, StructType, compile_source, packer
 
 __all__ = ["compile_writer"]
 
 
-def compile_writer(cls: type[Message], version: int) -> Callable[[Any, list[Any]], None]:
+def compile_writer(cls: StructType, version: int) -> Callable[[Any, list[Any]], None]:
     """A function (message, parts) that appends the message's bytes to parts, few and joined."""
     source = _Writer(cls.NAME, version, version >= cls.FLEXIBLE)
     source.struct("o", cls)
@@ -204,7 +203,7 @@ class _Writer:
 
     def tags(self, var: str, cls: StructType, fields: list[Field]) -> None:
         """Write the tagged fields that differ from their defaults, lowest tag first."""
-        keep = keeps_unknown_tags(cls)
+        keep = cls.KEEPS_UNKNOWN_TAGS
         if not fields and not keep:
             self.run.append(("x", ""))
             return

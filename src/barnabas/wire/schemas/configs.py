@@ -5,17 +5,8 @@ Declarations printed by tools/print_messages.py; change that, not this.
 
 from __future__ import annotations
 
-from barnabas.wire.codec.message import (
-    Array,
-    Bool,
-    Int8,
-    Int16,
-    Int32,
-    Message,
-    String,
-    Struct,
-    since,
-)
+from barnabas.wire.codec.declaration import Array, Bool, Int8, Int16, Int32, String, since
+from barnabas.wire.codec.message import Message, Struct
 
 __all__ = [
     "AlterConfigsRequest",

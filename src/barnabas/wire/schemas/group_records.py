@@ -5,7 +5,7 @@ Declarations printed by tools/print_messages.py; change that, not this.
 
 from __future__ import annotations
 
-from barnabas.wire.codec.message import (
+from barnabas.wire.codec.declaration import (
     BLANK,
     ZERO_UUID,
     Array,
@@ -13,12 +13,11 @@ from barnabas.wire.codec.message import (
     Int8,
     Int32,
     Int64,
-    Message,
     String,
-    Struct,
     Uuid,
     since,
 )
+from barnabas.wire.codec.message import Message, Struct
 
 __all__ = [
     "ClassicMemberMetadata",

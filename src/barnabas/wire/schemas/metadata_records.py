@@ -5,7 +5,7 @@ Declarations printed by tools/print_messages.py; change that, not this.
 
 from __future__ import annotations
 
-from barnabas.wire.codec.message import (
+from barnabas.wire.codec.declaration import (
     ZERO_UUID,
     Array,
     Bool,
@@ -15,13 +15,12 @@ from barnabas.wire.codec.message import (
     Int16,
     Int32,
     Int64,
-    Record,
-    RecordStruct,
     String,
     UInt16,
     Uuid,
     since,
 )
+from barnabas.wire.codec.message import Record, RecordStruct
 
 __all__ = [
     "AbortTransactionRecord",

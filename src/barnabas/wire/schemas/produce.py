@@ -5,20 +5,19 @@ Declarations printed by tools/print_messages.py; change that, not this.
 
 from __future__ import annotations
 
-from barnabas.wire.codec.message import (
+from barnabas.wire.codec.declaration import (
     BLANK,
     ZERO_UUID,
     Array,
     Int16,
     Int32,
     Int64,
-    Message,
     Records,
     String,
-    Struct,
     Uuid,
     since,
 )
+from barnabas.wire.codec.message import Message, Struct
 
 __all__ = [
     "BatchIndexAndErrorMessage",

@@ -5,7 +5,7 @@ Declarations printed by tools/print_messages.py; change that, not this.
 
 from __future__ import annotations
 
-from barnabas.wire.codec.message import (
+from barnabas.wire.codec.declaration import (
     BLANK,
     OWN_TAG,
     ZERO_UUID,
@@ -14,14 +14,13 @@ from barnabas.wire.codec.message import (
     Int16,
     Int32,
     Int64,
-    Message,
     Records,
     String,
-    Struct,
     UInt16,
     Uuid,
     since,
 )
+from barnabas.wire.codec.message import Message, Struct
 
 __all__ = [
     "AddRaftVoterRequest",

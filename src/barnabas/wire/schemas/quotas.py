@@ -5,17 +5,8 @@ Declarations printed by tools/print_messages.py; change that, not this.
 
 from __future__ import annotations
 
-from barnabas.wire.codec.message import (
-    Array,
-    Bool,
-    Float64,
-    Int8,
-    Int16,
-    Int32,
-    Message,
-    String,
-    Struct,
-)
+from barnabas.wire.codec.declaration import Array, Bool, Float64, Int8, Int16, Int32, String
+from barnabas.wire.codec.message import Message, Struct
 
 __all__ = [
     "AlterClientQuotasRequest",

@@ -5,18 +5,8 @@ Declarations printed by tools/print_messages.py; change that, not this.
 
 from __future__ import annotations
 
-from barnabas.wire.codec.message import (
-    ZERO_UUID,
-    Array,
-    Int8,
-    Int32,
-    Int64,
-    Message,
-    String,
-    Struct,
-    Uuid,
-    since,
-)
+from barnabas.wire.codec.declaration import ZERO_UUID, Array, Int8, Int32, Int64, String, Uuid, since
+from barnabas.wire.codec.message import Message, Struct
 
 __all__ = [
     "ShareGroupCurrentMemberAssignmentKey",

@@ -5,18 +5,8 @@ Declarations printed by tools/print_messages.py; change that, not this.
 
 from __future__ import annotations
 
-from barnabas.wire.codec.message import (
-    Array,
-    Int8,
-    Int16,
-    Int32,
-    Int64,
-    Message,
-    String,
-    Struct,
-    UInt16,
-    since,
-)
+from barnabas.wire.codec.declaration import Array, Int8, Int16, Int32, Int64, String, UInt16, since
+from barnabas.wire.codec.message import Message, Struct
 
 __all__ = [
     "CopartitionGroup",

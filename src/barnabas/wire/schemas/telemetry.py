@@ -5,18 +5,8 @@ Declarations printed by tools/print_messages.py; change that, not this.
 
 from __future__ import annotations
 
-from barnabas.wire.codec.message import (
-    ZERO_UUID,
-    Array,
-    Bool,
-    Bytes,
-    Int8,
-    Int16,
-    Int32,
-    Message,
-    String,
-    Uuid,
-)
+from barnabas.wire.codec.declaration import ZERO_UUID, Array, Bool, Bytes, Int8, Int16, Int32, String, Uuid
+from barnabas.wire.codec.message import Message
 
 __all__ = [
     "GetTelemetrySubscriptionsRequest",
