@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from barnabas.client.producer import Delivered, Delivery, Producer
     from barnabas.errors import BarnabasError, ErrorCode, KafkaError
     from barnabas.model import TopicPartition, Uuid
+    from barnabas.version import __version__
 
 __all__ = [
     "Admin",
@@ -38,8 +39,6 @@ __all__ = [
     "__version__",
 ]
 
-__version__ = "0.1.0"
-
 _WHERE = {
     "Admin": "barnabas.client.admin.admin",
     "BarnabasError": "barnabas.errors",
@@ -52,6 +51,7 @@ _WHERE = {
     "Producer": "barnabas.client.producer",
     "TopicPartition": "barnabas.model",
     "Uuid": "barnabas.model",
+    "__version__": "barnabas.version",
 }
 
 

@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from barnabas import __version__
+from barnabas.version import __version__
 
 __all__ = ["NOUNS", "main"]
 

@@ -102,7 +102,7 @@ def _clients_first(config: Config) -> Callable[[str], bool]:
 
 def banner(node: Node) -> list[str]:
     """`print("\\n".join(banner(node)))`: the same for people."""
-    from barnabas import __version__
+    from barnabas.version import __version__
 
     said = about(node)
     durability = {

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from barnabas.client.blocking import BlockingConnection, ConnectionFailed
 from barnabas.errors import ConfigError, ErrorCode, KafkaError
@@ -18,9 +18,6 @@ from barnabas.model import ZERO_UUID, Epoch, NodeId, TopicId, Uuid
 from barnabas.wire.codec.message import Message
 from barnabas.wire.schemas.cluster import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from barnabas.wire.schemas.groups import FindCoordinatorRequest
-
-if TYPE_CHECKING:
-    from barnabas.client.offsets import OffsetAt
 
 __all__ = ["Broker", "Cluster", "PartitionInfo", "TopicInfo", "parse_bootstrap"]
 
@@ -234,19 +231,6 @@ class Cluster:
             self.forget(topic)
             raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}-{partition} has no leader")
         return broker
-
-    def offsets(
-        self,
-        topic: str,
-        when: str | int = "latest",
-        partitions: Iterable[int] | None = None,
-        *,
-        isolation: str = "read_uncommitted",
-    ) -> dict[int, OffsetAt]:
-        """`cluster.offsets("t", "earliest")` -> {partition: OffsetAt}; see `offsets.list_offsets`."""
-        from barnabas.client.offsets import list_offsets
-
-        return list_offsets(self, topic, when, partitions, isolation=isolation)
 
     def forget(self, topic: str) -> None:
         """`cluster.forget("t")`: what the cache says of the topic is stale; ask anew when it is needed."""

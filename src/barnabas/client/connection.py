@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError, WireError
 from barnabas.ports import Buffer
+from barnabas.version import __version__
 from barnabas.wire.codec.message import Message, decode
 from barnabas.wire.frame import FrameReader, RequestHeader, read_response_header, write_request
 from barnabas.wire.registry import API_NAMES, response_class
@@ -119,8 +120,6 @@ class Connection:
         A broker that does not know our version of ApiVersions answers in version 0 with error 35 and
         its own range (KIP-511); we ask once more within it.
         """
-        from barnabas import __version__
-
         asked = ApiVersionsRequest.VERSIONS[1]
         if answer is not None:
             response: ApiVersionsResponse = answer.message

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from barnabas.client.cluster import Cluster
 from barnabas.client.membership import Membership
-from barnabas.client.offsets import READ_UNCOMMITTED, isolation_level
+from barnabas.client.offsets import READ_UNCOMMITTED, isolation_level, list_offsets
 from barnabas.client.prefetch import Fetched, Prefetcher
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.model import Offset, TopicPartition
@@ -136,7 +136,7 @@ class Consumer:
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{target} is not assigned to this consumer"
             )
         if isinstance(offset, str):
-            offset = self._cluster.offsets(topic, offset, [partition], isolation=self.isolation)[
+            offset = list_offsets(self._cluster, topic, offset, [partition], isolation=self.isolation)[
                 partition
             ].offset
         self._ready = deque(m for m in self._ready if (m.topic, m.partition) != target)
@@ -147,8 +147,8 @@ class Consumer:
         self._ensure_assigned()
         for topic in {t.topic for t in self._fetched_to}:
             mine = [t.partition for t in self._fetched_to if t.topic == topic]
-            at = self._cluster.offsets(topic, timestamp, mine)
-            ends = self._cluster.offsets(topic, "latest", mine)
+            at = list_offsets(self._cluster, topic, timestamp, mine)
+            ends = list_offsets(self._cluster, topic, "latest", mine)
             for partition in mine:
                 found = at[partition].offset
                 self.seek(topic, partition, found if found >= 0 else ends[partition].offset)
@@ -266,7 +266,7 @@ class Consumer:
             missing = [t.partition for t in targets if t.topic == topic and t not in points]
             if missing:
                 where = "earliest" if self.start == "earliest" else "latest"
-                found = self._cluster.offsets(topic, where, missing, isolation=self.isolation)
+                found = list_offsets(self._cluster, topic, where, missing, isolation=self.isolation)
                 points.update({TopicPartition(topic, p): found[p].offset for p in missing})
         return points
 

@@ -9,17 +9,19 @@ from __future__ import annotations
 import base64
 import os
 import sys
-from collections.abc import Callable, Iterator
-from typing import Any, BinaryIO, NamedTuple, TextIO
+from collections.abc import Callable
+from typing import Any, TextIO
 
 from barnabas.cli.kafka_json import as_json, to_text, type_name
-from barnabas.errors import BarnabasError, CorruptRecordError, StorageError, WireError
+from barnabas.cli.log import dump_small
+from barnabas.cli.log.file_batches import FileBatch, file_batches
+from barnabas.errors import BarnabasError, CorruptRecordError, StorageError
 from barnabas.wire.codec.message import Message, decode
 from barnabas.wire.control import ControlType, control_type, read_control
-from barnabas.wire.records import HEADER_SIZE, BatchHeader, Record, check_crc, read_batch_header, read_records
+from barnabas.wire.records import BatchHeader, Record, check_crc, read_records
 from barnabas.wire.schemas.control_records import EndTxnMarker
 
-__all__ = ["Decoder", "Dumper", "decode_coordinator", "decode_metadata", "decode_plain", "file_batches"]
+__all__ = ["Decoder", "Dumper", "decode_coordinator", "decode_metadata", "decode_plain"]
 
 CODECS = {0: "none", 1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
 _CONTROL_NAMES = {
@@ -29,38 +31,9 @@ _CONTROL_NAMES = {
     ControlType.KRAFT_VERSION: "KRaftVersion",
     ControlType.KRAFT_VOTERS: "KRaftVoters",
 }
-_LARGEST_BATCH = 1 << 30
 
 Decoder = Callable[[Record], tuple[str | None, str | None]]
 """What is printed for a record's key and payload; None: nothing."""
-
-
-class FileBatch(NamedTuple):
-    """A whole batch of a file and where it begins."""
-
-    position: int
-    header: BatchHeader
-    raw: memoryview
-
-
-def file_batches(file: BinaryIO, limit: int | None = None) -> Iterator[FileBatch]:
-    """`file_batches(file)`: the whole batches of an open file; ends at the first thing that is none."""
-    position = 0
-    while limit is None or position < limit:
-        head = file.read(HEADER_SIZE)
-        if len(head) < HEADER_SIZE:
-            return
-        try:
-            header = read_batch_header(head)
-        except (WireError, CorruptRecordError):
-            return
-        if header.size > _LARGEST_BATCH:
-            return
-        raw = head + file.read(header.size - HEADER_SIZE)
-        if len(raw) < header.size:
-            return
-        yield FileBatch(position, header, memoryview(raw))
-        position += header.size
 
 
 def decode_plain(record: Record) -> tuple[str | None, str | None]:
@@ -155,8 +128,6 @@ class Dumper:
 
     def dump(self, path: str) -> None:
         """Print one file, by the kind its name says.  Raises StorageError when it cannot be read."""
-        from barnabas.cli.log import dump_small
-
         kinds: dict[str, Callable[[str], None]] = {
             ".log": self._log,
             ".checkpoint": self._log,

@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from barnabas.cli.exits import Exit
-from barnabas.cli.log.dump import file_batches
+from barnabas.cli.log.file_batches import file_batches
 from barnabas.cli.output import show
 from barnabas.errors import StorageError
 from barnabas.log.segments.index import OFFSET_ROW

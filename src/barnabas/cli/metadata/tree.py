@@ -15,12 +15,12 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-from barnabas import __version__
-from barnabas.cli.log.dump import file_batches
+from barnabas.cli.log.file_batches import file_batches
 from barnabas.controller.decisions.features import METADATA_VERSION, RELEASES
 from barnabas.controller.snapshot import image_from
 from barnabas.errors import CorruptRecordError
 from barnabas.model import Uuid
+from barnabas.version import __version__
 from barnabas.wire.metadata import BrokerRegistrationChangeRecord, RegisterBrokerRecord, read_record
 from barnabas.wire.records import BatchHeader, check_crc, read_records
 

@@ -26,6 +26,7 @@ from barnabas.client.cluster import Broker, Cluster, TopicInfo
 from barnabas.client.offsets import OffsetAt, list_offsets
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import METADATA_TOPIC, NodeId, Offset, TopicPartition
+from barnabas.version import __version__
 from barnabas.wire.codec.message import Message
 from barnabas.wire.schemas.cluster import ApiVersionsRequest, DescribeClusterRequest
 from barnabas.wire.schemas.configs import (
@@ -298,8 +299,6 @@ class Admin:
 
     def features(self) -> list[FeatureRange]:
         """`admin.features()` -> every feature the broker supports, with the level the cluster agreed on."""
-        from barnabas import __version__
-
         request = ApiVersionsRequest(client_software_name="barnabas", client_software_version=__version__)
         response = self.cluster.ask(request)
         _check(response, "describing the features")

@@ -22,6 +22,7 @@ from barnabas.raft.membership.generation import UNKNOWN
 from barnabas.raft.value import altered
 from barnabas.raft.voters import VersionRange
 from barnabas.server.kraft.transfer import take_in_steps
+from barnabas.version import __version__
 from barnabas.wire.codec.message import Message, replace
 from barnabas.wire.schemas import cluster, fetch, quorum
 
@@ -203,8 +204,6 @@ def _remove_voter(request: raft.RemoveVoterRequest, version: int) -> Message:
 
 
 def _probe(request: raft.ProbeRequest, version: int) -> Message:
-    from barnabas import __version__
-
     return cluster.ApiVersionsRequest(client_software_name="barnabas", client_software_version=__version__)
 
 
