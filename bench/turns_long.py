@@ -39,7 +39,7 @@ _CAUSES = (
     ("records of the metadata", "quorum_records"),
     ("records of the metadata", "quorum_transfer"),
     ("a fetch", "broker/requests/fetch"),
-    ("a fetch", "broker/requests/sessions"),
+    ("a fetch", "broker/sessions"),
     ("a follower's fetch", "broker/replicas/fetcher"),
     ("metadata carried out", "broker/replicas/reconcile"),
     ("metadata carried out", "server/replication/applier"),

@@ -10,10 +10,16 @@ import random
 from types import SimpleNamespace
 from typing import Any
 
-from barnabas.broker.context import Authorizer
+from barnabas.broker.ports import Authorizer
 from barnabas.broker.purgatory import Waiting
 from barnabas.broker.replicas.broker import Broker, Work
 from barnabas.broker.replicas.partition import Partition
+from barnabas.broker.requests.delete_records import delete_records
+from barnabas.broker.requests.fetch import fetch
+from barnabas.broker.requests.leader_epochs import offsets_for_leader_epoch
+from barnabas.broker.requests.list_offsets import list_offsets
+from barnabas.broker.requests.produce import produce
+from barnabas.broker.requests.producer_ids import init_producer_id
 from barnabas.config import Config
 from barnabas.controller.image import (
     BrokerEndpoint,
@@ -319,16 +325,16 @@ class Node:
         """Send a request through the codec; the answer may come later."""
         request, _ = decode(type(request), memoryview(bytearray(encode(request, version))), version)
         handlers = {
-            0: self.broker.produce,
-            1: self.broker.fetch,
-            2: self.broker.list_offsets,
-            21: self.broker.delete_records,
-            22: self.broker.init_producer_id,
-            23: self.broker.offsets_for_leader_epoch,
+            0: produce,
+            1: fetch,
+            2: list_offsets,
+            21: delete_records,
+            22: init_producer_id,
+            23: offsets_for_leader_epoch,
         }
         answer = Answer(version)
         given = handlers[type(request).KEY](  # type: ignore[index, operator]
-            self.context(client_id), request, version, self.now
+            self.broker, self.context(client_id), request, version, self.now
         )
         if isinstance(given, Waiting):
             answer.waiting = given

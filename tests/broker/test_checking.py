@@ -11,7 +11,8 @@ from tests.broker.harness import WALL, Answer, Node, batch
 from tests.broker.hostile_batches import lying
 
 from barnabas.broker.purgatory import Waiting
-from barnabas.broker.requests.checking import BatchCheck
+from barnabas.broker.replicas.batch_checks import BatchCheck
+from barnabas.broker.requests.produce import produce
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.wire.codec.primitives import varint
 from barnabas.wire.compression import Codec, packer
@@ -42,7 +43,7 @@ def send(node: Node, data: bytes, *, connection: int = 1, topic: str = "t", acks
     )
     answer = Answer(9)
     context = node.context(connection_id=connection)
-    given = node.broker.produce(context, request, 9, node.now)
+    given = produce(node.broker, context, request, 9, node.now)
     if isinstance(given, Waiting):
         answer.waiting = given
         given.on_done = answer.take

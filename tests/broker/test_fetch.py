@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.broker.harness import Node, batch
 
+from barnabas.broker.requests.fetch import fetch
 from barnabas.errors import ErrorCode
 from barnabas.log.segments.scan import FileSlice
 from barnabas.sim.kernel.disk import MemoryDisk
@@ -42,7 +43,7 @@ def test_records_leave_as_slices_of_files(node: Node) -> None:
     request = FetchRequest(
         topics=[FetchTopic(topic="t", partitions=[FetchPartition(partition_max_bytes=1000)])]
     )
-    response = node.broker.fetch(node.context(), request, 12, node.now)
+    response = fetch(node.broker, node.context(), request, 12, node.now)
     assert isinstance(response.responses[0].partitions[0].records, FileSlice)  # type: ignore[union-attr]
 
 

@@ -116,7 +116,7 @@ class World:
         self.broker = OneBroker(self.partition)
         given = {"group.initial.rebalance.delay.ms": "0"}
         given |= {name.replace("_", "."): value for name, value in settings.items()}
-        self.groups = Groups(Config.load(given), Chance(), self.broker)
+        self.groups = Groups(Config.load(given), Chance(), self.broker, append=OneBroker.append_internal)
         self.now = Now(1000.0, 1_700_000_000_000)
         self.broker.lead(self.partition, True, 0)
         self.run()
@@ -457,7 +457,7 @@ def test_another_node_finds_groups_and_positions_where_they_were_written(world: 
 def test_while_a_partition_is_loaded_clients_are_told_to_wait(world: World) -> None:
     later = World.__new__(World)
     later.partition, later.broker, later.now = world.partition, OneBroker(world.partition), world.now
-    later.groups = Groups(Config.load({}), Chance(), later.broker)
+    later.groups = Groups(Config.load({}), Chance(), later.broker, append=OneBroker.append_internal)
     assert later.commit(1) == ErrorCode.NOT_COORDINATOR
     later.broker.lead(world.partition, True, 1)
     assert later.commit(1) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from tests.broker.harness import PAGE_CACHE, Node, batch
 
+from barnabas.broker.requests.append_internal import append_internal
 from barnabas.controller.image import ImageDelta
 from barnabas.errors import ErrorCode, KafkaError, StorageError
 from barnabas.log.storage.disk import OsDisk
@@ -274,7 +275,7 @@ def test_a_log_whose_owner_was_not_written_down_in_time_gets_its_topic_again(dis
 def test_a_coordinator_hears_when_its_batch_is_safe(node: Node) -> None:
     partition = node.create("__consumer_offsets", cleanup_policy="compact")
     heard: list[ErrorCode] = []
-    last = node.broker.append_internal(partition, batch("v", "w", key=b"k"), node.now, heard.append)
+    last = append_internal(node.broker, partition, batch("v", "w", key=b"k"), node.now, heard.append)
     assert last == 1
     node.write()
     assert heard == []
@@ -285,16 +286,16 @@ def test_a_coordinator_hears_when_its_batch_is_safe(node: Node) -> None:
 def test_a_coordinator_hears_of_a_lost_leadership_and_of_a_timeout(node: Node) -> None:
     partition = node.create("__consumer_offsets", replicas=(1, 2))
     heard: list[ErrorCode] = []
-    node.broker.append_internal(partition, batch("v", key=b"k"), node.now, heard.append, timeout_s=1)
+    append_internal(node.broker, partition, batch("v", key=b"k"), node.now, heard.append, timeout_s=1)
     node.turn()
     node.after(1.1)
     assert heard == [ErrorCode.REQUEST_TIMED_OUT]
-    node.broker.append_internal(partition, batch("v", key=b"k"), node.now, heard.append)
+    append_internal(node.broker, partition, batch("v", key=b"k"), node.now, heard.append)
     node.turn()
     node.change("__consumer_offsets", leader=2)
     assert heard[1:] == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
     with pytest.raises(KafkaError) as caught:
-        node.broker.append_internal(partition, batch("v", key=b"k"), node.now, heard.append)
+        append_internal(node.broker, partition, batch("v", key=b"k"), node.now, heard.append)
     assert caught.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 

@@ -12,7 +12,7 @@ import pytest
 from crc32c import crc32c
 from tests.broker.harness import WALL, Node, batch
 
-from barnabas.broker.context import Operation
+from barnabas.broker.ports import Operation
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.sim.kernel.disk import MemoryDisk
 from barnabas.wire.compression import Codec

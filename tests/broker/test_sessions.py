@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.broker.harness import Chance, Node, batch
 
-from barnabas.broker.requests.sessions import FetchPosition, SessionCache, next_epoch
+from barnabas.broker.sessions import FetchPosition, SessionCache, next_epoch
 from barnabas.errors import ErrorCode
 from barnabas.model import Now
 from barnabas.sim.kernel.disk import MemoryDisk
@@ -247,7 +247,7 @@ def test_the_cache_is_bounded(disk: MemoryDisk) -> None:
 
 
 def test_a_session_does_not_grow_for_ever(disk: MemoryDisk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("barnabas.broker.requests.sessions.MOST_POSITIONS", 3)
+    monkeypatch.setattr("barnabas.broker.sessions.MOST_POSITIONS", 3)
     node, session = opened(disk)
     assert node.fetch({("no", 1): 0}, session=(session, 1)).message.session_id == session
     answer = node.fetch({("no", 2): 0}, session=(session, 2))

@@ -8,6 +8,7 @@ import pytest
 from tests.broker.harness import Answer, Node, batch
 from tests.broker.replication import Replicas
 
+from barnabas.broker.requests.append_internal import append_internal
 from barnabas.errors import ErrorCode, StorageError
 from barnabas.sim.kernel.disk import MemoryDisk
 
@@ -87,7 +88,7 @@ def test_groups_may_commit_down_to_half_of_the_reserve(node: Node, disk: Volume)
         left(node, disk, free)
         assert partition.no_room == bool(expected)
         try:
-            node.broker.append_internal(partition, batch("offset"), node.now, done.append)
+            append_internal(node.broker, partition, batch("offset"), node.now, done.append)
         except Exception as error:
             done.append(error.code)  # type: ignore[attr-defined]
         node.turn()

@@ -8,8 +8,10 @@ import pytest
 from tests.broker.harness import PAGE_CACHE, Node, batch
 
 from barnabas.broker.purgatory import Waiting
-from barnabas.broker.replicas.partition import Acknowledgement
+from barnabas.broker.replicas.acknowledgements import Acknowledgement
+from barnabas.broker.requests.append_internal import append_internal
 from barnabas.broker.requests.fetch import FetchWaiting
+from barnabas.broker.requests.produce import produce
 from barnabas.errors import ErrorCode, StorageError
 from barnabas.model import Now
 from barnabas.sim.kernel.disk import MemoryDisk
@@ -248,7 +250,7 @@ def test_a_waiting_producer_holds_nothing_of_its_request(node: Node) -> None:
                 )
             ],
         )
-        waiting = node.broker.produce(node.context(), request, 9, node.now)
+        waiting = produce(node.broker, node.context(), request, 9, node.now)
         del request
         node.write()
         buffer += b"more"  # a BufferError while anybody looks at it
@@ -284,7 +286,8 @@ def test_finished_requests_leave_no_work_for_the_garbage_collector(node: Node) -
             node.produce(batch("a"))
             node.produce(batch("b"))  # this one's client hangs up
             node.fetch({("t", 0): 0}, max_wait_ms=500, min_bytes=1 << 20)
-            node.broker.append_internal(
+            append_internal(
+                node.broker,
                 node.broker.partition("t", 0),  # type: ignore[arg-type]
                 batch("c"),
                 node.now,

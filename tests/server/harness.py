@@ -11,7 +11,7 @@ from typing import Any
 import uvloop
 from tests.patience import PATIENCE_S
 
-from barnabas.broker.context import Operation, ResourceType
+from barnabas.broker.ports import Operation, ResourceType
 from barnabas.broker.purgatory import Waiting
 from barnabas.config import Config
 from barnabas.model import Endpoint, Now

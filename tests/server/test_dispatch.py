@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from tests.server.harness import World, decoded
 
-from barnabas.broker.context import Operation, RequestContext, ResourceType
+from barnabas.broker.ports import Operation, RequestContext, ResourceType
 from barnabas.errors import ErrorCode
 from barnabas.server.api.table import TABLE, served_on
 from barnabas.wire.registry import API

@@ -12,7 +12,7 @@ from tests.server import fast_path
 from tests.server.fast_path import Run, batch, converse, create_topics, kinds, plain, request, run
 from tests.server.harness import LOOPS, Client, decoded, frame, until
 
-from barnabas.broker.replicas.disk_space import DirectorySpace
+from barnabas.broker.ports import DirectorySpace
 from barnabas.client.aio import AsyncConnection
 from barnabas.errors import ErrorCode, StorageError
 from barnabas.server.loop.sync_threads import Syncer

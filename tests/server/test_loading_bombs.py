@@ -14,9 +14,9 @@ from tests.patience import PATIENCE_S
 from tests.server.harness import LOOPS
 from tests.server.test_node import connect, create, error_of, on, settings
 
-from barnabas.broker.context import ADMIN_CLIENT
 from barnabas.broker.groups import loading as group_loading
 from barnabas.broker.groups.loading import Loading
+from barnabas.broker.ports import ADMIN_CLIENT
 from barnabas.client.aio import AsyncConnection
 from barnabas.errors import ErrorCode
 from barnabas.model import Now

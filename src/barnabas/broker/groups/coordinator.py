@@ -14,19 +14,20 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import NamedTuple, TypeVar, cast
 
-from barnabas.broker.context import RequestContext, ResourceType, authorized_operations
 from barnabas.broker.groups.group import ClassicGroup, GroupState, Parked
 from barnabas.broker.groups.loading import Loading
 from barnabas.broker.groups.membership import GroupLimits, Membership
 from barnabas.broker.groups.offsets import CommitWaiting, GroupOffsets, commit_answer
 from barnabas.broker.groups.records import CommittedOffset, group_tombstone, read_member, too_long
+from barnabas.broker.ports import RequestContext, ResourceType, authorized_operations
 from barnabas.broker.purgatory import Waiting
 from barnabas.broker.replicas.broker import Broker
 from barnabas.broker.replicas.partition import Partition
+from barnabas.broker.requests.append_internal import append_internal
 from barnabas.config import Config
 from barnabas.errors import CorruptRecordError, ErrorCode, KafkaError, StorageError
 from barnabas.log.segments.damage import DamagedError
-from barnabas.model import OFFSETS_TOPIC, Now, TopicId
+from barnabas.model import OFFSETS_TOPIC, Now, Offset, TopicId
 from barnabas.ports import Randomness
 from barnabas.wire.codec.message import replace
 from barnabas.wire.coordinator import read_key, read_value
@@ -110,8 +111,17 @@ class GroupsStatistics(NamedTuple):
 class Groups:
     """All classic groups of the partitions of __consumer_offsets that this node leads."""
 
-    def __init__(self, config: Config, randomness: Randomness, broker: Broker) -> None:
+    def __init__(
+        self,
+        config: Config,
+        randomness: Randomness,
+        broker: Broker,
+        *,
+        append: Callable[..., Offset] = append_internal,
+    ) -> None:
+        """`append` puts a batch of records into a partition that `broker` leads."""
         self.broker = broker
+        self._append = append
         self.partitions = config.int("offsets.topic.num.partitions")
         self.timeout = config.int("offsets.commit.timeout.ms") / 1000
         self.check_interval = config.int("offsets.retention.check.interval.ms") / 1000
@@ -260,12 +270,17 @@ class Groups:
             done(ErrorCode.NOT_COORDINATOR)
             return
         batch = write_batch([record._replace(offset=number) for number, record in enumerate(records)])
+
+        def written(error: ErrorCode) -> None:
+            done(COORDINATOR_ERRORS.get(error, error))
+
         try:
-            self.broker.append_internal(
+            self._append(
+                self.broker,
                 partition,
                 batch,
                 now,
-                lambda error: done(COORDINATOR_ERRORS.get(error, error)),
+                written,
                 timeout_s=self.timeout,
             )
         except KafkaError as error:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from barnabas.broker.context import RequestContext
 from barnabas.broker.groups.group import (
     NEW_MEMBER_JOIN_TIMEOUT,
     ClassicGroup,
@@ -20,6 +19,7 @@ from barnabas.broker.groups.group import (
     Protocols,
 )
 from barnabas.broker.groups.records import group_record
+from barnabas.broker.ports import RequestContext
 from barnabas.errors import ErrorCode
 from barnabas.model import Now
 from barnabas.ports import Randomness

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from barnabas.broker.context import RequestContext
 from barnabas.broker.groups.group import ClassicGroup, GroupState
 from barnabas.broker.groups.membership import Membership
 from barnabas.broker.groups.records import (
@@ -16,6 +15,7 @@ from barnabas.broker.groups.records import (
     offset_tombstone,
     subscribed_topics,
 )
+from barnabas.broker.ports import RequestContext
 from barnabas.broker.purgatory import Waiting
 from barnabas.controller.image import MetadataImage, Topic
 from barnabas.errors import ErrorCode

@@ -16,7 +16,7 @@ from barnabas.errors import ErrorCode
 from barnabas.model import DirectoryId, Now, TopicId
 
 if TYPE_CHECKING:
-    from barnabas.broker.context import Outside
+    from barnabas.broker.ports import Outside
 
 __all__ = ["Assignments", "Replica"]
 

@@ -16,28 +16,23 @@ The hosted partitions follow the metadata: `start` takes the whole image, `apply
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
 from typing import NamedTuple
 
-from barnabas.broker.context import Authorizer, Outside, RequestContext
-from barnabas.broker.purgatory import Waiting, WaitingRoom
+from barnabas.broker.ports import Authorizer, Outside
+from barnabas.broker.producer_id_blocks import ProducerIdBlocks, ProducerIdStatistics
+from barnabas.broker.purgatory import WaitingRoom
 from barnabas.broker.replicas.assignments import Replica
+from barnabas.broker.replicas.batch_checks import BatchCheck, BatchChecks
 from barnabas.broker.replicas.dir_moves import CopyJob
 from barnabas.broker.replicas.hosted_partitions import Hosting
 from barnabas.broker.replicas.isr import InSyncSets
 from barnabas.broker.replicas.maintenance import Upkeep
-from barnabas.broker.replicas.partition import Acknowledgement, Partition
-from barnabas.broker.requests.checking import BatchCheck, BatchChecks
-from barnabas.broker.requests.delete_records import delete_records
-from barnabas.broker.requests.fetch import FetchWaiting, fetch
-from barnabas.broker.requests.leader_epochs import offsets_for_leader_epoch
-from barnabas.broker.requests.list_offsets import list_offsets
-from barnabas.broker.requests.nearest_replica import RACK_AWARE
-from barnabas.broker.requests.produce import append_own, produce
-from barnabas.broker.requests.producer_ids import ProducerIdBlocks, ProducerIdStatistics, init_producer_id
-from barnabas.broker.requests.sessions import SessionCache, SessionStatistics
+from barnabas.broker.replicas.nearest_replica import RACK_AWARE
+from barnabas.broker.replicas.partition import ParkedFetch, Partition
+from barnabas.broker.sessions import SessionCache, SessionStatistics
 from barnabas.config import Config
 from barnabas.controller.image import BrokerEndpoint, MetadataImage
 from barnabas.errors import ErrorCode, KafkaError, StorageError
@@ -46,21 +41,9 @@ from barnabas.log.storage.checkpoints import CheckpointJob
 from barnabas.log.storage.log_directories import LogDirectories
 from barnabas.log.storage.removal import Removal
 from barnabas.log.storage.sync import SyncJob
-from barnabas.model import NO_EPOCH, NO_NODE, Epoch, NodeId, Now, Offset, ProducerId, TopicPartition
+from barnabas.model import NO_EPOCH, NO_NODE, Epoch, NodeId, Now, ProducerId, TopicPartition
 from barnabas.ports import Randomness
-from barnabas.wire.records import read_batch_header
 from barnabas.wire.schemas.brokers import AlterPartitionResponse
-from barnabas.wire.schemas.fetch import FetchRequest, FetchResponse
-from barnabas.wire.schemas.offsets import (
-    DeleteRecordsRequest,
-    DeleteRecordsResponse,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
-)
-from barnabas.wire.schemas.produce import ProduceRequest, ProduceResponse
-from barnabas.wire.schemas.transactions import InitProducerIdRequest, InitProducerIdResponse
 
 __all__ = ["Broker", "BrokerStatistics", "SyncRequest", "Work"]
 
@@ -135,37 +118,7 @@ class Broker(Hosting):
         """Partitions whose oldest unsynced record is still to be looked at."""
         self.upkeep = Upkeep(config, logs, outside)
 
-    # ---- requests ----------------------------------------------------------------------------------------
-
-    def produce(
-        self, context: RequestContext, request: ProduceRequest, version: int, now: Now
-    ) -> ProduceResponse | Waiting | None:
-        """See `produce.produce`.  None: acks=0, nothing to answer."""
-        return produce(self, context, request, version, now)
-
-    def fetch(
-        self, context: RequestContext, request: FetchRequest, version: int, now: Now
-    ) -> FetchResponse | Waiting:
-        """See `fetch.fetch`."""
-        return fetch(self, context, request, version, now)
-
-    def list_offsets(
-        self, context: RequestContext, request: ListOffsetsRequest, version: int, now: Now
-    ) -> ListOffsetsResponse:
-        """See `list_offsets.list_offsets`."""
-        return list_offsets(self, context, request, version, now)
-
-    def offsets_for_leader_epoch(
-        self, context: RequestContext, request: OffsetForLeaderEpochRequest, version: int, now: Now
-    ) -> OffsetForLeaderEpochResponse:
-        """See `epochs.offsets_for_leader_epoch`."""
-        return offsets_for_leader_epoch(self, context, request, version, now)
-
-    def init_producer_id(
-        self, context: RequestContext, request: InitProducerIdRequest, version: int, now: Now
-    ) -> InitProducerIdResponse | Waiting:
-        """See `producer_ids.init_producer_id`."""
-        return init_producer_id(self, context, request, version, now)
+    # ---- what the controller answers ----------------------------------------------------------------------
 
     def producer_ids_allocated(self, first: ProducerId, count: int, error: ErrorCode, now: Now) -> None:
         """The controller's answer to `Outside.allocate_producer_ids`."""
@@ -178,33 +131,6 @@ class Broker(Hosting):
     def directories_assigned(self, results: Mapping[Replica, ErrorCode] | None, now: Now) -> None:
         """The controller's answer to `Outside.assign_directories`; None when there was none."""
         self.assignments.answered(results, now)
-
-    def delete_records(
-        self, context: RequestContext, request: DeleteRecordsRequest, version: int, now: Now
-    ) -> DeleteRecordsResponse | Waiting:
-        """See `delete_records.delete_records`."""
-        return delete_records(self, context, request, version, now)
-
-    def append_internal(
-        self,
-        partition: Partition,
-        batch: bytearray,
-        now: Now,
-        on_done: Callable[[ErrorCode], None],
-        *,
-        timeout_s: float = 5.0,
-    ) -> Offset:
-        """Append a batch of the node's own (a coordinator's) and say when it is safe everywhere.
-
-        Returns its last offset.  Raises KafkaError when it was not appended.  `on_done` is called once, at
-        the end of this turn or later: NONE, REQUEST_TIMED_OUT (the batch may still become safe), or why
-        nobody knows any more.
-        """
-        end = append_own(self, partition, batch, read_batch_header(batch), now)
-        waiting = _InternalWaiting(now.mono + timeout_s, self.room, partition, end)
-        waiting.on_done = on_done
-        partition.await_acknowledgement(waiting.acknowledgement)
-        return end - 1
 
     # ---- turns -------------------------------------------------------------------------------------------
 
@@ -226,7 +152,7 @@ class Broker(Hosting):
                     self.storage_failed(partition, error, now)
             if self.moves:
                 self.moves.advance(now)
-            woken: dict[FetchWaiting, None] = {}
+            woken: dict[ParkedFetch, None] = {}
             for partition in partitions:
                 if partition.advance(now) and partition.fetchers:
                     woken.update(partition.fetchers)
@@ -383,35 +309,3 @@ class Broker(Hosting):
 
     def __repr__(self) -> str:
         return f"<Broker {self.node_id} topics={len(self.topics)} generation={self.generation}>"
-
-
-class _InternalWaiting(Waiting):
-    """A coordinator that waits for its own batch."""
-
-    __slots__ = ("acknowledgement", "room")
-
-    def __init__(self, deadline: float, room: WaitingRoom, partition: Partition, end: Offset) -> None:
-        super().__init__(deadline)
-        self.room = room
-        self.acknowledgement = _Internal(self, partition, end)
-
-    def expired(self, now: Now) -> None:
-        self.complete(ErrorCode.REQUEST_TIMED_OUT)
-
-    def release(self) -> None:
-        self.acknowledgement.partition.forget(self.acknowledgement)
-        del self.acknowledgement  # it points back here: leave no circle for the garbage collector
-
-
-class _Internal(Acknowledgement):
-    __slots__ = ("waiting",)
-
-    def __init__(self, waiting: _InternalWaiting, partition: Partition, end: Offset) -> None:
-        super().__init__(partition, end, True)
-        self.waiting = waiting
-
-    def settle(self, error: ErrorCode) -> None:
-        self.waiting.complete(error)
-
-    def park(self) -> bool:
-        return not self.waiting.done and self.waiting.room.add(self.waiting, force=True)

@@ -24,7 +24,7 @@ from barnabas.log.cleaning.dirty_range import Cleanable, cleanable
 from barnabas.model import Now
 
 if TYPE_CHECKING:
-    from barnabas.broker.context import Outside
+    from barnabas.broker.ports import Outside
     from barnabas.log.log import Log
     from barnabas.log.storage.log_directories import LogDirectories
 

@@ -14,38 +14,23 @@ program writes to that volume, a quota, no inodes) has the same effect, for at l
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from barnabas.broker.ports import DirectorySpace, Outside
 from barnabas.errors import StorageError
 from barnabas.model import Now
 
 if TYPE_CHECKING:
-    from barnabas.broker.context import Outside
     from barnabas.broker.replicas.hosted_partitions import Hosting
     from barnabas.broker.replicas.partition import Partition
     from barnabas.config import Config
     from barnabas.log.storage.log_directory import LogDirectory
 
-__all__ = ["DirectorySpace", "Space"]
+__all__ = ["Space"]
 
 _LOOK_EVERY = 1.0
 _AFTER_REFUSAL = 10.0
 """Seconds without producing after a write was refused though enough seemed free."""
-
-
-class DirectorySpace(NamedTuple):
-    """What is known of the volume of one log directory, in bytes."""
-
-    free: int
-    total: int
-    reserve: int
-    full: bool = False
-    """Records of clients are not taken."""
-    exhausted: bool = False
-    """Those of internal topics neither."""
-
-    def __str__(self) -> str:
-        return f"{self.free >> 20} MiB are free of {self.total >> 20}, {self.reserve >> 20} are kept"
 
 
 class Space:

@@ -23,7 +23,7 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
-from barnabas.broker.requests.sessions import next_epoch
+from barnabas.broker.sessions import next_epoch
 from barnabas.errors import CorruptRecordError, ErrorCode, KafkaError, StorageError
 from barnabas.model import NodeId, Now, Offset, Uuid
 from barnabas.wire.schemas.fetch import (

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TypeVar
 
-from barnabas.broker.context import Outside
+from barnabas.broker.ports import Outside
 from barnabas.broker.replicas.assignments import Assignments
 from barnabas.broker.replicas.dir_moves import Moves
 from barnabas.broker.replicas.disk_space import Space

@@ -19,7 +19,7 @@ from barnabas.log.storage.removal import Removal
 from barnabas.model import Now
 
 if TYPE_CHECKING:
-    from barnabas.broker.context import Outside
+    from barnabas.broker.ports import Outside
 
 __all__ = ["Upkeep"]
 

@@ -17,8 +17,9 @@ end of the turn.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from barnabas.broker.replicas.acknowledgements import Acknowledgement
 from barnabas.broker.replicas.quota import is_throttled
 from barnabas.broker.replicas.replica_progress import NEVER, RemoteReplica
 from barnabas.controller.image import PartitionState
@@ -27,7 +28,6 @@ from barnabas.model import INTERNAL_TOPICS, NO_EPOCH, NO_NODE, Epoch, NodeId, No
 
 if TYPE_CHECKING:
     from barnabas.broker.replicas.fetcher import Followed
-    from barnabas.broker.requests.fetch import FetchWaiting
     from barnabas.config import LogConfig
     from barnabas.log.log import Log
     from barnabas.log.storage.log_directory import LogDirectory
@@ -35,32 +35,22 @@ if TYPE_CHECKING:
     from barnabas.wire.codec.declaration import LazyBytes
     from barnabas.wire.records import BatchHeader
 
-__all__ = ["NO_LIMIT", "Acknowledgement", "Partition", "PartitionStatistics"]
+__all__ = ["NO_LIMIT", "ParkedFetch", "Partition", "PartitionStatistics"]
 
 NO_LIMIT = (1 << 63) - 1
 _CODECS = {"uncompressed": 0, "none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
 
-class Acknowledgement:
-    """One appended batch whose producer waits until the log is acknowledged up to `end`.
+class ParkedFetch(Protocol):
+    """A fetch that waits until it may read further in one of its partitions."""
 
-    `everywhere`: by all in-sync replicas (acks=all), else by this node alone (acks=1).
-    """
+    def wake(self, now: Now) -> None:
+        """Something that it reads moved: read again."""
+        ...
 
-    __slots__ = ("end", "everywhere", "partition")
-
-    def __init__(self, partition: Partition, end: Offset, everywhere: bool) -> None:
-        self.partition = partition
-        self.end = end
-        self.everywhere = everywhere
-
-    def settle(self, error: ErrorCode) -> None:
-        """It came to an end: NONE when the batch is safe.  Called once, by the partition."""
-        raise NotImplementedError
-
-    def park(self) -> bool:
-        """The turn is over and it must wait: from now on its deadline counts.  False: nobody waits for it."""
-        return True
+    def expired(self, now: Now) -> None:
+        """Its time is up: answer with what there is."""
+        ...
 
 
 class PartitionStatistics(NamedTuple):
@@ -171,7 +161,7 @@ class Partition:
         """Its disk is (nearly) full: it takes no records (`space`)."""
         self._sync_refused = False
         self.syncing: SyncJob | None = None
-        self.fetchers: dict[FetchWaiting, None] = {}
+        self.fetchers: dict[ParkedFetch, None] = {}
         self._fresh: list[Acknowledgement] = []
         self._pending_everywhere: dict[Acknowledgement, None] = {}
         self._pending_here: dict[Acknowledgement, None] = {}

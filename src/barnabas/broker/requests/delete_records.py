@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.context import ADMIN_CLIENT, Operation, RequestContext, ResourceType, allowed
+from barnabas.broker.ports import ADMIN_CLIENT, Operation, RequestContext, ResourceType, allowed
 from barnabas.broker.purgatory import Waiting
-from barnabas.broker.replicas.partition import Acknowledgement, Partition
+from barnabas.broker.replicas.acknowledgements import Acknowledgement
+from barnabas.broker.replicas.partition import Partition
 from barnabas.errors import ErrorCode, KafkaError, StorageError
 from barnabas.model import NO_OFFSET, Now, Offset
 from barnabas.wire.schemas.offsets import (
@@ -53,7 +54,7 @@ class DeleteWaiting(Waiting):
 class _Moved(Acknowledgement):
     """One log whose start moved to `end`, and whose followers' has to."""
 
-    __slots__ = ("place", "results", "settled", "waiting")
+    __slots__ = ("partition", "place", "results", "settled", "waiting")
 
     def __init__(
         self,
@@ -62,7 +63,8 @@ class _Moved(Acknowledgement):
         waiting: DeleteWaiting,
         results: list[DeleteRecordsPartitionResult],
     ) -> None:
-        super().__init__(partition, start, False)
+        super().__init__(start, False)
+        self.partition = partition
         self.waiting = waiting
         self.results = results
         self.place = len(results)

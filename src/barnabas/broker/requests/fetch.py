@@ -19,10 +19,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
-from barnabas.broker.context import Operation, RequestContext, ResourceType, allowed
+from barnabas.broker.ports import Operation, RequestContext, ResourceType, allowed
 from barnabas.broker.purgatory import Waiting
-from barnabas.broker.requests.nearest_replica import nearest_replica
-from barnabas.broker.requests.sessions import TOPIC_IDS_SINCE, FetchPlan, FetchPosition
+from barnabas.broker.replicas.nearest_replica import nearest_replica
+from barnabas.broker.sessions import TOPIC_IDS_SINCE, FetchPlan, FetchPosition
 from barnabas.errors import ErrorCode, KafkaError, StorageError
 from barnabas.log.segments.damage import DamagedError
 from barnabas.model import NO_EPOCH, NO_NODE, Epoch, NodeId, Now, Offset, TopicPartition, Uuid

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.context import Operation, RequestContext, ResourceType, allowed
+from barnabas.broker.ports import Operation, RequestContext, ResourceType, allowed
 from barnabas.errors import ErrorCode
 from barnabas.model import Now
 from barnabas.wire.schemas.offsets import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.context import Operation, RequestContext, ResourceType, allowed
+from barnabas.broker.ports import Operation, RequestContext, ResourceType, allowed
 from barnabas.errors import CorruptRecordError, ErrorCode, KafkaError, StorageError
 from barnabas.log.searching import UnreadableRecordsError
 from barnabas.model import NO_EPOCH, NO_OFFSET, NO_TIMESTAMP, Epoch, NodeId, Now, Offset

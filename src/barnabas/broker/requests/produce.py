@@ -7,7 +7,7 @@ sequence.
 
 A batch that passed is appended at once and written at the end of the loop step; the partition keeps its
 `Acknowledgement` until then.  A batch whose records are much work is copied and checked by a thread
-(`checking`); leader and replicas are checked again when it comes back.  acks=0 gets no answer, and any error
+(`batch_checks`); leader and replicas are checked again when it comes back.  acks=0 gets no answer, and any error
 closes its connection: such a producer cannot be told anything else.
 """
 
@@ -15,22 +15,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.context import ADMIN_CLIENT, Operation, RequestContext, ResourceType, allowed
+from barnabas.broker.ports import ADMIN_CLIENT, Operation, RequestContext, ResourceType, allowed
 from barnabas.broker.purgatory import Waiting, WaitingRoom
-from barnabas.broker.replicas.partition import Acknowledgement, Partition
-from barnabas.broker.requests.checking import BatchCheck
-from barnabas.broker.requests.validation import (
-    LeftToAThread,
-    RefusedError,
-    Rules,
-    check_at_once,
-    check_content,
-    check_shape,
-    plain_header,
-    restamp,
-)
-from barnabas.errors import ErrorCode, KafkaError, StorageError
-from barnabas.log.producers import Duplicate
+from barnabas.broker.replicas.acknowledgements import Acknowledgement
+from barnabas.broker.replicas.batch_checks import BatchCheck, RefusedError
+from barnabas.broker.replicas.partition import Partition
+from barnabas.broker.requests.append import admit, append_checked, append_read
+from barnabas.broker.requests.validation import LeftToAThread, Rules, check_in_steps, check_shape
+from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import Now, Offset, TopicId, TopicPartition
 from barnabas.ports import Buffer
 from barnabas.wire.schemas.produce import (
@@ -46,22 +38,14 @@ from barnabas.wire.schemas.produce import (
 if TYPE_CHECKING:
     from barnabas.broker.replicas.broker import Broker
     from barnabas.broker.replicas.hosted_partitions import HostedTopic
-    from barnabas.wire.records import BatchHeader
     from barnabas.wire.schemas.produce import PartitionProduceData
 
-__all__ = ["NotAppendedError", "ProduceWaiting", "append_checked", "append_own", "append_plain", "produce"]
+__all__ = ["ProduceWaiting", "produce"]
 
 _TOPIC_IDS_SINCE = 13
 _CURRENT_LEADER_SINCE = 10
 _TRANSACTIONAL_AT = 22  # the low byte of a batch's attributes
 _TRANSACTIONAL = 0x10
-
-
-class NotAppendedError(KafkaError):
-    """The log refused a batch that had passed every check.
-
-    Its bytes may be patched already (append time, base offset, epoch): they are not to be checked again.
-    """
 
 
 class ProduceWaiting(Waiting):
@@ -136,7 +120,7 @@ class ProduceWaiting(Waiting):
 class _Appended(Acknowledgement):
     """One batch of a produce request, appended and not yet safe."""
 
-    __slots__ = ("first", "log_append_time", "slot", "waiting")
+    __slots__ = ("first", "log_append_time", "partition", "slot", "waiting")
 
     def __init__(
         self,
@@ -286,7 +270,8 @@ def _append_one(
     except LeftToAThread:
         waits = _InCheck(broker, context, waiting, topic, data.index, version)
         batch, rules = bytearray(records), Rules.of(partition, now)
-        broker.checks.add(BatchCheck(context.connection_id, partition, batch, header, rules, waits.checked))
+        steps = check_in_steps(batch, header, rules)
+        broker.checks.add(BatchCheck(context.connection_id, partition, batch, header, steps, waits.checked))
         return waits
     if not acks:
         return None
@@ -325,8 +310,8 @@ class _InCheck:
         try:
             if check.failure is not None:
                 raise check.failure
-            _admit(partition, check.header, acks)
-            first, end, append_time = _append_read(self.broker, partition, check.batch, check.header, now)
+            admit(partition, check.header, acks)
+            first, end, append_time = append_read(self.broker, partition, check.batch, check.header, now)
         except KafkaError as error:
             self.refuse(error)
             return
@@ -350,125 +335,6 @@ class _InCheck:
         refused = _refused(self.broker, self.topic, self.partition, error, self.version)
         _name_leader(self.broker, self.listener, waiting, refused)
         waiting.settled(self.slot, refused)
-
-
-def append_plain(
-    broker: Broker, partition: Partition, records: memoryview, acks: int, most_codec: int, now: Now
-) -> Offset:
-    """Append one batch that leaves no question open, and return its first offset: by far the most.
-
-    -1 where any question is open, and nothing has been done: the answer is `append_checked`'s then.
-    `most_codec` is the highest codec the request's version may carry.  Raises KafkaError, NotAppendedError
-    where bytes may be patched already.
-    """
-    header = plain_header(records, most_codec, partition, now)
-    if (
-        header is None
-        or not partition.is_leader
-        or partition.offline
-        or partition.no_room
-        or (acks < 0 and not partition.enough_in_sync)
-        or (header.producer_id >= 0 and partition.log.producers.check(header) is not None)
-    ):
-        return -1
-    return _append(broker, partition, records, header, now)
-
-
-def append_checked(
-    broker: Broker,
-    partition: Partition,
-    records: Buffer,
-    header: BatchHeader,
-    acks: int,
-    now: Now,
-    *,
-    later: bool = False,
-) -> tuple[Offset, Offset, int]:
-    """Rows 10 to 17, then the append: (first offset, end offset, append time or -1) of what is in the log.
-
-    A batch that is there already gives the offsets it got the first time.  Raises KafkaError; LeftToAThread
-    when its records are too much for the loop, or `later` says that others come first.
-    """
-    _admit(partition, header, acks)
-    check_content(records, header, partition.config)
-    if later:
-        raise LeftToAThread
-    batch, header = check_at_once(records, header, Rules.of(partition, now))
-    return _append_read(broker, partition, batch, header, now)
-
-
-def append_own(
-    broker: Broker, partition: Partition, batch: bytearray, header: BatchHeader, now: Now
-) -> Offset:
-    """Append a batch that this node wrote itself; returns where it ends.  Raises KafkaError."""
-    _admit(partition, header, -1)
-    check_content(batch, header, partition.config)
-    return _append_read(broker, partition, batch, header, now)[1]
-
-
-def _admit(partition: Partition, header: BatchHeader, acks: int) -> None:
-    """Rows 10 and 11: leader and in-sync replicas.  Raises KafkaError."""
-    if not partition.is_leader or partition.offline:
-        raise KafkaError(partition.unavailable())
-    if acks < 0 and not partition.enough_in_sync:
-        _refused_for_now(partition, header, ErrorCode.NOT_ENOUGH_REPLICAS)
-        raise RefusedError(
-            ErrorCode.NOT_ENOUGH_REPLICAS,
-            f"{len(partition.isr)} replicas are in sync, "
-            f"min.insync.replicas is {partition.config.min_insync_replicas}",
-        )
-
-
-def _append_read(
-    broker: Broker, partition: Partition, batch: bytearray | memoryview, header: BatchHeader, now: Now
-) -> tuple[Offset, Offset, int]:
-    """Rows 15 to 17 and the append of a batch whose records are all right.  Raises KafkaError."""
-    config = partition.config
-    if len(batch) > config.segment_bytes:
-        raise RefusedError(
-            ErrorCode.RECORD_LIST_TOO_LARGE,
-            f"a batch of {len(batch)} bytes; segment.bytes is {config.segment_bytes}",
-        )
-    if header.producer_id >= 0 and (known := _known(partition, header)) is not None:
-        return known.first_offset, known.last_offset + 1, known.timestamp
-    if partition.no_room:
-        _refused_for_now(partition, header, ErrorCode.KAFKA_STORAGE_ERROR)
-        raise RefusedError(
-            ErrorCode.KAFKA_STORAGE_ERROR,
-            "the disk is (nearly) full: records are accepted again when there is room",
-        )
-    append_time = -1
-    if partition.log_append_time:
-        append_time = now.wall_ms
-        header = restamp(batch, header, 1, append_time)
-    first = _append(broker, partition, batch, header, now)
-    return first, first + header.count, append_time
-
-
-def _known(partition: Partition, header: BatchHeader) -> Duplicate | None:
-    """Where the batch is already.  Raises KafkaError for one that cannot be taken, whatever room there is."""
-    try:
-        return partition.log.producers.check(header)
-    except KafkaError as error:
-        if partition.no_room and error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
-            return None  # what it was sent after found no room, nor will it
-        raise
-
-
-def _refused_for_now(partition: Partition, header: BatchHeader, code: ErrorCode) -> None:
-    if header.producer_id >= 0:
-        partition.log.producers.refused(header, code)
-
-
-def _append(
-    broker: Broker, partition: Partition, batch: bytearray | memoryview, header: BatchHeader, now: Now
-) -> Offset:
-    try:
-        return partition.append(batch, header, now)
-    except StorageError as error:
-        broker.storage_failed(partition, error, now)
-        _refused_for_now(partition, header, ErrorCode.KAFKA_STORAGE_ERROR)
-        raise NotAppendedError(ErrorCode.KAFKA_STORAGE_ERROR, error.message) from error
 
 
 def _refused(

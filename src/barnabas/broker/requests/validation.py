@@ -2,7 +2,7 @@
 
 The header comes first (`check_shape`, `check_content`; the CRC with it), then every record, in one pass that
 creates no objects for records (`wire.record_check`). The loop checks small batches at once; a thread checks
-large ones, and those that decompress to much, in steps (`BatchCheck` in `checking`). Both end in
+large ones, and those that decompress to much, in steps (`replicas.batch_checks`). Both end in
 `check_in_steps`.
 
 The rows that the comments name are those of the order of checks in Apache Kafka's produce path.  Where Kafka
@@ -17,9 +17,10 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
+from barnabas.broker.replicas.batch_checks import RefusedError
 from barnabas.broker.replicas.partition import Partition
 from barnabas.config import LogConfig
-from barnabas.errors import CorruptRecordError, ErrorCode, KafkaError, UnreadableError, WireError
+from barnabas.errors import CorruptRecordError, ErrorCode, UnreadableError, WireError
 from barnabas.model import NO_TIMESTAMP, Now
 from barnabas.ports import Buffer
 from barnabas.wire.compression import Packer, decompress, is_linked, packer, pieces
@@ -35,7 +36,6 @@ from barnabas.wire.records import (
 
 __all__ = [
     "LeftToAThread",
-    "RefusedError",
     "Rules",
     "check_at_once",
     "check_content",
@@ -69,14 +69,6 @@ _APPEND_TIME = 0x08
 _TRANSACTIONAL = 0x10
 _FIELDS = Struct(">qiibIhiqqqhii").unpack_from
 _new = tuple.__new__
-
-
-class RefusedError(KafkaError):
-    """A batch that may not enter the log; `records` are the culprits as (index, what is wrong)."""
-
-    def __init__(self, code: ErrorCode, message: str, records: Sequence[tuple[int, str]] = ()) -> None:
-        super().__init__(code, message)
-        self.records = records
 
 
 class LeftToAThread(Exception):  # noqa: N818  # nothing is wrong

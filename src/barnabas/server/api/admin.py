@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from barnabas.broker.context import Operation, ResourceType, allowed, authorized_operations
+from barnabas.broker.ports import Operation, ResourceType, allowed, authorized_operations
 from barnabas.controller.image import PartitionState, Topic
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import INTERNAL_TOPICS, METADATA_TOPIC, NO_NODE

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from barnabas.broker.context import ResourceType, authorized_operations
+from barnabas.broker.ports import ResourceType, authorized_operations
 from barnabas.errors import ErrorCode
 from barnabas.server.net.addresses import node_address
 from barnabas.server.net.context import RequestContext

@@ -5,6 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.broker.purgatory import Waiting
+from barnabas.broker.requests.delete_records import delete_records as _delete_records
+from barnabas.broker.requests.fetch import fetch as _fetch
+from barnabas.broker.requests.leader_epochs import offsets_for_leader_epoch as _offsets_for_leader_epoch
+from barnabas.broker.requests.list_offsets import list_offsets as _list_offsets
+from barnabas.broker.requests.produce import produce as _produce
+from barnabas.broker.requests.producer_ids import init_producer_id as _init_producer_id
 from barnabas.server.net.context import RequestContext
 from barnabas.wire.codec.message import Message
 from barnabas.wire.schemas.fetch import FetchRequest, FetchResponse
@@ -27,33 +33,33 @@ def produce(
 ) -> ProduceResponse | Waiting | None:
     """Produce (key 0).  None: acks=0, nobody expects an answer; with an error its connection ends."""
     node.traffic.produced(request)
-    return node.broker.produce(context, request, context.version, node.clock.now())
+    return _produce(node.broker, context, request, context.version, node.clock.now())
 
 
 def fetch(node: Services, context: RequestContext, request: FetchRequest) -> FetchResponse | Waiting:
     """Fetch (key 1)."""
-    return node.broker.fetch(context, request, context.version, node.clock.now())
+    return _fetch(node.broker, context, request, context.version, node.clock.now())
 
 
 def list_offsets(node: Services, context: RequestContext, request: ListOffsetsRequest) -> Message:
     """ListOffsets (key 2)."""
-    return node.broker.list_offsets(context, request, context.version, node.clock.now())
+    return _list_offsets(node.broker, context, request, context.version, node.clock.now())
 
 
 def epoch_ends(node: Services, context: RequestContext, request: OffsetForLeaderEpochRequest) -> Message:
     """OffsetForLeaderEpoch (key 23; KIP-101, KIP-320)."""
-    return node.broker.offsets_for_leader_epoch(context, request, context.version, node.clock.now())
+    return _offsets_for_leader_epoch(node.broker, context, request, context.version, node.clock.now())
 
 
 def init_producer_id(
     node: Services, context: RequestContext, request: InitProducerIdRequest
 ) -> Message | Waiting:
     """InitProducerId (key 22; KIP-98)."""
-    return node.broker.init_producer_id(context, request, context.version, node.clock.now())
+    return _init_producer_id(node.broker, context, request, context.version, node.clock.now())
 
 
 def delete_records(
     node: Services, context: RequestContext, request: DeleteRecordsRequest
 ) -> Message | Waiting:
     """DeleteRecords (key 21; KIP-107)."""
-    return node.broker.delete_records(context, request, context.version, node.clock.now())
+    return _delete_records(node.broker, context, request, context.version, node.clock.now())

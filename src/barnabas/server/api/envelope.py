@@ -11,7 +11,7 @@ import asyncio
 import ipaddress
 from typing import TYPE_CHECKING, Any
 
-from barnabas.broker.context import ResourceType
+from barnabas.broker.ports import ResourceType
 from barnabas.errors import ErrorCode, KafkaError, WireError
 from barnabas.server.api.item_errors import refusal
 from barnabas.server.net.context import RequestContext

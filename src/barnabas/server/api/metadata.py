@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from barnabas.broker.context import Operation, ResourceType, allowed, authorized_operations
+from barnabas.broker.ports import Operation, ResourceType, allowed, authorized_operations
 from barnabas.controller.decisions.topic_names import is_valid
 from barnabas.controller.image import ImageDelta, MetadataImage, PartitionState, Topic
 from barnabas.errors import ErrorCode, KafkaError

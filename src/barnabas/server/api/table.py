@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from barnabas.broker.context import Operation, ResourceType
+from barnabas.broker.ports import Operation, ResourceType
 from barnabas.server.api import admin, cluster, data, directories, groups, metadata, quorum, topics
 
 if TYPE_CHECKING:

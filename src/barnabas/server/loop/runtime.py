@@ -17,8 +17,8 @@ from barnabas.server.replication.applier import Applier
 from barnabas.server.replication.leader_suspicion import Doubts
 
 if TYPE_CHECKING:
-    from barnabas.broker.context import Authorizer
     from barnabas.broker.groups.coordinator import Groups
+    from barnabas.broker.ports import Authorizer
     from barnabas.broker.replicas.broker import Broker
     from barnabas.server.api.metadata import TopicAnswers
     from barnabas.server.kraft.driver import Quorum

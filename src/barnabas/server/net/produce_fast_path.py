@@ -22,8 +22,10 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from barnabas.broker.purgatory import Waiting
-from barnabas.broker.replicas.partition import Acknowledgement, Partition
-from barnabas.broker.requests.produce import NotAppendedError, ProduceWaiting, append_checked, append_plain
+from barnabas.broker.replicas.acknowledgements import Acknowledgement
+from barnabas.broker.replicas.partition import Partition
+from barnabas.broker.requests.append import NotAppendedError, append_checked, append_plain
+from barnabas.broker.requests.produce import ProduceWaiting
 from barnabas.broker.requests.validation import LeftToAThread, check_shape
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import Now, Offset
@@ -452,7 +454,7 @@ class ProduceRun:
 class _Batches(Acknowledgement):
     """The batches of a run for one partition: written, synced and so acknowledged together, up to `end`."""
 
-    __slots__ = ("_parked", "done", "error", "memo", "run")
+    __slots__ = ("_parked", "done", "error", "memo", "partition", "run")
 
     def __init__(self, run: ProduceRun, memo: ProduceMemo, end: Offset) -> None:
         self.run = run

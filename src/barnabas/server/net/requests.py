@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from barnabas.broker.context import ResourceType
+from barnabas.broker.ports import ResourceType
 from barnabas.broker.requests.produce import ProduceWaiting
 from barnabas.errors import ErrorCode, KafkaError, StorageError, WireError
 from barnabas.server.api.cluster import unsupported_version

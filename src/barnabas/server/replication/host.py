@@ -22,7 +22,7 @@ from barnabas.wire.schemas.reassignment import AssignReplicasToDirsRequestTopicD
 from barnabas.wire.schemas.transactions import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 
 if TYPE_CHECKING:
-    from barnabas.broker.replicas.disk_space import DirectorySpace
+    from barnabas.broker.ports import DirectorySpace
     from barnabas.log.cleaning.compaction import CleaningStatistics
     from barnabas.log.log import Log
     from barnabas.log.segments.damage import Damage
@@ -55,7 +55,7 @@ NOT_COMPACTED = events.register(
 
 
 class NodeOutside:
-    """Implements `broker.context.Outside` over the quorum's driver."""
+    """Implements `broker.ports.Outside` over the quorum's driver."""
 
     __slots__ = ("_logs", "_metadata_directory", "_node", "_on_fatal", "fetchers", "lifecycle")
 

@@ -1,17 +1,16 @@
-"""What the broker may know of the sender of a request, and what it needs from the rest of its node."""
+"""What the broker asks of its node, what it knows of the sender of a request, and who may do what."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from barnabas.errors import BarnabasError, ConfigError, StorageError
 from barnabas.log.storage.log_directory import LogDirectory
 from barnabas.model import DirectoryId, NodeId, Offset, TopicId, TopicPartition
 
 if TYPE_CHECKING:
-    from barnabas.broker.replicas.disk_space import DirectorySpace
     from barnabas.log.cleaning.compaction import CleaningStatistics
     from barnabas.log.log import Log
     from barnabas.log.segments.damage import Damage
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ADMIN_CLIENT",
     "Authorizer",
+    "DirectorySpace",
     "Operation",
     "Outside",
     "RequestContext",
@@ -128,6 +128,21 @@ def allowed(
 ) -> bool:
     """Whether the authorizer says yes; without one everybody may do everything."""
     return authorizer is None or authorizer.authorize(context, operation, resource, name)
+
+
+class DirectorySpace(NamedTuple):
+    """What is known of the volume of one log directory, in bytes."""
+
+    free: int
+    total: int
+    reserve: int
+    full: bool = False
+    """Records of clients are not taken."""
+    exhausted: bool = False
+    """Those of internal topics neither."""
+
+    def __str__(self) -> str:
+        return f"{self.free >> 20} MiB are free of {self.total >> 20}, {self.reserve >> 20} are kept"
 
 
 class Outside(Protocol):

@@ -11,10 +11,9 @@ comes after one in a thread goes to the threads too (`is_busy`), and `returned` 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING
 
-from barnabas.broker.requests.validation import RefusedError, Rules, check_in_steps
 from barnabas.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
@@ -22,12 +21,20 @@ if TYPE_CHECKING:
     from barnabas.model import Now
     from barnabas.wire.records import BatchHeader
 
-__all__ = ["BatchCheck", "BatchChecks"]
+__all__ = ["BatchCheck", "BatchChecks", "RefusedError"]
 
 _STEPS = 4
 """Steps of a slice: two thousand records or a megabyte, about a millisecond with the interpreter's lock."""
 _BEGUN = 2
 """Batches that are under way at a time, besides those that have not begun."""
+
+
+class RefusedError(KafkaError):
+    """A batch that may not enter the log; `records` are the culprits as (index, what is wrong)."""
+
+    def __init__(self, code: ErrorCode, message: str, records: Sequence[tuple[int, str]] = ()) -> None:
+        super().__init__(code, message)
+        self.records = records
 
 
 class BatchCheck:
@@ -51,10 +58,11 @@ class BatchCheck:
         partition: Partition,
         batch: bytearray | memoryview,
         header: BatchHeader,
-        rules: Rules,
+        steps: Generator[None, None, tuple[bytearray | memoryview, BatchHeader]],
         on_checked: Callable[[BatchCheck, Now], None],
     ) -> None:
-        """`batch` is its own copy of the bytes; `on_checked` is called once, in the order of batches."""
+        """`batch` is its own copy of the bytes; `steps` checks them and returns what to append and its header;
+        `on_checked` is called once, in the order of batches."""
         self.connection = connection
         self.partition = partition
         self.batch = batch
@@ -64,8 +72,7 @@ class BatchCheck:
         self.finished = False
         self.failure: KafkaError | None = None
         """Why the batch may not enter the log."""
-        self._steps: Generator[None, None, tuple[bytearray | memoryview, BatchHeader]]
-        self._steps = check_in_steps(batch, header, rules)
+        self._steps = steps
 
     def run(self) -> None:
         """One slice of the work.  Then look at `finished`."""
