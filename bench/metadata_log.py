@@ -63,7 +63,7 @@ def opened(directory: str) -> MetadataStore:
 
 
 def replay_waiting(store: MetadataStore, replay: Replay, keeper: SnapshotKeeper | None = None) -> None:
-    for batch, timestamp_ms, size in store.committed(store.journal.end_offset):
+    for batch, timestamp_ms, size in store.committed(store.log_view.end_offset):
         if keeper is not None:
             keeper.committed(size)
         records = metadata_of(batch)
@@ -79,7 +79,7 @@ def write(directory: str, records: int, keys: int) -> dict[str, Any]:
         ReplicaKey(1, Uuid.of(1, 1)), "bench", (), RaftConfig("bench"), snapshot_interval=0.0
     )
     keeper = SnapshotKeeper(settings, store)
-    journal, began = store.journal, time.perf_counter()
+    log_view, began = store.log_view, time.perf_counter()
     first = tuple(bootstrap_records(bootstrap_levels()))
     pending = [Opaque(first, len(first))]
     for start in range(0, records, BATCH):
@@ -91,18 +91,18 @@ def write(directory: str, records: int, keys: int) -> dict[str, Any]:
         ]
         pending.append(Opaque(tuple(made), len(made)))
         for entry in pending:
-            batch = Batch(journal.end_offset, 1, (entry,))
-            journal.append(batch)
+            batch = Batch(log_view.end_offset, 1, (entry,))
+            log_view.append(batch)
             store.append(batch)
         pending.clear()
         if start // BATCH % SYNC_EVERY == 0:
-            store.start_sync(SyncTicket(journal.end_offset, 0))
+            store.start_sync(SyncTicket(log_view.end_offset, 0))
             replay_waiting(store, replay, keeper)
             if keeper.due(replay.image):
                 job = keeper.begin(replay.image)
                 job.run()
                 keeper.finished()
-                journal.snapshot_taken(job.snapshot, job.size)
+                log_view.snapshot_taken(job.snapshot, job.size)
                 keeper.clean()
     replay_waiting(store, replay, keeper)
     store.close()

@@ -13,7 +13,7 @@ from barnabas.log.storage.disk import OsDisk
 from barnabas.log.storage.meta_properties import read_meta_properties
 from barnabas.model import Now, Uuid
 from barnabas.raft.entries import Batch, ElectionState, Opaque
-from barnabas.raft.membership.generation import EPOCH_GAP, INCARNATION, Incarnation
+from barnabas.raft.membership.generation import EPOCH_GAP, GENERATION_NOTE, QuorumGeneration
 from barnabas.raft.messages import SaveElection
 from barnabas.raft.voters import VoterSet
 from barnabas.server.kraft.election_state import QUORUM_STATE, read_election
@@ -62,7 +62,7 @@ def formed(folder: Path, ends: dict[int, tuple[int, int]], count: int = 3) -> di
         for offset in range(end):
             record = ConfigRecord(resource_type=4, resource_name="", name=f"n{offset}", value="v")
             batch = Batch(offset, 1 if offset < 3 else epoch, (Opaque((record,), 1),))
-            store.journal.append(batch)
+            store.log_view.append(batch)
             store.append(batch)
         store.log.sync()
         store.log.close(Now(1.0, 1))
@@ -100,10 +100,10 @@ def test_the_plan_is_written_durably_and_the_log_says_what_happened(tmp_path: Pa
     assert main([*command, "--execute", "--yes"]) == 0
     assert "Written. Start controller 2, then 1." in capsys.readouterr().out
     store = opened(tmp_path / "2")
-    assert store.journal.voters.ids == (1, 2) and store.journal.end_offset == 11
+    assert store.log_view.voters.ids == (1, 2) and store.log_view.end_offset == 11
     epoch = 2 + EPOCH_GAP
-    assert Incarnation.of(store.journal.note(INCARNATION)) == (1, epoch, 8)
-    assert store.saved == ElectionState(epoch, incarnation=1)
+    assert QuorumGeneration.of(store.log_view.note(GENERATION_NOTE)) == (1, epoch, 8)
+    assert store.saved == ElectionState(epoch, generation=1)
     assert store.point == (11, epoch), "what was decided by force is not to be lost again"
     store.log.close(Now(1.0, 1))
     assert read_election(OsDisk(), str(tmp_path / "1" / "__cluster_metadata-0")) == ElectionState(2)
@@ -220,8 +220,8 @@ def test_fixed_voters_become_voters_that_change(tmp_path: Path, capsys: Any) -> 
     store = opened(tmp_path / "1")
     meta = read_meta_properties(OsDisk(), str(tmp_path / "1"))
     assert meta is not None and meta.directory_id is not None
-    assert store.journal.kraft_version == 1 and store.journal.voters.ids == (1,)
-    assert store.journal.voters.voters[0].key.directory_id == meta.directory_id
+    assert store.log_view.kraft_version == 1 and store.log_view.voters.ids == (1,)
+    assert store.log_view.voters.voters[0].key.directory_id == meta.directory_id
 
 
 def test_a_voter_named_twice_votes_once_and_a_senseless_description_is_refused(

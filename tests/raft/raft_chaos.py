@@ -194,7 +194,7 @@ class Chaos:
         """
         key = self.cluster.disks[node_id].key
         disks = [disk.key for disk in self.cluster.disks.values()]
-        sets = [d for s in self.cluster.servers.values() for _, d in s.node.journal.voter_sets.items()]
+        sets = [d for s in self.cluster.servers.values() for _, d in s.node.log_view.voter_sets.items()]
         sets += [s.node.voters for s in self.cluster.servers.values()]  # static ones too
         return all(
             not voters.has(key) or (len(voters) >= 3 and all(other in disks for other in voters.keys))

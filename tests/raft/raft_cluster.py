@@ -1,6 +1,6 @@
 """A whole quorum in one thread: virtual time, a network that loses, disks that lose what was not synced.
 
-Small and deterministic: one seed, one run.  Every node runs the real `RaftNode` under the real `Order`;
+Small and deterministic: one seed, one run.  Every node runs the real `RaftNode` under the real `Driver`;
 only the log, the disk and the wires are toys.  After every event the promises of the quorum are checked
 (`raft_promises`).
 """
@@ -16,7 +16,7 @@ from raft_promises import Promises
 
 from barnabas.errors import ErrorCode
 from barnabas.model import Endpoint, Now, ReplicaKey, Uuid
-from barnabas.raft import Journal, Order, RaftConfig, RaftNode, Voter, VoterSet
+from barnabas.raft import Driver, LogView, RaftConfig, RaftNode, Voter, VoterSet
 from barnabas.raft.entries import (
     BOOTSTRAP,
     Batch,
@@ -120,14 +120,14 @@ class Disk:
     snapshots: list[tuple[SnapshotId, tuple[Entry, ...], int]] = field(default_factory=list)
     log_start: int = 0
 
-    def journal(self, static: VoterSet) -> Journal:
-        journal = Journal(static)
+    def log_view(self, static: VoterSet) -> LogView:
+        log_view = LogView(static)
         for snapshot, entries, size in self.snapshots:
-            journal.restore_snapshot(snapshot, size, entries)
+            log_view.restore_snapshot(snapshot, size, entries)
         for batch in self.durable:
-            journal.restore_batch(batch)
-        journal.restore_end(self.log_start, journal.end_offset)
-        return journal
+            log_view.restore_batch(batch)
+        log_view.restore_end(self.log_start, log_view.end_offset)
+        return log_view
 
 
 class TracedNode(RaftNode):
@@ -189,13 +189,13 @@ class Server:
         self.partial: list[object] = []
         now = cluster.now
         endpoints = cluster.endpoints.get(node_id, (endpoint_of(node_id),))
-        journal = disk.journal(cluster.static_voters)
+        log_view = disk.log_view(cluster.static_voters)
         self.node = TracedNode(
-            disk.key, endpoints, config, journal, disk.election, cluster.chance(node_id), now
+            disk.key, endpoints, config, log_view, disk.election, cluster.chance(node_id), now
         )
         self.node.tell = lambda line: cluster.tell(self, line)
         self.node.watch = lambda high, voters: cluster.promises.published(cluster, self, high, voters)
-        self.order = Order(self.node, self, self)
+        self.driver = Driver(self.node, self, self)
 
     def receive(self, message: Message) -> None:
         if self.alive and self.paused_until > self.cluster.mono:
@@ -203,8 +203,8 @@ class Server:
             if not isinstance(message, Tick):
                 self.cluster.after(wait, self.id, lambda: self.receive(message), self.life, ordered=True)
         elif self.alive:
-            self.order.receive(message)
-            self.order.turn(self.cluster.now)
+            self.driver.receive(message)
+            self.driver.turn(self.cluster.now)
             self.cluster.promises.check(self.cluster, self)
 
     # -------------------------------------------------------- Store
@@ -228,7 +228,7 @@ class Server:
     def _synced(self, ticket: SyncTicket, upto: list[Batch]) -> None:
         if not self.alive:
             return
-        if ticket.cut == self.node.journal.cut:
+        if ticket.cut == self.node.log_view.cut:
             self.disk.durable = [batch for batch in upto if batch.base_offset >= self.disk.log_start]
         self.receive(Persisted(ticket.end_offset, ticket.cut))
 
@@ -254,7 +254,7 @@ class Server:
         self.disk.snapshots = [(effect.snapshot, entries, effect.size)]  # type: ignore[list-item]
         self.disk.durable, self.log = [], []
         self.disk.log_start = effect.snapshot.end_offset
-        self.order.receive(SnapshotInstalled(effect.snapshot, effect.size, entries))  # type: ignore[arg-type]
+        self.driver.receive(SnapshotInstalled(effect.snapshot, effect.size, entries))  # type: ignore[arg-type]
 
     # -------------------------------------------------------- Outside
 
@@ -302,7 +302,7 @@ class Server:
 
     def snapshot(self) -> None:
         """Take a snapshot of all that is committed, and cut the log in front."""
-        journal = self.node.journal
+        log_view = self.node.log_view
         boundary = [b for b in self.log if b.end_offset <= self.committed]
         if not boundary:
             return
@@ -310,9 +310,9 @@ class Server:
         snapshot = SnapshotId(last.end_offset, last.epoch)
         assert self.node.check_snapshot(snapshot) is None
         entries: tuple[Entry, ...] = (
-            KraftVersionEntry(journal.kraft_version_at(snapshot.end_offset)),
-            VotersEntry(journal.voters_at(snapshot.end_offset)),
-            *(Note(k, v) for k, v in journal.notes.items()),
+            KraftVersionEntry(log_view.kraft_version_at(snapshot.end_offset)),
+            VotersEntry(log_view.voters_at(snapshot.end_offset)),
+            *(Note(k, v) for k, v in log_view.notes.items()),
             Opaque("state"),
         )
         self.disk.snapshots = [(snapshot, entries, len(entries))]
@@ -405,7 +405,7 @@ class Cluster:
             next_event = self._queue[0][0] if self._queue else float("inf")
             ticker, tick = None, float("inf")
             for server in self.servers.values():
-                due = max(server.order.next_deadline(), server.paused_until)
+                due = max(server.driver.next_deadline(), server.paused_until)
                 if server.alive and due < tick:
                     ticker, tick = server, due
             when = min(next_event, tick)

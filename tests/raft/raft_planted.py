@@ -9,11 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from barnabas.raft import core, election, following, leadership
-from barnabas.raft import log_view as journal
-from barnabas.raft.membership import pending as changes
-from barnabas.raft.membership import steps as reconfigure
-from barnabas.raft.membership import target as reassign
+from barnabas.raft import core, election, following, leadership, log_view
+from barnabas.raft.membership import pending, steps, target
 from barnabas.raft.roles import Follower, Leader
 
 Bug = Callable[[], tuple[object, str, object]]
@@ -21,16 +18,16 @@ Bug = Callable[[], tuple[object, str, object]]
 
 def counts_its_own_unsynced_end() -> tuple[object, str, object]:
     """The leader takes what it has only written for what it has on disk."""
-    return journal.Journal, "persisted", property(lambda self: self.end_offset, lambda self, value: None)
+    return log_view.LogView, "persisted", property(lambda self: self.end_offset, lambda self, value: None)
 
 
 def claims_before_it_is_on_disk() -> tuple[object, str, object]:
     """A follower fetches on while its disk is still busy."""
 
     def drive(node: core.Core, role: Follower, now: Any) -> None:
-        real, node.journal.persisted = node.journal.persisted, node.journal.end_offset
+        real, node.log_view.persisted = node.log_view.persisted, node.log_view.end_offset
         _FOLLOW(node, role, now)
-        node.journal.persisted = real
+        node.log_view.persisted = real
 
     return following, "drive", drive
 
@@ -60,17 +57,17 @@ def votes_twice() -> tuple[object, str, object]:
 
 def changes_before_its_epoch_has_committed() -> tuple[object, str, object]:
     """The single-server bug: a new leader changes the set while an older change may still come true."""
-    return reconfigure, "_guards", lambda node: None
+    return steps, "_guards", lambda node: None
 
 
 def changes_two_at_a_time() -> tuple[object, str, object]:
     """The next change does not wait for the last one."""
-    return reconfigure, "open_change", lambda node: None
+    return steps, "open_change", lambda node: None
 
 
 def keeps_the_voters_it_should_take_back() -> tuple[object, str, object]:
     """A truncation leaves the voter set as it was."""
-    return journal.History, "truncate", lambda self, end_offset: False
+    return log_view.History, "truncate", lambda self, end_offset: False
 
 
 def counts_a_leader_that_is_no_voter() -> tuple[object, str, object]:
@@ -89,32 +86,32 @@ def lets_in_who_is_somewhere_else() -> tuple[object, str, object]:
     """Two members change at once on the way to a target."""
 
     def append_voters(node: core.Core, role: Leader, voters: Any, *more: Any) -> int:
-        members = reassign.target_of(node)
+        members = target.target_of(node)
         if members is not None and node.voters.keys != tuple(m.key for m in members):
-            target = [reconfigure.Voter(m.key, m.endpoints) for m in members]
-            voters = reconfigure.VoterSet.of(target)
-        return leadership.append(node, role, (*more, reconfigure.VotersEntry(voters))) + len(more)
+            wanted = [steps.Voter(m.key, m.endpoints) for m in members]
+            voters = steps.VoterSet.of(wanted)
+        return leadership.append(node, role, (*more, steps.VotersEntry(voters))) + len(more)
 
-    return reconfigure, "_append_voters", append_voters
+    return steps, "_append_voters", append_voters
 
 
 def truncates_what_is_committed() -> tuple[object, str, object]:
     """A follower cuts one batch more than it has to."""
 
-    def divergence(self: journal.Journal, leader: Any) -> int:
+    def divergence(self: log_view.LogView, leader: Any) -> int:
         return max(self.log_start, _DIVERGE(self, leader) - 1)
 
-    return journal.Journal, "divergence", divergence
+    return log_view.LogView, "divergence", divergence
 
 
 def takes_half_for_a_majority() -> tuple[object, str, object]:
     """Two of four are enough."""
-    return reconfigure.VoterSet, "majority", property(lambda self: max(1, len(self.voters) // 2))
+    return steps.VoterSet, "majority", property(lambda self: max(1, len(self.voters) // 2))
 
 
 def believes_every_follower() -> tuple[object, str, object]:
     """Nobody asks whether a follower's log is the same as the leader's."""
-    return journal.Journal, "check_fetch", lambda self, offset, last_epoch: None
+    return log_view.LogView, "check_fetch", lambda self, offset, last_epoch: None
 
 
 def counts_the_longest_log() -> tuple[object, str, object]:
@@ -123,7 +120,7 @@ def counts_the_longest_log() -> tuple[object, str, object]:
     def advance(node: core.Core, role: Leader) -> None:
         end = max((p.end_offset or 0 for p in role.voters.values()), default=0)
         if not node.unsaved and end > role.epoch_start:
-            node.commit(min(end, node.journal.end_offset))
+            node.commit(min(end, node.log_view.end_offset))
         _ADVANCE(node, role)
 
     return leadership, "_advance", advance
@@ -131,7 +128,7 @@ def counts_the_longest_log() -> tuple[object, str, object]:
 
 def never_cuts_its_log() -> tuple[object, str, object]:
     """A follower that differs keeps what it has."""
-    return journal.Journal, "divergence", lambda self, leader: self.end_offset
+    return log_view.LogView, "divergence", lambda self, leader: self.end_offset
 
 
 def elects_itself_without_votes() -> tuple[object, str, object]:
@@ -146,16 +143,16 @@ def elects_itself_without_votes() -> tuple[object, str, object]:
 def answers_a_change_twice() -> tuple[object, str, object]:
     """A change is answered when it is appended and again when it is committed."""
 
-    def answer(node: core.Core, intent: Any, error: Any, why: str | None = None) -> None:
-        intent.answered = intent.planned
-        _ANSWER(node, intent, error, why)
-        intent.answered = False
+    def answer(node: core.Core, change: Any, error: Any, why: str | None = None) -> None:
+        change.answered = change.planned
+        _ANSWER(node, change, error, why)
+        change.answered = False
 
-    return changes, "_answer", answer
+    return pending, "_answer", answer
 
 
 _FOLLOW, _ADVANCE = following.drive, leadership._advance
-_DIVERGE, _ANSWER = journal.Journal.divergence, changes._answer
+_DIVERGE, _ANSWER = log_view.LogView.divergence, pending._answer
 
 BUGS: tuple[Bug, ...] = (
     counts_its_own_unsynced_end,

@@ -54,10 +54,10 @@ class Promises:
 
     def check(self, cluster: Cluster, server: Server) -> None:
         node = server.node
-        journal = node.journal
-        assert journal.log_start <= journal.persisted <= journal.end_offset, f"{journal}"
+        log_view = node.log_view
+        assert log_view.log_start <= log_view.persisted <= log_view.end_offset, f"{log_view}"
         stored = server.log[-1].end_offset if server.log else server.disk.log_start
-        assert stored == journal.end_offset, f"the log ends at {stored}, {journal}"
+        assert stored == log_view.end_offset, f"the log ends at {stored}, {log_view}"
         if isinstance(node.role, Leader):
             first = self.leaders.setdefault(node.epoch, server.id)
             assert first == server.id, f"Q1: epoch {node.epoch} is led by {first} and {server.id}"
@@ -72,19 +72,19 @@ class Promises:
         if role.begin_at > server.cluster.mono or not self.log:
             pass
         if server.node.epoch == max(self.leaders):
-            end = server.node.journal.end_offset
+            end = server.node.log_view.end_offset
             assert end >= self.log_end, f"Q5: leader n{server.id} ends at {end}, committed is {self.log_end}"
 
     def _one_change(self, server: Server) -> None:
         """M1: at most one change of the key set is uncommitted; none before this epoch has committed."""
-        journal = server.node.journal
+        log_view = server.node.log_view
         high = max(server.node.high_watermark or 0, self.log_end)
-        items = journal.voter_sets.items()
+        items = log_view.voter_sets.items()
         open_changes = 0
         for (_, before), (offset, after) in itertools.pairwise(items):
             changed = before.keys_changed(after)
             if (
-                journal.kraft_version >= 1
+                log_view.kraft_version >= 1
                 and offset > 0
                 and changed
                 and before.keys[0].directory_id.count(0) != 16

@@ -9,7 +9,7 @@ from raft_cluster import CLUSTER, SeededRandom, endpoint_of, key_of, voter_set
 
 from barnabas.errors import ErrorCode
 from barnabas.model import Now
-from barnabas.raft import Journal, RaftConfig, RaftNode
+from barnabas.raft import LogView, RaftConfig, RaftNode
 from barnabas.raft.entries import BOOTSTRAP, Batch, ElectionState, KraftVersionEntry, Opaque, VotersEntry
 from barnabas.raft.messages import (
     Answered,
@@ -40,16 +40,16 @@ from barnabas.raft.voters import SUPPORTED
 Kind = TypeVar("Kind")
 
 
-def journal_of(voters: Iterable[int], batches: Iterable[Batch] = (), version: int = 1) -> Journal:
+def journal_of(voters: Iterable[int], batches: Iterable[Batch] = (), version: int = 1) -> LogView:
     """The log of a node formatted with these first voters, and what it has written since."""
     first = voter_set(*voters)
-    journal = Journal(first.without_directories()) if version == 0 else Journal()
+    log_view = LogView(first.without_directories()) if version == 0 else LogView()
     if version >= 1 and len(first):
-        journal.restore_snapshot(BOOTSTRAP, 2, (KraftVersionEntry(1), VotersEntry(first)))
+        log_view.restore_snapshot(BOOTSTRAP, 2, (KraftVersionEntry(1), VotersEntry(first)))
     for batch in batches:
-        journal.restore_batch(batch)
-    journal.restore_end(journal.log_start, journal.end_offset)
-    return journal
+        log_view.restore_batch(batch)
+    log_view.restore_end(log_view.log_start, log_view.end_offset)
+    return log_view
 
 
 def records(base: int, epoch: int, count: int = 1) -> Batch:
@@ -63,7 +63,7 @@ class Solo:
         self,
         voters: Iterable[int] = (1, 2, 3),
         *,
-        journal: Journal | None = None,
+        log_view: LogView | None = None,
         saved: ElectionState | None = None,
         config: RaftConfig | None = None,
         node_id: int = 1,
@@ -79,7 +79,7 @@ class Solo:
             key_of(node_id),
             (endpoint_of(node_id),),
             config or RaftConfig(cluster_id=CLUSTER),
-            journal or journal_of(voters),
+            log_view or journal_of(voters),
             saved,
             SeededRandom(7),
             self.now,
@@ -109,7 +109,7 @@ class Solo:
                 elif self.disk and isinstance(effect, SaveElection):
                     waiting.append(ElectionSaved(effect.serial))
                 elif self.disk and isinstance(effect, Append):
-                    waiting.append(Persisted(effect.batch.end_offset, self.node.journal.cut))
+                    waiting.append(Persisted(effect.batch.end_offset, self.node.log_view.cut))
         self.effects += effects
         return effects
 
@@ -132,7 +132,7 @@ class Solo:
         """The oldest request of this kind that was sent (there), taken away."""
         for send in self.sent:
             wanted = isinstance(send.request, kind) and to in (None, send.to)
-            if wanted and self.node.core.links.expects(send.correlation):
+            if wanted and self.node.core.peers.expects(send.correlation):
                 self.sent.remove(send)
                 return send
         raise AssertionError(f"no {kind.__name__} to {to} in {self.sent}")
@@ -142,7 +142,7 @@ class Solo:
         return any(
             isinstance(send.request, kind)
             and to in (None, send.to)
-            and self.node.core.links.expects(send.correlation)
+            and self.node.core.peers.expects(send.correlation)
             for send in self.sent
         )
 
@@ -193,9 +193,9 @@ class Solo:
         self, node_id: int, offset: int | None = None, disk: int = 0, **fields: object
     ) -> Response | None:
         """A follower fetches (from the end, unless told otherwise)."""
-        journal = self.node.journal
-        at = journal.end_offset if offset is None else offset
-        epoch = journal.epoch_at(at - 1) if at else 0
+        log_view = self.node.log_view
+        at = log_view.end_offset if offset is None else offset
+        epoch = log_view.epoch_at(at - 1) if at else 0
         values = {"max_wait": 0.5, "cluster_id": CLUSTER, **fields}
         request = FetchRequest(self.node.epoch, key_of(node_id, disk), at, epoch, **values)  # type: ignore[arg-type]
         return self.ask(request)

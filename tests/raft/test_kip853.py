@@ -31,7 +31,7 @@ ADDRESSES = tuple((i, (endpoint_of(i),)) for i in range(1, 10))
 
 def test_key_terms_a_voter_is_an_id_together_with_its_directory() -> None:
     """853, key terms: a replica votes when its id *and* its directory id stand in its own set."""
-    same_id = Solo(journal=journal_of((1, 2, 3)), node_id=1)
+    same_id = Solo(log_view=journal_of((1, 2, 3)), node_id=1)
     assert same_id.node.is_voter
     same_id.node.core.key = key_of(1, disk=1)
     assert not same_id.node.is_voter
@@ -111,7 +111,7 @@ def test_node_failure_recovery() -> None:
 
 def test_a_reformatted_voter_answers_invalid_voter_key_and_yet_follows() -> None:
     """853, BeginQuorumEpoch: the addressee checks its key, but has learned who leads all the same."""
-    solo = Solo(journal=journal_of(()), node_id=3, config=RaftConfig(cluster_id=CLUSTER))
+    solo = Solo(log_view=journal_of(()), node_id=3, config=RaftConfig(cluster_id=CLUSTER))
     request = BeginQuorumEpochRequest(4, 1, (endpoint_of(1),), key_of(3, disk=9), CLUSTER)
     assert solo.error(request) is ErrorCode.INVALID_VOTER_KEY
     assert (solo.role, solo.node.leader_id, solo.node.epoch) == ("follower", 1, 4)

@@ -1,6 +1,6 @@
 """Adding, removing, updating voters, the upgrade, joining by oneself (scenarios K011 to K062, K155 to K161).
 
-Where Apache Kafka answers REQUEST_TIMED_OUT at once, an intent here waits and says so at the end of its time.
+Where Apache Kafka answers REQUEST_TIMED_OUT at once, an change here waits and says so at the end of its time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from barnabas.raft.entries import (
     Opaque,
     VotersEntry,
 )
-from barnabas.raft.membership.intent import Intent
+from barnabas.raft.membership.pending_change import PendingChange
 from barnabas.raft.messages import (
     AddVoterRequest,
     Append,
@@ -77,7 +77,7 @@ def stay(solo: Solo, seconds: float) -> None:
 
 def leader(voters: tuple[int, ...] = (1, 2, 3), version: int = 1) -> Solo:
     """A leader whose followers have just fetched."""
-    solo = Solo(journal=journal_of(voters, version=version)).lead()
+    solo = Solo(log_view=journal_of(voters, version=version)).lead()
     while solo.has_sent(BeginQuorumEpochRequest):
         solo.answer(solo.take(BeginQuorumEpochRequest), BeginQuorumEpochResponse(ErrorCode.NONE, 1, 1))
     solo.effects.clear()
@@ -393,7 +393,7 @@ def test_a_step_on_the_way_to_a_target_is_not_withdrawn_alone() -> None:
     solo = leader()
     role = solo.node.role
     assert isinstance(role, Leader)
-    role.intents.append(Intent(None, remove(3), inf, planned=True, answered=True))
+    role.pending_changes.append(PendingChange(None, remove(3), inf, planned=True, answered=True))
     assert error_of(solo.ask(CancelChangeRequest(key_of(3)))) is ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
 
 
@@ -420,7 +420,7 @@ def test_of_those_who_were_removed_only_the_newest_thousand_are_remembered(
     solo.fetch(2)
     solo.ask(remove(3))
     solo.fetch(2)
-    kept = {key for key in solo.node.journal.notes if key.startswith(prefix)}
+    kept = {key for key in solo.node.log_view.notes if key.startswith(prefix)}
     assert kept == {f"{prefix}7-x", f"{prefix}{key_of(3).id}-{key_of(3).directory_id}"}
 
 
@@ -429,7 +429,7 @@ def test_of_those_who_were_removed_only_the_newest_thousand_are_remembered(
 
 def test_a_voter_whose_address_changed_says_so_until_the_set_has_it() -> None:
     """K041, K048."""
-    solo = Solo(journal=journal_of((1, 2, 3)))
+    solo = Solo(log_view=journal_of((1, 2, 3)))
     solo.node.core.endpoints = (endpoint_of(8),)
     solo.follow(2)
     stay(solo, 2.0)
@@ -553,7 +553,7 @@ def test_the_leader_counts_changes_for_the_metrics() -> None:
 def test_an_observer_asks_to_be_let_in_where_it_may(auto_join: bool, version: int, sends: bool) -> None:
     """K060, K061, K062."""
     config = RaftConfig(cluster_id=CLUSTER, auto_join=auto_join)
-    solo = Solo(journal=journal_of((2, 3), version=version), config=config).follow(2)
+    solo = Solo(log_view=journal_of((2, 3), version=version), config=config).follow(2)
     stay(solo, 2.0)
     assert solo.has_sent(AddVoterRequest) == sends
     if sends:
@@ -563,12 +563,12 @@ def test_an_observer_asks_to_be_let_in_where_it_may(auto_join: bool, version: in
 
 def test_a_new_disk_asks_first_that_its_old_one_be_removed() -> None:
     """K057."""
-    journal = journal_of(())
-    journal.append(
+    log_view = journal_of(())
+    log_view.append(
         Batch(0, 1, (KraftVersionEntry(1), VotersEntry(voter_set(2, 3).with_voter(voter_of(1, disk=5)))))
     )
-    journal.persisted_to(2, 0)
-    solo = Solo(journal=journal, config=RaftConfig(auto_join=True), saved=ElectionState(1)).follow(2)
+    log_view.persisted_to(2, 0)
+    solo = Solo(log_view=log_view, config=RaftConfig(auto_join=True), saved=ElectionState(1)).follow(2)
     stay(solo, 2.0)
     assert solo.take(RemoveVoterRequest).request == RemoveVoterRequest(key_of(1, disk=5))
 

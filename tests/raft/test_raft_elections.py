@@ -54,7 +54,7 @@ def test_a_follower_that_has_fetched_from_its_leader_refuses_a_pre_vote() -> Non
 
 def test_a_follower_that_has_not_fetched_yet_gives_a_pre_vote_to_who_is_up_to_date() -> None:
     """K064."""
-    solo = Solo(journal=journal_of((1, 2, 3), [records(0, 1, 5)]))
+    solo = Solo(log_view=journal_of((1, 2, 3), [records(0, 1, 5)]))
     solo.ask(BeginQuorumEpochRequest(2, 2, (endpoint_of(2),)))
     assert solo.vote(ask_for(3, 2, (1, 5), pre_vote=True)).granted
     assert not solo.vote(ask_for(3, 2, (1, 4), pre_vote=True)).granted
@@ -64,13 +64,13 @@ def test_a_follower_that_has_not_fetched_yet_gives_a_pre_vote_to_who_is_up_to_da
 def test_who_follows_nobody_gives_pre_votes_by_the_log_alone_and_saves_nothing(state: str) -> None:
     """K065."""
     log = [records(0, 1, 5)]
-    journal = journal_of((1, 2, 3) if state != "observer" else (2, 3), log)
+    log_view = journal_of((1, 2, 3) if state != "observer" else (2, 3), log)
     saved = {
         "candidate": ElectionState(2, NO_NODE, key_of(1)),
         "resigned": ElectionState(2, 1),
         "voted": ElectionState(2, NO_NODE, key_of(3)),
     }.get(state, ElectionState(2))
-    solo = Solo(journal=journal, saved=saved)
+    solo = Solo(log_view=log_view, saved=saved)
     solo.effects.clear()
     assert solo.vote(ask_for(2, 2, (1, 5), pre_vote=True)).granted
     assert solo.vote(ask_for(2, 2, (2, 1), pre_vote=True)).granted
@@ -222,7 +222,7 @@ def test_a_silent_leader_makes_a_voter_prospective_in_the_same_epoch() -> None:
     asked = [send.request for send in solo.sent if isinstance(send.request, VoteRequest)]
     assert [(r.pre_vote, r.epoch, r.voter) for r in asked] == [(True, 1, key_of(2)), (True, 1, key_of(3))]
     solo.sent.clear()
-    solo.step(Failed(solo.node.core.links.waiting_on(2)[0], "timed out"))
+    solo.step(Failed(solo.node.core.peers.waiting_on(2)[0], "timed out"))
     solo.advance(0.1)
     assert solo.has_sent(VoteRequest, 2)
 
@@ -288,7 +288,7 @@ def test_a_leader_that_is_not_in_the_set_is_remembered_without_an_address() -> N
 
 def test_an_election_state_older_than_the_log_is_brought_up_to_it() -> None:
     """K084."""
-    solo = Solo(journal=journal_of((1, 2, 3), [records(0, 7)]), saved=ElectionState(3, 2))
+    solo = Solo(log_view=journal_of((1, 2, 3), [records(0, 7)]), saved=ElectionState(3, 2))
     assert (solo.role, solo.node.epoch, solo.node.leader_id) == ("unattached", 7, None)
 
 

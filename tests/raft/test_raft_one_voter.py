@@ -6,7 +6,7 @@ from raft_cluster import CLUSTER, Cluster, SeededRandom, endpoint_of, key_of, vo
 
 from barnabas.errors import ErrorCode
 from barnabas.model import Now
-from barnabas.raft import Journal, RaftConfig, RaftNode
+from barnabas.raft import LogView, RaftConfig, RaftNode
 from barnabas.raft.entries import (
     BOOTSTRAP,
     ElectionState,
@@ -40,19 +40,19 @@ from barnabas.raft.roles import Leader, Resigned
 NOW = Now(100.0, 1_700_000_000_000)
 
 
-def bootstrapped() -> Journal:
-    journal = Journal()
-    journal.restore_snapshot(BOOTSTRAP, 2, (KraftVersionEntry(1), VotersEntry(voter_set(1))))
-    journal.restore_end(0, 0)
-    return journal
+def bootstrapped() -> LogView:
+    log_view = LogView()
+    log_view.restore_snapshot(BOOTSTRAP, 2, (KraftVersionEntry(1), VotersEntry(voter_set(1))))
+    log_view.restore_end(0, 0)
+    return log_view
 
 
-def one_node(journal: Journal | None = None, saved: ElectionState | None = None) -> RaftNode:
+def one_node(log_view: LogView | None = None, saved: ElectionState | None = None) -> RaftNode:
     return RaftNode(
         key_of(1),
         (endpoint_of(1),),
         RaftConfig(cluster_id=CLUSTER),
-        journal or bootstrapped(),
+        log_view or bootstrapped(),
         saved,
         SeededRandom(1),
         NOW,
@@ -87,9 +87,9 @@ def test_a_sole_voter_leads_at_once_and_opens_with_leader_kraft_version_and_vote
 
 def test_with_kraft_version_0_the_first_batch_is_the_leader_change_alone() -> None:
     """K002."""
-    journal = Journal(voter_set(1).without_directories())
-    journal.restore_end(0, 0)
-    (append,) = of(run(one_node(journal), Started()), Append)
+    log_view = LogView(voter_set(1).without_directories())
+    log_view.restore_end(0, 0)
+    (append,) = of(run(one_node(log_view), Started()), Append)
     assert isinstance(append, Append)
     assert append.batch.entries == (LeaderChange(1, (1,), (1,)),)
 
@@ -112,7 +112,7 @@ def test_a_proposal_is_accepted_with_its_offsets_and_committed_when_it_is_synced
     assert of(effects, Accepted) == [Accepted("a", 3, 5, 1)]
     assert not of(effects, Committed)
     assert of(run(node, Persisted(6, 0)), Committed) == [Committed(6)]
-    assert node.journal.notes == {"k": "v"}
+    assert node.log_view.notes == {"k": "v"}
 
 
 def test_a_proposal_of_an_old_epoch_is_refused() -> None:
@@ -123,8 +123,8 @@ def test_a_proposal_of_an_old_epoch_is_refused() -> None:
 
 
 def test_a_former_leader_resigns_first_and_then_leads_a_higher_epoch() -> None:
-    journal = bootstrapped()
-    node = one_node(journal)
+    log_view = bootstrapped()
+    node = one_node(log_view)
     first = [
         e.batch for e in run(node, Started(), ElectionSaved(9), Persisted(3, 0)) if isinstance(e, Append)
     ]
@@ -147,8 +147,8 @@ def test_a_former_leader_resigns_first_and_then_leads_a_higher_epoch() -> None:
 
 def test_a_leader_with_an_outdated_address_writes_it_with_its_first_batch() -> None:
     """K008."""
-    journal = bootstrapped()
-    node = RaftNode(key_of(1), (endpoint_of(7),), RaftConfig(), journal, None, SeededRandom(1), NOW)
+    log_view = bootstrapped()
+    node = RaftNode(key_of(1), (endpoint_of(7),), RaftConfig(), log_view, None, SeededRandom(1), NOW)
     (append,) = of(run(node, Started()), Append)
     assert isinstance(append, Append)
     voters = append.batch.entries[2]
@@ -159,7 +159,7 @@ def test_a_leader_with_an_outdated_address_writes_it_with_its_first_batch() -> N
 def test_a_sync_that_began_before_the_log_was_cut_says_nothing() -> None:
     node = one_node()
     run(node, Started(), ElectionSaved(9))
-    node.core.journal.cut += 1
+    node.core.log_view.cut += 1
     assert not of(run(node, Persisted(3, 0)), Committed)
 
 

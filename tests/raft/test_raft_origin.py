@@ -81,21 +81,21 @@ def test_a_voter_learns_it_when_the_first_set_is_committed_and_remembers_it() ->
 
 
 def test_it_is_remembered_when_the_beginning_of_the_log_is_gone() -> None:
-    journal = journal_of((1, 2, 3))
-    journal.install(SnapshotId(50, 2), 100, (KraftVersionEntry(1), VotersEntry(voter_set(3, 4))))
-    solo = Solo(journal=journal, saved=ElectionState(2, origin=OURS))
+    log_view = journal_of((1, 2, 3))
+    log_view.install(SnapshotId(50, 2), 100, (KraftVersionEntry(1), VotersEntry(voter_set(3, 4))))
+    solo = Solo(log_view=log_view, saved=ElectionState(2, origin=OURS))
     assert solo.node.core.origin == OURS
-    assert Solo(journal=journal).node.core.origin == ZERO_UUID
+    assert Solo(log_view=log_view).node.core.origin == ZERO_UUID
 
 
 def test_a_quorum_whose_voters_were_fixed_begins_with_its_upgrade_also_where_its_log_was_cut() -> None:
     upgrade = Batch(60, 2, (KraftVersionEntry(1), VotersEntry(voter_set(1, 2, 3))), raw=b"")
-    journal = journal_of((1, 2, 3), version=0)
-    journal.install(SnapshotId(50, 2), 100, ())
+    log_view = journal_of((1, 2, 3), version=0)
+    log_view.install(SnapshotId(50, 2), 100, ())
     for batch in (records(50, 2, 10), upgrade):
-        journal.restore_batch(batch)
-    journal.restore_end(50, 62)
-    solo = Solo(journal=journal, saved=ElectionState(2)).follow(3, 2)
+        log_view.restore_batch(batch)
+    log_view.restore_end(50, 62)
+    solo = Solo(log_view=log_view, saved=ElectionState(2)).follow(3, 2)
     solo.fetched(high_watermark=60)
     assert solo.node.core.origin == ZERO_UUID
     solo.fetched(high_watermark=62)
@@ -119,7 +119,7 @@ def test_a_node_that_votes_alone_knows_it_from_the_start() -> None:
 
 def test_who_has_shrunk_to_one_voter_does_not_take_that_for_the_first_set() -> None:
     shrunk = Batch(5, 2, (VotersEntry(voter_set(1)),), raw=b"")
-    solo = Solo(journal=journal_of((1, 2, 3), begun(records(2, 1, 3), shrunk)))
+    solo = Solo(log_view=journal_of((1, 2, 3), begun(records(2, 1, 3), shrunk)))
     assert solo.node.core.origin in (ZERO_UUID, OURS)
 
 
@@ -131,11 +131,11 @@ def test_who_has_shrunk_to_one_voter_does_not_take_that_for_the_first_set() -> N
 def test_nothing_that_a_stranger_says_is_believed(number: int, ahead: int) -> None:
     solo = member()
     request = claims(solo.node.epoch + ahead)[number]
-    before = solo.node.epoch, solo.role, solo.node.leader_id, solo.node.journal.end_offset
+    before = solo.node.epoch, solo.role, solo.node.leader_id, solo.node.log_view.end_offset
     response = solo.ask(request)
     assert response is not None and response.error is ErrorCode.INCONSISTENT_VOTER_SET
     assert response.origin == OURS  # type: ignore[union-attr]
-    assert (solo.node.epoch, solo.role, solo.node.leader_id, solo.node.journal.end_offset) == before
+    assert (solo.node.epoch, solo.role, solo.node.leader_id, solo.node.log_view.end_offset) == before
     assert [said["who"] for said in strangers(solo)] == ["node 2"]
 
 
@@ -149,13 +149,13 @@ def test_a_stranger_is_said_once_and_counted_each_time() -> None:
 
 
 def test_the_answer_of_a_stranger_is_not_followed_and_the_voter_is_looked_for_elsewhere() -> None:
-    solo = Solo(journal=journal_of((1, 2, 3), begun()), saved=ElectionState(1, origin=OURS))
+    solo = Solo(log_view=journal_of((1, 2, 3), begun()), saved=ElectionState(1, origin=OURS))
     solo.stand()
     vote = solo.take(VoteRequest, 2)
-    place = solo.node.core.links.place(2)
+    place = solo.node.core.peers.place(2)
     solo.answer(vote, VoteResponse(ErrorCode.NONE, 8, 2, True, (endpoint_of(2),), origin=THEIRS))
     assert solo.role == "prospective" and solo.node.epoch == 1
-    assert solo.node.core.links.place(2) == place + 1
+    assert solo.node.core.peers.place(2) == place + 1
     place = endpoint_of(2)
     assert [said["who"] for said in strangers(solo)] == [f"{place.host}:{place.port}"]
 
@@ -175,7 +175,7 @@ def test_a_fetch_that_a_stranger_answers_brings_nothing() -> None:
                 origin=THEIRS,
             ),
         )
-        assert solo.node.journal.end_offset == solo.node.high_watermark == 5
+        assert solo.node.log_view.end_offset == solo.node.high_watermark == 5
         solo.advance(0.5)
         send = solo.take(FetchRequest)
 
@@ -187,28 +187,28 @@ def test_who_names_the_same_origin_or_none_is_heard(origin: Uuid) -> None:
     assert (solo.node.epoch, solo.node.leader_id) == (7, 2)
 
 
-def test_a_request_of_another_cluster_is_no_stranger_and_its_incarnation_is_not_heard() -> None:
+def test_a_request_of_another_cluster_is_no_stranger_and_its_generation_is_not_heard() -> None:
     solo = member()
     for request in claims(9):
         other = type(request)(
             **{
                 name: getattr(request, name)
                 for name in request.__slots__
-                if name not in ("cluster_id", "incarnation")
+                if name not in ("cluster_id", "generation")
             },
             cluster_id="another",
-            incarnation=7,
+            generation=7,
         )
         assert solo.error(other) is ErrorCode.INCONSISTENT_CLUSTER_ID
-    assert not strangers(solo) and solo.node.core.known_incarnation == 0
+    assert not strangers(solo) and solo.node.core.known_generation == 0
 
 
-def test_an_incarnation_that_cannot_be_is_not_believed() -> None:
+def test_a_generation_that_cannot_be_is_not_believed() -> None:
     solo = member()
-    solo.vote(VoteRequest(2, key_of(2), 1, 5, True, key_of(1), CLUSTER, incarnation=2**31 - 1))
-    assert solo.node.core.known_incarnation == 0 and not solo.node.core.outdated
-    solo.vote(VoteRequest(2, key_of(2), 1, 5, True, key_of(1), CLUSTER, incarnation=100))
-    assert solo.node.core.known_incarnation == 100
+    solo.vote(VoteRequest(2, key_of(2), 1, 5, True, key_of(1), CLUSTER, generation=2**31 - 1))
+    assert solo.node.core.known_generation == 0 and not solo.node.core.outdated
+    solo.vote(VoteRequest(2, key_of(2), 1, 5, True, key_of(1), CLUSTER, generation=100))
+    assert solo.node.core.known_generation == 100
 
 
 # ------------------------------------------------------------------ by what it leads
@@ -220,7 +220,7 @@ def test_a_leader_that_lacks_what_is_committed_here_is_not_followed_and_ends_nob
     solo.fetched(records(0, 1, 5), high_watermark=5)
     solo.fetched(diverging=EpochEnd(0, 0))
     assert solo.role == "unattached" and solo.node.leader_id is None
-    assert solo.node.journal.end_offset == 5
+    assert solo.node.log_view.end_offset == 5
     assert [said["who"] for said in strangers(solo)] == ["node 2"]
     solo.ask(BeginQuorumEpochRequest(1, 2, (endpoint_of(2),)))
     assert solo.node.leader_id is None, "in this epoch it is followed no more"
@@ -229,21 +229,21 @@ def test_a_leader_that_lacks_what_is_committed_here_is_not_followed_and_ends_nob
 
 
 def test_what_was_committed_in_an_earlier_life_is_not_cut_either() -> None:
-    journal = journal_of((1, 2, 3), (records(0, 1, 9),))
-    journal.known_committed = 7
-    solo = Solo(journal=journal).follow(2, 3)
+    log_view = journal_of((1, 2, 3), (records(0, 1, 9),))
+    log_view.known_committed = 7
+    solo = Solo(log_view=log_view).follow(2, 3)
     solo.fetched(diverging=EpochEnd(1, 6))
-    assert solo.role == "unattached" and solo.node.journal.end_offset == 9
-    solo = Solo(journal=journal).follow(2, 3)
+    assert solo.role == "unattached" and solo.node.log_view.end_offset == 9
+    solo = Solo(log_view=log_view).follow(2, 3)
     solo.fetched(diverging=EpochEnd(1, 7))
-    assert solo.role == "follower" and solo.node.journal.end_offset == 7
+    assert solo.role == "follower" and solo.node.log_view.end_offset == 7
 
 
 def test_a_snapshot_behind_what_is_committed_is_not_loaded() -> None:
     solo = Solo().follow()
     solo.fetched(records(0, 1, 60), high_watermark=60)
     solo.fetched(snapshot=SnapshotId(50, 1))
-    assert solo.role == "unattached" and solo.node.journal.end_offset == 60
+    assert solo.role == "unattached" and solo.node.log_view.end_offset == 60
     assert len(strangers(solo)) == 1
 
 

@@ -7,7 +7,7 @@ from raft_cluster import Cluster, key_of, voter_of, voter_set
 
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.raft.entries import ElectionState
-from barnabas.raft.membership.generation import INCARNATION, Incarnation
+from barnabas.raft.membership.generation import GENERATION_NOTE, QuorumGeneration
 from barnabas.raft.membership.recovery import Survivor, plan_recovery
 from barnabas.raft.value import altered
 
@@ -31,10 +31,10 @@ def test_what_a_survivor_knows_to_be_committed_outweighs_a_newer_epoch() -> None
     assert plan.chosen == key_of(2)
 
 
-def test_the_incarnation_is_above_all_that_the_survivors_have_heard_of() -> None:
-    heard = altered(survivor(1), saved=ElectionState(3, incarnation=4), incarnation=2)
+def test_the_generation_is_above_all_that_the_survivors_have_heard_of() -> None:
+    heard = altered(survivor(1), saved=ElectionState(3, generation=4), generation=2)
     plan = plan_recovery((heard,))
-    assert plan.incarnation == 5 and plan.saved.incarnation == 5
+    assert plan.generation == 5 and plan.saved.generation == 5
 
 
 def test_an_observer_counts_as_a_log_but_not_as_a_voter_of_old() -> None:
@@ -78,11 +78,11 @@ def test_two_of_five_go_on_with_everything_they_had() -> None:
     survivors = []
     for node_id in (2, 5, 6):
         disk = cluster.disks[node_id]
-        journal = disk.journal(cluster.static_voters)
+        log_view = disk.log_view(cluster.static_voters)
         assert disk.election is not None
         survivors.append(
             Survivor(
-                voter_of(node_id), journal.last_epoch, journal.end_offset, 0, journal.voters, disk.election
+                voter_of(node_id), log_view.last_epoch, log_view.end_offset, 0, log_view.voters, disk.election
             )
         )
     plan = plan_recovery(tuple(survivors))
@@ -95,6 +95,6 @@ def test_two_of_five_go_on_with_everything_they_had() -> None:
     cluster.write("after")
     leader = cluster.leader
     assert leader is not None and leader.node.voters == voter_set(2, 5, 6)
-    begun = Incarnation.of(leader.node.journal.notes[INCARNATION])
+    begun = QuorumGeneration.of(leader.node.log_view.notes[GENERATION_NOTE])
     assert begun == (1, plan.epoch, plan.batches[0].base_offset)
     assert "kept" in [text for _, text in cluster.promises.by_offset.values()]

@@ -51,7 +51,7 @@ def test_the_high_watermark_is_what_a_majority_has(voters: tuple[int, ...], need
     """K107."""
     solo = Solo(voters).lead()
     propose(solo)
-    end = solo.node.journal.end_offset
+    end = solo.node.log_view.end_offset
     for node_id in voters[1 : 1 + needed]:
         assert solo.node.high_watermark == end - 1
         solo.fetch(node_id)
@@ -60,7 +60,7 @@ def test_the_high_watermark_is_what_a_majority_has(voters: tuple[int, ...], need
 
 def test_records_of_older_epochs_commit_only_together_with_one_of_the_leaders_own() -> None:
     """K108 (and figure 8 of the Raft paper)."""
-    solo = Solo(journal=journal_of((1, 2, 3), [records(0, 1, 5)]), saved=ElectionState(1))
+    solo = Solo(log_view=journal_of((1, 2, 3), [records(0, 1, 5)]), saved=ElectionState(1))
     solo.stand()
     solo.win(pre_vote=True)
     solo.win(pre_vote=False)
@@ -68,7 +68,7 @@ def test_records_of_older_epochs_commit_only_together_with_one_of_the_leaders_ow
     solo.fetch(2, offset=5)
     assert solo.node.high_watermark is None
     solo.fetch(2)
-    assert solo.node.high_watermark == solo.node.journal.end_offset
+    assert solo.node.high_watermark == solo.node.log_view.end_offset
 
 
 def test_a_leader_counts_only_its_own_synced_end() -> None:
@@ -78,8 +78,8 @@ def test_a_leader_counts_only_its_own_synced_end() -> None:
     propose(solo)
     solo.fetch(2)
     assert solo.node.high_watermark == before
-    solo.step(Persisted(solo.node.journal.end_offset, solo.node.journal.cut))
-    assert solo.node.high_watermark == solo.node.journal.end_offset
+    solo.step(Persisted(solo.node.log_view.end_offset, solo.node.log_view.cut))
+    assert solo.node.high_watermark == solo.node.log_view.end_offset
 
 
 def test_the_others_can_commit_what_the_leaders_disk_is_late_with() -> None:
@@ -88,7 +88,7 @@ def test_the_others_can_commit_what_the_leaders_disk_is_late_with() -> None:
     propose(solo)
     solo.fetch(2)
     solo.fetch(3)
-    assert solo.node.high_watermark == solo.node.journal.end_offset
+    assert solo.node.high_watermark == solo.node.log_view.end_offset
 
 
 def test_a_fetch_of_an_observer_or_of_a_replaced_disk_moves_nothing() -> None:
@@ -195,7 +195,7 @@ def test_a_log_that_differs_hears_where_it_may_still_agree(
     offset: int, last_epoch: int, diverging: EpochEnd | None
 ) -> None:
     log = [records(0, 1, 5), records(5, 3, 3)]
-    solo = Solo(journal=journal_of((1, 2, 3), log), saved=ElectionState(3)).lead()
+    solo = Solo(log_view=journal_of((1, 2, 3), log), saved=ElectionState(3)).lead()
     answer = solo.ask(FetchRequest(solo.node.epoch, key_of(2), offset, last_epoch))
     assert isinstance(answer, FetchResponse) and answer.error is ErrorCode.NONE
     assert answer.diverging == diverging
@@ -241,7 +241,7 @@ def test_a_followers_voters_and_version_come_from_the_first_batch() -> None:
 
 def test_a_follower_cuts_its_log_where_the_leader_says_and_its_voters_with_it() -> None:
     log = [records(0, 1, 5), Batch(5, 2, (VotersEntry(voter_set(1, 2)),), b""), records(6, 2, 2)]
-    solo = Solo(journal=journal_of((1, 2, 3), log), saved=ElectionState(2)).follow(2, 3)
+    solo = Solo(log_view=journal_of((1, 2, 3), log), saved=ElectionState(2)).follow(2, 3)
     assert solo.node.voters == voter_set(1, 2)
     solo.fetched(diverging=EpochEnd(1, 4))
     assert Truncate(4) in solo.effects
@@ -262,9 +262,9 @@ def test_a_batch_that_does_not_fit_is_left_and_fetched_again(bad: Batch) -> None
     """K120."""
     solo = Solo().follow()
     solo.fetched(bad)
-    assert solo.node.journal.end_offset == 0
+    assert solo.node.log_view.end_offset == 0
     solo.fetched(records(0, 1))
-    assert solo.node.journal.end_offset == 1
+    assert solo.node.log_view.end_offset == 1
 
 
 def test_a_leader_that_does_not_answer_is_looked_for_at_the_bootstrap_servers() -> None:
@@ -291,7 +291,7 @@ def test_never_two_fetches_at_a_time_and_late_answers_say_nothing() -> None:
     solo.step(Failed(first.correlation, "reset"))
     solo.advance(0.05)
     solo.answer(first, FetchResponse(ErrorCode.NONE, 1, 2, batches=(records(0, 1),)))
-    assert solo.node.journal.end_offset == 0
+    assert solo.node.log_view.end_offset == 0
     solo.step(Answered(4711, VoteResponse(ErrorCode.NONE, 9)))
     assert solo.node.epoch == 1
 

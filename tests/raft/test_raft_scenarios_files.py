@@ -21,7 +21,7 @@ from barnabas.errors import ConfigError, StorageError
 from barnabas.log.storage import snapshot as files
 from barnabas.log.storage.disk import OsDisk
 from barnabas.model import NO_NODE, ZERO_UUID, Now, ReplicaKey, Uuid
-from barnabas.raft import Journal
+from barnabas.raft import LogView
 from barnabas.raft.entries import ElectionState, SnapshotId, VotersEntry
 from barnabas.server.kraft.election_state import QUORUM_STATE, election_text, read_election
 from barnabas.server.kraft.records import read_snapshot
@@ -59,14 +59,14 @@ class KeptLog:
 
 def keeper(*, retention_bytes: int, retention_ms: int) -> tuple[SnapshotKeeper, KeptLog, MemoryDisk]:
     """Snapshots at 10, 20 and 30, of 100 bytes each, written at 1, 2 and 3 seconds; now it is 4 seconds."""
-    disk, log, journal = MemoryDisk(1), KeptLog(), Journal()
+    disk, log, log_view = MemoryDisk(1), KeptLog(), LogView()
     for seconds, end in ((1, 10), (2, 20), (3, 30)):
-        journal.restore_snapshot(SnapshotId(end, 1), 100, (VotersEntry(voter_set(1)),))
+        log_view.restore_snapshot(SnapshotId(end, 1), 100, (VotersEntry(voter_set(1)),))
         path = f"/m/{files.SnapshotId(end, 1).file_name}"
         disk.put(path, b"x" * 100)
         disk.set_modified_ms(path, seconds * 1000)
     clock = SimpleNamespace(now=lambda: Now(4.0, 4000))
-    store = SimpleNamespace(disk=disk, log=log, journal=journal, path="/m", clock=clock, bad_snapshots={})
+    store = SimpleNamespace(disk=disk, log=log, log_view=log_view, path="/m", clock=clock, bad_snapshots={})
     settings = SimpleNamespace(retention_bytes=retention_bytes, retention_ms=retention_ms)
     return SnapshotKeeper(cast(Any, settings), cast(Any, store)), log, disk
 

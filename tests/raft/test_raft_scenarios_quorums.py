@@ -41,7 +41,7 @@ def all_have(cluster: Cluster, offset: int, seconds: float = 8.0) -> bool:
 def test_a_proposal_is_one_batch_at_once_and_in_order() -> None:
     """K126: nothing lingers here; what shares a batch and a sync is the driver's matter."""
     solo = Solo().lead()
-    end = solo.node.journal.end_offset
+    end = solo.node.log_view.end_offset
     effects = solo.step(Propose("a", 1, (Opaque("x", 3),))) + solo.step(Propose("b", 1, (Note("n", "1"),)))
     appended = [effect.batch for effect in effects if isinstance(effect, Append)]
     assert [(batch.base_offset, batch.count, batch.epoch) for batch in appended] == [
@@ -55,10 +55,10 @@ def test_a_proposal_is_one_batch_at_once_and_in_order() -> None:
 def test_a_proposal_of_an_older_epoch_or_to_a_follower_is_refused_and_writes_nothing() -> None:
     """K126."""
     for solo in (Solo().lead(), Solo().follow()):
-        end = solo.node.journal.end_offset
+        end = solo.node.log_view.end_offset
         [effect] = solo.step(Propose("late", 0, (Opaque("x"),)))
         assert isinstance(effect, Refused) and effect.error is ErrorCode.NOT_CONTROLLER
-        assert solo.node.journal.end_offset == end
+        assert solo.node.log_view.end_offset == end
 
 
 def test_a_proposal_of_an_epoch_to_come_or_of_a_control_entry_is_a_defect() -> None:

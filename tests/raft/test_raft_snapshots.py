@@ -7,7 +7,7 @@ from raft_cluster import Cluster, endpoint_of, key_of, voter_set
 from raft_solo import Solo, journal_of, records
 
 from barnabas.errors import ErrorCode
-from barnabas.raft import Journal
+from barnabas.raft import LogView
 from barnabas.raft.entries import (
     BOOTSTRAP,
     Batch,
@@ -133,7 +133,7 @@ def test_a_snapshot_is_loaded_piece_by_piece_and_the_log_begins_anew() -> None:
     assert not solo.has_sent(FetchRequest, 2), "nothing is fetched while the log is replaced"
     entries = (KraftVersionEntry(1), VotersEntry(voter_set(1, 2, 3)), Note("k", "v"))
     solo.step(SnapshotInstalled(SnapshotId(50, 1), 5, entries))
-    assert solo.node.voters == voter_set(1, 2, 3) and solo.node.journal.notes == {"k": "v"}
+    assert solo.node.voters == voter_set(1, 2, 3) and solo.node.log_view.notes == {"k": "v"}
     assert Committed(50) in solo.effects
     request = solo.take(FetchRequest, 2).request
     assert isinstance(request, FetchRequest) and (request.offset, request.last_epoch) == (50, 1)
@@ -204,37 +204,37 @@ def test_only_what_is_committed_and_in_the_log_can_be_a_snapshot(
 def test_a_snapshot_holds_the_voters_and_version_of_its_own_offset() -> None:
     """K136."""
     log = [records(0, 1, 5), Batch(5, 1, (VotersEntry(voter_set(1, 2)),), b""), records(6, 1, 2)]
-    journal = journal_of((1, 2, 3), log)
-    assert journal.voters_at(5) == voter_set(1, 2, 3)
-    assert journal.voters_at(6) == voter_set(1, 2) == journal.voters
-    assert journal.kraft_version_at(5) == 1
+    log_view = journal_of((1, 2, 3), log)
+    assert log_view.voters_at(5) == voter_set(1, 2, 3)
+    assert log_view.voters_at(6) == voter_set(1, 2) == log_view.voters
+    assert log_view.kraft_version_at(5) == 1
 
 
 def test_a_crash_between_download_and_truncation_begins_the_log_at_the_snapshot() -> None:
     """K138."""
-    journal = Journal()
-    journal.restore_snapshot(BOOTSTRAP, 2, ())
-    journal.restore_snapshot(SnapshotId(50, 3), 9, (KraftVersionEntry(1), VotersEntry(voter_set(1, 2))))
-    journal.restore_batch(records(0, 1, 5))
-    journal.restore_end(0, 5)
-    assert (journal.log_start, journal.end_offset, journal.last_epoch) == (50, 50, 3)
-    assert journal.voters == voter_set(1, 2)
+    log_view = LogView()
+    log_view.restore_snapshot(BOOTSTRAP, 2, ())
+    log_view.restore_snapshot(SnapshotId(50, 3), 9, (KraftVersionEntry(1), VotersEntry(voter_set(1, 2))))
+    log_view.restore_batch(records(0, 1, 5))
+    log_view.restore_end(0, 5)
+    assert (log_view.log_start, log_view.end_offset, log_view.last_epoch) == (50, 50, 3)
+    assert log_view.voters == voter_set(1, 2)
 
 
 def test_a_log_that_was_not_cut_yet_begins_before_its_snapshot() -> None:
-    journal = Journal()
-    journal.restore_snapshot(SnapshotId(5, 1), 9, (KraftVersionEntry(1), VotersEntry(voter_set(1, 2))))
+    log_view = LogView()
+    log_view.restore_snapshot(SnapshotId(5, 1), 9, (KraftVersionEntry(1), VotersEntry(voter_set(1, 2))))
     for batch in (records(0, 1, 5), records(5, 2, 5)):
-        journal.restore_batch(batch)
-    journal.restore_end(0, 10)
-    assert (journal.log_start, journal.end_offset, journal.last_epoch) == (0, 10, 2)
-    assert journal.voters == voter_set(1, 2) and journal.end_of_epoch(1).end_offset == 5
+        log_view.restore_batch(batch)
+    log_view.restore_end(0, 10)
+    assert (log_view.log_start, log_view.end_offset, log_view.last_epoch) == (0, 10, 2)
+    assert log_view.voters == voter_set(1, 2) and log_view.end_of_epoch(1).end_offset == 5
 
 
 def test_a_log_that_begins_late_without_a_snapshot_is_refused() -> None:
     """K140."""
     with pytest.raises(ValueError, match="no snapshot"):
-        Journal().restore_end(7, 7)
+        LogView().restore_end(7, 7)
 
 
 def test_the_voters_history_rolls_back_and_keeps_what_is_in_force_when_its_front_goes() -> None:
@@ -244,10 +244,10 @@ def test_the_voters_history_rolls_back_and_keeps_what_is_in_force_when_its_front
         Batch(1, 1, (VotersEntry(voter_set(1)),)),
         records(2, 1, 8),
     ]
-    journal = journal_of((1, 2, 3), log)
-    journal.snapshot_taken(SnapshotId(8, 1), 9)
-    journal.log_start_moved(8)
-    assert journal.voters == voter_set(1) and journal.voters_at(8) == voter_set(1)
+    log_view = journal_of((1, 2, 3), log)
+    log_view.snapshot_taken(SnapshotId(8, 1), 9)
+    log_view.log_start_moved(8)
+    assert log_view.voters == voter_set(1) and log_view.voters_at(8) == voter_set(1)
     back = journal_of((1, 2, 3), log)
     back.truncate(1)
     assert back.voters == voter_set(1, 2)
@@ -264,9 +264,9 @@ def test_restarts_read_the_same_journal_that_was_written() -> None:
         cluster.write(f"w{i}")
     cluster.run(2.0)
     for node_id in (1, 2, 3):
-        before = cluster.servers[node_id].node.journal
+        before = cluster.servers[node_id].node.log_view
         cluster.crash(node_id)
-        after = cluster.restart(node_id).node.journal
+        after = cluster.restart(node_id).node.log_view
         assert (after.log_start, after.last_epoch, after.voters) == (
             before.log_start,
             before.last_epoch,
@@ -276,8 +276,8 @@ def test_restarts_read_the_same_journal_that_was_written() -> None:
 
 
 def test_a_restart_knows_that_its_snapshot_is_committed() -> None:
-    journal = Journal()
-    journal.restore_snapshot(SnapshotId(50, 3), 9, (KraftVersionEntry(1), VotersEntry(voter_set(1, 2, 3))))
-    journal.restore_end(50, 50)
-    solo = Solo(journal=journal, saved=ElectionState(3))
+    log_view = LogView()
+    log_view.restore_snapshot(SnapshotId(50, 3), 9, (KraftVersionEntry(1), VotersEntry(voter_set(1, 2, 3))))
+    log_view.restore_end(50, 50)
+    solo = Solo(log_view=log_view, saved=ElectionState(3))
     assert solo.node.high_watermark == 50 and Committed(50) in solo.effects

@@ -46,10 +46,10 @@ def disk_with_a_log(*epochs: int) -> tuple[MemoryDisk, list[int]]:
     disk.put("data/meta.properties", b"")
     store = opened(disk)
     for epoch in epochs:
-        batch = Batch(store.journal.end_offset, epoch, (LeaderChange(1),))
-        store.journal.append(batch)
+        batch = Batch(store.log_view.end_offset, epoch, (LeaderChange(1),))
+        store.log_view.append(batch)
         store.append(batch)
-    store.start_sync(SyncTicket(store.journal.end_offset, 0))
+    store.start_sync(SyncTicket(store.log_view.end_offset, 0))
     bases = list(store.log.bases)
     disk.crash("none")
     return disk, bases
@@ -77,7 +77,7 @@ def test_an_old_log_whose_segment_begins_at_the_snapshot_is_not_its_continuation
         if name.startswith(f"{0:020}."):
             disk.remove(f"{PATH}/{name}")
     store = opened(disk)
-    assert (store.journal.log_start, store.journal.end_offset, store.journal.last_epoch) == (end, end, 8)
+    assert (store.log_view.log_start, store.log_view.end_offset, store.log_view.last_epoch) == (end, end, 8)
 
 
 @pytest.mark.parametrize("place", [0, 2])
@@ -85,14 +85,14 @@ def test_an_old_log_that_reaches_over_the_snapshot_is_not_its_continuation(place
     disk, bases = disk_with_a_log(*[3] * 12)
     add_snapshot(disk, bases[1] + place, 8)
     store = opened(disk)
-    assert store.journal.end_offset == bases[1] + place and store.journal.last_epoch == 8
+    assert store.log_view.end_offset == bases[1] + place and store.log_view.last_epoch == 8
 
 
 def test_the_log_that_goes_on_behind_its_own_snapshot_stays() -> None:
     disk, bases = disk_with_a_log(*[3] * 4, *[8] * 8)
     add_snapshot(disk, bases[1], 3 if bases[1] <= 4 else 8)
     store = opened(disk)
-    assert store.journal.end_offset == 12 and store.journal.last_epoch == 8
+    assert store.log_view.end_offset == 12 and store.log_view.last_epoch == 8
 
 
 def test_a_download_that_was_given_up_is_not_in_the_way_of_a_snapshot_of_our_own() -> None:

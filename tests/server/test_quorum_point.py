@@ -63,11 +63,11 @@ def opened(disk: MemoryDisk, clock: Clock, segment_bytes: int = 1 << 20) -> Meta
 def write(store: MetadataStore, batches: int, epoch: int = 1) -> None:
     """Append so many batches of one entry, sync and commit them."""
     for _ in range(batches):
-        batch = Batch(store.journal.end_offset, epoch, (LeaderChange(1),))
-        store.journal.append(batch)
+        batch = Batch(store.log_view.end_offset, epoch, (LeaderChange(1),))
+        store.log_view.append(batch)
         store.append(batch)
-    store.start_sync(SyncTicket(store.journal.end_offset, 0))
-    store.committed(store.journal.end_offset)
+    store.start_sync(SyncTicket(store.log_view.end_offset, 0))
+    store.committed(store.log_view.end_offset)
     store.keep_point()
 
 
@@ -95,7 +95,7 @@ def test_the_point_is_what_is_durable_and_committed_and_written_now_and_then() -
     assert store.point == RecoveryPoint(6, 1)
     store.committed(6)
     batch = Batch(6, 2, (LeaderChange(1),))
-    store.journal.append(batch)
+    store.log_view.append(batch)
     store.append(batch)
     store.start_sync(SyncTicket(7, 0))
     clock.mono += 5.0
@@ -152,8 +152,8 @@ def test_bit_rot_below_the_point_is_refused_and_above_it_is_a_torn_write() -> No
     below = disk.size(log)
     store = opened(disk, Clock())
     for _ in range(3):
-        batch = Batch(store.journal.end_offset, 1, (LeaderChange(1),))
-        store.journal.append(batch)
+        batch = Batch(store.log_view.end_offset, 1, (LeaderChange(1),))
+        store.log_view.append(batch)
         store.append(batch)
     store.start_sync(SyncTicket(13, 0))
     disk.crash("all")
@@ -198,7 +198,7 @@ def test_a_log_that_begins_earlier_than_when_its_epochs_were_written_is_the_same
     write(store, 5, epoch=2)
     disk.crash("none")
     disk.put(f"{PATH}/leader-epoch-checkpoint", b"0\n1\n2 7\n")
-    assert opened(disk, Clock()).journal.epochs() == [(1, 0), (2, 5)]
+    assert opened(disk, Clock()).log_view.epochs() == [(1, 0), (2, 5)]
     disk.crash("none")
     disk.put(f"{PATH}/leader-epoch-checkpoint", b"0\n1\n3 7\n")
     with pytest.raises(StorageError, match=r"below offset 10 .* 7 is of epoch 2"):
@@ -224,13 +224,13 @@ def test_a_node_that_ran_on_it_and_does_not_know_the_file_leaves_it_good() -> No
     disk = disk_with()
     store = opened(disk, Clock())  # as Apache Kafka: it appends what is not committed, and cuts it again
     for epoch in (1, 1, 2):
-        batch = Batch(store.journal.end_offset, epoch, (LeaderChange(1),))
-        store.journal.append(batch)
+        batch = Batch(store.log_view.end_offset, epoch, (LeaderChange(1),))
+        store.log_view.append(batch)
         store.append(batch)
     store.truncate(11)
     store.log.close(Now(0.0, 0))
     again = opened(disk, Clock())
-    assert again.log.log_end_offset == 11 and again.journal.known_committed == 10
+    assert again.log.log_end_offset == 11 and again.log_view.known_committed == 10
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b'{"version":0,"offset":9,"epoch":1,"checksum":1}', b"[]"])

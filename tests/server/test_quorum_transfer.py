@@ -129,7 +129,7 @@ def test_a_snapshot_that_the_disk_changed_is_not_given_and_written_anew_and_put_
     job = keeper.begin(store.image)
     job.run()
     keeper.finished()
-    store.journal.snapshot_taken(job.snapshot, job.size)
+    store.log_view.snapshot_taken(job.snapshot, job.size)
     assert job.snapshot == AT and not store.bad_snapshots and not keeper.due(store.image)
     store.give_piece(ReadSnapshot(AT, 0, 1 << 20), pieces.append)
     assert pieces[-1] == disk.read(NAME)
@@ -137,13 +137,13 @@ def test_a_snapshot_that_the_disk_changed_is_not_given_and_written_anew_and_put_
     disk.corrupt(NAME, 100)
     store.give_piece(ReadSnapshot(AT, 0, 1 << 20), pieces.append)
     batch = Batch(9, 2, (LeaderChange(1),))
-    store.journal.append(batch)
+    store.log_view.append(batch)
     store.append(batch)
     store.committed(10)
     store.image.offset = 9
     job = keeper.begin(store.image)
     job.run()
     keeper.finished()
-    store.journal.snapshot_taken(job.snapshot, job.size)
+    store.log_view.snapshot_taken(job.snapshot, job.size)
     assert keeper.clean() == 10, "the log begins behind the new one"
     assert disk.exists(f"{NAME}.corrupt") and not disk.exists(NAME) and not store.bad_snapshots

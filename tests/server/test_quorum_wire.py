@@ -64,10 +64,10 @@ def without_what_it_lacks(request: Any, version: int) -> Any:
     if isinstance(request, raft.VoteRequest) and version == 0:
         return altered(request, voter=None, candidate=ReplicaKey(request.candidate.id, ZERO_UUID))
     if isinstance(request, raft.BeginQuorumEpochRequest) and version == 0:
-        return altered(request, voter=None, endpoints=(), incarnation=UNKNOWN)
+        return altered(request, voter=None, endpoints=(), generation=UNKNOWN)
     if isinstance(request, raft.EndQuorumEpochRequest) and version == 0:
         nameless = tuple(ReplicaKey(key.id, ZERO_UUID) for key in request.successors)
-        return altered(request, successors=nameless, endpoints=(), incarnation=UNKNOWN)
+        return altered(request, successors=nameless, endpoints=(), generation=UNKNOWN)
     if isinstance(request, raft.FetchRequest):
         key = request.replica if version >= 17 else ReplicaKey(request.replica.id, ZERO_UUID)
         known = request.high_watermark if version >= 18 else raft.HIGH_WATERMARK_NOT_SUPPORTED
@@ -177,14 +177,14 @@ def test_another_partition_is_refused(topic: str, partition: int) -> None:
         request_in(DescribeQuorumRequest(), 2, "CONTROLLER")
 
 
-def test_the_incarnation_of_the_quorum_travels_both_ways_and_kafka_says_none() -> None:
-    vote = altered(REQUESTS[0], incarnation=3)
+def test_the_generation_of_the_quorum_travels_both_ways_and_kafka_says_none() -> None:
+    vote = altered(REQUESTS[0], generation=3)
     message, version = request_out(vote, lambda kind: kind.VERSIONS[1])
     arrived, _ = decode(type(message), encode(message, version), version)
-    assert request_in(arrived, version, "CONTROLLER").incarnation == 3  # type: ignore[union-attr]
+    assert request_in(arrived, version, "CONTROLLER").generation == 3  # type: ignore[union-attr]
     kafkas = decode(type(message), encode(replace(message, incarnation=UNKNOWN), version), version)[0]
-    assert request_in(kafkas, version, "CONTROLLER").incarnation == UNKNOWN  # type: ignore[union-attr]
-    answer = raft.VoteResponse(ErrorCode.NONE, 5, 2, True, THERE, incarnation=3)
+    assert request_in(kafkas, version, "CONTROLLER").generation == UNKNOWN  # type: ignore[union-attr]
+    answer = raft.VoteResponse(ErrorCode.NONE, 5, 2, True, THERE, generation=3)
     assert there_and_back(answer, message, version) == answer
 
 

@@ -2,12 +2,12 @@
 
 A few controllers agree on one log.  One of them leads an *epoch*, and only the leader appends.  Whatever a
 majority of the voters has on disk is *committed* and never lost.  This package does that and nothing else: it
-knows no sockets, no files, no clock.  A message and the time go in, effects come out (`node`), and `order`
+knows no sockets, no files, no clock.  A message and the time go in, effects come out (`node`), and `driver`
 carries them out in the one safe sequence.
 
 **The log.** Entries have offsets and come in batches; each batch belongs to one epoch.  The core never sees
 the records.  It sees only where epochs begin, how far the log is synced, and the few entries that concern it
-(`entries`, `journal`).
+(`entries`, `log_view`).
 
 **Election.** A node that misses the leader first asks everybody "would you vote for me?"  (*prospective*).
 Only if a majority would does it open a new epoch and stand (*candidate*). A voter votes once per epoch, only
@@ -32,17 +32,17 @@ from __future__ import annotations
 
 from barnabas.raft.core import IllegalTransition
 from barnabas.raft.describe import Description, ReplicaRow
-from barnabas.raft.driver import Order, Outside, Store
-from barnabas.raft.log_view import Journal
+from barnabas.raft.driver import Driver, Outside, Store
+from barnabas.raft.log_view import LogView
 from barnabas.raft.node import RaftNode, RaftStatistics
 from barnabas.raft.settings import RaftConfig
 from barnabas.raft.voters import VersionRange, Voter, VoterSet
 
 __all__ = [
     "Description",
+    "Driver",
     "IllegalTransition",
-    "Journal",
-    "Order",
+    "LogView",
     "Outside",
     "RaftConfig",
     "RaftNode",

@@ -6,7 +6,7 @@ things for them:
 - a role changes only along `roles.TRANSITIONS`, and an epoch never goes back;
 - a step that changes what must not be forgotten also asks to save it (`SaveElection`), and the core holds back
   every request and answer until that is confirmed;
-- the log changes only together with what the core knows of it (`journal`), and the parts concerned are told.
+- the log changes only together with what the core knows of it (`log_view`), and the parts concerned are told.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from barnabas.model import NO_NODE, ZERO_UUID, Endpoint, Epoch, NodeId, Now, Off
 from barnabas.ports import Randomness
 from barnabas.raft.entries import Batch, ElectionState, Entry, SnapshotId
 from barnabas.raft.first_look import FirstLook
-from barnabas.raft.log_view import Journal
-from barnabas.raft.membership.generation import INCARNATION, Incarnation
+from barnabas.raft.log_view import LogView
+from barnabas.raft.membership.generation import GENERATION_NOTE, QuorumGeneration
 from barnabas.raft.messages import (
     Append,
     ApplyEffect,
@@ -41,7 +41,7 @@ from barnabas.raft.messages import (
     Truncate,
     VotersChanged,
 )
-from barnabas.raft.peers import Links
+from barnabas.raft.peers import Peers
 from barnabas.raft.roles import (
     TRANSITIONS,
     Candidate,
@@ -86,11 +86,11 @@ class Core:
         "first_look",
         "high_watermark",
         "installing",
-        "journal",
         "key",
-        "links",
+        "log_view",
         "origin",
         "out",
+        "peers",
         "random",
         "refused_leader",
         "role",
@@ -109,18 +109,18 @@ class Core:
         key: ReplicaKey,
         endpoints: tuple[Endpoint, ...],
         config: RaftConfig,
-        journal: Journal,
+        log_view: LogView,
         random: Randomness,
     ) -> None:
         self.key = key
         self.endpoints = endpoints
         self.config = config
-        self.journal = journal
+        self.log_view = log_view
         self.random = random
         self.epoch: Epoch = 0
         self.role: Role = Unattached(deadline=inf)
         self.high_watermark: Offset | None = None
-        self.links = Links(config.request_timeout, config.retry_backoff)
+        self.peers = Peers(config.request_timeout, config.retry_backoff)
         self.out: list[Effect] = []
         self._held: list[tuple[int, Send | Reply, Epoch, int]] = []
         self.asked: ElectionState | None = None
@@ -134,7 +134,7 @@ class Core:
         self.shutdown_deadline: float | None = None
         self.stopped = False
         self.superseded = 0
-        """The newest incarnation of the quorum that this node has heard of."""
+        """The newest generation of the quorum that this node has heard of."""
         self.origin: Uuid = ZERO_UUID
         """Which quorum this node is of (`raft.origin`); zero: not known yet."""
         self.strangers = 0
@@ -149,27 +149,27 @@ class Core:
 
     @property
     def voters(self) -> VoterSet:
-        return self.journal.voter_sets.latest
+        return self.log_view.voter_sets.latest
 
     @property
     def is_voter(self) -> bool:
         """Whether this replica is in the set in force in its own log."""
-        return self.config.can_vote and self.journal.voter_sets.latest.has(self.key)
+        return self.config.can_vote and self.log_view.voter_sets.latest.has(self.key)
 
     @property
-    def incarnation(self) -> Incarnation:
+    def generation(self) -> QuorumGeneration:
         """The one that this node's log is of."""
-        return Incarnation.of(self.journal.note(INCARNATION))
+        return QuorumGeneration.of(self.log_view.note(GENERATION_NOTE))
 
     @property
-    def known_incarnation(self) -> int:
+    def known_generation(self) -> int:
         """The newest one that this node has heard of, from others or from its log."""
-        return max(self.superseded, self.incarnation.number)
+        return max(self.superseded, self.generation.number)
 
     @property
     def outdated(self) -> bool:
         """Whether the quorum was put together anew, and this node's log does not say so (yet)."""
-        return self.superseded > 0 and self.superseded > self.incarnation.number
+        return self.superseded > 0 and self.superseded > self.generation.number
 
     @property
     def may_stand(self) -> bool:
@@ -184,10 +184,10 @@ class Core:
         if not self.config.can_vote or self.outdated:
             return False
         high_watermark = self.high_watermark or 0
-        open_sets = [(o, voters) for o, voters in self.journal.voter_sets.items() if o >= high_watermark]
+        open_sets = [(o, voters) for o, voters in self.log_view.voter_sets.items() if o >= high_watermark]
         if not open_sets:
             return False
-        before = self.journal.voters_at(open_sets[0][0])
+        before = self.log_view.voters_at(open_sets[0][0])
         return before.has(self.key) or any(voters.has(self.key) for _, voters in open_sets)
 
     @property
@@ -227,7 +227,7 @@ class Core:
         """Whether the quorum can be in such an epoch, for all that this node knows; if not, it is said."""
         if epoch < LAST_EPOCH and epoch - self.epoch <= LONGEST_JUMP:
             return True
-        self.say("raft.epoch.refused", epoch=epoch, own=self.epoch)
+        self.emit("raft.epoch.refused", epoch=epoch, own=self.epoch)
         return False
 
     def address_of(self, node_id: NodeId) -> Endpoint | None:
@@ -241,7 +241,7 @@ class Core:
         When all controllers have moved, the addresses in the voter set lead nowhere, but one of the
         bootstrap servers is the one we look for; whoever else is there says that it was not meant.
         """
-        place, others = self.links.place(node_id), self.config.bootstrap
+        place, others = self.peers.place(node_id), self.config.bootstrap
         if place % 2 == 0 or not others:
             return self.address_of(node_id)
         return others[place // 2 % len(others)]
@@ -255,12 +255,12 @@ class Core:
     def do(self, effect: PersistEffect | ApplyEffect) -> None:
         self.out.append(effect)
 
-    def say(self, name: str, **fields: object) -> None:
+    def emit(self, name: str, **fields: object) -> None:
         """An event for the operator."""
         self.out.append(Event(name, tuple(fields.items())))
 
     def send(self, effect: Send) -> None:
-        self.links.goes_to(effect.correlation, effect.endpoint)
+        self.peers.goes_to(effect.correlation, effect.endpoint)
         request = self._signed(effect.request)
         self._leave(effect if request is effect.request else altered(effect, request=request))
 
@@ -268,15 +268,15 @@ class Core:
         self._leave(Reply(token, self._signed(response)))
 
     def _signed(self, said: Said) -> Said:
-        """With the quorum that this node is of, and the newest incarnation of it that it knows."""
-        known, origin = self.known_incarnation, self.origin
-        if (known or origin != ZERO_UUID) and hasattr(said, "incarnation"):
-            return altered(said, incarnation=known, origin=origin)
+        """With the quorum that this node is of, and the newest generation of it that it knows."""
+        known, origin = self.known_generation, self.origin
+        if (known or origin != ZERO_UUID) and hasattr(said, "generation"):
+            return altered(said, generation=known, origin=origin)
         return said
 
     def _leave(self, effect: Send | Reply) -> None:
         if self.unsaved:
-            self._held.append((self.asked_serial, effect, self.epoch, self.journal.cut))
+            self._held.append((self.asked_serial, effect, self.epoch, self.log_view.cut))
         else:
             self.out.append(effect)
 
@@ -288,9 +288,9 @@ class Core:
             if needs > self.saved_serial:
                 self._held.append((needs, effect, epoch, cut))
             elif isinstance(effect, Reply):
-                current = epoch == self.epoch and cut == self.journal.cut
+                current = epoch == self.epoch and cut == self.log_view.cut
                 self.out.append(effect if current else _without_records(effect))
-            elif self.links.expects(effect.correlation):
+            elif self.peers.expects(effect.correlation):
                 self.out.append(effect)
 
     # ------------------------------------------------------------ changing the role
@@ -311,14 +311,14 @@ class Core:
         before = self.leader_id, self.epoch
         self._check(role, epoch)
         former = self.role
-        new_links = (epoch, _leader_of(role, self.key.id)) != (self.epoch, self.leader_id)
+        new_leader = (epoch, _leader_of(role, self.key.id)) != (self.epoch, self.leader_id)
         self.role, self.epoch = role, epoch
-        if new_links or not isinstance(role, Follower):
-            self.links.reset()
+        if new_leader or not isinstance(role, Follower):
+            self.peers.reset()
         self._save(force=cause is Cause.START)
         if isinstance(former, Leader):
             self._abandon(former)
-        self.say("raft.role", role=role.name, epoch=epoch, cause=cause.name.lower())
+        self.emit("raft.role", role=role.name, epoch=epoch, cause=cause.name.lower())
         if not isinstance(role, Leader) and (self.leader_id, self.epoch) != before:
             self.do(LeaderChanged(epoch, self.leader_id, self.leader_endpoints))
 
@@ -327,10 +327,10 @@ class Core:
         error, who, where = ErrorCode.NOT_LEADER_OR_FOLLOWER, self.leader_id, self.leader_endpoints
         for fetch in leader.parked:
             self.reply(fetch.token, FetchResponse(error, self.epoch, NO_NODE if who is None else who, where))
-        for intent in leader.intents:
-            if not intent.answered:
-                reason = f"{intent} was under way when this node ceased to lead: look before you repeat it"
-                self.reply(intent.token, ChangeResponse(error, reason))
+        for change in leader.pending_changes:
+            if not change.answered:
+                reason = f"{change} was under way when this node ceased to lead: look before you repeat it"
+                self.reply(change.token, ChangeResponse(error, reason))
 
     def _check(self, role: Role, epoch: Epoch) -> None:
         if isinstance(role, Follower):
@@ -353,7 +353,7 @@ class Core:
 
     def election_state(self) -> ElectionState:
         """What must not be forgotten, in the present role."""
-        role, known = self.role, self.known_incarnation
+        role, known = self.role, self.known_generation
         if isinstance(role, Candidate):
             return ElectionState(self.epoch, NO_NODE, self.key, known, self.origin)
         if isinstance(role, (Leader, Resigned)):
@@ -371,7 +371,7 @@ class Core:
             return
         self.asked = state
         self.asked_serial += 1
-        self.do(SaveElection(self.asked_serial, state, self.journal.kraft_version))
+        self.do(SaveElection(self.asked_serial, state, self.log_view.kraft_version))
 
     # ------------------------------------------------------------ changing the log
 
@@ -379,22 +379,22 @@ class Core:
         """Append one batch of our own epoch (leader only)."""
         if not isinstance(self.role, Leader):
             raise IllegalTransition(f"a {self.role.name} appends nothing of its own")
-        batch = Batch(self.journal.end_offset, self.epoch, entries)
+        batch = Batch(self.log_view.end_offset, self.epoch, entries)
         self.append_batches([batch])
         return batch
 
     def append_batches(self, batches: Sequence[Batch]) -> None:
         """Append batches, ours or the leader's."""
-        voters, version = self.voters, self.journal.kraft_version
+        voters, version = self.voters, self.log_view.kraft_version
         for batch in batches:
-            self.journal.append(batch)
+            self.log_view.append(batch)
             self.do(Append(batch))
         self._tell(voters, version)
 
     @property
     def committed(self) -> Offset:
         """What this node knows to be committed, from this life or from the disk."""
-        return max(self.high_watermark or 0, self.journal.known_committed)
+        return max(self.high_watermark or 0, self.log_view.known_committed)
 
     def truncate(self, end_offset: Offset) -> None:
         """Cut the log.  Raises IllegalTransition when that would take back what was committed."""
@@ -404,18 +404,18 @@ class Core:
                 f"truncating to {end_offset} below the high watermark {committed}: "
                 f"leader {self.leader_id} of epoch {self.epoch} lacks what was committed"
             )
-        voters, version = self.voters, self.journal.kraft_version
-        self.say("raft.truncate", end_offset=end_offset, was=self.journal.end_offset)
-        self.journal.truncate(end_offset)
+        voters, version = self.voters, self.log_view.kraft_version
+        self.emit("raft.truncate", end_offset=end_offset, was=self.log_view.end_offset)
+        self.log_view.truncate(end_offset)
         self.do(Truncate(end_offset))
         self._tell(voters, version)
 
     def _tell(self, voters: VoterSet, version: int) -> None:
         if self.voters is not voters and self.voters != voters:
-            offset = self.journal.voter_sets.latest_offset
+            offset = self.log_view.voter_sets.latest_offset
             self.do(VotersChanged(self.voters, -1 if offset is None else offset))
-        if self.journal.kraft_version != version:
-            self.do(KraftVersionChanged(self.journal.kraft_version))
+        if self.log_view.kraft_version != version:
+            self.do(KraftVersionChanged(self.log_view.kraft_version))
 
     def told(self, voters: VoterSet, version: int) -> None:
         """The log was replaced as a whole; say what is different now."""
@@ -426,7 +426,7 @@ class Core:
         if self.high_watermark is not None and high_watermark <= self.high_watermark:
             return False
         self.high_watermark = high_watermark
-        self.journal.fold_notes(high_watermark)
+        self.log_view.fold_notes(high_watermark)
         self.do(Committed(high_watermark))
         return True
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from barnabas.model import NO_OFFSET, Epoch, NodeId, Now, Offset, ReplicaKey
 from barnabas.raft import leadership
 from barnabas.raft.core import Core
-from barnabas.raft.membership import target as reassign
+from barnabas.raft.membership.target import steps_left, target_of
 from barnabas.raft.progress import Progress
 from barnabas.raft.roles import Leader
 from barnabas.raft.value import value
@@ -48,16 +48,16 @@ def describe(core: Core, now: Now) -> Description:
         return Description(False, core.leader_id, core.epoch, known, core.voters)
     entry = core.voters.get(core.key.id)
     known_as = entry.key if entry is not None and core.voters.has(core.key) else core.key
-    own = ReplicaRow(known_as, core.journal.end_offset, now.wall_ms, now.wall_ms)
+    own = ReplicaRow(known_as, core.log_view.end_offset, now.wall_ms, now.wall_ms)
     voters = [own] if core.voters.has(core.key) else []
     voters += [_row(key, progress) for key, progress in role.voters.items()]
     observers = [] if core.voters.has(core.key) else [own]
     for key, progress in role.observers.items():
         if progress.last_fetch is not None and now.mono - progress.last_fetch < core.config.observer_expiry:
             observers.append(_row(key, progress))
-    members = reassign.target_of(core)
+    members = target_of(core)
     target = None if members is None else tuple(member.key for member in members)
-    waiting = [intent.describe() for intent in role.intents]
+    waiting = [change.describe() for change in role.pending_changes]
     if target is not None:
         waiting.append(f"target {', '.join(str(key) for key in target)}: {role.plan_waits}")
     return Description(
@@ -70,7 +70,7 @@ def describe(core: Core, now: Now) -> Description:
         tuple(sorted(observers, key=lambda row: row.key)),
         tuple(waiting),
         target,
-        0 if target is None else reassign.steps_left(core.voters.keys, target),
+        0 if target is None else steps_left(core.voters.keys, target),
     )
 
 

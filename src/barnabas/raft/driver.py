@@ -32,7 +32,7 @@ from barnabas.raft.messages import (
 )
 from barnabas.raft.node import RaftNode
 
-__all__ = ["Order", "Outside", "Store"]
+__all__ = ["Driver", "Outside", "Store"]
 
 
 class Store(Protocol):
@@ -78,7 +78,7 @@ class Outside(Protocol):
     def apply(self, effect: ApplyEffect) -> None: ...
 
 
-class Order:
+class Driver:
     """Drives one `RaftNode`.  Not reentrant: `receive` may be called from anywhere, `turn` from one place."""
 
     __slots__ = ("_inbox", "_syncing", "node", "outside", "store", "turns")
@@ -92,7 +92,7 @@ class Order:
         self._syncing = False
 
     def __repr__(self) -> str:
-        return f"<Order {self.node!r} inbox={len(self._inbox)} syncing={self._syncing}>"
+        return f"<Driver {self.node!r} inbox={len(self._inbox)} syncing={self._syncing}>"
 
     def receive(self, message: Message) -> None:
         """Collect.  What the store says goes first: it is about the past."""
@@ -140,10 +140,10 @@ class Order:
                 store.write_snapshot(effect)
             elif isinstance(effect, InstallSnapshot):
                 store.install_snapshot(effect)
-        journal = self.node.journal
-        if not self._syncing and journal.persisted < journal.end_offset:
+        log_view = self.node.log_view
+        if not self._syncing and log_view.persisted < log_view.end_offset:
             self._syncing = True
-            store.start_sync(journal.ticket)
+            store.start_sync(log_view.ticket)
 
     def _send(self, effects: list[Effect]) -> None:
         for effect in effects:

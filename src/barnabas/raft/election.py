@@ -51,21 +51,21 @@ def start(core: Core, saved: ElectionState | None, now: Now) -> None:
     not use the same (epoch, offset) again for others.
     """
     state = saved or ElectionState()
-    core.superseded = state.incarnation
+    core.superseded = state.generation
     core.origin = state.origin
-    alone = core.is_sole_voter and core.journal.voter_sets.latest_offset == -1  # by its bootstrap snapshot
+    alone = core.is_sole_voter and core.log_view.voter_sets.latest_offset == -1  # by its bootstrap snapshot
     if core.origin == ZERO_UUID and alone:
         core.origin = origin_of(core.voters)
-    snapshot = core.journal.latest_snapshot
+    snapshot = core.log_view.latest_snapshot
     if snapshot is not None and snapshot.end_offset > 0:
         core.commit(snapshot.end_offset)
     timeout = now.mono + core.random_election_timeout() if core.may_stand else inf
     role: Role
     epoch = state.epoch
     leader = None if state.leader_id == NO_NODE else state.leader_id
-    if epoch < core.journal.last_epoch:
-        epoch = core.journal.last_epoch
-        core.say("raft.election-state.old", saved=state.epoch, log=epoch)
+    if epoch < core.log_view.last_epoch:
+        epoch = core.log_view.last_epoch
+        core.emit("raft.election-state.old", saved=state.epoch, log=epoch)
         role = Unattached(timeout)
     elif leader == core.key.id:
         others = dict.fromkeys(i for i in core.voters.ids if i != core.key.id)
@@ -200,7 +200,7 @@ def on_vote(core: Core, token: object, request: VoteRequest, now: Now) -> None:
     granted = _grants(core, request, now)
     if granted and not request.pre_vote:
         _remember_vote(core, request.candidate, now)
-    core.say(
+    core.emit(
         "raft.vote",
         candidate=request.candidate.id,
         epoch=request.epoch,
@@ -220,9 +220,9 @@ def _grants(core: Core, request: VoteRequest, now: Now) -> bool:
     pre-vote too, also when it is an observer and does nothing about it itself (others may count it a voter).
     """
     role = core.role
-    mine = (core.journal.last_epoch, core.journal.end_offset)
+    mine = (core.log_view.last_epoch, core.log_view.end_offset)
     up_to_date = (request.last_epoch, request.last_offset) >= mine
-    if isinstance(role, Leader) or request.incarnation < core.superseded:
+    if isinstance(role, Leader) or request.generation < core.superseded:
         return False
     if request.pre_vote:
         follows = isinstance(role, Follower) and role.has_fetched and role.deadline > now.mono
@@ -306,7 +306,7 @@ def _count_pre_votes(core: Core, role: Prospective, now: Now) -> None:
     elif possible < core.voters.majority:
         _give_up(core, role, now.mono + core.random_election_timeout(), now)
     elif role.deadline <= now.mono:
-        _look_elsewhere(core, role.answers)
+        _try_next_endpoints(core, role.answers)
         _give_up(core, role, now.mono, now)
     else:
         _ask(core, role.answers, True, now)
@@ -335,38 +335,38 @@ def _count_votes(core: Core, role: Candidate, now: Now) -> None:
     elif not core.may_stand:
         core.become(Unattached(inf), core.epoch + 1, Cause.HIGHER_EPOCH, now)
     elif role.deadline <= now.mono:
-        _look_elsewhere(core, role.answers)
+        _try_next_endpoints(core, role.answers)
         _stand_perhaps(core, Cause.ELECTION_TIMEOUT, now)
     else:
         _ask(core, role.answers, False, now)
 
 
-def _look_elsewhere(core: Core, answers: dict[NodeId, bool]) -> None:
+def _try_next_endpoints(core: Core, answers: dict[NodeId, bool]) -> None:
     """Who was silent for a whole election is not where it was asked, perhaps.
 
     (An election can be shorter than the time a request has: then no request ever fails.)
     """
     for node_id in core.voters.ids:
-        if node_id not in answers and core.links.asking(node_id):
-            core.links.elsewhere(node_id)
+        if node_id not in answers and core.peers.asking(node_id):
+            core.peers.try_next_endpoint(node_id)
 
 
 def _ask(core: Core, answers: dict[NodeId, bool], pre_vote: bool, now: Now) -> None:
-    """Send Vote to every voter that has not answered and whose link is ready."""
+    """Send Vote to every voter that has not answered and that may be sent a request now."""
     for voter in core.voters:
         node_id = voter.key.id
-        if node_id in answers or not core.links.ready(node_id, now.mono):
+        if node_id in answers or not core.peers.ready(node_id, now.mono):
             continue
         request = VoteRequest(
             core.epoch,
             core.key,
-            core.journal.last_epoch,
-            core.journal.end_offset,
+            core.log_view.last_epoch,
+            core.log_view.end_offset,
             pre_vote,
             voter.key,
             core.config.cluster_id,
         )
-        correlation = core.links.begin(node_id, request, now.mono)
+        correlation = core.peers.begin(node_id, request, now.mono)
         core.send(Send(correlation, node_id, core.reach(node_id), request))
 
 
@@ -376,19 +376,19 @@ def on_vote_response(
     """A vote came back; it counts only for the election it was asked for."""
     if not find_leader(core, response, now):
         if response.error is not ErrorCode.NONE:
-            core.links.rest(node_id, now.mono)
+            core.peers.back_off(node_id, now.mono)
         return
     role = core.role
     if request.epoch != core.epoch:
         return
     if response.error is not ErrorCode.NONE:
         # Another answered (or its disk was replaced), or the like: no vote recorded, ask again.
-        core.links.elsewhere(node_id)
-        core.links.rest(node_id, now.mono, core.config.retry_backoff)
+        core.peers.try_next_endpoint(node_id)
+        core.peers.back_off(node_id, now.mono, core.config.retry_backoff)
         return
     if isinstance(role, Prospective) and request.pre_vote:
         if role.leader_gone and not response.granted:
-            core.links.rest(node_id, now.mono, core.config.election_timeout / 10)
+            core.peers.back_off(node_id, now.mono, core.config.election_timeout / 10)
         else:
             role.answers[node_id] = response.granted
     elif isinstance(role, Candidate) and not request.pre_vote:

@@ -145,13 +145,13 @@ class Batch:
 class ElectionState:
     """What a node must never forget (file `quorum-state`): its epoch, that epoch's leader, its own vote.
 
-    And the newest incarnation of the quorum that it has heard of, and the quorum's origin (zero: unknown).
+    And the newest generation of the quorum that it has heard of, and the quorum's origin (zero: unknown).
     """
 
     epoch: Epoch = 0
     leader_id: NodeId = NO_NODE
     voted: ReplicaKey | None = None
-    incarnation: int = 0
+    generation: int = 0
     origin: Uuid = ZERO_UUID
 
     def __str__(self) -> str:

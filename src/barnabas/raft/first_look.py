@@ -32,7 +32,7 @@ LONGEST = 2.0
 
 @dataclass(slots=True)
 class FirstLook:
-    """Which bootstrap servers have been asked (by their ids in `links`), and until when we wait for them."""
+    """Which bootstrap servers have been asked (by their ids in `peers`), and until when we wait for them."""
 
     deadline: float
     asked: dict[NodeId, None] = field(default_factory=dict)
@@ -41,8 +41,8 @@ class FirstLook:
 
 def begin(core: Core, now: Now) -> None:
     """Look, if this node votes alone and has never led."""
-    journal = core.journal
-    new = core.epoch == 0 and journal.end_offset == 0 and journal.latest_snapshot == BOOTSTRAP
+    log_view = core.log_view
+    new = core.epoch == 0 and log_view.end_offset == 0 and log_view.latest_snapshot == BOOTSTRAP
     if new and core.is_sole_voter and core.config.bootstrap:
         core.first_look = FirstLook(now.mono + min(LONGEST, core.config.request_timeout))
 
@@ -60,7 +60,7 @@ def drive(core: Core, request: FetchRequest, now: Now) -> bool:
         node_id = -2 - index
         if node_id not in look.asked:
             look.asked[node_id] = None
-            core.send(Send(core.links.begin(node_id, request, now.mono), node_id, endpoint, request))
+            core.send(Send(core.peers.begin(node_id, request, now.mono), node_id, endpoint, request))
     return True
 
 

@@ -46,8 +46,8 @@ __all__ = [
 
 MOST_REJECTED = 5
 """Downloads in a row that cannot be read, after which an operator must look."""
-WISHES = 1
-"""The lane of requests about membership."""
+MEMBERSHIP_LANE = 1
+"""Requests about membership travel in this lane."""
 
 
 # ------------------------------------------------------------------ asking
@@ -58,8 +58,8 @@ def drive(core: Core, role: Follower, now: Now) -> None:
     if core.may_stand and role.deadline <= now.mono and not core.installing:
         election.fetch_timed_out(core, now)
         return
-    if role.rejoin_at <= now.mono and core.links.ready(role.leader_id, now.mono, WISHES):
-        _wish(core, role, now)
+    if role.rejoin_at <= now.mono and core.peers.ready(role.leader_id, now.mono, MEMBERSHIP_LANE):
+        _ask_for_membership(core, role, now)
     if core.installing or _fetching(core) or now.mono < core.snapshot_after:
         return
     core.snapshot_after = 0.0
@@ -67,7 +67,7 @@ def drive(core: Core, role: Follower, now: Now) -> None:
     if target is None:
         return
     node_id, endpoint = target
-    if core.config.can_vote and core.journal.persisted < core.journal.end_offset:
+    if core.config.can_vote and core.log_view.persisted < core.log_view.end_offset:
         return  # what we would say we have is not on disk yet
     if role.download is not None and node_id == role.leader_id:
         position = role.download.position
@@ -95,11 +95,11 @@ def discover(core: Core, role: Unattached, now: Now) -> None:
 
 
 def _fetching(core: Core) -> bool:
-    return core.links.pending(FetchRequest, FetchSnapshotRequest)
+    return core.peers.pending(FetchRequest, FetchSnapshotRequest)
 
 
 def _send(core: Core, node_id: NodeId, endpoint: Endpoint | None, request: Request, now: Now) -> None:
-    core.send(Send(core.links.begin(node_id, request, now.mono), node_id, endpoint, request))
+    core.send(Send(core.peers.begin(node_id, request, now.mono), node_id, endpoint, request))
 
 
 def _fetch_request(core: Core) -> FetchRequest:
@@ -107,8 +107,8 @@ def _fetch_request(core: Core) -> FetchRequest:
     return FetchRequest(
         core.epoch,
         core.key,
-        core.journal.end_offset,
-        core.journal.last_epoch,
+        core.log_view.end_offset,
+        core.log_view.last_epoch,
         high_watermark,
         core.config.fetch_max_wait,
         core.config.fetch_max_bytes,
@@ -130,12 +130,12 @@ def _snapshot_request(core: Core, download: Download, position: int) -> FetchSna
 def _target(core: Core, role: Follower, now: Now) -> tuple[NodeId, Endpoint | None] | None:
     """The leader; while it does not answer, a bootstrap server."""
     leader = role.leader_id, _leader_address(core, role)
-    if not core.links.failing(role.leader_id):
-        return leader if core.links.ready(role.leader_id, now.mono) else None
+    if not core.peers.failing(role.leader_id):
+        return leader if core.peers.ready(role.leader_id, now.mono) else None
     other = _bootstrap_target(core, now)
     if other is not None:
         return other
-    return leader if core.links.ready(role.leader_id, now.mono) else None
+    return leader if core.peers.ready(role.leader_id, now.mono) else None
 
 
 def _leader_address(core: Core, role: Follower) -> Endpoint | None:
@@ -150,20 +150,20 @@ def _bootstrap_target(core: Core, now: Now) -> tuple[NodeId, Endpoint | None] | 
         (-2 - index, endpoint) for index, endpoint in enumerate(core.config.bootstrap)
     ]
     servers += [(i, core.address_of(i)) for i in core.voters.ids if i != core.key.id]
-    ready = [server for server in servers if core.links.ready(server[0], now.mono)]
+    ready = [server for server in servers if core.peers.ready(server[0], now.mono)]
     return ready[core.random.integer(0, len(ready) - 1)] if ready else None
 
 
-def _wish(core: Core, role: Follower, now: Now) -> None:
+def _ask_for_membership(core: Core, role: Follower, now: Now) -> None:
     role.rejoin_at = now.mono + core.config.fetch_timeout
-    request = _membership_wish(core, role)
+    request = _membership_request(core, role)
     if request is not None:
         timeout = 2 * core.config.request_timeout  # the leader may let it wait for one
-        correlation = core.links.begin(role.leader_id, request, now.mono, WISHES, timeout)
+        correlation = core.peers.begin(role.leader_id, request, now.mono, MEMBERSHIP_LANE, timeout)
         core.send(Send(correlation, role.leader_id, _leader_address(core, role), request))
 
 
-def _membership_wish(core: Core, role: Follower) -> Request | None:
+def _membership_request(core: Core, role: Follower) -> Request | None:
     """What this node wants changed about itself in the voter set, if anything.
 
     A voter whose entry is out of date asks for an update (at kraft.version 0 the leader keeps it in
@@ -172,7 +172,7 @@ def _membership_wish(core: Core, role: Follower) -> Request | None:
     """
     if not core.config.can_vote:
         return None
-    config, entry, version = core.config, core.voters.get(core.key.id), core.journal.kraft_version
+    config, entry, version = core.config, core.voters.get(core.key.id), core.log_view.kraft_version
     if core.is_voter:
         known = entry == core.own_voter if version >= 1 else role.reported
         if known or not core.endpoints:
@@ -194,18 +194,18 @@ def on_fetch_response(core: Core, node_id: NodeId, response: FetchResponse, now:
     proceed = election.find_leader(core, response, now)
     role = core.role
     if isinstance(role, Follower) and node_id != role.leader_id:
-        core.links.fine(role.leader_id)
+        core.peers.fine(role.leader_id)
     if not proceed or not isinstance(role, Follower) or response.leader_id != role.leader_id:
         if node_id < 0 or response.error is not ErrorCode.NONE:
-            core.links.rest(node_id, now.mono)
+            core.peers.back_off(node_id, now.mono)
         return
     if response.error is not ErrorCode.NONE:
-        core.links.rest(node_id, now.mono)
+        core.peers.back_off(node_id, now.mono)
         return
     _leader_lives(core, role, now)
     election.moved(core, role.leader_id, response.endpoints)
     if response.diverging is not None:
-        _cut(core, role, core.journal.divergence(response.diverging), now)
+        _cut(core, role, core.log_view.divergence(response.diverging), now)
     elif response.snapshot is not None:
         _begin_download(core, role, response.snapshot, now)
     else:
@@ -232,16 +232,16 @@ def _leader_lives(core: Core, role: Follower, now: Now) -> None:
 def _append(core: Core, response: FetchResponse) -> None:
     """Append what fits; a batch that does not is left, and fetched again."""
     good = []
-    end, last_epoch = core.journal.end_offset, core.journal.last_epoch
+    end, last_epoch = core.log_view.end_offset, core.log_view.last_epoch
     for batch in response.batches:
         if batch.base_offset != end or not last_epoch <= batch.epoch <= core.epoch:
-            core.say("raft.batch.refused", batch=str(batch), epoch=batch.epoch, end_offset=end)
+            core.emit("raft.batch.refused", batch=str(batch), epoch=batch.epoch, end_offset=end)
             break
         good.append(batch)
         end, last_epoch = batch.end_offset, batch.epoch
     core.append_batches(good)
     if response.high_watermark >= 0:
-        core.commit(min(core.journal.end_offset, response.high_watermark))
+        core.commit(min(core.log_view.end_offset, response.high_watermark))
 
 
 def leader_reset(core: Core, role: Follower, now: Now) -> None:
@@ -263,7 +263,7 @@ def _begin_download(core: Core, role: Follower, snapshot: SnapshotId, now: Now) 
         why = f"it offers snapshot {snapshot}, and everything below {core.committed} is committed here"
         origin.refuse_leader(core, role.leader_id, why, now)
         return
-    core.say("raft.snapshot.download", snapshot=str(snapshot), leader=role.leader_id)
+    core.emit("raft.snapshot.download", snapshot=str(snapshot), leader=role.leader_id)
     role.download = Download(snapshot)
 
 
@@ -277,9 +277,9 @@ def on_snapshot_response(core: Core, node_id: NodeId, response: FetchSnapshotRes
     download = role.download
     wrong = response.snapshot != download.snapshot or response.position != download.position
     if response.error is not ErrorCode.NONE or wrong or response.length <= 0:
-        core.say("raft.snapshot.dropped", snapshot=str(download.snapshot), error=response.error.name)
+        core.emit("raft.snapshot.dropped", snapshot=str(download.snapshot), error=response.error.name)
         role.download = None
-        core.links.rest(node_id, now.mono)
+        core.peers.back_off(node_id, now.mono)
         return
     _leader_lives(core, role, now)
     core.do(WriteSnapshot(download.snapshot, download.position, response.data))
@@ -292,8 +292,8 @@ def on_snapshot_response(core: Core, node_id: NodeId, response: FetchSnapshotRes
 
 def on_snapshot_installed(core: Core, message: SnapshotInstalled) -> None:
     """The log begins anew after the snapshot; everything in it is committed."""
-    voters, version = core.voters, core.journal.kraft_version
-    core.journal.install(message.snapshot, message.size, message.entries)
+    voters, version = core.voters, core.log_view.kraft_version
+    core.log_view.install(message.snapshot, message.size, message.entries)
     core.installing = None
     core.snapshots_rejected = 0
     if isinstance(core.role, Follower):
@@ -315,10 +315,10 @@ def on_snapshot_rejected(core: Core, message: SnapshotRejected, now: Now) -> Non
     if isinstance(core.role, Follower):
         core.role.download = None
     name = "raft.snapshot.rejected" if tries < MOST_REJECTED else "raft.snapshot.unreadable"
-    core.say(name, snapshot=str(message.snapshot), leader=core.leader_id, tries=tries, why=message.reason)
+    core.emit(name, snapshot=str(message.snapshot), leader=core.leader_id, tries=tries, why=message.reason)
 
 
-# ------------------------------------------------------------------ membership wishes
+# ------------------------------------------------------------------ requests about membership
 
 
 def on_update_response(core: Core, node_id: NodeId, response: UpdateVoterResponse, now: Now) -> None:
@@ -333,4 +333,4 @@ def on_update_response(core: Core, node_id: NodeId, response: UpdateVoterRespons
 
 def on_join_response(core: Core, response: ChangeResponse) -> None:
     if response.error is not ErrorCode.NONE:
-        core.say("raft.join.waits", error=response.error.name, why=response.message or "")
+        core.emit("raft.join.waits", error=response.error.name, why=response.message or "")

@@ -41,18 +41,18 @@ def begin(core: Core, candidate: Candidate, now: Now) -> None:
     committed anything, for it changes no key.
     """
     granting = tuple(i for i in core.voters.ids if candidate.answers.get(i, False))
-    start = core.journal.end_offset
+    start = core.log_view.end_offset
     role = Leader(start, now.mono + core.config.check_quorum_timeout, granting, now.mono)
     core.become(role, core.epoch, Cause.VOTE_WON, now)
     rebuild(core, role)
     entries: list[Entry] = [LeaderChange(core.key.id, core.voters.ids, granting)]
-    if core.journal.kraft_version >= 1:
+    if core.log_view.kraft_version >= 1:
         voters = core.voters
         own = voters.get(core.key.id)
         outdated = own is not None and own.key == core.key and own != core.own_voter and bool(core.endpoints)
-        if core.journal.voter_sets.latest_offset == -1 or outdated:
+        if core.log_view.voter_sets.latest_offset == -1 or outdated:
             voters = voters.replacing(core.own_voter) if outdated else voters
-            entries += [KraftVersionEntry(core.journal.kraft_version), VotersEntry(voters)]
+            entries += [KraftVersionEntry(core.log_view.kraft_version), VotersEntry(voters)]
     append(core, role, tuple(entries))
 
 
@@ -129,7 +129,7 @@ def _advance(core: Core, role: Leader) -> None:
     ends: list[Offset] = []
     for voter in core.voters:
         if voter.key.id == core.key.id:
-            ends.append(core.journal.persisted if core.voters.has(core.key) else NO_OFFSET)
+            ends.append(core.log_view.persisted if core.voters.has(core.key) else NO_OFFSET)
         else:
             end = role.voters[voter.key].end_offset
             ends.append(NO_OFFSET if end is None else end)
@@ -157,7 +157,7 @@ def drive(core: Core, role: Leader, now: Now) -> None:
 
 def resign_when_removed(core: Core, role: Leader, now: Now) -> None:
     """Step down once the set without us is committed (its requester has the answer by then)."""
-    offset = core.journal.voter_sets.latest_offset
+    offset = core.log_view.voter_sets.latest_offset
     committed = offset is not None and offset < published_high_watermark(core)
     if committed and not core.voters.has(core.key):
         resign(core, role, Cause.REMOVED, now)
@@ -177,11 +177,11 @@ def _tell_silent_voters(core: Core, role: Leader, now: Now) -> None:
         del role.observers[gone]
     for key, progress in role.voters.items():
         silent = progress.last_fetch is None or now.mono - progress.last_fetch >= interval
-        if silent and core.links.ready(key.id, now.mono):
+        if silent and core.peers.ready(key.id, now.mono):
             request = BeginQuorumEpochRequest(
                 core.epoch, core.key.id, core.endpoints, key, core.config.cluster_id
             )
-            correlation = core.links.begin(key.id, request, now.mono)
+            correlation = core.peers.begin(key.id, request, now.mono)
             core.send(Send(correlation, key.id, core.reach(key.id), request))
 
 
@@ -216,9 +216,9 @@ def drive_resigned(core: Core, role: Resigned, now: Now) -> None:
         core.become(Unattached(deadline), core.epoch + 1, Cause.NEXT_EPOCH, now)
         return
     for node_id in role.waiting_for:
-        if core.links.ready(node_id, now.mono):
+        if core.peers.ready(node_id, now.mono):
             request = EndQuorumEpochRequest(
                 core.epoch, core.key.id, role.successors, core.endpoints, core.config.cluster_id
             )
-            correlation = core.links.begin(node_id, request, now.mono)
+            correlation = core.peers.begin(node_id, request, now.mono)
             core.send(Send(correlation, node_id, core.address_of(node_id), request))

@@ -29,7 +29,7 @@ from barnabas.raft.entries import (
 from barnabas.raft.messages import SyncTicket
 from barnabas.raft.voters import VoterSet
 
-__all__ = ["History", "Journal"]
+__all__ = ["History", "LogView"]
 
 Value = TypeVar("Value")
 
@@ -84,7 +84,7 @@ class History(Generic[Value]):
         self._values.clear()
 
 
-class Journal:
+class LogView:
     """See the module.  The driver restores it at start; after that only the core changes it."""
 
     __slots__ = (
@@ -121,7 +121,7 @@ class Journal:
 
     def __repr__(self) -> str:
         return (
-            f"<Journal {self.log_start}..{self.end_offset} synced={self.persisted} "
+            f"<LogView {self.log_start}..{self.end_offset} synced={self.persisted} "
             f"epoch={self.last_epoch} voters={self.voters}>"
         )
 

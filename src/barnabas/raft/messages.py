@@ -1,10 +1,10 @@
 """The messages of the core: everything that it can receive, and everything that it can ask for.
 
 There are three groups.  *Requests and responses* travel between nodes.  Their fields map one to one to Kafka's
-(None for a field that an old version lacks), except `incarnation` and `origin`, which only our nodes send (see
-`raft.incarnation`; -1: not sent; and `raft.origin`; zero: not known).  *Messages* come from the node's own
-driver.  *Effects* are what a step returns.  The driver carries them out in three passes (persist, send, apply)
-and decides nothing.  All are frozen values.
+(None for a field that an old version lacks), except `generation` and `origin`, which only our nodes send (see
+`raft.membership.generation`; -1: not sent; and `raft.origin`; zero: not known).  *Messages* come from the
+node's own driver.  *Effects* are what a step returns.  The driver carries them out in three passes (persist,
+send, apply) and decides nothing.  All are frozen values.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class VoteRequest:
     pre_vote: bool = False
     voter: ReplicaKey | None = None
     cluster_id: str | None = None
-    incarnation: int = 0
+    generation: int = 0
     origin: Uuid = ZERO_UUID
 
 
@@ -46,7 +46,7 @@ class VoteResponse:
     leader_id: NodeId = NO_NODE
     granted: bool = False
     endpoints: tuple[Endpoint, ...] = ()
-    incarnation: int = 0
+    generation: int = 0
     origin: Uuid = ZERO_UUID
 
 
@@ -59,7 +59,7 @@ class BeginQuorumEpochRequest:
     endpoints: tuple[Endpoint, ...] = ()
     voter: ReplicaKey | None = None
     cluster_id: str | None = None
-    incarnation: int = 0
+    generation: int = 0
     origin: Uuid = ZERO_UUID
 
 
@@ -69,7 +69,7 @@ class BeginQuorumEpochResponse:
     epoch: Epoch
     leader_id: NodeId = NO_NODE
     endpoints: tuple[Endpoint, ...] = ()
-    incarnation: int = 0
+    generation: int = 0
     origin: Uuid = ZERO_UUID
 
 
@@ -82,7 +82,7 @@ class EndQuorumEpochRequest:
     successors: tuple[ReplicaKey, ...] = ()
     endpoints: tuple[Endpoint, ...] = ()
     cluster_id: str | None = None
-    incarnation: int = 0
+    generation: int = 0
     origin: Uuid = ZERO_UUID
 
 
@@ -92,7 +92,7 @@ class EndQuorumEpochResponse:
     epoch: Epoch
     leader_id: NodeId = NO_NODE
     endpoints: tuple[Endpoint, ...] = ()
-    incarnation: int = 0
+    generation: int = 0
     origin: Uuid = ZERO_UUID
 
 
@@ -108,7 +108,7 @@ class FetchRequest:
     max_wait: float = 0.5
     max_bytes: int = 1 << 20
     cluster_id: str | None = None
-    incarnation: int = 0
+    generation: int = 0
     origin: Uuid = ZERO_UUID
 
 
@@ -135,7 +135,7 @@ class FetchResponse:
     snapshot: SnapshotId | None = None
     read: ReadLog | None = None
     batches: tuple[Batch, ...] = ()
-    incarnation: int = 0
+    generation: int = 0
     origin: Uuid = ZERO_UUID
 
 
@@ -149,7 +149,7 @@ class FetchSnapshotRequest:
     position: int
     max_bytes: int = 1 << 20
     cluster_id: str | None = None
-    incarnation: int = 0
+    generation: int = 0
     origin: Uuid = ZERO_UUID
 
 
@@ -176,7 +176,7 @@ class FetchSnapshotResponse:
     read: ReadSnapshot | None = None
     data: object = None
     length: int = 0
-    incarnation: int = 0
+    generation: int = 0
     origin: Uuid = ZERO_UUID
 
 
@@ -263,7 +263,7 @@ class CancelChangeRequest:
 
 @value
 class ChangeResponse:
-    """The answer to every wish to change the set: an error and a sentence for an operator."""
+    """The answer to every request to change the set: an error and a sentence for an operator."""
 
     error: ErrorCode
     message: str | None = None

@@ -18,9 +18,8 @@ from barnabas.raft import election, first_look, following, leadership, origin, r
 from barnabas.raft.core import Core, IllegalTransition
 from barnabas.raft.describe import Description, describe
 from barnabas.raft.entries import ElectionState, Note, Opaque, SnapshotId
-from barnabas.raft.log_view import Journal
-from barnabas.raft.membership import generation as incarnation
-from barnabas.raft.membership import pending as changes
+from barnabas.raft.log_view import LogView
+from barnabas.raft.membership import generation, pending
 from barnabas.raft.messages import (
     Accepted,
     Answered,
@@ -95,12 +94,12 @@ class RaftNode:
         key: ReplicaKey,
         endpoints: tuple[Endpoint, ...],
         config: RaftConfig,
-        journal: Journal,
+        log_view: LogView,
         saved: ElectionState | None,
         randomness: Randomness,
         now: Now,
     ) -> None:
-        self.core = Core(key, endpoints, config, journal, randomness)
+        self.core = Core(key, endpoints, config, log_view, randomness)
         self._saved = saved
         self._handlers: dict[type[Message], Callable[[Message, Now], None]] = {
             Started: self._started,
@@ -161,11 +160,11 @@ class RaftNode:
 
     @property
     def kraft_version(self) -> int:
-        return self.core.journal.kraft_version
+        return self.core.log_view.kraft_version
 
     @property
-    def journal(self) -> Journal:
-        return self.core.journal
+    def log_view(self) -> LogView:
+        return self.core.log_view
 
     def describe(self, now: Now) -> Description:
         """The quorum as this node sees it (DescribeQuorum; only a leader knows the replicas)."""
@@ -176,27 +175,27 @@ class RaftNode:
         core = self.core
         if core.high_watermark is None or snapshot.end_offset > core.high_watermark:
             return f"offset {snapshot.end_offset} is not committed yet"
-        if snapshot.end_offset < core.journal.log_start:
-            return f"offset {snapshot.end_offset} is before the log start {core.journal.log_start}"
-        if core.journal.epoch_at(snapshot.end_offset - 1) != snapshot.epoch:
+        if snapshot.end_offset < core.log_view.log_start:
+            return f"offset {snapshot.end_offset} is before the log start {core.log_view.log_start}"
+        if core.log_view.epoch_at(snapshot.end_offset - 1) != snapshot.epoch:
             return f"the record before offset {snapshot.end_offset} is not of epoch {snapshot.epoch}"
         return None
 
     def statistics(self) -> RaftStatistics:
         core = self.core
-        journal, role = core.journal, core.role
+        log_view, role = core.log_view, core.role
         leads = isinstance(role, Leader)
         return RaftStatistics(
             role.name,
             core.epoch,
             core.leader_id,
             NO_OFFSET if core.high_watermark is None else core.high_watermark,
-            journal.end_offset,
-            journal.last_epoch,
-            journal.persisted,
+            log_view.end_offset,
+            log_view.last_epoch,
+            log_view.persisted,
             len(core.voters),
             len(role.observers) if isinstance(role, Leader) else 0,
-            leads and changes.pending_change(core) is not None,
+            leads and pending.pending_change(core) is not None,
             core.strangers,
         )
 
@@ -206,11 +205,11 @@ class RaftNode:
         role = core.role
         if core.stopped:
             return inf
-        due = core.links.next_deadline()
+        due = core.peers.next_deadline()
         if core.shutdown_deadline is not None:
             due = min(due, core.shutdown_deadline)
         if isinstance(role, Leader):
-            return min(due, leadership.deadline(core, role), changes.deadline(role))
+            return min(due, leadership.deadline(core, role), pending.deadline(role))
         if isinstance(role, Follower):
             return min(due, following.deadline(core, role))
         if (isinstance(role, Unattached) and core.installing) or (
@@ -222,7 +221,7 @@ class RaftNode:
     # ------------------------------------------------------------ the one way in
 
     def step(self, message: Message, now: Now) -> list[Effect]:
-        """Take one message.  Returns the effects, to be carried out in the order of `order.Order`.
+        """Take one message.  Returns the effects, to be carried out in the order of `driver.Driver`.
 
         Raises IllegalTransition when going on would break the rules of the quorum, and KafkaError when a
         peer says that this node may not take part: in both cases the node must stop.
@@ -240,16 +239,16 @@ class RaftNode:
         core = self.core
         if core.stopped:
             return
-        if core.links.next_deadline() <= now.mono:
-            for correlation in core.links.expired(now.mono):
+        if core.peers.next_deadline() <= now.mono:
+            for correlation in core.peers.expired(now.mono):
                 self._failed(Failed(correlation, "no answer in time"), now)
-            core.links.wake(now.mono)
+            core.peers.wake(now.mono)
         while True:
             role = core.role
             if isinstance(role, Leader):
                 leadership.drive(core, role, now)
                 if core.role is role:
-                    changes.drive(core, role, now)
+                    pending.drive(core, role, now)
                 if core.role is role:
                     replication.release(core, role, now)
                     leadership.resign_when_removed(core, role, now)
@@ -272,7 +271,7 @@ class RaftNode:
 
     def _persisted(self, message: Message, now: Now) -> None:
         assert isinstance(message, Persisted)
-        self.core.journal.persisted_to(message.end_offset, message.cut)
+        self.core.log_view.persisted_to(message.end_offset, message.cut)
 
     def _election_saved(self, message: Message, now: Now) -> None:
         assert isinstance(message, ElectionSaved)
@@ -295,7 +294,7 @@ class RaftNode:
 
     def _snapshot_taken(self, message: Message, now: Now) -> None:
         assert isinstance(message, SnapshotTaken)
-        self.core.journal.snapshot_taken(message.snapshot, message.size)
+        self.core.log_view.snapshot_taken(message.snapshot, message.size)
 
     def _snapshot_installed(self, message: Message, now: Now) -> None:
         assert isinstance(message, SnapshotInstalled)
@@ -307,7 +306,7 @@ class RaftNode:
 
     def _log_start_moved(self, message: Message, now: Now) -> None:
         assert isinstance(message, LogStartMoved)
-        self.core.journal.log_start_moved(message.log_start)
+        self.core.log_view.log_start_moved(message.log_start)
 
     def _resign(self, message: Message, now: Now) -> None:
         assert isinstance(message, Resign)
@@ -357,9 +356,9 @@ class RaftNode:
             origin.notice(core, origin.speaker(request), ANOTHER_QUORUM)
             core.reply(token, _refusal(core, request, ErrorCode.INCONSISTENT_VOTER_SET))
             return
-        request = incarnation.believed(core, request)
-        incarnation.hear(core, incarnation.number_of(request), now)
-        if incarnation.is_stale(core, request):
+        request = generation.believed(core, request)
+        generation.hear(core, generation.number_of(request), now)
+        if generation.is_stale(core, request):
             election.refuse_stale(core, token, request)  # type: ignore[arg-type]
         else:
             self._asked(token, request, now)
@@ -377,13 +376,13 @@ class RaftNode:
         elif isinstance(request, FetchSnapshotRequest):
             replication.on_fetch_snapshot(core, token, request, now)
         else:
-            changes.on_request(core, token, request, now)
+            pending.on_request(core, token, request, now)
 
     def _answered(self, message: Message, now: Now) -> None:
         assert isinstance(message, Answered)
         core = self.core
-        where = core.links.address(message.correlation)
-        taken = core.links.take(message.correlation)
+        where = core.peers.address(message.correlation)
+        taken = core.peers.take(message.correlation)
         if taken is None:
             return
         node_id, request = taken
@@ -394,12 +393,12 @@ class RaftNode:
             first_look.heard(core, node_id, response)
             if self._unbelievable(node_id, where, request, response, now):
                 return
-            response = incarnation.believed(core, response)
-            incarnation.hear(core, incarnation.number_of(response), now)
+            response = generation.believed(core, response)
+            generation.hear(core, generation.number_of(response), now)
         if response.error is ErrorCode.NONE:
-            core.links.fine(node_id)
+            core.peers.fine(node_id)
         elif isinstance(response, FetchResponse) and response.error is ErrorCode.INCONSISTENT_VOTER_SET:
-            raise incarnation.left_behind(core, node_id, response)
+            raise generation.left_behind(core, node_id, response)
         elif response.error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
             raise KafkaError(response.error, f"node {node_id} does not authorize this one")
         self._hear(node_id, request, response, now)
@@ -411,14 +410,14 @@ class RaftNode:
         core = self.core
         if origin.is_stranger(core, response):
             origin.notice(core, where, ANOTHER_QUORUM)
-            core.links.elsewhere(node_id)
+            core.peers.try_next_endpoint(node_id)
             why = "a controller of another quorum answers there"
         elif not core.believes(epoch := getattr(response, "epoch", core.epoch)):
             why = f"it speaks of epoch {epoch}"
         else:
             return False
-        core.links.rest(node_id, now.mono)
-        changes.on_failure(core, node_id, request, why)
+        core.peers.back_off(node_id, now.mono)
+        pending.on_failure(core, node_id, request, why)
         return True
 
     def _hear(self, node_id: NodeId, request: Request, response: Response, now: Now) -> None:
@@ -432,12 +431,14 @@ class RaftNode:
             following.on_snapshot_response(core, node_id, response, now)
         elif isinstance(response, BeginQuorumEpochResponse):
             if response.error in (ErrorCode.INVALID_VOTER_KEY, ErrorCode.INVALID_REQUEST):
-                core.links.elsewhere(node_id)  # another answered; or we did, among the bootstrap servers
+                core.peers.try_next_endpoint(
+                    node_id
+                )  # another answered; or we did, among the bootstrap servers
             if election.find_leader(core, response, now):
-                changes.on_begin_response(core, node_id, request, response, now)
+                pending.on_begin_response(core, node_id, request, response, now)
         elif isinstance(response, EndQuorumEpochResponse):
             if not election.find_leader(core, response, now):
-                core.links.rest(node_id, now.mono)
+                core.peers.back_off(node_id, now.mono)
             elif isinstance(core.role, Resigned):
                 core.role.waiting_for.pop(node_id, None)
         elif isinstance(response, UpdateVoterResponse):
@@ -445,27 +446,27 @@ class RaftNode:
         elif isinstance(response, ChangeResponse):
             following.on_join_response(core, response)
         elif isinstance(response, ProbeResponse):
-            changes.on_probe_response(core, node_id, response, now)
+            pending.on_probe_response(core, node_id, response, now)
 
     def _failed(self, message: Message, now: Now) -> None:
         assert isinstance(message, Failed)
         core = self.core
-        taken = core.links.take(message.correlation)
+        taken = core.peers.take(message.correlation)
         if taken is None:
             return
         node_id, request = taken
-        core.links.rest(node_id, now.mono)
+        core.peers.back_off(node_id, now.mono)
         first_look.settled(core, node_id)
         if not message.unsupported:
-            core.links.elsewhere(node_id)
+            core.peers.try_next_endpoint(node_id)
         if message.unsupported and isinstance(request, VoteRequest):
             election.on_vote_unsupported(core, request, now)
-        changes.on_failure(core, node_id, request, message.reason)
+        pending.on_failure(core, node_id, request, message.reason)
 
     def _disconnected(self, message: Message, now: Now) -> None:
         assert isinstance(message, Disconnected)
         core = self.core
-        for correlation in core.links.waiting_on(message.node_id):
+        for correlation in core.peers.waiting_on(message.node_id):
             self._failed(Failed(correlation, "connection reset"), now)
         if isinstance(core.role, Follower) and core.role.leader_id == message.node_id:
             following.leader_reset(core, core.role, now)
@@ -483,4 +484,4 @@ def _refusal(core: Core, request: Request, error: ErrorCode) -> Response:
         return FetchResponse(error, core.epoch)
     if isinstance(request, FetchSnapshotRequest):
         return FetchSnapshotResponse(error, core.epoch)
-    return changes.refusal(core, request, error)
+    return pending.refusal(core, request, error)

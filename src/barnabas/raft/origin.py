@@ -57,7 +57,7 @@ def origin_of(voters: VoterSet) -> Uuid:
 
 def learn(core: Core) -> None:
     """Our own log says it, once its first voter set is committed."""
-    first = core.journal.first_voters
+    first = core.log_view.first_voters
     if first is not None and first[0] < (core.high_watermark or 0):
         adopt(core, origin_of(first[1]))
 
@@ -95,7 +95,7 @@ def notice(core: Core, who: NodeId | Endpoint | None, why: str) -> None:
     where = f"{who.host}:{who.port}" if isinstance(who, Endpoint) else f"node {who}"
     if where not in core.strange and len(core.strange) < MOST_STRANGERS:
         core.strange[where] = None
-        core.say("raft.stranger", who=where, why=why)
+        core.emit("raft.stranger", who=where, why=why)
 
 
 # ------------------------------------------------------------------ by what it leads

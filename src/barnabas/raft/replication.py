@@ -56,7 +56,7 @@ def on_fetch(core: Core, token: object, request: FetchRequest, now: Now) -> None
         return
     role = core.role
     assert isinstance(role, Leader)
-    said = core.journal.check_fetch(request.offset, request.last_epoch)
+    said = core.log_view.check_fetch(request.offset, request.last_epoch)
     if error := foreign(core, request, said):
         core.reply(token, _answer(core, error))
         return
@@ -68,7 +68,7 @@ def on_fetch(core: Core, token: object, request: FetchRequest, now: Now) -> None
         return
     if request.replica.id >= 0:
         progress, votes = leadership.progress_of(core, role, request.replica)
-        progress.fetched(request.offset, core.journal.end_offset, now, core.config.catch_up_round)
+        progress.fetched(request.offset, core.log_view.end_offset, now, core.config.catch_up_round)
         if votes:
             leadership.heard(core, role, request.replica, now)
     seen = leadership.published_high_watermark(core)
@@ -102,7 +102,7 @@ def _answer(
         NO_NODE if leader is None else leader,
         core.leader_endpoints,
         leadership.published_high_watermark(core),
-        core.journal.log_start,
+        core.log_view.log_start,
         diverging,
         snapshot,
         read,
@@ -114,7 +114,7 @@ def release(core: Core, role: Leader, now: Now) -> None:
     if not role.parked:
         return
     parked, role.parked = role.parked, []
-    end, high_watermark = core.journal.end_offset, leadership.published_high_watermark(core)
+    end, high_watermark = core.log_view.end_offset, leadership.published_high_watermark(core)
     for fetch in parked:
         request = fetch.request
         if request.offset < end:
@@ -155,7 +155,7 @@ def on_fetch_snapshot(core: Core, token: object, request: FetchSnapshotRequest, 
         return answer(error)
     role = core.role
     assert isinstance(role, Leader)
-    size = core.journal.snapshot_size(request.snapshot)
+    size = core.log_view.snapshot_size(request.snapshot)
     if size is None:
         return answer(ErrorCode.SNAPSHOT_NOT_FOUND)
     if not 0 <= request.position < size:

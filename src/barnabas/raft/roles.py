@@ -17,7 +17,7 @@ from barnabas.raft.entries import SnapshotId
 from barnabas.raft.voters import Voter
 
 if TYPE_CHECKING:
-    from barnabas.raft.membership.intent import Intent
+    from barnabas.raft.membership.pending_change import PendingChange
     from barnabas.raft.progress import Progress
     from barnabas.raft.replication import ParkedFetch
 
@@ -116,7 +116,7 @@ class Leader:
     observers: dict[ReplicaKey, Progress] = field(default_factory=dict)
     heard: dict[NodeId, None] = field(default_factory=dict)
     parked: list[ParkedFetch] = field(default_factory=list)
-    intents: list[Intent] = field(default_factory=list)
+    pending_changes: list[PendingChange] = field(default_factory=list)
     begin_at: float = -inf
     announced: bool = False
     plan_waits: str = ""

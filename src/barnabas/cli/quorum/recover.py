@@ -165,7 +165,7 @@ def _show(found: Sequence[Found]) -> None:
                 survivor.end_offset,
                 "yes" if survivor.voters.has(survivor.voter.key) else "no",
                 str(survivor.voters),
-                max(survivor.incarnation, survivor.saved.incarnation),
+                max(survivor.generation, survivor.saved.generation),
             ]
         )
     print_rows(["id", "directory", "last_epoch", "records", "voter", "of_voters", "incarnation"], rows)
@@ -179,7 +179,7 @@ def plan_lines(plan: RecoveryPlan, found: Sequence[Found], *, executed: bool) ->
         "",
         f"Controller {first} has the most: the quorum {'goes' if executed else 'would go'} on from its log.",
         f"New voters: {keys}.",
-        f"Incarnation {plan.incarnation} of the quorum, from epoch {plan.epoch} on.",
+        f"Incarnation {plan.generation} of the quorum, from epoch {plan.epoch} on.",
     ]
     lines.append("What may be lost:" if plan.lost else "No committed record can be lost.")
     lines += [f"  - {sentence}" for sentence in plan.lost]
@@ -201,6 +201,6 @@ def _plan_document(plan: RecoveryPlan) -> dict[str, Any]:
         "chosen": {"id": plan.chosen.id, "directory_id": str(plan.chosen.directory_id)},
         "voters": [{"id": v.key.id, "directory_id": str(v.key.directory_id)} for v in plan.voters],
         "epoch": plan.epoch,
-        "incarnation": plan.incarnation,
+        "incarnation": plan.generation,
         "lost": list(plan.lost),
     }

@@ -1,4 +1,4 @@
-"""Quorum generations (incarnations): how often the quorum was formed by force, and which node belongs to which.
+"""Quorum generations: how often the quorum was formed by force, and which node belongs to which.
 
 When a lost majority comes back, it must not take over the new quorum (it has the votes), and the two must not
 mix (its log may hold what the new quorum never had).  Three things tell them apart:
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EPOCH_GAP",
-    "INCARNATION",
+    "GENERATION_NOTE",
     "UNKNOWN",
-    "Incarnation",
+    "QuorumGeneration",
     "believed",
     "foreign",
     "hear",
@@ -51,21 +51,21 @@ __all__ = [
     "number_of",
 ]
 
-INCARNATION = "barnabas.quorum.incarnation"
+GENERATION_NOTE = "barnabas.quorum.incarnation"
 """The key of the note."""
 EPOCH_GAP = 1 << 22
-"""The first epoch of an incarnation is above all known ones by so much: lost nodes may have seen more."""
+"""The first epoch of a generation is above all known ones by so much: lost nodes may have seen more."""
 UNKNOWN = -1
-"""What a node says that does not know of incarnations."""
+"""What a node says that does not know of generations."""
 MOST_MISSED = 100
-"""Recoveries by force that a node can have missed.  Who speaks of more is not believed: an incarnation never
+"""Recoveries by force that a node can have missed.  Who speaks of more is not believed: a generation never
 goes back, and a node that waits for one that is not there never stands again."""
 
 
 Said = TypeVar("Said", bound=Request | Response)
 
 
-class Incarnation(NamedTuple):
+class QuorumGeneration(NamedTuple):
     """The `number` of forced recoveries; the last one began at `offset`, in `epoch`."""
 
     number: int = 0
@@ -76,7 +76,7 @@ class Incarnation(NamedTuple):
         return f"{self.number}:{self.epoch}:{self.offset}"
 
     @classmethod
-    def of(cls, note: str | None) -> Incarnation:
+    def of(cls, note: str | None) -> QuorumGeneration:
         """What the note says; senseless ones say nothing (an operator can write any setting)."""
         if not note:
             return FIRST
@@ -87,68 +87,68 @@ class Incarnation(NamedTuple):
         return cls(number, epoch, offset) if min(number, epoch, offset) >= 0 else FIRST
 
 
-FIRST = Incarnation()
+FIRST = QuorumGeneration()
 
 
 def number_of(said: Request | Response) -> int:
-    """The incarnation that somebody speaks of."""
-    number: int = getattr(said, "incarnation", UNKNOWN)
+    """The generation that somebody speaks of."""
+    number: int = getattr(said, "generation", UNKNOWN)
     return number
 
 
 def believed(core: Core, said: Said) -> Said:
-    """What was said, without its incarnation where there cannot be one so new."""
+    """What was said, without its generation where there cannot be one so new."""
     number = number_of(said)
-    if number - core.known_incarnation <= MOST_MISSED:
+    if number - core.known_generation <= MOST_MISSED:
         return said
-    core.say("raft.incarnation.unbelievable", incarnation=number, own=core.known_incarnation)
-    return altered(said, incarnation=UNKNOWN)
+    core.emit("raft.incarnation.unbelievable", incarnation=number, own=core.known_generation)
+    return altered(said, generation=UNKNOWN)
 
 
 def hear(core: Core, number: int, now: Now) -> None:
-    """Somebody knows of this incarnation: if it is newer than all we know, ours is over."""
-    if number <= core.known_incarnation:
+    """Somebody knows of this generation: if it is newer than all we know, ours is over."""
+    if number <= core.known_generation:
         return
     from barnabas.raft import leadership
     from barnabas.raft.roles import Cause, Leader
 
     core.superseded = number
-    core.say("raft.incarnation.superseded", own=core.incarnation.number, other=number)
+    core.emit("raft.incarnation.superseded", own=core.generation.number, other=number)
     core.remember()
     if isinstance(core.role, Leader):
         leadership.resign(core, core.role, Cause.STEP_DOWN, now)
 
 
 def is_stale(core: Core, request: Request) -> bool:
-    """Whether this is said in the name of an incarnation that is over: it changes nothing here."""
+    """Whether this request comes from a superseded generation: it changes nothing here."""
     if not isinstance(request, (VoteRequest, BeginQuorumEpochRequest, EndQuorumEpochRequest)):
         return False
-    known = core.known_incarnation
+    known = core.known_generation
     if known == 0:
         return False
-    stale = 0 <= request.incarnation < known
-    if isinstance(request, VoteRequest) and request.incarnation < 0:
-        stale = request.last_epoch < core.incarnation.epoch
+    stale = 0 <= request.generation < known
+    if isinstance(request, VoteRequest) and request.generation < 0:
+        stale = request.last_epoch < core.generation.epoch
     if stale:
         who = request.candidate.id if isinstance(request, VoteRequest) else request.leader_id
-        core.say(
+        core.emit(
             "raft.incarnation.refused",
             what=type(request).__name__.removesuffix("Request"),
             node=who,
-            incarnation=request.incarnation,
+            incarnation=request.generation,
             own=known,
         )
     return stale
 
 
 def foreign(core: Core, request: FetchRequest, said: EpochEnd | SnapshotId | None) -> ErrorCode | None:
-    """Why the leader gives nothing to a replica with something that this incarnation never had."""
-    own = core.incarnation
+    """Why the leader gives nothing to a replica with something that this generation never had."""
+    own = core.generation
     if own.number == 0 or request.last_epoch >= own.epoch or core.voters.has(request.replica):
         return None
     if request.offset <= own.offset and not isinstance(said, EpochEnd):
         return None
-    core.say(
+    core.emit(
         "raft.incarnation.foreign",
         node=request.replica.id,
         directory=str(request.replica.directory_id),
@@ -163,9 +163,9 @@ def left_behind(core: Core, leader: NodeId, response: FetchResponse) -> KafkaErr
     """What such a replica stops with, once the leader has refused it."""
     return KafkaError(
         ErrorCode.INCONSISTENT_VOTER_SET,
-        f"this directory is of incarnation {core.incarnation.number} of the quorum, which was put together "
-        f"anew by force: node {leader} leads incarnation {response.incarnation} and lacks records that are "
-        f"here (up to offset {core.journal.end_offset})",
+        f"this directory is of incarnation {core.generation.number} of the quorum, which was put together "
+        f"anew by force: node {leader} leads incarnation {response.generation} and lacks records that are "
+        f"here (up to offset {core.log_view.end_offset})",
         next_step="keep a copy of the directory; format an empty one with --no-initial-controllers and let "
         "this node join as a new one (of a broker, __cluster_metadata-0 alone can go)",
     )

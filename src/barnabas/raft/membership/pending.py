@@ -1,9 +1,9 @@
 """Requests to change the voter set, and their outcome.
 
-A change is an *intent*.  It waits until it can be done, says meanwhile what it waits for, can be withdrawn, and
-ends at its deadline at the latest.  Then either its record is in the log (the log decides whether it is
-committed, and the answer says so), or the change did not happen.  Apache Kafka refuses at once what cannot be
-done at once.  Here REQUEST_TIMED_OUT comes only when the time is up, with the reason.
+A requested change is *pending*.  It waits until it can be done, says meanwhile what it waits for, can be
+withdrawn, and ends at its deadline at the latest.  Then either its record is in the log (the log decides
+whether it is committed, and the answer says so), or the change did not happen.  Apache Kafka refuses at once
+what cannot be done at once.  Here REQUEST_TIMED_OUT comes only when the time is up, with the reason.
 
 Removals go first.  A voter's report about itself (UpdateRaftVoter) never waits here, because its sender
 repeats it anyway; so it never blocks an operator.
@@ -17,9 +17,8 @@ from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import NO_NODE, NodeId, Now, Offset
 from barnabas.raft import leadership, replication
 from barnabas.raft.core import Core
-from barnabas.raft.membership import steps as reconfigure
-from barnabas.raft.membership import target as reassign
-from barnabas.raft.membership.intent import Intent
+from barnabas.raft.membership import steps, target
+from barnabas.raft.membership.pending_change import PendingChange
 from barnabas.raft.messages import (
     AddVoterRequest,
     BeginQuorumEpochRequest,
@@ -41,26 +40,26 @@ from barnabas.raft.roles import Leader
 __all__ = ["deadline", "drive", "on_request", "pending_change"]
 
 
-def pending_change(core: Core) -> Intent | None:
+def pending_change(core: Core) -> PendingChange | None:
     """The change whose record is in the log and not committed."""
     role = core.role
     if isinstance(role, Leader):
-        for intent in role.intents:
-            if intent.offset is not None:
-                return intent
+        for change in role.pending_changes:
+            if change.offset is not None:
+                return change
     return None
 
 
 def deadline(role: Leader) -> float:
-    """When the next intent's time is up."""
-    return min((intent.deadline for intent in role.intents if not intent.answered), default=inf)
+    """When the next pending change runs out of time."""
+    return min((change.deadline for change in role.pending_changes if not change.answered), default=inf)
 
 
 # ------------------------------------------------------------------ requests
 
 
 def on_request(core: Core, token: object, request: Request, now: Now) -> None:
-    """A wish comes in: refuse it for good, or take it up."""
+    """A request comes in: refuse it for good, or take it up."""
     try:
         _admit(core, token, request, now)
     except KafkaError as error:
@@ -87,23 +86,23 @@ def _admit(core: Core, token: object, request: Request, now: Now) -> None:
         if isinstance(request, ReassignRequest):
             timeout = request.timeout
         if isinstance(request, AddVoterRequest):
-            reconfigure.check_endpoints(core, request.voter, request.endpoints)
+            steps.check_endpoints(core, request.voter, request.endpoints)
             timeout = request.timeout
         elif isinstance(request, RemoveVoterRequest):
-            reconfigure.check_removal(request.voter)
-        role.intents.append(Intent(token, request, now.mono + timeout))
+            steps.check_removal(request.voter)
+        role.pending_changes.append(PendingChange(token, request, now.mono + timeout))
     else:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"{type(request).__name__} is not for the quorum")
 
 
 def _refuse_during_reassignment(core: Core) -> None:
-    if core.journal.note(reassign.TARGET) is not None:
+    if core.log_view.note(target.TARGET) is not None:
         why = "the voters are on their way to a target set: cancel it first, or force the change"
         raise KafkaError(ErrorCode.REASSIGNMENT_IN_PROGRESS, why)
 
 
 def _update(core: Core, role: Leader, token: object, request: UpdateVoterRequest, now: Now) -> None:
-    waits = reconfigure.step_update(core, role, request)
+    waits = steps.step_update(core, role, request)
     if waits is not None:
         raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, waits)
     leadership.heard(core, role, request.voter, now)
@@ -111,19 +110,19 @@ def _update(core: Core, role: Leader, token: object, request: UpdateVoterRequest
 
 
 def _cancel(core: Core, role: Leader, token: object, request: CancelChangeRequest) -> None:
-    for intent in role.intents:
-        wish = intent.request
-        named = isinstance(wish, (AddVoterRequest, RemoveVoterRequest)) and wish.voter == request.voter
-        if named and intent.offset is None and not intent.planned:
-            _answer(core, intent, ErrorCode.OPERATION_NOT_ATTEMPTED, f"{intent} was withdrawn")
-            role.intents.remove(intent)
+    for change in role.pending_changes:
+        wanted = change.request
+        named = isinstance(wanted, (AddVoterRequest, RemoveVoterRequest)) and wanted.voter == request.voter
+        if named and change.offset is None and not change.planned:
+            _answer(core, change, ErrorCode.OPERATION_NOT_ATTEMPTED, f"{change} was withdrawn")
+            role.pending_changes.remove(change)
             core.reply(token, ChangeResponse(ErrorCode.NONE))
             return
     raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, f"no change of {request.voter} waits")
 
 
 def refusal(core: Core, request: Request, error: ErrorCode, why: str | None = None) -> Response:
-    """The answer to a wish, in the shape of its kind."""
+    """The answer to a request, in the shape of its kind."""
     if isinstance(request, UpdateVoterRequest):
         leader = core.leader_id
         return UpdateVoterResponse(
@@ -137,123 +136,123 @@ def refusal(core: Core, request: Request, error: ErrorCode, why: str | None = No
 
 def drive(core: Core, role: Leader, now: Now) -> None:
     """Finish what is committed, give up what is out of time, and take the next steps of the rest."""
-    reassign.plan(core, role, now)
-    if core.role is not role or not role.intents:
+    target.plan(core, role, now)
+    if core.role is not role or not role.pending_changes:
         return
     high_watermark = leadership.published_high_watermark(core)
-    for intent in list(role.intents):
-        if intent.offset is not None and intent.offset < high_watermark:
-            _answer(core, intent, ErrorCode.NONE)
-            role.intents.remove(intent)
-        elif intent.deadline <= now.mono and not intent.answered:
-            _give_up(core, role, intent)
-    for intent in sorted(role.intents, key=_removals_first):
-        if intent.offset is None and intent in role.intents:
-            _step(core, role, intent, now)
+    for change in list(role.pending_changes):
+        if change.offset is not None and change.offset < high_watermark:
+            _answer(core, change, ErrorCode.NONE)
+            role.pending_changes.remove(change)
+        elif change.deadline <= now.mono and not change.answered:
+            _give_up(core, role, change)
+    for change in sorted(role.pending_changes, key=_removals_first):
+        if change.offset is None and change in role.pending_changes:
+            _step(core, role, change, now)
 
 
-def _removals_first(intent: Intent) -> bool:
-    return not isinstance(intent.request, RemoveVoterRequest)
+def _removals_first(change: PendingChange) -> bool:
+    return not isinstance(change.request, RemoveVoterRequest)
 
 
-def _give_up(core: Core, role: Leader, intent: Intent) -> None:
-    if intent.offset is None:
-        role.intents.remove(intent)
-        _answer(core, intent, ErrorCode.REQUEST_TIMED_OUT, f"{intent} was given up: {intent.waits}")
+def _give_up(core: Core, role: Leader, change: PendingChange) -> None:
+    if change.offset is None:
+        role.pending_changes.remove(change)
+        _answer(core, change, ErrorCode.REQUEST_TIMED_OUT, f"{change} was given up: {change.waits}")
     else:
-        why = f"{intent} is in the log at offset {intent.offset}, but a majority of {core.voters} has not got it"
-        _answer(core, intent, ErrorCode.REQUEST_TIMED_OUT, why)
+        why = f"{change} is in the log at offset {change.offset}, but a majority of {core.voters} has not got it"
+        _answer(core, change, ErrorCode.REQUEST_TIMED_OUT, why)
 
 
-def _step(core: Core, role: Leader, intent: Intent, now: Now) -> None:
-    request = intent.request
+def _step(core: Core, role: Leader, change: PendingChange, now: Now) -> None:
+    request = change.request
     outcome: str | Offset | None
     try:
         if isinstance(request, AddVoterRequest):
-            outcome = reconfigure.step_add(core, role, request, intent.probe, now)
+            outcome = steps.step_add(core, role, request, change.probe, now)
         elif isinstance(request, RemoveVoterRequest):
-            outcome = reconfigure.step_remove(core, role, request, now)
+            outcome = steps.step_remove(core, role, request, now)
         elif isinstance(request, ReassignRequest):
-            outcome = reassign.step_reassign(core, role, request, now)
+            outcome = target.step_reassign(core, role, request, now)
         else:
             assert isinstance(request, UpgradeRequest)
-            outcome = reconfigure.step_upgrade(core, role, request)
+            outcome = steps.step_upgrade(core, role, request)
     except KafkaError as error:
-        role.intents.remove(intent)
-        _answer(core, intent, error.code, error.message)
+        role.pending_changes.remove(change)
+        _answer(core, change, error.code, error.message)
         return
     if isinstance(outcome, str):
-        intent.waits = outcome
+        change.waits = outcome
     elif outcome is None:
-        role.intents.remove(intent)
-        _answer(core, intent, ErrorCode.NONE)
+        role.pending_changes.remove(change)
+        _answer(core, change, ErrorCode.NONE)
     else:
-        intent.offset = outcome
+        change.offset = outcome
         if isinstance(request, AddVoterRequest) and not request.ack_when_committed:
-            _answer(core, intent, ErrorCode.NONE)
+            _answer(core, change, ErrorCode.NONE)
 
 
-def _answer(core: Core, intent: Intent, error: ErrorCode, why: str | None = None) -> None:
-    if not intent.answered:
-        intent.answered = True
-        core.reply(intent.token, refusal(core, intent.request, error, why))
+def _answer(core: Core, change: PendingChange, error: ErrorCode, why: str | None = None) -> None:
+    if not change.answered:
+        change.answered = True
+        core.reply(change.token, refusal(core, change.request, error, why))
 
 
 # ------------------------------------------------------------------ what probes find
 
 
-def _probed(core: Core, node_id: NodeId) -> Intent | None:
+def _probed(core: Core, node_id: NodeId) -> PendingChange | None:
     role = core.role
     if isinstance(role, Leader):
-        for intent in role.intents:
-            wish = intent.request
-            if isinstance(wish, AddVoterRequest) and wish.voter.id == node_id and intent.offset is None:
-                return intent
+        for change in role.pending_changes:
+            wanted = change.request
+            if isinstance(wanted, AddVoterRequest) and wanted.voter.id == node_id and change.offset is None:
+                return change
     return None
 
 
 def on_probe_response(core: Core, node_id: NodeId, response: ProbeResponse, now: Now) -> None:
     """ApiVersions came back from a voter-to-be."""
-    intent = _probed(core, node_id)
-    if intent is None:
+    change = _probed(core, node_id)
+    if change is None:
         return
     if response.error is not ErrorCode.NONE:
-        intent.probe.failure = response.error.name
-        core.links.rest(node_id, now.mono)
+        change.probe.failure = response.error.name
+        core.peers.back_off(node_id, now.mono)
         return
-    intent.probe.failure = ""
-    intent.probe.versions = response.versions or reconfigure.NO_SUPPORT
+    change.probe.failure = ""
+    change.probe.versions = response.versions or steps.NO_SUPPORT
 
 
 def on_begin_response(
     core: Core, node_id: NodeId, request: Request, response: BeginQuorumEpochResponse, now: Now
 ) -> None:
     """BeginQuorumEpoch came back: from a voter that knows us now, or from a voter-to-be that is who it says."""
-    intent = _probed(core, node_id)
-    if intent is None or not isinstance(request, BeginQuorumEpochRequest):
+    change = _probed(core, node_id)
+    if change is None or not isinstance(request, BeginQuorumEpochRequest):
         return
-    wish = intent.request
-    assert isinstance(wish, AddVoterRequest)
-    if request.voter != wish.voter:
+    wanted = change.request
+    assert isinstance(wanted, AddVoterRequest)
+    if request.voter != wanted.voter:
         return
-    if intent.probe.versions is None:
+    if change.probe.versions is None:
         return  # not our question, but the heartbeat of a membership it had before
     if response.error is ErrorCode.NONE:
-        intent.probe.is_who_it_says = True
+        change.probe.is_who_it_says = True
     elif response.error in (ErrorCode.INVALID_VOTER_KEY, ErrorCode.INCONSISTENT_CLUSTER_ID):
         role = core.role
         assert isinstance(role, Leader)
-        role.intents.remove(intent)
-        why = f"the node at that endpoint is not {wish.voter} of this cluster"
-        _answer(core, intent, ErrorCode.INVALID_REQUEST, why)
+        role.pending_changes.remove(change)
+        why = f"the node at that endpoint is not {wanted.voter} of this cluster"
+        _answer(core, change, ErrorCode.INVALID_REQUEST, why)
     else:
-        intent.probe.failure = response.error.name
-        core.links.rest(node_id, now.mono)
+        change.probe.failure = response.error.name
+        core.peers.back_off(node_id, now.mono)
 
 
 def on_failure(core: Core, node_id: NodeId, request: Request, reason: str) -> None:
     """A request got no answer; a probe remembers why."""
     if isinstance(request, (ProbeRequest, BeginQuorumEpochRequest)):
-        intent = _probed(core, node_id)
-        if intent is not None:
-            intent.probe.failure = reason
+        change = _probed(core, node_id)
+        if change is not None:
+            change.probe.failure = reason

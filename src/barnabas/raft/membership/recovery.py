@@ -6,9 +6,9 @@ what may have been committed without it, and returns the entries that make the s
 caller first stops all survivors, writes the entries to the chosen log, syncs, and starts the survivors again.
 The others follow the chosen one, because its log is the longest.
 
-The new set violates the rule that sets change by one member.  For this reason it carries an *incarnation*, the
-quorum's generation (`raft.incarnation`): nodes of the lost majority that come back with their old disks are
-refused.
+The new set violates the rule that sets change by one member.  For this reason it carries a
+*quorum generation* (`raft.membership.generation`): nodes of the lost majority that come back with their old
+disks are refused.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import Epoch, Offset, ReplicaKey
 from barnabas.raft.entries import Batch, ElectionState, KraftVersionEntry, Note, VotersEntry
-from barnabas.raft.membership.generation import EPOCH_GAP, INCARNATION, Incarnation
+from barnabas.raft.membership.generation import EPOCH_GAP, GENERATION_NOTE, QuorumGeneration
 from barnabas.raft.value import value
 from barnabas.raft.voters import Voter, VoterSet
 
@@ -33,7 +33,7 @@ class Survivor:
     high_watermark: Offset
     voters: VoterSet
     saved: ElectionState
-    incarnation: int = 0
+    generation: int = 0
 
     def __str__(self) -> str:
         return f"{self.voter.key} (epoch {self.last_epoch}, {self.end_offset} records)"
@@ -50,7 +50,7 @@ class RecoveryPlan:
     chosen: ReplicaKey
     voters: VoterSet
     epoch: Epoch
-    incarnation: int
+    generation: int
     batches: tuple[Batch, ...]
     saved: ElectionState
     lost: tuple[str, ...]
@@ -88,16 +88,16 @@ def plan_recovery(
             f"{len(alive)} of the voters {chosen.voters} survive, a majority: no recovery by force is needed",
         )
     epoch = EPOCH_GAP + max(max(s.last_epoch, s.saved.epoch) for s in survivors)
-    incarnation = 1 + max(max(s.incarnation, s.saved.incarnation) for s in survivors)
+    generation = 1 + max(max(s.generation, s.saved.generation) for s in survivors)
     voters = VoterSet.of(known[key] for key in wanted)
     end = chosen.end_offset
-    batches = (  # the note first: half of it must not be a new set without its incarnation
-        Batch(end, epoch, (Note(INCARNATION, str(Incarnation(incarnation, epoch, end))),)),
+    batches = (  # the note first: half of it must not be a new set without its generation
+        Batch(end, epoch, (Note(GENERATION_NOTE, str(QuorumGeneration(generation, epoch, end))),)),
         Batch(end + 1, epoch, (KraftVersionEntry(1), VotersEntry(voters))),
     )
-    saved = ElectionState(epoch, incarnation=incarnation, origin=chosen.saved.origin)
+    saved = ElectionState(epoch, generation=generation, origin=chosen.saved.origin)
     lost = _may_be_lost(chosen, alive)
-    return RecoveryPlan(chosen.voter.key, voters, epoch, incarnation, batches, saved, lost)
+    return RecoveryPlan(chosen.voter.key, voters, epoch, generation, batches, saved, lost)
 
 
 def _may_be_lost(chosen: Survivor, alive: list[Survivor]) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 Each function takes the next step of one change on the leader.  Its docstring lists the protocol's numbered
 steps, and the code follows in the same order.  It returns what the change waits for, in words for an operator,
-or None once its record is appended.  It raises KafkaError for a change that can never succeed.  `intents` calls
+or None once its record is appended.  It raises KafkaError for a change that can never succeed.  `pending` calls
 these functions until they are done.
 """
 
@@ -13,7 +13,7 @@ from barnabas.model import ZERO_UUID, Endpoint, Now, Offset, ReplicaKey
 from barnabas.raft import leadership
 from barnabas.raft.core import Core, IllegalTransition
 from barnabas.raft.entries import Entry, KraftVersionEntry, Note, VotersEntry
-from barnabas.raft.membership.intent import Probe
+from barnabas.raft.membership.pending_change import Probe
 from barnabas.raft.messages import (
     AddVoterRequest,
     BeginQuorumEpochRequest,
@@ -51,7 +51,7 @@ NO_SUPPORT = VersionRange(0, 0)
 
 def open_change(core: Core) -> str | None:
     """The voter set in the log that is not committed yet, if there is one."""
-    offset = core.journal.voter_sets.latest_offset
+    offset = core.log_view.voter_sets.latest_offset
     if offset is not None and offset >= max(0, leadership.published_high_watermark(core)):
         return f"the voter set {core.voters} at offset {offset} is not committed yet"
     return None
@@ -65,7 +65,7 @@ def _guards(core: Core) -> str | None:
 
 
 def _needs_version_1(core: Core) -> None:
-    if core.journal.kraft_version < 1:
+    if core.log_view.kraft_version < 1:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_VERSION,
             "voters cannot change at kraft.version 0; upgrade the feature kraft.version to 1 first",
@@ -109,7 +109,7 @@ def _would_be_stuck(core: Core, role: Leader, voters: VoterSet, now: Now) -> str
 def _append_voters(core: Core, role: Leader, voters: VoterSet, *more: Entry) -> Offset:
     """Append the new set.  The assertion is the safety argument itself: majorities must overlap."""
     changed = core.voters.keys_changed(voters)
-    if core.journal.kraft_version >= 1:
+    if core.log_view.kraft_version >= 1:
         if len(changed) > 1:
             raise IllegalTransition(f"{core.voters} -> {voters} changes more than one voter: {changed}")
         if _guards(core) is not None:
@@ -141,7 +141,7 @@ def step_add(core: Core, role: Leader, request: AddVoterRequest, probe: Probe, n
     present = core.voters.get(request.voter.id)
     if present is not None:
         raise KafkaError(ErrorCode.DUPLICATE_VOTER, f"{present.key} is a voter already")
-    buried = core.journal.note(tombstone(request.voter)) is not None  # 4
+    buried = core.log_view.note(tombstone(request.voter)) is not None  # 4
     if buried and not request.ack_when_committed:
         raise KafkaError(
             ErrorCode.POLICY_VIOLATION,
@@ -162,23 +162,23 @@ def step_add(core: Core, role: Leader, request: AddVoterRequest, probe: Probe, n
 
 def _probe(core: Core, request: AddVoterRequest, probe: Probe, now: Now) -> str | None:
     """Ask the offered endpoint what it supports (ApiVersions), then who it is (BeginQuorumEpoch)."""
-    if probe.versions is not None and not probe.versions.covers(core.journal.kraft_version):
+    if probe.versions is not None and not probe.versions.covers(core.log_view.kraft_version):
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
             f"{request.voter} supports kraft.version {probe.versions.min} to {probe.versions.max}, "
-            f"{core.journal.kraft_version} is in force",
+            f"{core.log_view.kraft_version} is in force",
         )
     if probe.is_who_it_says:
         return None
     node_id = request.voter.id
     endpoint = Voter(request.voter, request.endpoints).endpoint(core.config.listener)
-    if core.links.ready(node_id, now.mono):
+    if core.peers.ready(node_id, now.mono):
         question: Request = ProbeRequest()
         if probe.versions is not None:
             question = BeginQuorumEpochRequest(
                 core.epoch, core.key.id, core.endpoints, request.voter, core.config.cluster_id
             )
-        core.send(Send(core.links.begin(node_id, question, now.mono), node_id, endpoint, question))
+        core.send(Send(core.peers.begin(node_id, question, now.mono), node_id, endpoint, question))
     if probe.failure:
         return f"{endpoint} does not answer ({probe.failure})"
     return f"asking {endpoint} who it is"
@@ -193,7 +193,7 @@ def caught_up(core: Core, role: Leader, replica: ReplicaKey, now: Now) -> str | 
     silent = now.mono - progress.last_fetch
     if silent > config.fetch_timeout:
         return f"{replica} has not fetched for {silent:.0f} s"
-    lag = core.journal.end_offset - progress.end_offset
+    lag = core.log_view.end_offset - progress.end_offset
     if lag > config.catch_up_lag:
         return f"{replica} lags {lag} records behind"
     if progress.rounds < config.catch_up_rounds:
@@ -239,7 +239,7 @@ def step_remove(core: Core, role: Leader, request: RemoveVoterRequest, now: Now)
 
 def _forgotten(core: Core) -> tuple[Note, ...]:
     """Erase the oldest tombstones, when there are too many: nobody has a thousand old disks lying about."""
-    kept = [(value, key) for key, value in core.journal.notes.items() if key.startswith(TOMBSTONE)]
+    kept = [(value, key) for key, value in core.log_view.notes.items() if key.startswith(TOMBSTONE)]
     kept.sort(key=lambda one: (len(one[0]), one))
     return tuple(Note(key, None) for _, key in kept[: max(0, len(kept) - MOST_TOMBSTONES + 1)])
 
@@ -261,7 +261,7 @@ def step_update(core: Core, role: Leader, request: UpdateVoterRequest) -> str | 
     5. Append the set with the new entry, unless it says the same.
     """
     check_endpoints(core, request.voter, request.endpoints)  # 1
-    version = core.journal.kraft_version
+    version = core.log_view.kraft_version
     if not request.versions.covers(version) or request.versions.min > request.versions.max:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, f"{request.voter} does not support kraft.version {version}"
@@ -293,9 +293,9 @@ def step_upgrade(core: Core, role: Leader, request: UpgradeRequest) -> str | Off
     3. This leader has committed in its own epoch.
     4. Append the version and the whole set, directory ids included, in one batch.
     """
-    current = core.journal.kraft_version
+    current = core.log_view.kraft_version
     if request.version == current:  # 1
-        offset = core.journal.kraft_versions.latest_offset
+        offset = core.log_view.kraft_versions.latest_offset
         if offset is not None and offset >= leadership.published_high_watermark(core):
             return f"kraft.version {current} is not committed yet"
         return None

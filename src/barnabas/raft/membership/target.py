@@ -25,8 +25,8 @@ from barnabas.model import Endpoint, NodeId, Now, Offset, ReplicaKey, Uuid
 from barnabas.raft import leadership
 from barnabas.raft.core import Core
 from barnabas.raft.entries import Note
-from barnabas.raft.membership import steps as reconfigure
-from barnabas.raft.membership.intent import Intent
+from barnabas.raft.membership import steps
+from barnabas.raft.membership.pending_change import PendingChange
 from barnabas.raft.messages import AddVoterRequest, ReassignRequest, RemoveVoterRequest
 from barnabas.raft.roles import Cause, Leader
 
@@ -75,7 +75,7 @@ def parse_target(text: str) -> tuple[Member, ...]:
 
 def target_of(core: Core) -> tuple[Member, ...] | None:
     """The target in force (committed or not), if there is one."""
-    text = core.journal.note(TARGET)
+    text = core.log_view.note(TARGET)
     return None if text is None else parse_target(text)
 
 
@@ -93,9 +93,9 @@ def step_reassign(core: Core, role: Leader, request: ReassignRequest, now: Now) 
     """
     if not leadership.committed_in_this_epoch(core):  # 1
         return "this leader has not committed anything in its epoch yet"
-    if core.journal.kraft_version < 1:
+    if core.log_view.kraft_version < 1:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "voters cannot change at kraft.version 0")
-    current = core.journal.note(TARGET)
+    current = core.log_view.note(TARGET)
     if request.target is None:  # 2
         if current is None:
             raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "there is no target to cancel")
@@ -104,7 +104,7 @@ def step_reassign(core: Core, role: Leader, request: ReassignRequest, now: Now) 
     wanted = write_target(members)
     unchanged = tuple(member.key for member in members) == core.voters.keys and current is None
     if wanted == current or unchanged:  # 4
-        if core.journal.committed_notes.get(TARGET) == current and reconfigure.open_change(core) is None:
+        if core.log_view.committed_notes.get(TARGET) == current and steps.open_change(core) is None:
             return None
         return "the target is not committed yet"
     return leadership.append(core, role, (Note(TARGET, wanted),))  # 5
@@ -195,34 +195,34 @@ def next_step(
 
 def plan(core: Core, role: Leader, now: Now) -> None:
     """Take up the next step of the target in force, once the last one is committed."""
-    if core.journal.note(TARGET) is None:
+    if core.log_view.note(TARGET) is None:
         role.plan_waits = ""
         _drop_planned(role)
         return
     members = target_of(core)
     assert members is not None
     target = tuple(member.key for member in members)
-    committed = core.journal.committed_notes.get(TARGET) == core.journal.note(TARGET)
+    committed = core.log_view.committed_notes.get(TARGET) == core.log_view.note(TARGET)
     if not leadership.committed_in_this_epoch(core) or not committed:
         role.plan_waits = "the target is not committed yet"
         return
-    if waits := reconfigure.open_change(core):
+    if waits := steps.open_change(core):
         role.plan_waits = waits
         return
     if core.voters.keys == target:
         role.plan_waits = ""
         _drop_planned(role)
         leadership.append(core, role, (Note(TARGET, None),))
-        core.say("raft.target.reached", voters=str(core.voters))
+        core.emit("raft.target.reached", voters=str(core.voters))
         return
     _take(core, role, members, _choose(core, role, target, now), now)
 
 
 def _choose(core: Core, role: Leader, target: tuple[ReplicaKey, ...], now: Now) -> Step | str:
     current = core.voters.keys
-    living = tuple(reconfigure.alive(core, role, core.voters, now))
+    living = tuple(steps.alive(core, role, core.voters, now))
     new = [key for key in target if key not in current]
-    keeps_up = tuple(key for key in new if reconfigure.caught_up(core, role, key, now) is None)
+    keeps_up = tuple(key for key in new if steps.caught_up(core, role, key, now) is None)
     return next_step(current, target, core.key, living, keeps_up)
 
 
@@ -235,7 +235,7 @@ def _take(core: Core, role: Leader, members: tuple[Member, ...], step: Step | st
     if step.kind == "hand over":
         if now.mono < role.since + HAND_OVER_PAUSE * core.config.fetch_timeout:
             return  # the last one has failed: let the voters first report where they can be reached
-        core.say("raft.target.hand-over", leader=core.key.id)
+        core.emit("raft.target.hand-over", leader=core.key.id)
         leadership.resign(core, role, Cause.STEP_DOWN, now)
         return
     request: AddVoterRequest | RemoveVoterRequest
@@ -244,13 +244,13 @@ def _take(core: Core, role: Leader, members: tuple[Member, ...], step: Step | st
         request = AddVoterRequest(member.key, member.endpoints, inf)
     else:
         request = RemoveVoterRequest(step.replica)
-    planned = [intent for intent in role.intents if intent.planned]
+    planned = [change for change in role.pending_changes if change.planned]
     if planned and planned[0].request == request:
         return
     _drop_planned(role)
-    role.intents.append(Intent(None, request, inf, planned=True, answered=True))
+    role.pending_changes.append(PendingChange(None, request, inf, planned=True, answered=True))
 
 
 def _drop_planned(role: Leader) -> None:
     """A planned step that has not begun may be another one by now."""
-    role.intents[:] = [i for i in role.intents if not i.planned or i.offset is not None]
+    role.pending_changes[:] = [i for i in role.pending_changes if not i.planned or i.offset is not None]

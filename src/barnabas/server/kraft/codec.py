@@ -59,21 +59,21 @@ def request_out(request: raft.Request, version_of: Callable[[type[Message]], int
 
 
 def _signed(message: Message, said: raft.Request | raft.Response) -> Message:
-    """With our quorum's origin, and the newest incarnation of it that we know of.
+    """With our quorum's origin, and the newest generation of it that we know of.
 
-    The first incarnation is said only where it may be over.
+    The first generation is said only where it may be over.
     """
-    number, origin = getattr(said, "incarnation", UNKNOWN), getattr(said, "origin", ZERO_UUID)
+    number, origin = getattr(said, "generation", UNKNOWN), getattr(said, "origin", ZERO_UUID)
     if number > 0 or isinstance(said, _CLAIMS):
         return replace(message, incarnation=number, origin=origin)
     return replace(message, origin=origin) if origin != ZERO_UUID else message
 
 
 def _read(said: Any, message: Any) -> Any:
-    """With the other's origin, and the incarnation it knows of; UNKNOWN where it should have said and did not."""
+    """With the other's origin, and the generation it knows of; UNKNOWN where it should have said and did not."""
     number, origin = getattr(message, "incarnation", UNKNOWN), getattr(message, "origin", ZERO_UUID)
     if number >= 0 or isinstance(said, _CLAIMS):
-        return altered(said, incarnation=number, origin=origin)
+        return altered(said, generation=number, origin=origin)
     return altered(said, origin=origin) if origin != ZERO_UUID else said
 
 

@@ -1,6 +1,6 @@
 """A node's part in the quorum: drives raft/ over disk and network, and the controller over raft/.
 
-Whatever happens, the same loop runs: collect, step, persist, send, apply (`raft.order`).  Around it:
+Whatever happens, the same loop runs: collect, step, persist, send, apply (`raft.driver`).  Around it:
 
 * requests to the controller are decided on the leading image, proposed, and answered once committed;
 * committed batches go through `controller.replay` into the image that the rest of the node reads, then to
@@ -33,7 +33,7 @@ from barnabas.errors import BarnabasError, ErrorCode, KafkaError, StorageError
 from barnabas.log.storage.removal import Removal
 from barnabas.model import NO_NODE, Endpoint, Epoch, NodeId, Offset
 from barnabas.ports import Clock, Disk, Randomness
-from barnabas.raft.driver import Order
+from barnabas.raft.driver import Driver
 from barnabas.raft.entries import Opaque, SnapshotId
 from barnabas.raft.messages import (
     Accepted,
@@ -141,7 +141,7 @@ class Quorum:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="quorum-disk")
         self._loop: asyncio.AbstractEventLoop
         self._store: MetadataStore
-        self._order: Order
+        self._order: Driver
         self._snapshots: SnapshotKeeper
         self._ready: asyncio.Future[None]
         self._catching_up: list[tuple[Offset, asyncio.Future[None]]] = []
@@ -248,19 +248,19 @@ class Quorum:
         self._last_append = self._last_clean = now.mono
         self._snapshots = SnapshotKeeper(settings, store)
         node = RaftNode(
-            settings.key, settings.endpoints, settings.raft, store.journal, store.saved, self._random, now
+            settings.key, settings.endpoints, settings.raft, store.log_view, store.saved, self._random, now
         )
-        self._order = Order(node, store, self)
+        self._order = Driver(node, store, self)
         if cut := store.log.recovery.bytes_cut:
             events.emit(CUT, bytes=cut, at=store.log.recovery.cut_at, reason=store.log.recovery.reason)
         events.emit(
             RECOVERED,
             start=store.log.log_start_offset,
             end=store.log.log_end_offset,
-            voters=_names(store.journal.voters),
+            voters=_names(store.log_view.voters),
         )
         try:
-            settings.check_reachable(store.journal.voters, self.directory)
+            settings.check_reachable(store.log_view.voters, self.directory)
         except BaseException:
             await self.stop()
             raise
@@ -406,7 +406,7 @@ class Quorum:
 
     def _decide_next(self) -> None:
         now = self._clock.now()
-        decided = self._requests.decide_next(self._store.journal.end_offset, self.epoch, now)
+        decided = self._requests.decide_next(self._store.log_view.end_offset, self.epoch, now)
         if decided is not None:
             entry = Opaque(decided.payload, len(decided.payload))
             self._order.receive(Propose(decided, self.epoch, (entry,)))
@@ -417,7 +417,7 @@ class Quorum:
         controller = self._requests.controller
         return self.image if controller is None else controller.image
 
-    # The loop around raft.order.
+    # The loop around raft.driver.
 
     def _receive(self, message: RaftMessage) -> None:
         if self.failed is None:
@@ -502,7 +502,7 @@ class Quorum:
                 timer.cancel()
         self._timer = self._upkeep_timer = None
 
-    # What raft asks of us (`raft.order.Outside`).
+    # What raft asks of us (`raft.driver.Outside`).
 
     def send(self, effect: Send) -> None:
         """Ask another node."""

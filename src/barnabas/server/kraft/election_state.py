@@ -2,8 +2,8 @@
 
 Two versions, as in Apache Kafka: 0 while the voters are fixed (kraft.version 0), 1 once they change at run
 time and a vote names the disk too (KIP-853).  Both are read.  Two fields are our own: which quorum the node
-is of (`raft.origin`), and, where it was put together by force, how often (`raft.incarnation`).  Kafka does not
-read them.
+is of (`raft.origin`), and, where it was put together by force, how often
+(`raft.membership.generation`).  Kafka does not read them.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def election_text(state: ElectionState, kraft_version: int, voters: VoterSet) ->
             "votedDirectoryId": str(ZERO_UUID if state.voted is None else state.voted.directory_id),
             "data_version": 1,
         }
-    if state.incarnation:
-        content["barnabasIncarnation"] = state.incarnation
+    if state.generation:
+        content["barnabasIncarnation"] = state.generation
     if state.origin != ZERO_UUID:
         content["barnabasOrigin"] = str(state.origin)
     return json.dumps(content, separators=(",", ":")).encode()
@@ -66,10 +66,10 @@ def read_election(disk: Disk, directory: str) -> ElectionState | None:
         if voted_id != NO_NODE:
             directory_id = Uuid.parse(content["votedDirectoryId"]) if version == 1 else ZERO_UUID
             voted = ReplicaKey(voted_id, directory_id)
-        incarnation = int(content.get("barnabasIncarnation", 0))
+        generation = int(content.get("barnabasIncarnation", 0))
         origin = Uuid.parse(content["barnabasOrigin"]) if "barnabasOrigin" in content else ZERO_UUID
         leader = int(content.get("leaderId", NO_NODE))
-        return ElectionState(int(content["leaderEpoch"]), leader, voted, incarnation, origin)
+        return ElectionState(int(content["leaderEpoch"]), leader, voted, generation, origin)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise StorageError(
             f"{path} is senseless: {error}",

@@ -95,7 +95,7 @@ class SnapshotKeeper:
         self._store.keep_point()
         if self.running or not image.features:
             return False
-        if self._store.journal.latest_snapshot in self._store.bad_snapshots:
+        if self._store.log_view.latest_snapshot in self._store.bad_snapshots:
             return True
         if not self._bytes:
             return False
@@ -110,15 +110,15 @@ class SnapshotKeeper:
         self._bytes = 0
         self._last = self._store.clock.now().mono
         end = image.offset + 1
-        journal = self._store.journal
+        log_view = self._store.log_view
         self._making = SnapshotId(end, image.epoch)
         return SnapshotJob(
             self._store.disk,
             self._store.clock,
             self._store.path,
             image.copy(),
-            journal.voters_at(end),
-            journal.kraft_version_at(end),
+            log_view.voters_at(end),
+            log_view.kraft_version_at(end),
         )
 
     def finished(self) -> None:
@@ -131,7 +131,7 @@ class SnapshotKeeper:
     def clean(self) -> Offset | None:
         """Forget what is too old, too much or unreadable; the new log start, None when nothing was forgotten."""
         store, settings = self._store, self._settings
-        kept = list(store.journal.snapshots)
+        kept = list(store.log_view.snapshots)
         oldest_ms = store.clock.now().wall_ms - settings.retention_ms
         start: Offset | None = None
         while len(kept) > 1:

@@ -24,7 +24,7 @@ from barnabas.log.storage.sync import SyncJob
 from barnabas.model import METADATA_PARTITION, METADATA_TOPIC_ID, Epoch, Offset
 from barnabas.ports import Clock, Disk
 from barnabas.raft.entries import Batch, ElectionState, Entry, SnapshotId
-from barnabas.raft.log_view import Journal
+from barnabas.raft.log_view import LogView
 from barnabas.raft.messages import (
     ElectionSaved,
     InstallSnapshot,
@@ -95,14 +95,14 @@ class QuorumStatistics(NamedTuple):
 
 
 class MetadataStore:
-    """Implements `raft.order.Store`.  Make one with `open`, then `attach` it to whoever hears of syncs."""
+    """Implements `raft.driver.Store`.  Make one with `open`, then `attach` it to whoever hears of syncs."""
 
     def __init__(
         self,
         disk: Disk,
         clock: Clock,
         log: Log,
-        journal: Journal,
+        log_view: LogView,
         saved: ElectionState | None,
         image: MetadataImage,
         waiting: deque[Waiting],
@@ -110,7 +110,7 @@ class MetadataStore:
         self.disk = disk
         self.clock = clock
         self.log = log
-        self.journal = journal
+        self.log_view = log_view
         self.saved = saved
         self.image = image
         """What the newest snapshot says; the driver replays into it from here on."""
@@ -136,7 +136,7 @@ class MetadataStore:
         self._fail: Callable[[BaseException], None]
 
     def __repr__(self) -> str:
-        return f"<MetadataStore {self.log.path} {self.journal!r} waiting={len(self.waiting)}>"
+        return f"<MetadataStore {self.log.path} {self.log_view!r} waiting={len(self.waiting)}>"
 
     @classmethod
     def open(
@@ -185,24 +185,24 @@ class MetadataStore:
                 raise _damaged(path, point, "its epochs are not those of its snapshot")
             log.truncate_fully_and_start_at(newest.end_offset, now)
         log.sync()
-        journal = Journal(static_voters)
+        log_view = LogView(static_voters)
         image = MetadataImage(cluster_id)
         for at in stored:
             entries: tuple[Entry, ...] = ()
             if at == newest:
                 entries, image = _load_snapshot(disk, path, at, cluster_id)
-            journal.restore_snapshot(SnapshotId(*at), disk.size(f"{path}/{at.file_name}"), entries)
+            log_view.restore_snapshot(SnapshotId(*at), disk.size(f"{path}/{at.file_name}"), entries)
         try:
-            waiting = _read_log(log, journal, image.offset + 1)
-            journal.restore_end(log.log_start_offset, log.durable_end_offset)
+            waiting = _read_log(log, log_view, image.offset + 1)
+            log_view.restore_end(log.log_start_offset, log.durable_end_offset)
         except ValueError as error:
             raise _damaged(path, point, str(error)) from error
-        if required and journal.epoch_at(point.offset - 1) != point.epoch:
-            wrong = journal.epoch_at(point.offset - 1)
+        if required and log_view.epoch_at(point.offset - 1) != point.epoch:
+            wrong = log_view.epoch_at(point.offset - 1)
             raise _damaged(path, point, f"the record before it is of epoch {wrong}, not {point.epoch}")
-        _check_epochs(path, journal, epochs, point)
-        journal.known_committed = max(point.offset, image.offset + 1)
-        store = cls(disk, clock, log, journal, read_election(disk, path), image, waiting)
+        _check_epochs(path, log_view, epochs, point)
+        log_view.known_committed = max(point.offset, image.offset + 1)
+        store = cls(disk, clock, log, log_view, read_election(disk, path), image, waiting)
         store.point = point
         return store
 
@@ -222,7 +222,7 @@ class MetadataStore:
         """The directory of the log."""
         return self.log.path
 
-    # What raft.order asks for.
+    # What raft.driver asks for.
 
     def append(self, batch: Batch) -> None:
         """Write the batch at the end of the log; not synced.  Raises StorageError."""
@@ -284,7 +284,7 @@ class MetadataStore:
         def save() -> None:
             wanted = self._election
             if wanted is not self._election_written:
-                content = election_text(wanted.state, wanted.kraft_version, self.journal.voters)
+                content = election_text(wanted.state, wanted.kraft_version, self.log_view.voters)
                 self.reserve.spend(lambda: self.disk.replace(f"{self.path}/{QUORUM_STATE}", content))
                 self._election_written = wanted
 
@@ -394,9 +394,9 @@ class MetadataStore:
 
     def _next_point(self) -> RecoveryPoint | None:
         offset = min(self.log.durable_end_offset, self._committed)
-        if offset <= self.point.offset or offset <= self.journal.log_start:
+        if offset <= self.point.offset or offset <= self.log_view.log_start:
             return None
-        return RecoveryPoint(offset, self.journal.epoch_at(offset - 1))
+        return RecoveryPoint(offset, self.log_view.epoch_at(offset - 1))
 
     def committed(self, high_watermark: Offset) -> list[Waiting]:
         """Take the batches that are below the high watermark by now, in order."""
@@ -420,7 +420,7 @@ class MetadataStore:
             self.log.log_end_offset,
             self.log.durable_end_offset,
             self.log.size,
-            len(self.journal.snapshots),
+            len(self.log_view.snapshots),
             self.syncs,
         )
 
@@ -479,8 +479,8 @@ def _begins_elsewhere(log: Log, newest: snapshots.SnapshotId) -> bool:
     return log.log_end_offset > end and bool(behind) and behind[-1] < newest.epoch
 
 
-def _read_log(log: Log, journal: Journal, first_wanted: Offset) -> deque[Waiting]:
-    """Give every batch to the journal; keep those from `first_wanted` on."""
+def _read_log(log: Log, log_view: LogView, first_wanted: Offset) -> deque[Waiting]:
+    """Give every batch to the log view; keep those from `first_wanted` on."""
     waiting: deque[Waiting] = deque()
     offset = log.log_start_offset
     while offset < log.log_end_offset:
@@ -488,9 +488,9 @@ def _read_log(log: Log, journal: Journal, first_wanted: Offset) -> deque[Waiting
         try:
             for batch, header in _read_batches(data, offset):
                 offset = batch.end_offset
-                if offset <= journal.end_offset:
+                if offset <= log_view.end_offset:
                     continue
-                journal.restore_batch(Batch(batch.base_offset, batch.epoch, batch.entries))
+                log_view.restore_batch(Batch(batch.base_offset, batch.epoch, batch.entries))
                 if batch.end_offset > first_wanted:
                     waiting.append(Waiting(batch, header.max_timestamp, header.size))
             if offset <= begun:
@@ -517,7 +517,7 @@ def _read_batches(data: bytes, offset: Offset) -> Iterator[tuple[Batch, BatchHea
 
 
 def _check_epochs(
-    path: str, journal: Journal, known: list[tuple[Epoch, Offset]], point: RecoveryPoint
+    path: str, log_view: LogView, known: list[tuple[Epoch, Offset]], point: RecoveryPoint
 ) -> None:
     """Hold the epochs of the batches, which no CRC covers, to `leader-epoch-checkpoint`, below the point.
 
@@ -527,10 +527,10 @@ def _check_epochs(
     if not known:
         return
     (first_epoch, first), last = known[0], known[-1][1]
-    begin = max(journal.log_start, first)
-    if journal.log_start <= first < point.offset and journal.epoch_at(first) != first_epoch:
-        raise _damaged(path, point, f"a batch says that {first} is of epoch {journal.epoch_at(first)}")
-    found = [(epoch, start) for epoch, start in journal.epochs() if begin < start < point.offset]
+    begin = max(log_view.log_start, first)
+    if log_view.log_start <= first < point.offset and log_view.epoch_at(first) != first_epoch:
+        raise _damaged(path, point, f"a batch says that {first} is of epoch {log_view.epoch_at(first)}")
+    found = [(epoch, start) for epoch, start in log_view.epochs() if begin < start < point.offset]
     for epoch, start in found:
         if start <= last and (epoch, start) not in known:
             raise _damaged(path, point, f"a batch says that epoch {epoch} begins at {start}")

@@ -19,7 +19,7 @@ from barnabas.log.storage.meta_properties import LOCK, read_meta_properties
 from barnabas.model import METADATA_PARTITION, ZERO_UUID, Endpoint, NodeId, ReplicaKey, Uuid
 from barnabas.ports import Clock, Disk
 from barnabas.raft.entries import ElectionState
-from barnabas.raft.membership.generation import INCARNATION, Incarnation
+from barnabas.raft.membership.generation import GENERATION_NOTE, QuorumGeneration
 from barnabas.raft.membership.recovery import RecoveryPlan, Survivor
 from barnabas.raft.voters import VersionRange, Voter, VoterSet
 from barnabas.server.kraft.election_state import QUORUM_STATE, election_text
@@ -114,8 +114,8 @@ def _open(disk: Disk, clock: Clock, directory: str, cluster_id: str, fixed: Vote
 
 def survivor_of(store: MetadataStore, key: ReplicaKey, endpoints: tuple[Endpoint, ...]) -> Survivor:
     """What an open log says of its node.  Raises ConfigError where it cannot be a voter."""
-    journal = store.journal
-    known = journal.voters.get(key.id)
+    log_view = store.log_view
+    known = log_view.voters.get(key.id)
     if not endpoints and known is not None:
         endpoints = known.endpoints
     if not endpoints and key.id in store.image.controllers:
@@ -128,19 +128,19 @@ def survivor_of(store: MetadataStore, key: ReplicaKey, endpoints: tuple[Endpoint
             next_step="give its properties with --config instead of --directory",
         )
     level = store.image.feature(METADATA_VERSION)
-    if journal.kraft_version == 0 and 0 < level < _LEAST_METADATA_VERSION:
+    if log_view.kraft_version == 0 and 0 < level < _LEAST_METADATA_VERSION:
         raise ConfigError(
             f"metadata.version {level} knows no voters that change at run time (that takes 3.9-IV0)",
             next_step="no recovery by force is possible for so old a cluster",
         )
     return Survivor(
         Voter(key, endpoints),
-        journal.last_epoch,
-        journal.end_offset,
-        journal.known_committed,
-        journal.voters,
+        log_view.last_epoch,
+        log_view.end_offset,
+        log_view.known_committed,
+        log_view.voters,
         store.saved or ElectionState(),
-        Incarnation.of(journal.note(INCARNATION)).number,
+        QuorumGeneration.of(log_view.note(GENERATION_NOTE)).number,
     )
 
 
@@ -154,8 +154,8 @@ def execute(disk: Disk, clock: Clock, plan: RecoveryPlan, chosen: Found) -> None
     lock = disk.lock(f"{directory}/{LOCK}")
     try:
         store = _open(disk, clock, directory, chosen.cluster_id, chosen.fixed)
-        journal = store.journal
-        if (journal.end_offset, journal.last_epoch) != (survivor.end_offset, survivor.last_epoch):
+        log_view = store.log_view
+        if (log_view.end_offset, log_view.last_epoch) != (survivor.end_offset, survivor.last_epoch):
             store.log.abandon()
             raise StorageError(
                 f"{directory} has changed since the plan was made",
@@ -163,12 +163,12 @@ def execute(disk: Disk, clock: Clock, plan: RecoveryPlan, chosen: Found) -> None
                 next_step="plan again",
             )
         for batch in plan.batches:
-            journal.append(batch)
+            log_view.append(batch)
             store.append(batch)
         store.log.sync()
         path = store.path
         disk.replace(f"{path}/{QUORUM_STATE}", election_text(plan.saved, 1, plan.voters))
-        write_point(disk, path, RecoveryPoint(journal.end_offset, plan.epoch))
+        write_point(disk, path, RecoveryPoint(log_view.end_offset, plan.epoch))
         store.log.close(clock.now())
     finally:
         lock.release()
@@ -188,7 +188,7 @@ def document_of(found: Found) -> dict[str, Any]:
         "known_committed": survivor.high_watermark,
         "voters": [_voter_document(voter) for voter in survivor.voters],
         "epoch": saved.epoch,
-        "incarnation": max(survivor.incarnation, saved.incarnation),
+        "incarnation": max(survivor.generation, saved.generation),
     }
 
 

@@ -28,7 +28,7 @@ def sets_in_force(world: World) -> Iterator[VoterSet]:
         life = node.last
         if not node.apart and life is not None and life.owner.key == life.node.core.key:
             high_watermark = life.node.high_watermark or 0
-            items = life.journal.voter_sets.items()
+            items = life.log_view.voter_sets.items()
             newest = len(items) - 1
             for number, (offset, voters) in enumerate(items):
                 if number == newest or offset >= high_watermark:
@@ -36,7 +36,7 @@ def sets_in_force(world: World) -> Iterator[VoterSet]:
                 elif items[number + 1][0] >= high_watermark:
                     yield voters  # in force again, should what follows be cut
             if not items:
-                yield life.journal.voters
+                yield life.log_view.voters
 
 
 def whole(world: World, key: ReplicaKey) -> bool:

@@ -114,8 +114,8 @@ class Liveness:
         ends: dict[int, tuple[int, int]] = {}
         for node in self.core:
             if node.process is not None:
-                journal = node.process.journal
-                ends[node.id] = journal.last_epoch, journal.end_offset
+                log_view = node.process.log_view
+                ends[node.id] = log_view.last_epoch, log_view.end_offset
         for node in self.core:
             if node.process is None or node.process.node.is_leader:
                 return True  # it leads, or nobody knows yet
@@ -203,7 +203,7 @@ class Liveness:
         leader = self._leader()
         if leader is None or leader.process is None:
             return False
-        end = leader.process.journal.end_offset
+        end = leader.process.log_view.end_offset
         if (leader.process.node.high_watermark or 0) < end:
             return False
         return all(n.process is not None and (n.process.node.high_watermark or 0) >= end for n in self.core)
@@ -215,7 +215,7 @@ class Liveness:
         role = leader.process.node.role
         assert isinstance(role, Leader)
         # A step towards a target set may wait for ever, for a node that is gone: the operator sees it.
-        return [intent.describe() for intent in role.intents if not intent.planned]
+        return [change.describe() for change in role.pending_changes if not change.planned]
 
     def _nothing_waits(self) -> bool:
         return not self._waiting() and not any(operator.pending for operator in self.life.operators)

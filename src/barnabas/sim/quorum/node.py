@@ -1,7 +1,7 @@
 """A node of the simulated quorum: a disk that stays, and one process after another on it.
 
 `Node` is the host: its disk, its address, its clock.  `Process` is one run on it: the real `RaftNode` under
-the real `Order`, over the real `MetadataStore` with its log, its snapshots and `quorum-state`, all of it on a
+the real `Driver`, over the real `MetadataStore` with its log, its snapshots and `quorum-state`, all of it on a
 `MemoryDisk`. Only the loop, the network and the disk's time are the simulator's.
 """
 
@@ -27,7 +27,7 @@ from barnabas.log.storage.log_directory import check_identity
 from barnabas.log.storage.meta_properties import read_meta_properties
 from barnabas.model import Endpoint, NodeId, ReplicaKey, Uuid
 from barnabas.raft.core import IllegalTransition
-from barnabas.raft.driver import Order
+from barnabas.raft.driver import Driver
 from barnabas.raft.entries import Batch, ElectionState, Opaque, SnapshotId
 from barnabas.raft.messages import (
     Accepted,
@@ -186,7 +186,7 @@ class Node:
             self._refused(error)
             return False
         self.process = self.last = process
-        world.tell(self.id, f"starts (life {self.life}), the log ends at {process.journal.end_offset}")
+        world.tell(self.id, f"starts (life {self.life}), the log ends at {process.log_view.end_offset}")
         self.promises.started(self)
         self.damaged = self.disk.troubled
         process.receive(Started())
@@ -304,7 +304,7 @@ class Process:
         store.owner = self
         store.attach(self, self.receive, self.fail)
         store.on_image = self._on_image
-        self.journal = store.journal
+        self.log_view = store.log_view
         self.replay = Replay(store.image)
         config = world.setup.config_of(owner)
         settings = QuorumSettings(
@@ -321,9 +321,9 @@ class Process:
         chance = Chance(f"{world.seed}/{owner.id}/{owner.life}")
         now = owner.clock.now()
         self.config = config
-        self.node = RaftNode(owner.key, owner.endpoints, config, store.journal, store.saved, chance, now)
-        self.order = Order(self.node, store, self)
-        self.voters_told = store.journal.voters
+        self.node = RaftNode(owner.key, owner.endpoints, config, store.log_view, store.saved, chance, now)
+        self.driver = Driver(self.node, store, self)
+        self.voters_told = store.log_view.voters
         """The set in force, as of the effects carried out so far."""
         self.active_epoch = -1
         """The epoch this node serves the controller in; -1: none."""
@@ -346,7 +346,7 @@ class Process:
 
     def receive(self, message: Message) -> None:
         """Collect, and take a turn unless one is under way."""
-        self.order.receive(message)
+        self.driver.receive(message)
         if not self._turning:
             self.turn(message)
 
@@ -356,7 +356,7 @@ class Process:
             return
         self._turning = True
         try:
-            self.order.turn(owner.clock.now())
+            self.driver.turn(owner.clock.now())
         except Crashed as crash:
             owner.off(world.loss(), f"power cut at: {crash}", reset=world.chance.random() < 0.5)
             return
@@ -378,13 +378,13 @@ class Process:
         if leads and not self._was_leader:
             owner.promises.led(owner)
         self._was_leader = leads
-        journal = self.journal
+        log_view = self.log_view
         mark = (
-            journal.end_offset,
-            journal.persisted,
-            journal.cut,
-            journal.log_start,
-            *journal.snapshots[-1:],
+            log_view.end_offset,
+            log_view.persisted,
+            log_view.cut,
+            log_view.log_start,
+            *log_view.snapshots[-1:],
         )
         if mark != self._mark:  # whoever listens looks at the log
             self._mark = mark
@@ -406,7 +406,7 @@ class Process:
         owner.off("some", f"disk: {error}", reset=True)
 
     def _arm(self) -> None:
-        deadline = self.order.next_deadline()
+        deadline = self.driver.next_deadline()
         if deadline == inf:
             return
         when = self.owner.clock.world_time_of(deadline) + 1e-6

@@ -126,14 +126,14 @@ class WithinIncarnation(Invariant):
     def committed(self, node: Node, batch: Batch) -> None:
         assert node.process is not None
         core = node.process.node.core
-        wrong = self.truths[min(core.known_incarnation, 1)].commit(batch, core.epoch)
+        wrong = self.truths[min(core.known_generation, 1)].commit(batch, core.epoch)
         if wrong:
-            self.fail(f"node {node.id} of incarnation {core.incarnation.number}: {wrong}")
+            self.fail(f"node {node.id} of incarnation {core.generation.number}: {wrong}")
 
     def led(self, node: Node) -> None:
         assert node.process is not None
         core = node.process.node.core
-        if core.incarnation.number == 0 and core.epoch >= self.first_epoch:
+        if core.generation.number == 0 and core.epoch >= self.first_epoch:
             self.fail(f"{node.key} of the old incarnation leads epoch {core.epoch} of the new one")
 
 

@@ -129,11 +129,11 @@ class RotBelowThePoint(BeyondFault):
         if process is None:
             return []
         point = read_point(node.disk, METADATA)
-        latest = process.journal.latest_snapshot
+        latest = process.log_view.latest_snapshot
         if latest is not None and point.offset <= latest.end_offset:
             return []
         found = batches_on_platter(node.disk, METADATA)
-        return [one for one in found if one[3] <= point.offset and one[3] > process.journal.log_start]
+        return [one for one in found if one[3] <= point.offset and one[3] > process.log_view.log_start]
 
 
 class RotInTheTail(BeyondFault):
@@ -245,7 +245,7 @@ class SpoiledSnapshot(BeyondFault):
     def strike(self) -> str:
         for _ in range(60):
             leader = self.world.leader
-            latest = leader and leader.process and leader.process.journal.latest_snapshot
+            latest = leader and leader.process and leader.process.log_view.latest_snapshot
             if leader is not None and latest and latest.end_offset > 0:
                 break
             self.world.run(1.0)
@@ -274,7 +274,7 @@ class SpoiledDownload(SpoiledSnapshot):
     def strike(self) -> str:
         for _ in range(60):
             leader = self.world.leader
-            latest = leader and leader.process and leader.process.journal.latest_snapshot
+            latest = leader and leader.process and leader.process.log_view.latest_snapshot
             if latest and latest.end_offset > 0:
                 break
             self.world.run(1.0)
@@ -335,9 +335,9 @@ class LostMajority(BeyondFault):
         )
         chosen.disk.crash("all")
         old, new = world.truth, Truth()
-        journal = _opened(chosen.disk.clone(), chosen, world.setup.cluster_id).journal
+        log_view = _opened(chosen.disk.clone(), chosen, world.setup.cluster_id).log_view
         for base, one in old.batches.items():
-            if one.end_offset > end or (base >= journal.log_start and journal.epoch_at(base) != one.epoch):
+            if one.end_offset > end or (base >= log_view.log_start and log_view.epoch_at(base) != one.epoch):
                 break
             new.batches[base] = one
         new.end = max((one.end_offset for one in new.batches.values()), default=0)
@@ -376,7 +376,7 @@ class LostMajority(BeyondFault):
                     return f"node {node.id} is down, and nobody knows why"
                 continue
             core = node.process.node.core
-            if core.incarnation.number != 1 and node.id not in world.refusals:
+            if core.generation.number != 1 and node.id not in world.refusals:
                 return f"node {node.id} of the old incarnation runs: {node.process.node}"
         return ""
 

@@ -140,7 +140,7 @@ class Life:
         for node in self.world.nodes.values():
             if node.apart:
                 continue
-            if node.last is not None and node.last.journal.note(TARGET) is not None:
+            if node.last is not None and node.last.log_view.note(TARGET) is not None:
                 return True
             if node.process is not None and node.process.node.is_leader:
                 if node.process.node.describe(node.clock.now()).waiting:

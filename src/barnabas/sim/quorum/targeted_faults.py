@@ -126,7 +126,7 @@ class FigureEight(Nemesis):
         self.new = 0
         self.least: Offset = 0
         self.some: set[NodeId] = set()
-        self.first: Offset = node.process.journal.end_offset
+        self.first: Offset = node.process.log_view.end_offset
         everybody = set(self.world.nodes)
         self._cut({self.old}, everybody)
         self._write(node, self.chance.randint(4, 12))
@@ -187,7 +187,7 @@ class StrayLog(Nemesis):
         if node is None or node.process is None:
             return None
         self.node, self.epoch = node, node.process.node.epoch
-        self.fork = node.process.journal.end_offset
+        self.fork = node.process.log_view.end_offset
         self._cut({node.id}, set(self.world.nodes))
         self._write(node, self.chance.choice((30, 60, 120)))
         self.world.at(1.0, self._look)
@@ -205,10 +205,10 @@ class StrayLog(Nemesis):
     def _forgot(self, node: Node) -> bool:
         if node.process is None or not node.process.node.is_leader or node is self.node:
             return False
-        journal = node.process.journal
-        if journal.log_start <= self.fork:
+        log_view = node.process.log_view
+        if log_view.log_start <= self.fork:
             node.process.snapshot()  # an operator's wish: it may be made at any time
-        return node.process is not None and journal.log_start > self.fork
+        return node.process is not None and log_view.log_start > self.fork
 
     def installing(self, node: Node, snapshot: SnapshotId) -> None:
         if node is self.node and self.chance.random() < 0.8:

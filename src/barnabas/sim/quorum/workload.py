@@ -61,7 +61,7 @@ class Writers:
         process = node.process
         if process is None:
             return None
-        if not process.replay.image.features and process.journal.end_offset < 60:
+        if not process.replay.image.features and process.log_view.end_offset < 60:
             process.propose(FEATURES, tuple(bootstrap_records(bootstrap_levels())))
             if (process := node.process) is None:
                 return None

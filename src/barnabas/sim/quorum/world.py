@@ -163,13 +163,13 @@ class World:
 
     def trace(self, process: Process, message: Message) -> None:
         """A turn was taken: part of the fingerprint."""
-        node, journal = process.node, process.journal
+        node, log_view = process.node, process.log_view
         high_watermark = node.core.high_watermark
         turn = _TURN(
             self.time,
             process.owner.id,
             node.core.epoch,
-            journal.end_offset,
+            log_view.end_offset,
             -1 if high_watermark is None else high_watermark,
         )
         self._hash.update(type(message).__name__.encode() + turn)

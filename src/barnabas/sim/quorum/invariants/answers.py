@@ -84,7 +84,7 @@ class HonestAnswers(Invariant):
         process, request = node.process, wish.request
         assert process is not None
         if isinstance(request, AddVoterRequest) and not request.ack_when_committed:
-            if all(request.voter not in voters.keys for _, voters in process.journal.voter_sets.items()):
+            if all(request.voter not in voters.keys for _, voters in process.log_view.voter_sets.items()):
                 return "its log does not have it"
         elif isinstance(request, CancelChangeRequest):
             if (node.key, wish.life, request.voter) not in self.withdrawn:

@@ -103,7 +103,7 @@ class DecidedStandsInTheLog(Invariant):
             if node.process is None or node.apart:
                 continue
             log, end = node.process.store.log, node.process.node.high_watermark or 0
-            offset = max(log.log_start_offset, node.process.journal.log_start)
+            offset = max(log.log_start_offset, node.process.log_view.log_start)
             while offset < end:
                 data = log.read(offset, 1 << 20, end).read()
                 for position, header in batches(data):

@@ -122,8 +122,8 @@ class HighWatermarkIsHeld(Invariant):
             self.fail(f"the high watermark of {node.key} fell from {process.published} to {high_watermark}")
         process.published = high_watermark
         if leads:
-            journal = process.journal
-            voters, epoch = process.voters_told, journal.epoch_at(high_watermark - 1)
+            log_view = process.log_view
+            voters, epoch = process.voters_told, log_view.epoch_at(high_watermark - 1)
             holders = [voter.key for voter in voters if self._holds(voter.key, high_watermark, epoch)]
             if len(holders) < voters.majority:
                 held = ", ".join(str(key) for key in holders) or "nobody"
@@ -152,14 +152,14 @@ class LogsAgree(Invariant):
         """What stands in the log before the end of the newest snapshot is what that snapshot came from."""
         process, decided = node.process, self.world.truth.batches
         assert process is not None
-        journal = process.journal
-        newest = journal.latest_snapshot
+        log_view = process.log_view
+        newest = log_view.latest_snapshot
         if node.rotten or newest is None:
             return
         for base, (epoch, end, _, _) in decided.items():
-            if journal.log_start <= base and end <= min(newest.end_offset, journal.end_offset):
-                if journal.epoch_at(base) != epoch:
-                    mine = journal.epoch_at(base)
+            if log_view.log_start <= base and end <= min(newest.end_offset, log_view.end_offset):
+                if log_view.epoch_at(base) != epoch:
+                    mine = log_view.epoch_at(base)
                     self.fail(f"{node.key} has epoch {mine} at {base}, below {newest}; decided is {epoch}")
 
     def finished(self) -> None:
@@ -170,7 +170,7 @@ class LogsAgree(Invariant):
                 continue
             log = node.process.store.log
             end = node.process.node.high_watermark or 0
-            offset = max(log.log_start_offset, node.process.journal.log_start)
+            offset = max(log.log_start_offset, node.process.log_view.log_start)
             while offset < end:
                 data = log.read(offset, 1 << 20, end).read()
                 for base, last, part in _split(data):
@@ -198,7 +198,7 @@ class LeaderHasAll(Invariant):
         if process.node.epoch < max(self.world.epochs_led, default=0):
             return
         self.world.epochs_led.add(process.node.epoch)
-        end = process.journal.end_offset
+        end = process.log_view.end_offset
         if end < truth.end:
             self.fail(f"{node.key} leads with a log up to {end}; committed is {truth.end}")
         for batch, _, _ in process.store.waiting:
@@ -262,12 +262,12 @@ class NothingCommittedIsCut(Invariant):
     def stepped(self, node: Node) -> None:
         process = node.process
         assert process is not None
-        journal = process.journal
-        start = journal.log_start
-        if start and all(s.end_offset != start for s, _ in journal.snapshots):
+        log_view = process.log_view
+        start = log_view.log_start
+        if start and all(s.end_offset != start for s, _ in log_view.snapshots):
             self.fail(f"{node.key} starts its log at {start}, without a snapshot that ends there")
-        if journal.snapshots and journal.snapshots[-1][0].end_offset > max(self.world.truth.end, 0):
-            self.fail(f"{node.key} holds snapshot {journal.snapshots[-1][0]}, not all of it committed")
+        if log_view.snapshots and log_view.snapshots[-1][0].end_offset > max(self.world.truth.end, 0):
+            self.fail(f"{node.key} holds snapshot {log_view.snapshots[-1][0]}, not all of it committed")
 
 
 class OneChangeAtATime(Invariant):
@@ -285,28 +285,28 @@ class OneChangeAtATime(Invariant):
             return
         if not any(isinstance(entry, VotersEntry) for entry in batch.entries):
             return
-        journal = process.journal
-        before = journal.voters_at(batch.base_offset)
+        log_view = process.log_view
+        before = log_view.voters_at(batch.base_offset)
         entry = next(entry for entry in batch.entries if isinstance(entry, VotersEntry))
         if not before.keys_changed(entry.voters) or _static(before):
             return
-        self.open.append((batch, journal.cut))
+        self.open.append((batch, log_view.cut))
 
     def stepped(self, node: Node) -> None:
         if self.open:
             opened, self.open = self.open, []
             for batch, cut in opened:
                 assert node.process is not None
-                if node.process.journal.cut == cut:
+                if node.process.log_view.cut == cut:
                     self._check(node, batch)
 
     def _check(self, node: Node, batch: Batch) -> None:
         """After the turn: what it committed before the append is known now."""
         assert node.process is not None
-        journal, truth = node.process.journal, self.world.truth
+        log_view, truth = node.process.log_view, self.world.truth
         if truth.last_epoch < batch.epoch:
             self.fail(f"{node.key} changes the voters, nothing of epoch {batch.epoch} is committed")
-        items = journal.voter_sets.items()
+        items = log_view.voter_sets.items()
         for (_, old), (offset, new) in pairwise(items):
             if truth.end <= offset < batch.base_offset and old.keys_changed(new):
                 self.fail(f"{node.key} appends {batch} while the change at {offset} is not committed")
@@ -327,7 +327,7 @@ class OneKeyDiffers(Invariant):
             return
         for entry in batch.entries:
             if isinstance(entry, VotersEntry):
-                before = process.journal.voters_at(batch.base_offset)
+                before = process.log_view.voters_at(batch.base_offset)
                 changed = before.keys_changed(entry.voters)
                 if _static(before):
                     if before.ids != entry.voters.ids:
@@ -344,11 +344,11 @@ class VotersFromTheLog(Invariant):
     def stepped(self, node: Node) -> None:
         process = node.process
         assert process is not None
-        journal = process.journal
-        latest = journal.voter_sets.latest_offset
-        if latest is not None and latest >= max(journal.end_offset, 1):
+        log_view = process.log_view
+        latest = log_view.voter_sets.latest_offset
+        if latest is not None and latest >= max(log_view.end_offset, 1):
             self.fail(
-                f"{node.key} counts the voters of offset {latest}, its log ends at {journal.end_offset}"
+                f"{node.key} counts the voters of offset {latest}, its log ends at {log_view.end_offset}"
             )
 
     def moved(self, node: Node, high_watermark: Offset, leads: bool) -> None:
@@ -357,10 +357,10 @@ class VotersFromTheLog(Invariant):
     def compare(self, node: Node, end: Offset) -> None:
         assert node.process is not None
         end = min(end, self.world.truth.end)
-        if end < node.process.journal.log_start:
+        if end < node.process.log_view.log_start:
             return
         sets = [voters for offset, voters in self.world.truth.sets if offset < end]
-        mine = node.process.journal.voters_at(end)
+        mine = node.process.log_view.voters_at(end)
         if sets and mine.keys != sets[-1].keys:
             self.fail(f"at {end} node {node.id} has the voters {mine}, decided are {sets[-1]}")
 
@@ -394,7 +394,7 @@ def _electorate(node: Node) -> VoterSet:
     assert node.process is not None
     role = node.process.node.role
     assert isinstance(role, Leader)
-    return node.process.journal.voters_at(role.epoch_start)
+    return node.process.log_view.voters_at(role.epoch_start)
 
 
 class NewDiskNewReplica(Invariant):
@@ -411,7 +411,7 @@ class NewDiskNewReplica(Invariant):
         assert process is not None
         voters = _electorate(node)
         if not any(voter.key.id == node.id and voters.has(node.key) for voter in voters):
-            items = process.journal.voter_sets.items()
+            items = process.log_view.voter_sets.items()
             if not any(earlier.has(node.key) for _, earlier in items):
                 self.fail(f"{node.key} leads, but never was a voter: {voters}")
 
@@ -424,17 +424,17 @@ class RecoveredPrefix(Invariant):
     def truncating(self, node: Node, end_offset: Offset) -> None:
         assert node.process is not None
         if end_offset < node.confirmed[0]:  # what is cut on purpose may be gone after a crash
-            node.confirmed = (end_offset, node.process.journal.epoch_at(end_offset - 1))
+            node.confirmed = (end_offset, node.process.log_view.epoch_at(end_offset - 1))
 
     def installing(self, node: Node, snapshot: SnapshotId) -> None:
         node.confirmed = (min(snapshot.end_offset, node.confirmed[0]), -1)  # of the one log or the other
 
     def stepped(self, node: Node) -> None:
         assert node.process is not None
-        journal = node.process.journal
-        if journal.persisted != node.confirmed[0]:
-            node.confirmed = (journal.persisted, journal.epoch_at(journal.persisted - 1))
-            self._check(node, journal.end_offset)
+        log_view = node.process.log_view
+        if log_view.persisted != node.confirmed[0]:
+            node.confirmed = (log_view.persisted, log_view.epoch_at(log_view.persisted - 1))
+            self._check(node, log_view.end_offset)
 
     def _check(self, node: Node, log_end: Offset) -> None:
         """What counts as durable is in the log, and on the platter."""
@@ -448,13 +448,13 @@ class RecoveredPrefix(Invariant):
         process = node.process
         assert process is not None
         end, epoch = node.confirmed
-        journal = process.journal
+        log_view = process.log_view
         if node.rotten:
             return
-        if journal.end_offset < end:
-            self.fail(f"{node.key} had synced up to {end}, its log ends at {journal.end_offset}")
-        if epoch >= 0 and end > journal.log_start and journal.epoch_at(end - 1) != epoch:
-            self.fail(f"{node.key} had epoch {epoch} before {end}, now {journal.epoch_at(end - 1)}")
+        if log_view.end_offset < end:
+            self.fail(f"{node.key} had synced up to {end}, its log ends at {log_view.end_offset}")
+        if epoch >= 0 and end > log_view.log_start and log_view.epoch_at(end - 1) != epoch:
+            self.fail(f"{node.key} had epoch {epoch} before {end}, now {log_view.epoch_at(end - 1)}")
 
 
 class WrongAddressStaysOut(Invariant):
@@ -469,7 +469,7 @@ class WrongAddressStaysOut(Invariant):
         for entry in batch.entries:
             if not isinstance(entry, VotersEntry):
                 continue
-            before = process.journal.voters_at(batch.base_offset)
+            before = process.log_view.voters_at(batch.base_offset)
             if _static(before):
                 continue
             for voter in entry.voters:

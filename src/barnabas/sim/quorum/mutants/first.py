@@ -85,7 +85,7 @@ FIRST: tuple[Bug, ...] = (
         "raft.election",
         "start",
         "state = saved or ElectionState()",
-        "state = ElectionState(core.journal.last_epoch)",
+        "state = ElectionState(core.log_view.last_epoch)",
         1,
     ),
     Bug(
@@ -102,8 +102,8 @@ FIRST: tuple[Bug, ...] = (
         "the leader's own end counts before its sync has ended",
         "raft.leadership",
         "_advance",
-        "core.journal.persisted if",
-        "core.journal.end_offset if",
+        "core.log_view.persisted if",
+        "core.log_view.end_offset if",
         1,
     ),
     Bug(
@@ -112,7 +112,7 @@ FIRST: tuple[Bug, ...] = (
         "raft.leadership",
         "_advance",
         "held = ends[len(ends) // 2]",
-        "ends = sorted(ends + ([] if core.voters.has(core.key) else [core.journal.persisted]))[::-1]; "
+        "ends = sorted(ends + ([] if core.voters.has(core.key) else [core.log_view.persisted]))[::-1]; "
         "held = ends[len(ends) // 2]",
         9,
     ),
@@ -130,7 +130,7 @@ FIRST: tuple[Bug, ...] = (
         "a follower asks for more before what it has is on disk",
         "raft.following",
         "drive",
-        "core.journal.persisted < core.journal.end_offset",
+        "core.log_view.persisted < core.log_view.end_offset",
         "False",
         1,
     ),
@@ -138,7 +138,7 @@ FIRST: tuple[Bug, ...] = (
         "divergence is overlooked",
         "a leader takes the log of every follower for a prefix of its own",
         "raft.log_view",
-        "Journal.check_fetch",
+        "LogView.check_fetch",
         "known.epoch != last_epoch or known.end_offset < offset",
         "False",
         1,
@@ -147,7 +147,7 @@ FIRST: tuple[Bug, ...] = (
         "cut too far",
         "a follower whose log differs is cut to nothing but its snapshot",
         "raft.log_view",
-        "Journal.divergence",
+        "LogView.divergence",
         "return min(mine.end_offset, leader.end_offset)",
         "return self.log_start",
         1,
@@ -156,7 +156,7 @@ FIRST: tuple[Bug, ...] = (
         "voters are not taken back",
         "a truncation leaves the voter set of a truncated entry in force",
         "raft.log_view",
-        "Journal.truncate",
+        "LogView.truncate",
         "self.voter_sets.truncate(end_offset)",
         "pass",
         2,
@@ -202,12 +202,12 @@ FIRST: tuple[Bug, ...] = (
         "a change that cannot begin waits for ever",
         "raft.membership.pending",
         "drive",
-        "intent.deadline <= now.mono",
-        "intent.deadline <= 0.0",
+        "change.deadline <= now.mono",
+        "change.deadline <= 0.0",
         10,
         (
             Change(
-                "raft.membership.pending", "deadline", "if not intent.answered", "if intent.answered is None"
+                "raft.membership.pending", "deadline", "if not change.answered", "if change.answered is None"
             ),
         ),
     ),
@@ -225,8 +225,8 @@ FIRST: tuple[Bug, ...] = (
         "a snapshot holds the newest voters, not those at its end",
         "server.kraft.snapshots",
         "SnapshotKeeper.begin",
-        "journal.voters_at(end)",
-        "journal.voters",
+        "log_view.voters_at(end)",
+        "log_view.voters",
         2,
     ),
     Bug(
@@ -296,7 +296,7 @@ FIRST: tuple[Bug, ...] = (
         "send before persist",
         "what a step sends leaves before what it writes is written",
         "raft.driver",
-        "Order._carry_out",
+        "Driver._carry_out",
         "self._persist(effects)\n    self._send(effects)",
         "self._send(effects)\n    self._persist(effects)",
         1,
@@ -305,7 +305,7 @@ FIRST: tuple[Bug, ...] = (
         "silent place asked for ever",
         "a voter that does not answer at its last address is never tried at another (our own)",
         "raft.peers",
-        "Links.elsewhere",
+        "Peers.try_next_endpoint",
         "self.place(node_id) + 1",
         "max(1, self.place(node_id))",
         9,
@@ -326,7 +326,7 @@ FIRST: tuple[Bug, ...] = (
         "on_vote_response",
         """    if not find_leader(core, response, now):
         if response.error is not ErrorCode.NONE:
-            core.links.rest(node_id, now.mono)
+            core.peers.back_off(node_id, now.mono)
         return
     role = core.role
     if request.epoch != core.epoch:
@@ -334,6 +334,10 @@ FIRST: tuple[Bug, ...] = (
 """,
         "    role = core.role\n",
         64,
-        (Change("raft.core", "Core.become", "if new_links or not isinstance(role, Follower):", "if False:"),),
+        (
+            Change(
+                "raft.core", "Core.become", "if new_leader or not isinstance(role, Follower):", "if False:"
+            ),
+        ),
     ),
 )

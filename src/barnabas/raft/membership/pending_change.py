@@ -8,7 +8,7 @@ from barnabas.model import Offset
 from barnabas.raft.messages import AddVoterRequest, ChangeRequest, ReassignRequest, RemoveVoterRequest
 from barnabas.raft.voters import VersionRange
 
-__all__ = ["Intent", "Probe"]
+__all__ = ["PendingChange", "Probe"]
 
 
 @dataclass(slots=True)
@@ -21,10 +21,10 @@ class Probe:
 
 
 @dataclass(slots=True)
-class Intent:
+class PendingChange:
     """`offset` is where its record stands once appended; `waits` says for what, before.
 
-    `planned`: a step of the way to a target set, wished by the leader itself; nobody waits for an answer.
+    `planned`: a step of the way to a target set, planned by the leader itself; nobody waits for an answer.
     """
 
     token: object
@@ -47,7 +47,7 @@ class Intent:
         return type(request).__name__.removesuffix("Request").lower()
 
     def describe(self) -> str:
-        """For DescribeQuorum: the wish and what it waits for."""
+        """For DescribeQuorum: the change and what it waits for."""
         if self.offset is not None:
             return f"{self}: appended at offset {self.offset}, not committed yet"
         return f"{self}: {self.waits}"

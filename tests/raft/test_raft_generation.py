@@ -7,9 +7,9 @@ from raft_cluster import CLUSTER, endpoint_of, key_of, voter_set
 from raft_solo import Solo, journal_of, records
 
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.raft import Journal
+from barnabas.raft import LogView
 from barnabas.raft.entries import Batch, ElectionState, KraftVersionEntry, Note, VotersEntry
-from barnabas.raft.membership.generation import EPOCH_GAP, INCARNATION, Incarnation
+from barnabas.raft.membership.generation import EPOCH_GAP, GENERATION_NOTE, QuorumGeneration
 from barnabas.raft.messages import (
     BeginQuorumEpochRequest,
     EndQuorumEpochRequest,
@@ -25,9 +25,9 @@ FIRST_EPOCH = 3 + EPOCH_GAP
 OLD = (records(0, 1, 5), records(5, 3, 5))
 
 
-def recovered_journal() -> Journal:
+def recovered_log_view() -> LogView:
     """1 of 1, 2, 3 went on with 4, whose log it had not seen: both vote now."""
-    note = Note(INCARNATION, str(Incarnation(1, FIRST_EPOCH, 10)))
+    note = Note(GENERATION_NOTE, str(QuorumGeneration(1, FIRST_EPOCH, 10)))
     return journal_of(
         (1, 2, 3),
         (
@@ -39,11 +39,11 @@ def recovered_journal() -> Journal:
 
 
 def recovered() -> Solo:
-    return Solo(journal=recovered_journal(), saved=ElectionState(FIRST_EPOCH, incarnation=1))
+    return Solo(log_view=recovered_log_view(), saved=ElectionState(FIRST_EPOCH, generation=1))
 
 
 def old(node_id: int = 3) -> Solo:
-    return Solo(journal=journal_of((1, 2, 3), OLD), saved=ElectionState(3), node_id=node_id)
+    return Solo(log_view=journal_of((1, 2, 3), OLD), saved=ElectionState(3), node_id=node_id)
 
 
 def leading() -> Solo:
@@ -52,19 +52,19 @@ def leading() -> Solo:
     solo.advance(4.0)
     for _ in range(2):
         ask = solo.take(VoteRequest, 4)
-        assert ask.request.incarnation == 1  # type: ignore[union-attr]
-        solo.answer(ask, VoteResponse(ErrorCode.NONE, solo.node.epoch, granted=True, incarnation=1))
+        assert ask.request.generation == 1  # type: ignore[union-attr]
+        solo.answer(ask, VoteResponse(ErrorCode.NONE, solo.node.epoch, granted=True, generation=1))
     assert solo.role == "leader"
     return solo
 
 
 def test_a_note_says_number_epoch_and_offset_and_senseless_ones_say_nothing() -> None:
-    assert Incarnation.of("2:4194310:77") == (2, 4194310, 77)
+    assert QuorumGeneration.of("2:4194310:77") == (2, 4194310, 77)
     for senseless in (None, "", "1", "a:b:c", "1:2:3:4", "-1:2:3"):
-        assert Incarnation.of(senseless).number == 0
+        assert QuorumGeneration.of(senseless).number == 0
 
 
-def test_whoever_speaks_for_an_incarnation_that_is_over_changes_nothing() -> None:
+def test_whoever_speaks_for_a_generation_that_is_over_changes_nothing() -> None:
     solo = leading()
     epoch = solo.node.epoch
     for request in (
@@ -75,7 +75,7 @@ def test_whoever_speaks_for_an_incarnation_that_is_over_changes_nothing() -> Non
     ):
         response = solo.ask(request)
         assert response is not None and response.error is ErrorCode.FENCED_LEADER_EPOCH
-        assert response.incarnation == 1  # type: ignore[union-attr]
+        assert response.generation == 1  # type: ignore[union-attr]
     assert (solo.role, solo.node.epoch) == ("leader", epoch)
     refused = [e for e in solo.effects if isinstance(e, Event) and e.name == "raft.incarnation.refused"]
     assert len(refused) == 4
@@ -83,7 +83,7 @@ def test_whoever_speaks_for_an_incarnation_that_is_over_changes_nothing() -> Non
 
 def test_a_candidate_that_says_no_number_is_judged_by_its_log() -> None:
     solo = leading()
-    vote = VoteRequest(solo.node.epoch + 5, key_of(3), 3, 99, False, key_of(1), CLUSTER, incarnation=-1)
+    vote = VoteRequest(solo.node.epoch + 5, key_of(3), 3, 99, False, key_of(1), CLUSTER, generation=-1)
     assert solo.error(vote) is ErrorCode.FENCED_LEADER_EPOCH
     assert solo.role == "leader"
 
@@ -109,20 +109,20 @@ def test_a_lost_node_may_follow_only_when_it_has_nothing_that_is_missing(
     assert again is None or again.error is ErrorCode.NONE, "a voter of the new set is cut, as ever"
 
 
-def test_who_hears_of_a_newer_incarnation_leads_no_more_stands_no_more_and_remembers_it() -> None:
+def test_who_hears_of_a_newer_generation_leads_no_more_stands_no_more_and_remembers_it() -> None:
     solo = old(2)
     solo.advance(4.0)
     for _ in range(2):
         solo.answer(solo.take(VoteRequest, 3), VoteResponse(ErrorCode.NONE, solo.node.epoch, granted=True))
     assert solo.role == "leader"
-    solo.ask(FetchRequest(FIRST_EPOCH, key_of(4), 0, 0, cluster_id=CLUSTER, incarnation=1))
+    solo.ask(FetchRequest(FIRST_EPOCH, key_of(4), 0, 0, cluster_id=CLUSTER, generation=1))
     assert solo.role != "leader"
     saved = [e.state for e in solo.effects if isinstance(e, SaveElection)]
-    assert saved[-1].incarnation == 1
+    assert saved[-1].generation == 1
     solo.sent.clear()
     solo.advance(60.0)
     assert not solo.has_sent(VoteRequest) and solo.role == "unattached"
-    again = Solo(journal=journal_of((1, 2, 3), OLD), saved=saved[-1], node_id=2)
+    again = Solo(log_view=journal_of((1, 2, 3), OLD), saved=saved[-1], node_id=2)
     again.advance(60.0)
     assert not again.has_sent(VoteRequest), "not in its next life either"
     mate = VoteRequest(9, key_of(3), 3, 10, False, key_of(2), CLUSTER)
@@ -131,16 +131,16 @@ def test_who_hears_of_a_newer_incarnation_leads_no_more_stands_no_more_and_remem
 
 def test_a_survivor_that_has_not_got_the_note_yet_votes_for_who_has_it() -> None:
     survivor = old(2)
-    vote = VoteRequest(FIRST_EPOCH + 1, key_of(1), FIRST_EPOCH, 13, False, key_of(2), CLUSTER, incarnation=1)
+    vote = VoteRequest(FIRST_EPOCH + 1, key_of(1), FIRST_EPOCH, 13, False, key_of(2), CLUSTER, generation=1)
     response = survivor.ask(vote)
-    assert isinstance(response, VoteResponse) and response.granted and response.incarnation == 1
+    assert isinstance(response, VoteResponse) and response.granted and response.generation == 1
 
 
 def test_a_node_that_is_refused_stops_and_says_what_to_do() -> None:
     lost = old(3)
-    lost.ask(BeginQuorumEpochRequest(FIRST_EPOCH + 1, 1, (endpoint_of(1),), None, CLUSTER, incarnation=1))
+    lost.ask(BeginQuorumEpochRequest(FIRST_EPOCH + 1, 1, (endpoint_of(1),), None, CLUSTER, generation=1))
     assert lost.role == "follower" and not lost.node.core.may_stand
-    refusal = FetchResponse(ErrorCode.INCONSISTENT_VOTER_SET, FIRST_EPOCH + 1, 1, incarnation=1)
+    refusal = FetchResponse(ErrorCode.INCONSISTENT_VOTER_SET, FIRST_EPOCH + 1, 1, generation=1)
     with pytest.raises(KafkaError, match="incarnation 0 of the quorum") as stopped:
         lost.answer(lost.take(FetchRequest, 1), refusal)
     assert "--no-initial-controllers" in (stopped.value.next_step or "")
@@ -148,14 +148,16 @@ def test_a_node_that_is_refused_stops_and_says_what_to_do() -> None:
 
 def test_a_node_that_was_only_behind_stands_again_once_it_has_the_note() -> None:
     lost = old(3)
-    begin = BeginQuorumEpochRequest(FIRST_EPOCH + 1, 1, (endpoint_of(1),), None, CLUSTER, incarnation=1)
+    begin = BeginQuorumEpochRequest(FIRST_EPOCH + 1, 1, (endpoint_of(1),), None, CLUSTER, generation=1)
     lost.ask(begin)
-    journal = recovered_journal()
-    assert journal.voters == voter_set(1, 4)
-    note = Batch(10, FIRST_EPOCH, (Note(INCARNATION, str(Incarnation(1, FIRST_EPOCH, 10))),), raw=b"")
+    log_view = recovered_log_view()
+    assert log_view.voters == voter_set(1, 4)
+    note = Batch(
+        10, FIRST_EPOCH, (Note(GENERATION_NOTE, str(QuorumGeneration(1, FIRST_EPOCH, 10))),), raw=b""
+    )
     sets = Batch(11, FIRST_EPOCH, (VotersEntry(voter_set(1, 3)),), raw=b"")
     response = FetchResponse(
-        ErrorCode.NONE, FIRST_EPOCH + 1, 1, high_watermark=10, batches=(note, sets), incarnation=1
+        ErrorCode.NONE, FIRST_EPOCH + 1, 1, high_watermark=10, batches=(note, sets), generation=1
     )
     lost.answer(lost.take(FetchRequest, 1), response)
-    assert lost.node.core.incarnation.number == 1 and lost.node.core.may_stand
+    assert lost.node.core.generation.number == 1 and lost.node.core.may_stand
