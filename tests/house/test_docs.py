@@ -28,6 +28,16 @@ def test_links_lead_to_files_that_exist(page: Path) -> None:
             assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
+def test_every_path_that_the_architecture_names_exists() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    packages = {path.name for path in (ROOT / "src" / "barnabas").rglob("*") if path.is_dir()}
+    for named in set(re.findall(r"`([a-z_./]+/[a-z_./]*)`", text)):
+        places = [
+            base / (named + suffix) for base in (ROOT, ROOT / "src" / "barnabas") for suffix in ("", ".py")
+        ]
+        assert any(place.exists() for place in places) or named.rstrip("/") in packages, named
+
+
 def test_every_decision_has_a_number_of_its_own() -> None:
     numbers = [path.name[:4] for path in sorted((ROOT / "docs" / "decisions").glob("*.md"))]
     assert len(set(numbers)) == len(numbers)
