@@ -18,30 +18,43 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
 from barnabas.broker.ports import Authorizer, Outside
 from barnabas.broker.producer_id_blocks import ProducerIdBlocks, ProducerIdStatistics
 from barnabas.broker.purgatory import WaitingRoom
-from barnabas.broker.replicas.assignments import Replica
+from barnabas.broker.replicas.assignments import Assignments, Replica
 from barnabas.broker.replicas.batch_checks import BatchCheck, BatchChecks
-from barnabas.broker.replicas.dir_moves import CopyJob
-from barnabas.broker.replicas.hosted_partitions import Hosting
+from barnabas.broker.replicas.dir_moves import CopyJob, Moves
+from barnabas.broker.replicas.fetcher import Followers
+from barnabas.broker.replicas.hosted_partitions import HostedPartitions
 from barnabas.broker.replicas.isr import InSyncSets
 from barnabas.broker.replicas.maintenance import Upkeep
 from barnabas.broker.replicas.nearest_replica import RACK_AWARE
 from barnabas.broker.replicas.partition import ParkedFetch, Partition
+from barnabas.broker.replicas.reconcile import Reconciler
 from barnabas.broker.sessions import SessionCache, SessionStatistics
 from barnabas.config import Config
-from barnabas.controller.image import BrokerEndpoint, MetadataImage
+from barnabas.controller.image import BrokerEndpoint, ImageDelta, MetadataImage
 from barnabas.errors import ErrorCode, KafkaError, StorageError
 from barnabas.log.cleaning.compaction import Cleaning
 from barnabas.log.storage.checkpoints import CheckpointJob
 from barnabas.log.storage.log_directories import LogDirectories
 from barnabas.log.storage.removal import Removal
 from barnabas.log.storage.sync import SyncJob
-from barnabas.model import NO_EPOCH, NO_NODE, Epoch, NodeId, Now, ProducerId, TopicPartition
+from barnabas.model import (
+    METADATA_TOPIC,
+    NO_EPOCH,
+    NO_NODE,
+    Epoch,
+    NodeId,
+    Now,
+    Offset,
+    ProducerId,
+    TopicPartition,
+)
 from barnabas.ports import Randomness
 from barnabas.wire.schemas.brokers import AlterPartitionResponse
 
@@ -87,7 +100,7 @@ class BrokerStatistics(NamedTuple):
     producer_ids: ProducerIdStatistics
 
 
-class Broker(Hosting):
+class Broker(HostedPartitions):
     """The data path of one node.  One loop, no locks.
 
     `generation` is bumped whenever something changes that an answer may depend on besides the logs:
@@ -114,9 +127,70 @@ class Broker(Hosting):
         self.producer_ids = ProducerIdBlocks()
         self.checks = BatchChecks(outside.held)
         self.in_sync = InSyncSets(self)
+        self.followers = Followers(self)
+        self.assignments = Assignments(outside)
+        self.moves = Moves(self, self.assignments, config)
+        self.behind = Reconciler(self, self.followers, self.assignments, self.moves)
+        """What the metadata say and is not so yet."""
+        self._applied: Offset = -1
         self._ageing: Iterator[Partition] | None = None
         """Partitions whose oldest unsynced record is still to be looked at."""
         self.upkeep = Upkeep(config, logs, outside)
+
+    # ---- following the metadata --------------------------------------------------------------------------
+
+    def missing(self, topic: str, index: int) -> ErrorCode:
+        """Why a partition is not hosted here."""
+        state = self.image.partition(topic, index)
+        if state is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if self.node_id in state.replicas and not self.behind.hasten(TopicPartition(topic, index)):
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def begin(self, now: Now) -> None:
+        """Note all that the metadata give this node, put aside logs that they do not know."""
+        self.notice_failures(now)
+        for log in list(self.logs.all_logs()):
+            where = log.topic_partition
+            topic = self.image.topics_by_name.get(where.topic)
+            state = topic.partitions.get(where.partition) if topic is not None else None
+            same = topic is not None and log.topic_id in (None, topic.id)
+            if where.topic != METADATA_TOPIC and not (state and same and self.node_id in state.replicas):
+                self.guarded(partial(self.logs.drop_future, where, now), now)
+                aside = self.guarded(partial(self.logs.stray, where), now)
+                if aside is not None:
+                    self.outside.set_aside(where, aside, log.topic_id if state else None)
+        self.logs.settle()
+        self.behind.note_all(self.image)
+
+    def note(self, delta: ImageDelta) -> None:
+        """Note what one commit changed, to be carried out step by step (`behind`)."""
+        self.image = delta.image
+        self.generation += 1
+        self.behind.note(delta)
+
+    def start(self, now: Now) -> None:
+        """Take the whole image at once."""
+        self.begin(now)
+        self._catch_up(now)
+
+    def apply(self, delta: ImageDelta, now: Now) -> None:
+        """Follow what one commit changed, at once."""
+        self.note(delta)
+        self._catch_up(now)
+
+    def _catch_up(self, now: Now) -> None:
+        while self.behind:
+            self.behind.step(now)
+        self.behind.tell()
+
+    @property
+    def applied_offset(self) -> Offset:
+        """Up to where this broker is what the metadata say; it never goes back."""
+        if not self.behind:
+            self._applied = self.image.offset
+        return self._applied
 
     # ---- what the controller answers ----------------------------------------------------------------------
 
@@ -230,7 +304,7 @@ class Broker(Hosting):
         """Retention, checkpoints, expiry, each at its own interval, in small steps.  Call about every
         second; raises nothing."""
         if self.space.look(now):
-            self.host_again(now)
+            self.behind.note_unhosted()
         for partition in self.turn:  # else retention writes it, and where there is no room nobody is told
             with suppress(KafkaError):
                 self.write_now(partition, now)
@@ -257,6 +331,7 @@ class Broker(Hosting):
     def reconfigure(self, config: Config) -> None:
         """The node's own settings changed."""
         super().reconfigure(config)
+        self.moves.configure(config)
         self.upkeep.cleaner.configure(config)
 
     def stop(self, now: Now) -> list[Work]:

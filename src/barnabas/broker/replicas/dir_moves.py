@@ -20,7 +20,8 @@ from barnabas.log.storage.sync import SyncJob
 from barnabas.model import Now, TopicPartition
 
 if TYPE_CHECKING:
-    from barnabas.broker.replicas.hosted_partitions import Hosting
+    from barnabas.broker.replicas.assignments import Assignments
+    from barnabas.broker.replicas.hosted_partitions import HostedPartitions
     from barnabas.broker.replicas.partition import Partition
     from barnabas.config import Config
     from barnabas.log.log import Log
@@ -115,6 +116,7 @@ class Moves:
     """All replicas on their way, one piece at a time.  One for each broker."""
 
     __slots__ = (
+        "_assignments",
         "_broker",
         "_looked_at",
         "_moves",
@@ -126,8 +128,9 @@ class Moves:
         "working",
     )
 
-    def __init__(self, broker: Hosting, config: Config) -> None:
+    def __init__(self, broker: HostedPartitions, assignments: Assignments, config: Config) -> None:
         self._broker = broker
+        self._assignments = assignments
         self.working: CopyJob | None = None
         """What a thread does now: one thing at a time, syncs need the threads too."""
         self._looked_at = 0.0
@@ -208,13 +211,13 @@ class Moves:
         partition = move.partition
         if move.asked and partition.directory is not None:
             replica = partition.topic_id, partition.index
-            self._broker.assignments.want(replica, partition.directory.directory_id)
-            self._broker.assignments.send()
+            self._assignments.want(replica, partition.directory.directory_id)
+            self._assignments.send()
 
     def release(self, partition: Partition) -> None:
         """The partition is gone from here, and its copy with it."""
         if self._moves.pop(partition, None) is not None:
-            self._broker.assignments.forget((partition.topic_id, partition.index))
+            self._assignments.forget((partition.topic_id, partition.index))
 
     # ---- copying -----------------------------------------------------------------------------------------
 
@@ -329,8 +332,8 @@ class Moves:
             elif not move.asked:
                 move.asked = True
                 replica = partition.topic_id, partition.index
-                self._broker.assignments.want(replica, move.target.directory_id, lambda: self._accepted(move))
-                self._broker.assignments.send()
+                self._assignments.want(replica, move.target.directory_id, lambda: self._accepted(move))
+                self._assignments.send()
         except CorruptRecordError as error:
             self._broker.outside.not_replicated(partition.topic, partition.index, error)
             move.rest_until = now.mono + _PAUSE

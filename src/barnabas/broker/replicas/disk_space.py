@@ -21,9 +21,11 @@ from barnabas.errors import StorageError
 from barnabas.model import Now
 
 if TYPE_CHECKING:
-    from barnabas.broker.replicas.hosted_partitions import Hosting
+    from collections.abc import Callable, Iterator
+
     from barnabas.broker.replicas.partition import Partition
     from barnabas.config import Config
+    from barnabas.log.storage.log_directories import LogDirectories
     from barnabas.log.storage.log_directory import LogDirectory
 
 __all__ = ["Space"]
@@ -36,11 +38,31 @@ _AFTER_REFUSAL = 10.0
 class Space:
     """The room of each directory, and what follows from it for the partitions.  One for each broker."""
 
-    __slots__ = ("_broker", "_bytes", "_look_at", "_outside", "_percent", "_refused", "known")
+    __slots__ = (
+        "_bytes",
+        "_changed",
+        "_logs",
+        "_look_at",
+        "_outside",
+        "_partitions",
+        "_percent",
+        "_refused",
+        "known",
+    )
 
-    def __init__(self, broker: Hosting, outside: Outside, config: Config) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        config: Config,
+        logs: LogDirectories,
+        partitions: Callable[[], Iterator[Partition]],
+        outside: Outside,
+        changed: Callable[[], None],
+    ) -> None:
+        """`partitions` gives those that are hosted; `changed` is called when answers of the broker may change."""
+        self._logs = logs
+        self._partitions = partitions
         self._outside = outside
+        self._changed = changed
         self._look_at = 0.0
         self._refused: dict[str, float] = {}
         """Directories in which a write was refused, and until when (mono s) that counts."""
@@ -59,7 +81,7 @@ class Space:
         if now.mono < self._look_at:
             return False
         self._look_at = now.mono + _LOOK_EVERY
-        for directory in self._broker.logs.online():
+        for directory in self._logs.online():
             try:
                 free, total = (
                     directory.disk.free_bytes(directory.path),
@@ -69,7 +91,7 @@ class Space:
                 directory.fail(error)  # it vanished
                 continue
             self._judge(directory, free, total, now)
-        for partition in self._broker.partitions():
+        for partition in self._partitions():
             partition.sync_again()
         return any(not space.exhausted for space in self.known.values())
 
@@ -107,11 +129,11 @@ class Space:
         directory.full = space.full
         if (before.full, before.exhausted) == (space.full, space.exhausted):
             return
-        for partition in self._broker.partitions():
+        for partition in self._partitions():
             if partition.directory is directory:
                 self._tell(partition, space)
         if before.full != space.full:
-            self._broker.generation += 1
+            self._changed()
             self._outside.room_changed(directory, space)
 
     def _tell(self, partition: Partition, space: DirectorySpace) -> None:
@@ -119,7 +141,7 @@ class Space:
         if partition.no_room != full:
             partition.no_room = full
             if partition.followed is not None:
-                partition.followed.follower.pause(partition.followed, full)
+                partition.followed.pause(full)
 
     def __repr__(self) -> str:
         return f"<Space {[path for path, space in self.known.items() if space.full]} full>"

@@ -43,7 +43,7 @@ from barnabas.wire.schemas.offsets import (
 )
 
 if TYPE_CHECKING:
-    from barnabas.broker.replicas.hosted_partitions import Hosting
+    from barnabas.broker.replicas.hosted_partitions import HostedPartitions
     from barnabas.broker.replicas.partition import Partition
 
 __all__ = ["Followed", "Follower", "FollowerStatistics", "Followers"]
@@ -94,6 +94,14 @@ class Followed:
         if log.acknowledged_end_offset >= log.log_end_offset:
             self.follower.safe(self)
 
+    def pause(self, paused: bool) -> None:
+        """Its disk has no room for records any more, or has room again."""
+        self.follower.pause(self, paused)
+
+    def release(self) -> None:
+        """Follow it no longer."""
+        self.follower.remove(self)
+
     def __repr__(self) -> str:
         return (
             f"<Followed {self.partition.topic}-{self.partition.index} @{self.partition.log.log_end_offset}>"
@@ -132,7 +140,7 @@ class Follower:
         "truncations",
     )
 
-    def __init__(self, broker: Hosting, leader: NodeId) -> None:
+    def __init__(self, broker: HostedPartitions, leader: NodeId) -> None:
         self._broker = broker
         self.leader = leader
         self.partitions: dict[Key, Followed] = {}
@@ -496,25 +504,19 @@ class Followers:
 
     __slots__ = ("_broker", "by_leader")
 
-    def __init__(self, broker: Hosting) -> None:
+    def __init__(self, broker: HostedPartitions) -> None:
         self._broker = broker
         self.by_leader: dict[NodeId, Follower] = {}
 
     def follow(self, partition: Partition) -> None:
         """Fetch it from its leader in its present epoch."""
-        self.release(partition)
+        partition.stop_following()
         follower = self.by_leader.get(partition.leader)
         if follower is None:
             follower = self.by_leader[partition.leader] = Follower(self._broker, partition.leader)
-        partition.followed = follower.add(partition)
+        partition.followed = followed = follower.add(partition)
         if partition.no_room:
-            follower.pause(partition.followed, True)
-
-    def release(self, partition: Partition) -> None:
-        """Fetch it no longer: it is led here, or by nobody, or gone."""
-        followed, partition.followed = partition.followed, None
-        if followed is not None:
-            followed.follower.remove(followed)
+            followed.pause(True)
 
     def __repr__(self) -> str:
         return f"<Followers {list(self.by_leader.values())}>"

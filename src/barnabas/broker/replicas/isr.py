@@ -34,7 +34,7 @@ from barnabas.wire.schemas.brokers import (
 )
 
 if TYPE_CHECKING:
-    from barnabas.broker.replicas.broker import Broker
+    from barnabas.broker.replicas.hosted_partitions import HostedPartitions
     from barnabas.broker.replicas.partition import Partition
 
 __all__ = ["InSyncSets"]
@@ -71,7 +71,7 @@ class InSyncSets:
         "shrinks",
     )
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: HostedPartitions) -> None:
         self._broker = broker
         self._wanting: dict[Partition, None] = {}
         self._asked: dict[tuple[Uuid, int], tuple[Partition, int, int]] | None = None

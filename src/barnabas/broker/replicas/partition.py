@@ -27,7 +27,6 @@ from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import INTERNAL_TOPICS, NO_EPOCH, NO_NODE, Epoch, NodeId, Now, Offset, TopicId
 
 if TYPE_CHECKING:
-    from barnabas.broker.replicas.fetcher import Followed
     from barnabas.config import LogConfig
     from barnabas.log.log import Log
     from barnabas.log.storage.log_directory import LogDirectory
@@ -35,10 +34,26 @@ if TYPE_CHECKING:
     from barnabas.wire.codec.declaration import LazyBytes
     from barnabas.wire.records import BatchHeader
 
-__all__ = ["NO_LIMIT", "ParkedFetch", "Partition", "PartitionStatistics"]
+__all__ = ["NO_LIMIT", "Following", "ParkedFetch", "Partition", "PartitionStatistics"]
 
 NO_LIMIT = (1 << 63) - 1
 _CODECS = {"uncompressed": 0, "none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+
+
+class Following(Protocol):
+    """What fetches a partition from its leader, in one leader epoch."""
+
+    def advanced(self, now: Now) -> None:
+        """The partition's log was written, synced or told news."""
+        ...
+
+    def pause(self, paused: bool) -> None:
+        """Its disk has no room for records any more, or has room again."""
+        ...
+
+    def release(self) -> None:
+        """Fetch it no longer."""
+        ...
 
 
 class ParkedFetch(Protocol):
@@ -142,7 +157,7 @@ class Partition:
         self.directory = directory
         self.max_lag = max_lag
         self.eligible = eligible
-        self.followed: Followed | None = None
+        self.followed: Following | None = None
         self.leader: NodeId = NO_NODE
         self.leader_epoch: Epoch = NO_EPOCH
         self.partition_epoch = -1
@@ -240,6 +255,12 @@ class Partition:
         if changed:
             self.dismiss(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return changed
+
+    def stop_following(self) -> None:
+        """Fetch it no longer: it is led here, or by nobody, or gone."""
+        followed, self.followed = self.followed, None
+        if followed is not None:
+            followed.release()
 
     def fail(self) -> None:
         """Its directory went offline, for good."""

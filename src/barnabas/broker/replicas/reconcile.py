@@ -16,30 +16,59 @@ record goes to the log of an earlier topic of the same name.
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING
 
+from barnabas.broker.replicas.assignments import Assignments
+from barnabas.broker.replicas.dir_moves import Moves
+from barnabas.broker.replicas.fetcher import Followers
+from barnabas.broker.replicas.hosted_partitions import HostedPartitions, HostedTopic
 from barnabas.broker.replicas.partition import Partition
-from barnabas.controller.image import RESOURCE_TOPIC, ImageDelta, MetadataImage
-from barnabas.model import NO_NODE, DirectoryId, Now, TopicId, TopicPartition
-
-if TYPE_CHECKING:
-    from barnabas.broker.replicas.hosted_partitions import Hosting
+from barnabas.controller.image import RESOURCE_TOPIC, ImageDelta, MetadataImage, PartitionState, Topic
+from barnabas.log.log import Log
+from barnabas.model import (
+    DIRECTORY_LOST,
+    DIRECTORY_MIGRATING,
+    DIRECTORY_UNASSIGNED,
+    NO_NODE,
+    DirectoryId,
+    Now,
+    TopicId,
+    TopicPartition,
+)
 
 __all__ = ["Reconciler"]
+
+_RESERVED = (DIRECTORY_LOST, DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED)
 
 
 class Reconciler:
     """`note` what changed; `while reconciler: reconciler.step(now)`; then, or now and then, `tell`."""
 
-    __slots__ = ("_configured", "_gone", "_here", "_hosting", "_new")
+    __slots__ = (
+        "_assignments",
+        "_broker",
+        "_configured",
+        "_followers",
+        "_gone",
+        "_here",
+        "_moves",
+        "_new",
+        "_unhosted",
+    )
 
-    def __init__(self, hosting: Hosting) -> None:
-        self._hosting = hosting
+    def __init__(
+        self, broker: HostedPartitions, followers: Followers, assignments: Assignments, moves: Moves
+    ) -> None:
+        self._broker = broker
+        self._followers = followers
+        self._assignments = assignments
+        self._moves = moves
         self._here: OrderedDict[TopicPartition, None] = OrderedDict()
         self._gone: OrderedDict[TopicPartition, Partition] = OrderedDict()
         self._new: OrderedDict[TopicPartition, None] = OrderedDict()
         self._configured: set[str] = set()
         """Topics whose settings changed."""
+        self._unhosted: dict[tuple[TopicId, int], None] = {}
+        """Partitions that could not be made: there was no room."""
 
     def __bool__(self) -> bool:
         """Whether something is left to do."""
@@ -55,7 +84,7 @@ class Reconciler:
 
     def note_all(self, image: MetadataImage) -> None:
         """Everything that the metadata give this node."""
-        me = self._hosting.node_id
+        me = self._broker.node_id
         wheres = [
             (state.leader != me, TopicPartition(topic.name, state.index))
             for topic in image.topics.values()
@@ -65,22 +94,24 @@ class Reconciler:
         wheres.sort(key=lambda one: one[0])
         self._new.update((where, None) for _, where in wheres)
 
-    def note_again(self, topic_id: TopicId, index: int) -> None:
-        """A partition that could not be made may be made now."""
-        topic = self._hosting.image.topics.get(topic_id)
-        if topic is not None and index in topic.partitions:
-            self._new[TopicPartition(topic.name, index)] = None
+    def note_unhosted(self) -> None:
+        """There may be room by now for partitions that found none."""
+        waiting, self._unhosted = self._unhosted, {}
+        for topic_id, index in waiting:
+            topic = self._broker.image.topics.get(topic_id)
+            if topic is not None and index in topic.partitions:
+                self._new[TopicPartition(topic.name, index)] = None
 
     def note(self, delta: ImageDelta) -> None:
         """What one commit changed."""
-        hosting, me = self._hosting, self._hosting.node_id
+        broker, me = self._broker, self._broker.node_id
         for topic in delta.topics_deleted.values():
-            for partition in hosting.unlist(topic.name, topic.id):
-                hosting.leave(partition)
+            for partition in self._unlist(topic.name, topic.id):
+                self._leave(partition)
                 self._gone[partition.log.topic_partition] = partition
         followed: list[TopicPartition] = []
         for topic, state, _ in delta.changed_partitions():
-            hosted = hosting.topics_by_id.get(topic.id)
+            hosted = broker.topics_by_id.get(topic.id)
             here = hosted is not None and state.index in hosted.partitions
             if here or me in state.replicas:
                 where = TopicPartition(topic.name, state.index)
@@ -91,15 +122,15 @@ class Reconciler:
                 else:
                     self._new[where] = None
         for where in followed:
-            (self._new if hosting.partition(*where) is None else self._here)[where] = None
+            (self._new if broker.partition(*where) is None else self._here)[where] = None
         if delta.brokers:
-            for partition in hosting.partitions():
+            for partition in broker.partitions():
                 if partition.is_leader and not delta.brokers.isdisjoint(partition.remote):
                     self._here[partition.log.topic_partition] = None  # who is gone holds its marks no longer
         for resource, name in delta.configs:
-            if resource == RESOURCE_TOPIC and name in hosting.topics:
+            if resource == RESOURCE_TOPIC and name in broker.topics:
                 self._configured.add(name)
-                for index in hosting.topics[name].partitions:
+                for index in broker.topics[name].partitions:
                     self._here[TopicPartition(name, index)] = None
 
     def hasten(self, where: TopicPartition) -> bool:
@@ -118,7 +149,7 @@ class Reconciler:
             self._reconcile(where, now)
         elif self._gone:
             _, partition = self._gone.popitem(last=False)
-            self._hosting.remove(partition, now)
+            self._remove(partition, now)
         elif self._new:
             where, _ = self._new.popitem(last=False)
             self._reconcile(where, now)
@@ -127,42 +158,163 @@ class Reconciler:
 
     def tell(self) -> None:
         """Tell the controller where what was made lies."""
-        self._hosting.assignments.send()
+        self._assignments.send()
 
     def _reconcile(self, where: TopicPartition, now: Now) -> None:
         """Make a partition what the metadata say."""
-        hosting = self._hosting
-        hosting.generation += 1
-        topic = hosting.image.topics_by_name.get(where.topic)
+        broker = self._broker
+        broker.generation += 1
+        topic = broker.image.topics_by_name.get(where.topic)
         state = topic.partitions.get(where.partition) if topic is not None else None
-        if topic is None or state is None or hosting.node_id not in state.replicas:
-            partition = hosting.partition(*where)
+        if topic is None or state is None or broker.node_id not in state.replicas:
+            partition = broker.partition(*where)
             if partition is not None:
-                hosting.remove(partition, now)
+                self._remove(partition, now)
             return
         if (earlier := self._gone.pop(where, None)) is not None:
-            hosting.remove(earlier, now)
+            self._remove(earlier, now)
         assigned: list[tuple[TopicId, int, DirectoryId]] = []
-        partition = hosting.host(topic, state, now, assigned)
+        partition = self._host(topic, state, now, assigned)
         for topic_id, index, directory in assigned:
-            hosting.assignments.want((topic_id, index), directory)
+            self._assignments.want((topic_id, index), directory)
         if partition is None:
             return
         if where.topic in self._configured:
-            hosting.configure(partition)
-        if state.leader == hosting.node_id:
+            broker.configure(partition)
+        if state.leader == broker.node_id:
             if not partition.offline and partition.lead(state, now):
-                hosting.followers.release(partition)
-                hosting.leads(partition, True, partition.leader_epoch)
+                partition.stop_following()
+                broker.leads(partition, True, partition.leader_epoch)
             partition.touch()
             return
         led = partition.is_leader
         changed = partition.follow(state)
-        if not (hosting.begin_anew(partition, state, now) or changed):
+        if not (self._begin_anew(partition, state, now) or changed):
             return
         if partition.leader != NO_NODE and not partition.offline:
-            hosting.followers.follow(partition)
+            self._followers.follow(partition)
         else:
-            hosting.followers.release(partition)
+            partition.stop_following()
         if led:
-            hosting.leads(partition, False, partition.leader_epoch)
+            broker.leads(partition, False, partition.leader_epoch)
+
+    # ---- partitions and their logs -----------------------------------------------------------------------
+
+    def _begin_anew(self, partition: Partition, state: PartitionState, now: Now) -> bool:
+        """A replica whose log was damaged when this node started is fetched anew from its leader.
+
+        Not while it counts for what is committed: it is not in sync, and this node has registered as one that
+        lost something (`server.last_life`), so that it is not eligible either.  Returns whether it was done.
+        """
+        broker = self._broker
+        log = partition.log
+        if not (log.damage and log.damaged_at_start) or partition.offline:
+            return False
+        if broker.node_id in state.isr or state.leader == NO_NODE:
+            return False
+        gone = tuple(log.damage)
+        broker.guarded(lambda: log.truncate_fully_and_start_at(log.log_start_offset, now), now)
+        if log.damage:
+            return False
+        partition.high_watermark = log.high_watermark
+        partition.touch()
+        broker.outside.fetched_anew(log, gone)
+        return True
+
+    def _host(
+        self,
+        topic: Topic,
+        state: PartitionState,
+        now: Now,
+        assigned: list[tuple[TopicId, int, DirectoryId]],
+    ) -> Partition | None:
+        """The partition with its log, made where it is missing; None when its directory is offline."""
+        broker = self._broker
+        hosted = broker.topics.get(topic.name)
+        if hosted is not None and hosted.id == topic.id and state.index in hosted.partitions:
+            return hosted.partitions[state.index]
+        where = TopicPartition(topic.name, state.index)
+        registered = state.directory_of(broker.node_id) or DIRECTORY_UNASSIGNED
+        log = broker.logs.get(where)
+        if log is None and broker.logs.future(where) is not None:
+            log = broker.guarded(lambda: self._last_copy(where, registered, now), now)
+        if log is None:
+            wanted = None if registered in _RESERVED else registered
+            if wanted is not None and not any(d.directory_id == wanted for d in broker.logs.online()):
+                if broker.logs.missing():
+                    return None
+                wanted = None  # all are there, so that one was replaced by an empty one
+            if wanted is None and (asked := self._moves.wanted(where)) is not None:
+                wanted = asked.directory_id
+            log = broker.guarded(lambda: broker.logs.create(where, topic.id, now, directory_id=wanted), now)
+            if log is None:
+                if broker.no_room:
+                    self._unhosted[topic.id, state.index] = None
+                return None
+        elif log.topic_id is None:
+            broker.guarded(lambda: log.belongs_to(topic.id), now)
+        directory = broker.logs.directory_of(where)
+        if hosted is None or hosted.id != topic.id:
+            hosted = broker.topics[topic.name] = broker.topics_by_id[topic.id] = HostedTopic(
+                topic.name, topic.id
+            )
+        partition = hosted.partitions[state.index] = Partition(
+            topic.name,
+            state.index,
+            topic.id,
+            broker.node_id,
+            log,
+            directory,
+            broker.turn,
+            config=broker.log_config(topic.name),
+            max_lag=broker.config.int("replica.lag.time.max.ms") / 1000.0,
+            eligible=broker.eligible,
+        )
+        broker.space.applies_to(partition)
+        self._moves.hosted(partition)
+        if directory is not None and directory.directory_id != registered:
+            assigned.append((topic.id, state.index, directory.directory_id))
+        return partition
+
+    def _last_copy(self, where: TopicPartition, registered: DirectoryId, now: Now) -> Log | None:
+        """A copy without its log: a crash came in the middle of the swap, unless the log lies on a lost disk."""
+        broker = self._broker
+        directory = broker.logs.future_directory(where)
+        if directory is not None and directory.directory_id == registered:
+            return broker.logs.promote(where, now)
+        if not broker.logs.missing():
+            broker.logs.drop_future(where, now)
+        return None
+
+    def _unlist(self, name: str, topic_id: TopicId) -> list[Partition]:
+        """A topic was deleted: nobody finds its partitions any more.  They are to be removed."""
+        broker = self._broker
+        hosted = broker.topics.get(name)
+        if hosted is None or hosted.id != topic_id:
+            return []
+        del broker.topics[name]
+        del broker.topics_by_id[topic_id]
+        return list(hosted.partitions.values())
+
+    def _remove(self, partition: Partition, now: Now) -> None:
+        """Host it no longer: its log is deleted."""
+        broker = self._broker
+        hosted = broker.topics_by_id.get(partition.topic_id)
+        if hosted is not None and hosted.partitions.get(partition.index) is partition:
+            del hosted.partitions[partition.index]
+            if not hosted.partitions:
+                del broker.topics[hosted.name]
+                del broker.topics_by_id[hosted.id]
+        partition.stop_following()
+        self._moves.release(partition)
+        self._leave(partition)
+        if not partition.offline:
+            where = TopicPartition(partition.topic, partition.index)
+            broker.guarded(lambda: broker.logs.delete(where, now), now)
+
+    def _leave(self, partition: Partition) -> None:
+        """It accepts and serves nothing any more; waiting requests are answered."""
+        led, epoch = partition.is_leader, partition.leader_epoch
+        partition.leave()
+        if led:
+            self._broker.leads(partition, False, epoch)

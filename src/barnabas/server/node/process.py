@@ -55,7 +55,7 @@ from barnabas.server.node.storage_setup import Home, open_home
 from barnabas.server.observe import events
 
 if TYPE_CHECKING:
-    from barnabas.broker.replicas.hosted_partitions import Hosting
+    from barnabas.broker.replicas.broker import Broker
     from barnabas.controller.image import ImageDelta
     from barnabas.ports import Clock, Disk, Randomness
     from barnabas.server.net.http import HttpServer
@@ -339,8 +339,8 @@ class Node:
     def _applied_offset(self) -> Offset:
         """Up to where this node is what the metadata say."""
         node = self.services
-        hosting: Hosting | None = node.broker
-        return node.quorum.image.offset if hosting is None else hosting.applied_offset
+        broker: Broker | None = node.broker
+        return node.quorum.image.offset if broker is None else broker.applied_offset
 
     def _cordoned(self) -> list[DirectoryId] | None:
         """The directories that take no new replicas; None where the controllers know no such thing."""

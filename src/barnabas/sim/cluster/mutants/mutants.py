@@ -27,8 +27,8 @@ _FOLLOWING: tuple[Bug, ...] = (
         "cut at the high watermark",
         "a follower begins by cutting its log to its own high watermark (KIP-101)",
         "broker.replicas.fetcher Followers.follow",
-        "self.release(partition)\n",
-        "self.release(partition); partition.log.truncate_to(partition.log.high_watermark, Now(0.0, 0))\n",
+        "partition.stop_following()\n",
+        "partition.stop_following(); partition.log.truncate_to(partition.log.high_watermark, Now(0.0, 0))\n",
         2,
     ),
     _bug(
