@@ -12,14 +12,14 @@ things for them:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from math import inf
-from typing import TypeVar
+from typing import TypedDict, TypeVar
 
 from barnabas.errors import ErrorCode
 from barnabas.model import NO_NODE, ZERO_UUID, Endpoint, Epoch, NodeId, Now, Offset, ReplicaKey, Uuid
 from barnabas.ports import Randomness
 from barnabas.raft.entries import Batch, ElectionState, Entry, SnapshotId
-from barnabas.raft.first_look import FirstLook
 from barnabas.raft.log_view import LogView
 from barnabas.raft.membership.generation import GENERATION_NOTE, QuorumGeneration
 from barnabas.raft.messages import (
@@ -58,7 +58,7 @@ from barnabas.raft.settings import RaftConfig
 from barnabas.raft.value import altered
 from barnabas.raft.voters import Voter, VoterSet
 
-__all__ = ["LAST_EPOCH", "LONGEST_JUMP", "Core", "IllegalTransition"]
+__all__ = ["LAST_EPOCH", "LONGEST_JUMP", "Core", "FirstLook", "IllegalTransition"]
 
 Said = TypeVar("Said", bound=Request | Response)
 
@@ -71,6 +71,26 @@ not believed, because an epoch never goes back, and after the last one nobody ca
 
 class IllegalTransition(Exception):  # noqa: N818 - it is the name of what happened
     """The quorum would have broken its own rules: a defect, ours or a peer's.  The node must stop."""
+
+
+class LeaderHint(TypedDict):
+    """The fields that begin every answer to another node, after its error."""
+
+    epoch: Epoch
+    leader_id: NodeId
+    endpoints: tuple[Endpoint, ...]
+
+
+@dataclass(slots=True)
+class FirstLook:
+    """Which bootstrap servers have been asked (by their ids in `peers`), and until when we wait for them.
+
+    `first_look` says what for.
+    """
+
+    deadline: float
+    asked: dict[NodeId, None] = field(default_factory=dict)
+    settled: dict[NodeId, None] = field(default_factory=dict)
 
 
 class Core:
@@ -218,6 +238,15 @@ class Core:
             return role.endpoints
         return ()
 
+    def leader_hint(self) -> LeaderHint:
+        """What every answer to another node says of epoch and leader."""
+        leader = self.leader_id
+        return LeaderHint(
+            epoch=self.epoch,
+            leader_id=NO_NODE if leader is None else leader,
+            endpoints=self.leader_endpoints,
+        )
+
     @property
     def unsaved(self) -> bool:
         """Something that must not be forgotten is not durable yet."""
@@ -324,9 +353,9 @@ class Core:
 
     def _abandon(self, leader: Leader) -> None:
         """Refuse the requests that wait for a leader that no longer leads."""
-        error, who, where = ErrorCode.NOT_LEADER_OR_FOLLOWER, self.leader_id, self.leader_endpoints
+        error = ErrorCode.NOT_LEADER_OR_FOLLOWER
         for fetch in leader.parked:
-            self.reply(fetch.token, FetchResponse(error, self.epoch, NO_NODE if who is None else who, where))
+            self.reply(fetch.token, FetchResponse(error, **self.leader_hint()))
         for change in leader.pending_changes:
             if not change.answered:
                 reason = f"{change} was under way when this node ceased to lead: look before you repeat it"

@@ -160,27 +160,20 @@ def refuse_stale(
     core: Core, token: object, request: VoteRequest | BeginQuorumEpochRequest | EndQuorumEpochRequest
 ) -> None:
     """Reject a request from a superseded quorum generation; ignore its contents."""
-    leader = NO_NODE if core.leader_id is None else core.leader_id
-    error, where = ErrorCode.FENCED_LEADER_EPOCH, core.leader_endpoints
+    error, hint = ErrorCode.FENCED_LEADER_EPOCH, core.leader_hint()
     if isinstance(request, VoteRequest):
-        core.reply(token, VoteResponse(error, core.epoch, leader, False, where))
+        core.reply(token, VoteResponse(error, **hint))
     elif isinstance(request, BeginQuorumEpochRequest):
-        core.reply(token, BeginQuorumEpochResponse(error, core.epoch, leader, where))
+        core.reply(token, BeginQuorumEpochResponse(error, **hint))
     else:
-        core.reply(token, EndQuorumEpochResponse(error, core.epoch, leader, where))
+        core.reply(token, EndQuorumEpochResponse(error, **hint))
 
 
 def on_vote(core: Core, token: object, request: VoteRequest, now: Now) -> None:
     """Vote: check the request in Kafka's order, then ask whether this role gives its vote."""
 
     def answer(error: ErrorCode, granted: bool = False) -> None:
-        leader = core.leader_id
-        core.reply(
-            token,
-            VoteResponse(
-                error, core.epoch, NO_NODE if leader is None else leader, granted, core.leader_endpoints
-            ),
-        )
+        core.reply(token, VoteResponse(error, granted=granted, **core.leader_hint()))
 
     if request.cluster_id is not None and request.cluster_id != core.config.cluster_id:
         return answer(ErrorCode.INCONSISTENT_CLUSTER_ID)
@@ -420,13 +413,7 @@ def on_begin(core: Core, token: object, request: BeginQuorumEpochRequest, now: N
     """BeginQuorumEpoch: somebody leads.  An observer accepts it as well."""
 
     def answer(error: ErrorCode) -> None:
-        leader = core.leader_id
-        core.reply(
-            token,
-            BeginQuorumEpochResponse(
-                error, core.epoch, NO_NODE if leader is None else leader, core.leader_endpoints
-            ),
-        )
+        core.reply(token, BeginQuorumEpochResponse(error, **core.leader_hint()))
 
     if error := _refused(core, request):
         return answer(error)
@@ -470,13 +457,7 @@ def on_end(core: Core, token: object, request: EndQuorumEpochRequest, now: Now) 
     """EndQuorumEpoch: the leader steps down; the first node in its list need not wait."""
 
     def answer(error: ErrorCode) -> None:
-        leader = core.leader_id
-        core.reply(
-            token,
-            EndQuorumEpochResponse(
-                error, core.epoch, NO_NODE if leader is None else leader, core.leader_endpoints
-            ),
-        )
+        core.reply(token, EndQuorumEpochResponse(error, **core.leader_hint()))
 
     if error := _refused(core, request):
         return answer(error)

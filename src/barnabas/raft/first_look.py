@@ -13,30 +13,16 @@ continues.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
-
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import NO_NODE, ZERO_UUID, NodeId, Now
+from barnabas.raft.core import Core, FirstLook
 from barnabas.raft.entries import BOOTSTRAP
 from barnabas.raft.messages import FetchRequest, Request, Response, Send
 
-if TYPE_CHECKING:
-    from barnabas.raft.core import Core
-
-__all__ = ["FirstLook", "begin", "drive", "heard", "settled"]
+__all__ = ["begin", "drive", "heard", "settled"]
 
 LONGEST = 2.0
 """Seconds that a look takes at most."""
-
-
-@dataclass(slots=True)
-class FirstLook:
-    """Which bootstrap servers have been asked (by their ids in `peers`), and until when we wait for them."""
-
-    deadline: float
-    asked: dict[NodeId, None] = field(default_factory=dict)
-    settled: dict[NodeId, None] = field(default_factory=dict)
 
 
 def begin(core: Core, now: Now) -> None:

@@ -14,12 +14,12 @@ from math import inf
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import NO_NODE, NO_OFFSET, ZERO_UUID, Endpoint, Epoch, NodeId, Now, Offset, ReplicaKey
 from barnabas.ports import Randomness
-from barnabas.raft import election, first_look, following, leadership, origin, replication
+from barnabas.raft import election, first_look, following, leadership, origin, replication, superseded
 from barnabas.raft.core import Core, IllegalTransition
 from barnabas.raft.describe import Description, describe
 from barnabas.raft.entries import ElectionState, Note, Opaque, SnapshotId
 from barnabas.raft.log_view import LogView
-from barnabas.raft.membership import generation, pending
+from barnabas.raft.membership import pending
 from barnabas.raft.messages import (
     Accepted,
     Answered,
@@ -356,9 +356,9 @@ class RaftNode:
             origin.notice(core, origin.speaker(request), ANOTHER_QUORUM)
             core.reply(token, _refusal(core, request, ErrorCode.INCONSISTENT_VOTER_SET))
             return
-        request = generation.believed(core, request)
-        generation.hear(core, generation.number_of(request), now)
-        if generation.is_stale(core, request):
+        request = superseded.believed(core, request)
+        superseded.hear(core, superseded.number_of(request), now)
+        if superseded.is_stale(core, request):
             election.refuse_stale(core, token, request)  # type: ignore[arg-type]
         else:
             self._asked(token, request, now)
@@ -393,12 +393,12 @@ class RaftNode:
             first_look.heard(core, node_id, response)
             if self._unbelievable(node_id, where, request, response, now):
                 return
-            response = generation.believed(core, response)
-            generation.hear(core, generation.number_of(response), now)
+            response = superseded.believed(core, response)
+            superseded.hear(core, superseded.number_of(response), now)
         if response.error is ErrorCode.NONE:
             core.peers.fine(node_id)
         elif isinstance(response, FetchResponse) and response.error is ErrorCode.INCONSISTENT_VOTER_SET:
-            raise generation.left_behind(core, node_id, response)
+            raise superseded.left_behind(core, node_id, response)
         elif response.error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
             raise KafkaError(response.error, f"node {node_id} does not authorize this one")
         self._hear(node_id, request, response, now)

@@ -21,9 +21,9 @@ from __future__ import annotations
 
 from hashlib import sha256
 from math import inf
-from typing import TYPE_CHECKING
 
 from barnabas.model import NO_NODE, ZERO_UUID, Endpoint, Epoch, NodeId, Now, Uuid
+from barnabas.raft.core import Core
 from barnabas.raft.messages import (
     BeginQuorumEpochRequest,
     EndQuorumEpochRequest,
@@ -35,9 +35,6 @@ from barnabas.raft.messages import (
 )
 from barnabas.raft.roles import Cause, Follower, Unattached
 from barnabas.raft.voters import VoterSet
-
-if TYPE_CHECKING:
-    from barnabas.raft.core import Core
 
 __all__ = ["adopt", "conflict", "is_stranger", "learn", "origin_of", "refuse_leader", "speaker"]
 

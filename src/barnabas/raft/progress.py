@@ -1,12 +1,13 @@
-"""How far another replica is, as its fetches show it to the leader."""
+"""What another replica's fetches tell the leader: how far it is, and which fetch still waits for an answer."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from barnabas.model import Now, Offset
+from barnabas.raft.messages import FetchRequest
 
-__all__ = ["Progress"]
+__all__ = ["ParkedFetch", "Progress"]
 
 
 @dataclass(slots=True)
@@ -58,3 +59,13 @@ class Progress:
             in_time = now.mono - self.round_began <= limit or offset >= leader_end
             self.rounds = self.rounds + 1 if in_time else 0
             self.round_end, self.round_began = leader_end, now.mono
+
+
+@dataclass(slots=True)
+class ParkedFetch:
+    """A valid fetch that waits for something to say.  `seen` is the high watermark when it came."""
+
+    token: object
+    request: FetchRequest
+    deadline: float
+    seen: Offset

@@ -6,14 +6,11 @@ parks every valid Fetch and answers when there are records or a new high waterma
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from barnabas.errors import ErrorCode
-from barnabas.model import NO_NODE, Epoch, Now, Offset
+from barnabas.model import Epoch, Now
 from barnabas.raft import leadership
 from barnabas.raft.core import Core
 from barnabas.raft.entries import EpochEnd, SnapshotId
-from barnabas.raft.membership.generation import foreign
 from barnabas.raft.messages import (
     FetchRequest,
     FetchResponse,
@@ -22,19 +19,11 @@ from barnabas.raft.messages import (
     ReadLog,
     ReadSnapshot,
 )
+from barnabas.raft.progress import ParkedFetch
 from barnabas.raft.roles import Leader
+from barnabas.raft.superseded import foreign
 
-__all__ = ["ParkedFetch", "leader_error", "on_fetch", "on_fetch_snapshot", "release"]
-
-
-@dataclass(slots=True)
-class ParkedFetch:
-    """A valid fetch that waits for something to say.  `seen` is the high watermark when it came."""
-
-    token: object
-    request: FetchRequest
-    deadline: float
-    seen: Offset
+__all__ = ["leader_error", "on_fetch", "on_fetch_snapshot", "release"]
 
 
 def leader_error(core: Core, epoch: Epoch) -> ErrorCode | None:
@@ -95,17 +84,14 @@ def _answer(
     snapshot: SnapshotId | None = None,
     read: ReadLog | None = None,
 ) -> FetchResponse:
-    leader = core.leader_id
     return FetchResponse(
         error,
-        core.epoch,
-        NO_NODE if leader is None else leader,
-        core.leader_endpoints,
-        leadership.published_high_watermark(core),
-        core.log_view.log_start,
-        diverging,
-        snapshot,
-        read,
+        **core.leader_hint(),
+        high_watermark=leadership.published_high_watermark(core),
+        log_start=core.log_view.log_start,
+        diverging=diverging,
+        snapshot=snapshot,
+        read=read,
     )
 
 
@@ -134,20 +120,15 @@ def on_fetch_snapshot(core: Core, token: object, request: FetchSnapshotRequest, 
     """FetchSnapshot: a piece of a stored snapshot.  It shows that the follower lives, not what it has."""
 
     def answer(error: ErrorCode, size: int = 0, read: ReadSnapshot | None = None) -> None:
-        leader = core.leader_id
-        core.reply(
-            token,
-            FetchSnapshotResponse(
-                error,
-                core.epoch,
-                NO_NODE if leader is None else leader,
-                core.leader_endpoints,
-                request.snapshot,
-                size,
-                request.position,
-                read,
-            ),
+        said = FetchSnapshotResponse(
+            error,
+            **core.leader_hint(),
+            snapshot=request.snapshot,
+            size=size,
+            position=request.position,
+            read=read,
         )
+        core.reply(token, said)
 
     if request.cluster_id is not None and request.cluster_id != core.config.cluster_id:
         return answer(ErrorCode.INCONSISTENT_CLUSTER_ID)

@@ -10,16 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 from math import inf
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeAlias
+from typing import ClassVar, NamedTuple, TypeAlias
 
 from barnabas.model import Endpoint, NodeId, Offset, ReplicaKey
 from barnabas.raft.entries import SnapshotId
+from barnabas.raft.membership.pending_change import PendingChange
+from barnabas.raft.progress import ParkedFetch, Progress
 from barnabas.raft.voters import Voter
-
-if TYPE_CHECKING:
-    from barnabas.raft.membership.pending_change import PendingChange
-    from barnabas.raft.progress import Progress
-    from barnabas.raft.replication import ParkedFetch
 
 __all__ = [
     "TRANSITIONS",

@@ -14,7 +14,7 @@ from __future__ import annotations
 from math import inf
 
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.model import NO_NODE, NodeId, Now, Offset
+from barnabas.model import NodeId, Now, Offset
 from barnabas.raft import leadership, replication
 from barnabas.raft.core import Core
 from barnabas.raft.membership import steps, target
@@ -124,10 +124,7 @@ def _cancel(core: Core, role: Leader, token: object, request: CancelChangeReques
 def refusal(core: Core, request: Request, error: ErrorCode, why: str | None = None) -> Response:
     """The answer to a request, in the shape of its kind."""
     if isinstance(request, UpdateVoterRequest):
-        leader = core.leader_id
-        return UpdateVoterResponse(
-            error, core.epoch, NO_NODE if leader is None else leader, core.leader_endpoints
-        )
+        return UpdateVoterResponse(error, **core.leader_hint())
     return ChangeResponse(error, why)
 
 
