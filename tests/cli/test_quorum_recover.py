@@ -12,9 +12,9 @@ from barnabas.cli.main import main
 from barnabas.log.storage.disk import OsDisk
 from barnabas.log.storage.meta_properties import read_meta_properties
 from barnabas.model import Now, Uuid
+from barnabas.raft.effects import SaveElection
 from barnabas.raft.entries import Batch, ElectionState, Opaque
 from barnabas.raft.membership.generation import EPOCH_GAP, GENERATION_NOTE, QuorumGeneration
-from barnabas.raft.messages import SaveElection
 from barnabas.raft.voters import VoterSet
 from barnabas.server.kraft.election_state import QUORUM_STATE, read_election
 from barnabas.server.kraft.storage import MetadataStore, metadata_log_config

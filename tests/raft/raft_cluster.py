@@ -17,6 +17,21 @@ from raft_promises import Promises
 from barnabas.errors import ErrorCode
 from barnabas.model import Endpoint, Now, ReplicaKey, Uuid
 from barnabas.raft import Driver, LogView, RaftConfig, RaftNode, Voter, VoterSet
+from barnabas.raft.effects import (
+    Accepted,
+    Append,
+    Committed,
+    Effect,
+    Event,
+    InstallSnapshot,
+    Refused,
+    Reply,
+    SaveElection,
+    Send,
+    Truncate,
+    VotersChanged,
+    WriteSnapshot,
+)
 from barnabas.raft.entries import (
     BOOTSTRAP,
     Batch,
@@ -29,19 +44,13 @@ from barnabas.raft.entries import (
     VotersEntry,
 )
 from barnabas.raft.messages import (
-    Accepted,
     Answered,
-    Append,
     ChangeResponse,
-    Committed,
     Disconnected,
-    Effect,
     ElectionSaved,
-    Event,
     Failed,
     FetchResponse,
     FetchSnapshotResponse,
-    InstallSnapshot,
     LogStartMoved,
     Message,
     Persisted,
@@ -49,22 +58,15 @@ from barnabas.raft.messages import (
     ProbeResponse,
     Propose,
     Received,
-    Refused,
-    Reply,
     Request,
     Response,
-    SaveElection,
-    Send,
     SnapshotInstalled,
     SnapshotTaken,
     Started,
     SyncTicket,
     Tick,
-    Truncate,
     VoteRequest,
     VoteResponse,
-    VotersChanged,
-    WriteSnapshot,
 )
 from barnabas.raft.value import altered
 from barnabas.raft.voters import VersionRange

@@ -10,13 +10,12 @@ from raft_cluster import CLUSTER, SeededRandom, endpoint_of, key_of, voter_set
 from barnabas.errors import ErrorCode
 from barnabas.model import Now
 from barnabas.raft import LogView, RaftConfig, RaftNode
+from barnabas.raft.effects import Append, Effect, Reply, SaveElection, Send
 from barnabas.raft.entries import BOOTSTRAP, Batch, ElectionState, KraftVersionEntry, Opaque, VotersEntry
 from barnabas.raft.messages import (
     Answered,
-    Append,
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
-    Effect,
     ElectionSaved,
     FetchRequest,
     FetchResponse,
@@ -25,11 +24,8 @@ from barnabas.raft.messages import (
     ProbeRequest,
     ProbeResponse,
     Received,
-    Reply,
     Request,
     Response,
-    SaveElection,
-    Send,
     Started,
     Tick,
     VoteRequest,

@@ -14,6 +14,7 @@ from raft_solo import Solo, journal_of
 from barnabas.errors import ErrorCode
 from barnabas.model import ZERO_UUID, Endpoint, ReplicaKey
 from barnabas.raft import RaftConfig
+from barnabas.raft.effects import Append, Send
 from barnabas.raft.entries import (
     BOOTSTRAP,
     Batch,
@@ -27,7 +28,6 @@ from barnabas.raft.entries import (
 from barnabas.raft.membership.pending_change import PendingChange
 from barnabas.raft.messages import (
     AddVoterRequest,
-    Append,
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
     CancelChangeRequest,
@@ -38,7 +38,6 @@ from barnabas.raft.messages import (
     Propose,
     RemoveVoterRequest,
     Response,
-    Send,
     UpdateVoterRequest,
     UpdateVoterResponse,
     UpgradeRequest,

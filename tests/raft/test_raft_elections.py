@@ -10,6 +10,7 @@ from barnabas.errors import ErrorCode
 from barnabas.model import NO_NODE, ReplicaKey
 from barnabas.raft import IllegalTransition, RaftConfig
 from barnabas.raft.core import LONGEST_JUMP
+from barnabas.raft.effects import SaveElection, Stopped
 from barnabas.raft.entries import ElectionState, SnapshotId
 from barnabas.raft.messages import (
     Answered,
@@ -26,10 +27,8 @@ from barnabas.raft.messages import (
     ReadSnapshot,
     Received,
     Resign,
-    SaveElection,
     Shutdown,
     SnapshotTaken,
-    Stopped,
     VoteRequest,
     VoteResponse,
 )

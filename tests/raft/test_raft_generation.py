@@ -8,15 +8,14 @@ from raft_solo import Solo, journal_of, records
 
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.raft import LogView
+from barnabas.raft.effects import Event, SaveElection
 from barnabas.raft.entries import Batch, ElectionState, KraftVersionEntry, Note, VotersEntry
 from barnabas.raft.membership.generation import EPOCH_GAP, GENERATION_NOTE, QuorumGeneration
 from barnabas.raft.messages import (
     BeginQuorumEpochRequest,
     EndQuorumEpochRequest,
-    Event,
     FetchRequest,
     FetchResponse,
-    SaveElection,
     VoteRequest,
     VoteResponse,
 )

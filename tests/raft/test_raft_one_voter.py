@@ -7,6 +7,18 @@ from raft_cluster import CLUSTER, Cluster, SeededRandom, endpoint_of, key_of, vo
 from barnabas.errors import ErrorCode
 from barnabas.model import Now
 from barnabas.raft import LogView, RaftConfig, RaftNode
+from barnabas.raft.effects import (
+    Accepted,
+    Append,
+    Committed,
+    Effect,
+    LeaderChanged,
+    Refused,
+    Reply,
+    SaveElection,
+    Send,
+    Stopped,
+)
 from barnabas.raft.entries import (
     BOOTSTRAP,
     ElectionState,
@@ -16,25 +28,7 @@ from barnabas.raft.entries import (
     Opaque,
     VotersEntry,
 )
-from barnabas.raft.messages import (
-    Accepted,
-    Append,
-    Committed,
-    Effect,
-    ElectionSaved,
-    LeaderChanged,
-    Message,
-    Persisted,
-    Propose,
-    Refused,
-    Reply,
-    Resign,
-    SaveElection,
-    Send,
-    Shutdown,
-    Started,
-    Stopped,
-)
+from barnabas.raft.messages import ElectionSaved, Message, Persisted, Propose, Resign, Shutdown, Started
 from barnabas.raft.roles import Leader, Resigned
 
 NOW = Now(100.0, 1_700_000_000_000)

@@ -9,20 +9,19 @@ from raft_solo import Solo, journal_of, records
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import ZERO_UUID, Uuid
 from barnabas.raft import RaftConfig
+from barnabas.raft.effects import Event, SaveElection
 from barnabas.raft.entries import Batch, ElectionState, EpochEnd, KraftVersionEntry, SnapshotId, VotersEntry
+from barnabas.raft.identity.origin import origin_of
 from barnabas.raft.messages import (
     BeginQuorumEpochRequest,
     EndQuorumEpochRequest,
-    Event,
     FetchRequest,
     FetchResponse,
     FetchSnapshotRequest,
     Request,
-    SaveElection,
     VoteRequest,
     VoteResponse,
 )
-from barnabas.raft.origin import origin_of
 from barnabas.raft.voters import Voter, VoterSet
 
 OURS = origin_of(voter_set(1, 2, 3))

@@ -9,6 +9,7 @@ from raft_solo import Solo, journal_of, records
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import ReplicaKey
 from barnabas.raft import RaftConfig
+from barnabas.raft.effects import Committed, KraftVersionChanged, SaveElection, Truncate, VotersChanged
 from barnabas.raft.entries import (
     Batch,
     ElectionState,
@@ -22,20 +23,15 @@ from barnabas.raft.messages import (
     HIGH_WATERMARK_NOT_SUPPORTED,
     Answered,
     BeginQuorumEpochRequest,
-    Committed,
     Failed,
     FetchRequest,
     FetchResponse,
-    KraftVersionChanged,
     Persisted,
     Propose,
     ReadLog,
     Resign,
-    SaveElection,
-    Truncate,
     VoteRequest,
     VoteResponse,
-    VotersChanged,
 )
 
 

@@ -10,16 +10,9 @@ from raft_solo import Solo
 
 from barnabas.errors import ErrorCode
 from barnabas.raft import IllegalTransition, RaftConfig
+from barnabas.raft.effects import Accepted, Append, Refused
 from barnabas.raft.entries import LeaderChange, Note, Opaque
-from barnabas.raft.messages import (
-    Accepted,
-    AddVoterRequest,
-    Append,
-    Propose,
-    Refused,
-    RemoveVoterRequest,
-    UpgradeRequest,
-)
+from barnabas.raft.messages import AddVoterRequest, Propose, RemoveVoterRequest, UpgradeRequest
 
 
 def add(node_id: int, disk: int = 0) -> AddVoterRequest:

@@ -8,6 +8,7 @@ from raft_solo import Solo, journal_of, records
 
 from barnabas.errors import ErrorCode
 from barnabas.raft import LogView
+from barnabas.raft.effects import Committed, Event, InstallSnapshot, WriteSnapshot
 from barnabas.raft.entries import (
     BOOTSTRAP,
     Batch,
@@ -20,21 +21,17 @@ from barnabas.raft.entries import (
 )
 from barnabas.raft.messages import (
     BeginQuorumEpochRequest,
-    Committed,
-    Event,
     Failed,
     FetchRequest,
     FetchResponse,
     FetchSnapshotRequest,
     FetchSnapshotResponse,
-    InstallSnapshot,
     LogStartMoved,
     Propose,
     ReadSnapshot,
     SnapshotInstalled,
     SnapshotRejected,
     SnapshotTaken,
-    WriteSnapshot,
 )
 
 

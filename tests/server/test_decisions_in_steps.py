@@ -11,8 +11,8 @@ from tests.server.quorum_node import formatted, make, run, until
 
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import NO_NODE
+from barnabas.raft.effects import Accepted
 from barnabas.raft.entries import Batch, Opaque
-from barnabas.raft.messages import Accepted
 from barnabas.server.kraft.proposals import STEPS, Requests, Submission
 from barnabas.server.kraft.records import Encoded, encode_batch
 from barnabas.wire.codec.message import Message

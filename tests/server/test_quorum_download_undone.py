@@ -8,9 +8,10 @@ import pytest
 
 from barnabas.log.storage.snapshot import SnapshotId, SnapshotWriter, list_snapshots
 from barnabas.model import Now
+from barnabas.raft.effects import WriteSnapshot
 from barnabas.raft.entries import Batch, LeaderChange
 from barnabas.raft.entries import SnapshotId as Wanted
-from barnabas.raft.messages import SyncTicket, WriteSnapshot
+from barnabas.raft.messages import SyncTicket
 from barnabas.raft.voters import VoterSet
 from barnabas.server.kraft.records import snapshot_batches
 from barnabas.server.kraft.storage import MetadataStore, metadata_log_config

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from barnabas.raft.messages import Event
+from barnabas.raft.effects import Event
 from barnabas.server.kraft.quorum_events import tell
 
 

@@ -16,6 +16,7 @@ from tests.server.quorum_node import until
 from barnabas.errors import ErrorCode
 from barnabas.model import Endpoint, ReplicaKey, Uuid
 from barnabas.raft import messages as raft
+from barnabas.raft.effects import Send
 from barnabas.server.api.table import served_on
 from barnabas.server.kraft import peers as quorum_peers
 from barnabas.server.kraft.peers import Peers
@@ -113,7 +114,7 @@ def test_a_request_is_answered_over_a_connection_that_stays() -> None:
     async def story(peers: Peers, heard: asyncio.Queue[raft.Message], other: Other) -> None:
         other.answers[52] = giving(granted())
         for correlation in (1, 2):
-            peers.send(raft.Send(correlation, 2, other.endpoint, VOTE))
+            peers.send(Send(correlation, 2, other.endpoint, VOTE))
             where = (Endpoint("CONTROLLER", "10.0.0.2", 9093),)
             response = raft.VoteResponse(ErrorCode.NONE, 5, 2, True, where)
             assert await heard.get() == raft.Answered(correlation, response)
@@ -125,7 +126,7 @@ def test_a_request_is_answered_over_a_connection_that_stays() -> None:
 def test_a_connection_that_breaks_under_a_request_is_told_at_once() -> None:
     async def story(peers: Peers, heard: asyncio.Queue[raft.Message], other: Other) -> None:
         other.answers[1] = giving(None)
-        peers.send(raft.Send(1, 2, other.endpoint, FETCH))
+        peers.send(Send(1, 2, other.endpoint, FETCH))
         assert await heard.get() == raft.Disconnected(2)
         assert isinstance(await heard.get(), raft.Failed)
 
@@ -139,7 +140,7 @@ def test_a_refused_dial_is_told_too_but_a_bootstrap_server_has_no_id(to: int) ->
         port = with_nobody.sockets[0].getsockname()[1]
         with_nobody.close()
         await with_nobody.wait_closed()
-        peers.send(raft.Send(1, to, Endpoint("CONTROLLER", "127.0.0.1", port), FETCH))
+        peers.send(Send(1, to, Endpoint("CONTROLLER", "127.0.0.1", port), FETCH))
         first = await heard.get()
         assert isinstance(first, raft.Failed) if to < 0 else first == raft.Disconnected(2)
 
@@ -149,10 +150,10 @@ def test_a_refused_dial_is_told_too_but_a_bootstrap_server_has_no_id(to: int) ->
 def test_a_request_that_was_given_up_holds_up_nothing() -> None:
     async def story(peers: Peers, heard: asyncio.Queue[raft.Message], other: Other) -> None:
         other.answers[52] = never
-        peers.send(raft.Send(1, 2, other.endpoint, VOTE))
+        peers.send(Send(1, 2, other.endpoint, VOTE))
         await until(lambda: 52 in other.asked)
         other.answers[52] = giving(granted())
-        peers.send(raft.Send(2, 2, other.endpoint, VOTE))
+        peers.send(Send(2, 2, other.endpoint, VOTE))
         answered = await heard.get()
         assert isinstance(answered, raft.Answered) and answered.correlation == 2
         assert heard.empty(), "the first one's connection was ours to drop: nobody is missed"
@@ -163,8 +164,8 @@ def test_a_request_that_was_given_up_holds_up_nothing() -> None:
 def test_a_long_poll_and_an_election_do_not_share_a_connection() -> None:
     async def story(peers: Peers, heard: asyncio.Queue[raft.Message], other: Other) -> None:
         other.answers[1], other.answers[52] = never, giving(granted())
-        peers.send(raft.Send(1, 2, other.endpoint, FETCH))
-        peers.send(raft.Send(2, 2, other.endpoint, VOTE))
+        peers.send(Send(1, 2, other.endpoint, FETCH))
+        peers.send(Send(2, 2, other.endpoint, VOTE))
         answered = await heard.get()
         assert isinstance(answered, raft.Answered) and answered.correlation == 2
 
@@ -174,7 +175,7 @@ def test_a_long_poll_and_an_election_do_not_share_a_connection() -> None:
 def test_a_peer_without_pre_votes_is_unsupported_not_broken() -> None:
     async def story(peers: Peers, heard: asyncio.Queue[raft.Message], other: Other) -> None:
         other.served[52] = (0, 1)
-        peers.send(raft.Send(1, 2, other.endpoint, VOTE))
+        peers.send(Send(1, 2, other.endpoint, VOTE))
         failed = await heard.get()
         assert isinstance(failed, raft.Failed) and failed.unsupported
 
@@ -184,11 +185,11 @@ def test_a_peer_without_pre_votes_is_unsupported_not_broken() -> None:
 def test_a_node_of_another_cluster_only_fails_and_one_that_forbids_us_is_heard() -> None:
     async def story(peers: Peers, heard: asyncio.Queue[raft.Message], other: Other) -> None:
         other.answers[52] = giving(VoteResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID))
-        peers.send(raft.Send(1, 2, other.endpoint, VOTE))
+        peers.send(Send(1, 2, other.endpoint, VOTE))
         assert isinstance(await heard.get(), raft.Failed)
         assert peers.strangers == {other.endpoint}
         other.answers[52] = giving(VoteResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
-        peers.send(raft.Send(2, 2, other.endpoint, VOTE))
+        peers.send(Send(2, 2, other.endpoint, VOTE))
         answered = await heard.get()
         assert isinstance(answered, raft.Answered)
         assert answered.response.error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
@@ -202,7 +203,7 @@ def test_a_node_that_moved_is_dialled_where_it_is_now_and_a_probe_hears_what_it_
         server = await asyncio.start_server(moved.serve, "127.0.0.1", 0)
         there = Endpoint("CONTROLLER", "127.0.0.1", server.sockets[0].getsockname()[1])
         for correlation, endpoint in ((1, other.endpoint), (2, there)):
-            peers.send(raft.Send(correlation, 2, endpoint, raft.ProbeRequest()))
+            peers.send(Send(correlation, 2, endpoint, raft.ProbeRequest()))
             answered = await heard.get()
             assert isinstance(answered, raft.Answered)
             assert isinstance(answered.response, raft.ProbeResponse)
@@ -215,7 +216,7 @@ def test_a_node_that_moved_is_dialled_where_it_is_now_and_a_probe_hears_what_it_
 
 def test_nobody_can_be_asked_without_an_address() -> None:
     async def story(peers: Peers, heard: asyncio.Queue[raft.Message], other: Other) -> None:
-        peers.send(raft.Send(1, 2, None, VOTE))
+        peers.send(Send(1, 2, None, VOTE))
         assert isinstance(await heard.get(), raft.Failed)
 
     run(story)
@@ -233,10 +234,10 @@ def test_what_is_asked_while_an_answer_is_heard_goes_over_the_same_connection() 
             heard.put_nowait(message)
             if correlation < 5:
                 correlation += 1
-                peers.send(raft.Send(correlation, 2, other.endpoint, VOTE))
+                peers.send(Send(correlation, 2, other.endpoint, VOTE))
 
         peers.receive = receive
-        peers.send(raft.Send(1, 2, other.endpoint, VOTE))
+        peers.send(Send(1, 2, other.endpoint, VOTE))
         for expected in range(1, 6):
             message = await heard.get()
             assert isinstance(message, raft.Answered) and message.correlation == expected
@@ -253,11 +254,11 @@ def test_what_is_asked_while_a_failure_is_heard_is_asked() -> None:
         def receive(message: raft.Message) -> None:
             heard.put_nowait(message)
             if isinstance(message, raft.Disconnected):
-                peers.send(raft.Send(2, 2, other.endpoint, FETCH))
+                peers.send(Send(2, 2, other.endpoint, FETCH))
                 other.answers[1] = never
 
         peers.receive = receive
-        peers.send(raft.Send(1, 2, other.endpoint, FETCH))
+        peers.send(Send(1, 2, other.endpoint, FETCH))
         assert await heard.get() == raft.Disconnected(2)
         assert isinstance(await heard.get(), raft.Failed)
         await until(lambda: other.asked.count(1) == 2)
@@ -272,7 +273,7 @@ def test_an_answer_that_trips_us_up_is_a_failure_that_is_told(monkeypatch: pytes
     async def story(peers: Peers, heard: asyncio.Queue[raft.Message], other: Other) -> None:
         other.answers[52] = giving(granted())
         monkeypatch.setattr(quorum_peers, "response_in_steps", defect)
-        peers.send(raft.Send(1, 2, other.endpoint, VOTE))
+        peers.send(Send(1, 2, other.endpoint, VOTE))
         message = await heard.get()
         assert isinstance(message, raft.Failed) and "nobody foresaw it" in message.reason
 

@@ -10,16 +10,9 @@ import pytest
 
 from barnabas.errors import BarnabasError
 from barnabas.model import Now
+from barnabas.raft.effects import InstallSnapshot, WriteSnapshot
 from barnabas.raft.entries import Batch, LeaderChange, SnapshotId
-from barnabas.raft.messages import (
-    InstallSnapshot,
-    Message,
-    ReadLog,
-    ReadSnapshot,
-    SnapshotInstalled,
-    SnapshotRejected,
-    WriteSnapshot,
-)
+from barnabas.raft.messages import Message, ReadLog, ReadSnapshot, SnapshotInstalled, SnapshotRejected
 from barnabas.raft.voters import VoterSet
 from barnabas.server.kraft.records import snapshot_batches
 from barnabas.server.kraft.snapshots import SnapshotKeeper

@@ -19,28 +19,25 @@ from typing import TypedDict, TypeVar
 from barnabas.errors import ErrorCode
 from barnabas.model import NO_NODE, ZERO_UUID, Endpoint, Epoch, NodeId, Now, Offset, ReplicaKey, Uuid
 from barnabas.ports import Randomness
-from barnabas.raft.entries import Batch, ElectionState, Entry, SnapshotId
-from barnabas.raft.log_view import LogView
-from barnabas.raft.membership.generation import GENERATION_NOTE, QuorumGeneration
-from barnabas.raft.messages import (
+from barnabas.raft.effects import (
     Append,
     ApplyEffect,
-    ChangeResponse,
     Committed,
     Effect,
     Event,
-    FetchResponse,
     KraftVersionChanged,
     LeaderChanged,
     PersistEffect,
     Reply,
-    Request,
-    Response,
     SaveElection,
     Send,
     Truncate,
     VotersChanged,
 )
+from barnabas.raft.entries import Batch, ElectionState, Entry, SnapshotId
+from barnabas.raft.log_view import LogView
+from barnabas.raft.membership.generation import GENERATION_NOTE, QuorumGeneration
+from barnabas.raft.messages import ChangeResponse, FetchResponse, Request, Response
 from barnabas.raft.peers import Peers
 from barnabas.raft.roles import (
     TRANSITIONS,
@@ -156,7 +153,7 @@ class Core:
         self.superseded = 0
         """The newest generation of the quorum that this node has heard of."""
         self.origin: Uuid = ZERO_UUID
-        """Which quorum this node is of (`raft.origin`); zero: not known yet."""
+        """Which quorum this node is of (`raft.identity.origin`); zero: not known yet."""
         self.strangers = 0
         """Messages and leaders of another quorum, none of them believed."""
         self.strange: dict[str, None] = {}

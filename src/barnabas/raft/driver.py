@@ -12,23 +12,25 @@ from collections import deque
 from typing import Protocol
 
 from barnabas.model import Now
-from barnabas.raft.entries import Batch
-from barnabas.raft.messages import (
+from barnabas.raft.effects import (
     Append,
     ApplyEffect,
     Effect,
-    ElectionSaved,
     InstallSnapshot,
-    Message,
-    Persisted,
     Reply,
     SaveElection,
     Send,
+    Truncate,
+    WriteSnapshot,
+)
+from barnabas.raft.entries import Batch
+from barnabas.raft.messages import (
+    ElectionSaved,
+    Message,
+    Persisted,
     SnapshotInstalled,
     SnapshotRejected,
     SyncTicket,
-    Truncate,
-    WriteSnapshot,
 )
 from barnabas.raft.node import RaftNode
 

@@ -11,21 +11,21 @@ from math import inf
 
 from barnabas.errors import ErrorCode
 from barnabas.model import NO_NODE, ZERO_UUID, Endpoint, Epoch, NodeId, Now, ReplicaKey
-from barnabas.raft import first_look, leadership
+from barnabas.raft import leadership
 from barnabas.raft.core import Core
+from barnabas.raft.effects import LeaderChanged, Send
 from barnabas.raft.entries import ElectionState
+from barnabas.raft.identity import first_look
+from barnabas.raft.identity.origin import conflict, origin_of
 from barnabas.raft.messages import (
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
     EndQuorumEpochRequest,
     EndQuorumEpochResponse,
-    LeaderChanged,
     QuorumResponse,
-    Send,
     VoteRequest,
     VoteResponse,
 )
-from barnabas.raft.origin import conflict, origin_of
 from barnabas.raft.roles import Candidate, Cause, Follower, Leader, Prospective, Resigned, Role, Unattached
 
 __all__ = [

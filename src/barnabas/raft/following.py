@@ -10,9 +10,11 @@ from math import inf
 
 from barnabas.errors import ErrorCode
 from barnabas.model import NO_OFFSET, Endpoint, NodeId, Now, Offset
-from barnabas.raft import election, first_look, origin
+from barnabas.raft import election
 from barnabas.raft.core import Core
+from barnabas.raft.effects import InstallSnapshot, Send, WriteSnapshot
 from barnabas.raft.entries import SnapshotId
+from barnabas.raft.identity import first_look, origin
 from barnabas.raft.messages import (
     AddVoterRequest,
     ChangeResponse,
@@ -20,15 +22,12 @@ from barnabas.raft.messages import (
     FetchResponse,
     FetchSnapshotRequest,
     FetchSnapshotResponse,
-    InstallSnapshot,
     RemoveVoterRequest,
     Request,
-    Send,
     SnapshotInstalled,
     SnapshotRejected,
     UpdateVoterRequest,
     UpdateVoterResponse,
-    WriteSnapshot,
 )
 from barnabas.raft.roles import Download, Follower, Unattached
 

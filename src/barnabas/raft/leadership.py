@@ -10,8 +10,9 @@ from math import inf
 
 from barnabas.model import NO_OFFSET, ZERO_UUID, Now, Offset, ReplicaKey
 from barnabas.raft.core import Core
+from barnabas.raft.effects import LeaderChanged, Send
 from barnabas.raft.entries import Entry, KraftVersionEntry, LeaderChange, VotersEntry
-from barnabas.raft.messages import BeginQuorumEpochRequest, EndQuorumEpochRequest, LeaderChanged, Send
+from barnabas.raft.messages import BeginQuorumEpochRequest, EndQuorumEpochRequest
 from barnabas.raft.progress import Progress
 from barnabas.raft.roles import Candidate, Cause, Leader, Resigned, Unattached
 from barnabas.raft.voters import VoterSet

@@ -1,10 +1,9 @@
-"""The messages of the core: everything that it can receive, and everything that it can ask for.
+"""The messages of the core: everything that it can receive.
 
-There are three groups.  *Requests and responses* travel between nodes.  Their fields map one to one to Kafka's
+There are two groups.  *Requests and responses* travel between nodes.  Their fields map one to one to Kafka's
 (None for a field that an old version lacks), except `generation` and `origin`, which only our nodes send (see
-`raft.membership.generation`; -1: not sent; and `raft.origin`; zero: not known).  *Messages* come from the
-node's own driver.  *Effects* are what a step returns.  The driver carries them out in three passes (persist,
-send, apply) and decides nothing.  All are frozen values.
+`raft.membership.generation`; -1: not sent; and `raft.identity.origin`; zero: not known).  *Messages* come from
+the node's own driver.  What a step returns stands in `effects`.  All are frozen values.
 """
 
 from __future__ import annotations
@@ -13,9 +12,9 @@ from typing import NamedTuple, TypeAlias
 
 from barnabas.errors import ErrorCode
 from barnabas.model import NO_NODE, NO_OFFSET, ZERO_UUID, Endpoint, Epoch, NodeId, Offset, ReplicaKey, Uuid
-from barnabas.raft.entries import Batch, ElectionState, Entry, EpochEnd, SnapshotId
+from barnabas.raft.entries import Batch, Entry, EpochEnd, SnapshotId
 from barnabas.raft.value import value
-from barnabas.raft.voters import SUPPORTED, VersionRange, VoterSet
+from barnabas.raft.voters import SUPPORTED, VersionRange
 
 HIGH_WATERMARK_NOT_SUPPORTED = 9223372036854775807
 """What a Fetch older than v18 says about the follower's high watermark."""
@@ -431,145 +430,3 @@ Message: TypeAlias = (
     | Resign
     | Shutdown
 )
-
-
-# ------------------------------------------------------------------ effects, pass 1: persist
-
-
-@value
-class Append:
-    """Write this batch at the end of the log (its base offset is the end)."""
-
-    batch: Batch
-
-
-@value
-class Truncate:
-    """Forget everything from this offset on."""
-
-    end_offset: Offset
-
-
-@value
-class SaveElection:
-    """Make this durable and say ElectionSaved(serial).  `kraft_version` chooses the file's version."""
-
-    serial: int
-    state: ElectionState
-    kraft_version: int
-
-
-@value
-class WriteSnapshot:
-    """Append a downloaded piece to the partial snapshot; position 0 begins it anew."""
-
-    snapshot: SnapshotId
-    position: int
-    data: object
-
-
-@value
-class InstallSnapshot:
-    """Freeze the downloaded snapshot, begin the log anew at its end, say SnapshotInstalled.
-
-    Or find that it cannot be read, throw it away, and say SnapshotRejected.
-    """
-
-    snapshot: SnapshotId
-    size: int
-
-
-# ------------------------------------------------------------------ effects, pass 2: send
-
-
-@value
-class Send:
-    """Send to a node; a negative `to` is a bootstrap server.  Answered or Failed ends it."""
-
-    correlation: int
-    to: NodeId
-    endpoint: Endpoint | None
-    request: Request
-
-
-@value
-class Reply:
-    token: object
-    response: Response
-
-
-# ------------------------------------------------------------------ effects, pass 3: apply
-
-
-@value
-class Accepted:
-    """A Propose stands in the log, not committed."""
-
-    token: object
-    base_offset: Offset
-    last_offset: Offset
-    epoch: Epoch
-
-
-@value
-class Refused:
-    """A Propose was not appended."""
-
-    token: object
-    error: ErrorCode
-    message: str = ""
-
-
-@value
-class Committed:
-    """Everything below is decided for good: apply it."""
-
-    high_watermark: Offset
-
-
-@value
-class LeaderChanged:
-    """The leader.  This node itself only after an entry of its epoch is committed."""
-
-    epoch: Epoch
-    leader_id: NodeId | None
-    endpoints: tuple[Endpoint, ...] = ()
-
-
-@value
-class VotersChanged:
-    """The set in force is another (appended, reverted or loaded)."""
-
-    voters: VoterSet
-    offset: Offset
-
-
-@value
-class KraftVersionChanged:
-    version: int
-
-
-@value
-class Event:
-    """Something an operator may want to read: a name of the catalogue and its fields."""
-
-    name: str
-    fields: tuple[tuple[str, object], ...] = ()
-
-    def __str__(self) -> str:
-        return " ".join([self.name, *(f"{key}={value}" for key, value in self.fields)])
-
-
-@value
-class Stopped:
-    """A Shutdown is done: `handed_over` False means the time was up."""
-
-    handed_over: bool
-
-
-PersistEffect: TypeAlias = Append | Truncate | SaveElection | WriteSnapshot | InstallSnapshot
-SendEffect: TypeAlias = Send | Reply
-ApplyEffect: TypeAlias = (
-    Accepted | Refused | Committed | LeaderChanged | VotersChanged | KraftVersionChanged | Event | Stopped
-)
-Effect: TypeAlias = PersistEffect | SendEffect | ApplyEffect

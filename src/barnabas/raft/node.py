@@ -14,20 +14,20 @@ from math import inf
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import NO_NODE, NO_OFFSET, ZERO_UUID, Endpoint, Epoch, NodeId, Now, Offset, ReplicaKey
 from barnabas.ports import Randomness
-from barnabas.raft import election, first_look, following, leadership, origin, replication, superseded
+from barnabas.raft import election, following, leadership, replication
 from barnabas.raft.core import Core, IllegalTransition
 from barnabas.raft.describe import Description, describe
+from barnabas.raft.effects import Accepted, Effect, Refused, Stopped
 from barnabas.raft.entries import ElectionState, Note, Opaque, SnapshotId
+from barnabas.raft.identity import first_look, origin, superseded
 from barnabas.raft.log_view import LogView
 from barnabas.raft.membership import pending
 from barnabas.raft.messages import (
-    Accepted,
     Answered,
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
     ChangeResponse,
     Disconnected,
-    Effect,
     ElectionSaved,
     EndQuorumEpochRequest,
     EndQuorumEpochResponse,
@@ -42,7 +42,6 @@ from barnabas.raft.messages import (
     ProbeResponse,
     Propose,
     Received,
-    Refused,
     Request,
     Resign,
     Response,
@@ -51,7 +50,6 @@ from barnabas.raft.messages import (
     SnapshotRejected,
     SnapshotTaken,
     Started,
-    Stopped,
     Tick,
     UpdateVoterResponse,
     VoteRequest,

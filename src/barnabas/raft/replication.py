@@ -11,6 +11,7 @@ from barnabas.model import Epoch, Now
 from barnabas.raft import leadership
 from barnabas.raft.core import Core
 from barnabas.raft.entries import EpochEnd, SnapshotId
+from barnabas.raft.identity.superseded import foreign
 from barnabas.raft.messages import (
     FetchRequest,
     FetchResponse,
@@ -21,7 +22,6 @@ from barnabas.raft.messages import (
 )
 from barnabas.raft.progress import ParkedFetch
 from barnabas.raft.roles import Leader
-from barnabas.raft.superseded import foreign
 
 __all__ = ["leader_error", "on_fetch", "on_fetch_snapshot", "release"]
 

@@ -12,6 +12,7 @@ from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import ZERO_UUID, Endpoint, Now, Offset, ReplicaKey
 from barnabas.raft import leadership
 from barnabas.raft.core import Core, IllegalTransition
+from barnabas.raft.effects import Send
 from barnabas.raft.entries import Entry, KraftVersionEntry, Note, VotersEntry
 from barnabas.raft.membership.pending_change import Probe
 from barnabas.raft.messages import (
@@ -20,7 +21,6 @@ from barnabas.raft.messages import (
     ProbeRequest,
     RemoveVoterRequest,
     Request,
-    Send,
     UpdateVoterRequest,
     UpgradeRequest,
 )

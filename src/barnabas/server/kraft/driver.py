@@ -33,31 +33,31 @@ from barnabas.errors import BarnabasError, ErrorCode, KafkaError, StorageError
 from barnabas.log.storage.removal import Removal
 from barnabas.model import NO_NODE, Endpoint, Epoch, NodeId, Offset
 from barnabas.ports import Clock, Disk, Randomness
+from barnabas.raft import messages
 from barnabas.raft.driver import Driver
-from barnabas.raft.entries import Opaque, SnapshotId
-from barnabas.raft.messages import (
+from barnabas.raft.effects import (
     Accepted,
     ApplyEffect,
     Committed,
     Event,
     KraftVersionChanged,
     LeaderChanged,
-    LogStartMoved,
-    Propose,
-    Received,
     Refused,
     Reply,
-    Request,
-    Response,
     Send,
-    Shutdown,
-    SnapshotTaken,
-    Started,
     Stopped,
-    Tick,
     VotersChanged,
 )
-from barnabas.raft.messages import Message as RaftMessage
+from barnabas.raft.entries import Opaque, SnapshotId
+from barnabas.raft.messages import (
+    Propose,
+    Received,
+    Request,
+    Response,
+    Shutdown,
+    Started,
+    Tick,
+)
 from barnabas.raft.node import RaftNode
 from barnabas.raft.voters import VoterSet
 from barnabas.server.kraft.proposals import STEPS, Requests, Submission
@@ -419,7 +419,7 @@ class Quorum:
 
     # The loop around raft.driver.
 
-    def _receive(self, message: RaftMessage) -> None:
+    def _receive(self, message: messages.Message) -> None:
         if self.failed is None:
             self._order.receive(message)
             self._pump()
@@ -683,7 +683,7 @@ class Quorum:
             return
         self._snapshots.finished()
         events.emit(SNAPSHOT, end=snapshot.end_offset, epoch=snapshot.epoch, bytes=size)
-        self._receive(SnapshotTaken(snapshot, size))
+        self._receive(messages.SnapshotTaken(snapshot, size))
 
     def _removed(self, error: BaseException | None) -> None:
         if error is not None:
@@ -693,7 +693,7 @@ class Quorum:
         start = self._snapshots.clean()
         if start is not None:
             events.emit(CLEANED, start=start)
-            self._receive(LogStartMoved(start))
+            self._receive(messages.LogStartMoved(start))
 
 
 def _names(voters: VoterSet) -> str:

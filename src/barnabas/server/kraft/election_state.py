@@ -2,7 +2,7 @@
 
 Two versions, as in Apache Kafka: 0 while the voters are fixed (kraft.version 0), 1 once they change at run
 time and a vote names the disk too (KIP-853).  Both are read.  Two fields are our own: which quorum the node
-is of (`raft.origin`), and, where it was put together by force, how often
+is of (`raft.identity.origin`), and, where it was put together by force, how often
 (`raft.membership.generation`).  Kafka does not read them.
 """
 

@@ -22,6 +22,7 @@ from barnabas.client.connection import ConnectionFailed, RequestTimedOut
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.model import Endpoint, NodeId
 from barnabas.ports import Randomness
+from barnabas.raft.effects import Send
 from barnabas.raft.messages import (
     AddVoterRequest,
     Answered,
@@ -33,7 +34,6 @@ from barnabas.raft.messages import (
     Message,
     RemoveVoterRequest,
     Request,
-    Send,
     UpdateVoterRequest,
 )
 from barnabas.server.kraft.codec import request_out, response_in_steps

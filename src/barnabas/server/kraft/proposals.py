@@ -23,7 +23,7 @@ from barnabas.controller.versions import LATEST
 from barnabas.controller.view import Decision
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import Epoch, Now, Offset
-from barnabas.raft.messages import Accepted
+from barnabas.raft.effects import Accepted
 from barnabas.server.kraft.records import Encoded, encoded
 from barnabas.server.kraft.reserve import Reserve
 from barnabas.server.observe import events

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any, Final
 
-from barnabas.raft.messages import Event
+from barnabas.raft.effects import Event
 from barnabas.server.observe import events
 
 __all__ = ["tell"]

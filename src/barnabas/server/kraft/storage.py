@@ -23,19 +23,17 @@ from barnabas.log.storage.checkpoint import read_epochs
 from barnabas.log.storage.sync import SyncJob
 from barnabas.model import METADATA_PARTITION, METADATA_TOPIC_ID, Epoch, Offset
 from barnabas.ports import Clock, Disk
+from barnabas.raft.effects import InstallSnapshot, SaveElection, WriteSnapshot
 from barnabas.raft.entries import Batch, ElectionState, Entry, SnapshotId
 from barnabas.raft.log_view import LogView
 from barnabas.raft.messages import (
     ElectionSaved,
-    InstallSnapshot,
     Message,
     Persisted,
     ReadSnapshot,
-    SaveElection,
     SnapshotInstalled,
     SnapshotRejected,
     SyncTicket,
-    WriteSnapshot,
 )
 from barnabas.raft.node import RaftStatistics
 from barnabas.raft.voters import VoterSet

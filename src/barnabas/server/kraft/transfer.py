@@ -14,8 +14,9 @@ from barnabas.log.log import Log
 from barnabas.log.results import finished
 from barnabas.log.storage import snapshot as files
 from barnabas.ports import Buffer, Disk
+from barnabas.raft.effects import InstallSnapshot, WriteSnapshot
 from barnabas.raft.entries import Batch, SnapshotId
-from barnabas.raft.messages import InstallSnapshot, ReadLog, ReadSnapshot, WriteSnapshot
+from barnabas.raft.messages import ReadLog, ReadSnapshot
 from barnabas.server.kraft.records import SnapshotContent, decode_in_steps, read_snapshot
 from barnabas.wire.records import batches, check_crc
 

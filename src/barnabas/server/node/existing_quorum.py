@@ -3,7 +3,7 @@
 A second quorum with the id of a live cluster accepts records that no other node has.  So `storage format
 --standalone` asks the controllers in the properties whether they know a quorum of that cluster id.  A node
 with an unformatted directory asks them how it should be formatted.  The node asks once more when it starts
-(`raft.first_look`).
+(`raft.identity.first_look`).
 
 The question is a Fetch of the metadata in epoch 0, as from a controller that knows nothing.  A controller
 that knows an epoch, a leader or an origin belongs to a quorum.  One that waits for a quorum itself knows none

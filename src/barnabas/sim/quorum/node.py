@@ -28,19 +28,26 @@ from barnabas.log.storage.meta_properties import read_meta_properties
 from barnabas.model import Endpoint, NodeId, ReplicaKey, Uuid
 from barnabas.raft.core import IllegalTransition
 from barnabas.raft.driver import Driver
-from barnabas.raft.entries import Batch, ElectionState, Opaque, SnapshotId
-from barnabas.raft.messages import (
+from barnabas.raft.effects import (
     Accepted,
-    Answered,
     ApplyEffect,
     Committed,
-    Disconnected,
     Event,
+    InstallSnapshot,
+    LeaderChanged,
+    Refused,
+    Reply,
+    Send,
+    Stopped,
+    VotersChanged,
+)
+from barnabas.raft.entries import Batch, ElectionState, Opaque, SnapshotId
+from barnabas.raft.messages import (
+    Answered,
+    Disconnected,
     Failed,
     FetchResponse,
     FetchSnapshotResponse,
-    InstallSnapshot,
-    LeaderChanged,
     LogStartMoved,
     Message,
     ProbeRequest,
@@ -48,16 +55,11 @@ from barnabas.raft.messages import (
     Propose,
     ReadSnapshot,
     Received,
-    Refused,
-    Reply,
     Request,
     Response,
-    Send,
     SnapshotTaken,
     Started,
-    Stopped,
     Tick,
-    VotersChanged,
 )
 from barnabas.raft.node import RaftNode
 from barnabas.raft.roles import Leader

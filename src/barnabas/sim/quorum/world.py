@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.controller.decisions.features import bootstrap_levels
 from barnabas.model import NodeId, ReplicaKey
+from barnabas.raft.effects import Send
 from barnabas.raft.messages import (
     ChangeRequest,
     ChangeResponse,
@@ -24,7 +25,6 @@ from barnabas.raft.messages import (
     Message,
     Request,
     Response,
-    Send,
     VoteRequest,
     VoteResponse,
 )

@@ -21,7 +21,7 @@ GUARDS: tuple[Bug, ...] = (
     _bug(
         "no first look",
         "a node formatted to be a quorum of its own does not ask before it elects itself",
-        "raft.first_look begin",
+        "raft.identity.first_look begin",
         "core.is_sole_voter and core.config.bootstrap",
         "core.is_sole_voter and not core.config.bootstrap",
         34,
@@ -35,7 +35,14 @@ GUARDS: tuple[Bug, ...] = (
             "if end_offset >= core.committed:",
             "if True:",
             13,
-            (Also("raft.origin", "is_stranger", "return theirs != core.origin and", "return False and"),),
+            (
+                Also(
+                    "raft.identity.origin",
+                    "is_stranger",
+                    "return theirs != core.origin and",
+                    "return False and",
+                ),
+            ),
         )
     ),
 )

@@ -10,7 +10,7 @@ SUBTLE: tuple[Bug, ...] = (
     Bug(
         "no first look",
         "a node formatted to be a quorum of its own does not ask before it elects itself",
-        "raft.first_look",
+        "raft.identity.first_look",
         "begin",
         "core.is_sole_voter and core.config.bootstrap",
         "core.is_sole_voter and not core.config.bootstrap",
@@ -19,7 +19,7 @@ SUBTLE: tuple[Bug, ...] = (
     Bug(
         "strangers are believed",
         "nodes of another quorum are not distinguished from the others",
-        "raft.origin",
+        "raft.identity.origin",
         "is_stranger",
         "return theirs != core.origin and",
         "return False and",
@@ -42,7 +42,11 @@ SUBTLE: tuple[Bug, ...] = (
         "if end_offset >= core.committed:",
         "if True:",
         4,
-        (Change("raft.origin", "is_stranger", "return theirs != core.origin and", "return False and"),),
+        (
+            Change(
+                "raft.identity.origin", "is_stranger", "return theirs != core.origin and", "return False and"
+            ),
+        ),
     ),
     Bug(
         "the origin is forgotten",

@@ -16,8 +16,9 @@ from __future__ import annotations
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import NO_NODE, ZERO_UUID, NodeId, Now
 from barnabas.raft.core import Core, FirstLook
+from barnabas.raft.effects import Send
 from barnabas.raft.entries import BOOTSTRAP
-from barnabas.raft.messages import FetchRequest, Request, Response, Send
+from barnabas.raft.messages import FetchRequest, Request, Response
 
 __all__ = ["begin", "drive", "heard", "settled"]
 

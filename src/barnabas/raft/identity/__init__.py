@@ -1,0 +1,1 @@
+"""Which quorum a node belongs to, and how it tells the nodes of another one."""
