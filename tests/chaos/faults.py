@@ -35,7 +35,7 @@ def _back(world: World, node: Node) -> float:
 
 
 def _kill(world: World, node: Node, what: str) -> str:
-    down = world.chance.uniform(0.1, 3.0)
+    down = world.rng.uniform(0.1, 3.0)
     with world.hurt(node.number):
         node.kill()
         time.sleep(down)
@@ -53,7 +53,7 @@ def kill_controller(world: World) -> str:
 
 
 def kill_all(world: World) -> str:
-    nodes, down = list(world.nodes.values()), world.chance.uniform(0.1, 2.0)
+    nodes, down = list(world.nodes.values()), world.rng.uniform(0.1, 2.0)
     with world.hurt(*world.nodes):
         for node in nodes:
             node.kill()
@@ -69,7 +69,7 @@ def kill_all(world: World) -> str:
 
 
 def pause(world: World) -> str:
-    node, seconds = world.some_node(), world.chance.choice((0.3, 0.3, 1.0, 3.0, 6.0))
+    node, seconds = world.some_node(), world.rng.choice((0.3, 0.3, 1.0, 3.0, 6.0))
     with world.hurt(node.number):
         node.signal(signal.SIGSTOP)
         time.sleep(seconds)
@@ -78,7 +78,7 @@ def pause(world: World) -> str:
 
 
 def slow_disk(world: World) -> str:
-    node, seconds = world.some_node(), world.chance.choice((0.5, 2.0, 5.0))
+    node, seconds = world.some_node(), world.rng.choice((0.5, 2.0, 5.0))
     with world.hurt(node.number):
         node.stall(seconds)
         time.sleep(seconds)
@@ -87,7 +87,7 @@ def slow_disk(world: World) -> str:
 
 def full_disk(world: World) -> str:
     assert world.cluster.small_disk is not None
-    node, seconds = world.nodes[world.cluster.small_disk], world.chance.uniform(1.0, 4.0)
+    node, seconds = world.nodes[world.cluster.small_disk], world.rng.uniform(1.0, 4.0)
     with world.hurt(node.number):
         node.fill()
         time.sleep(seconds)
@@ -111,7 +111,7 @@ def cut_link(world: World) -> str:
 
 
 def one_way_link(world: World) -> str:
-    sender, receiver = world.chance.sample(sorted(world.nodes), 2)
+    sender, receiver = world.rng.sample(sorted(world.nodes), 2)
     seconds = _cut_time(world)
     with world.hurt(sender, receiver):
         world.ground.lose(sender, [receiver])
@@ -122,7 +122,7 @@ def one_way_link(world: World) -> str:
 
 def _cut_time(world: World) -> float:
     """Mostly shorter than a broker's session (9 s), now and then longer."""
-    return 11.0 if world.chance.random() < 0.15 else world.chance.uniform(0.5, 4.0)
+    return 11.0 if world.rng.random() < 0.15 else world.rng.uniform(0.5, 4.0)
 
 
 def clean_restart(world: World) -> str:
@@ -147,9 +147,9 @@ def rolling_restart(world: World) -> str:
 def change_voters(world: World) -> str:
     cluster = world.cluster
     voters = cluster.voters()
-    leaving = world.chance.choice(voters)
+    leaving = world.rng.choice(voters)
     strangers = [number for number in world.nodes if number not in voters]
-    joining = world.chance.choice(strangers) if strangers else leaving
+    joining = world.rng.choice(strangers) if strangers else leaving
     if joining == leaving:
         cluster.remove_voter(leaving)
         cluster.add_voter(joining)
@@ -160,8 +160,8 @@ def change_voters(world: World) -> str:
 
 
 def reassign(world: World) -> str:
-    name, partition = world.chance.choice(world.cluster.partitions([world.topic]))
-    replicas = world.chance.sample(sorted(world.nodes), 3)
+    name, partition = world.rng.choice(world.cluster.partitions([world.topic]))
+    replicas = world.rng.sample(sorted(world.nodes), 3)
     answer = world.cluster.ask(
         AlterPartitionReassignmentsRequest(
             timeout_ms=10_000,

@@ -57,8 +57,8 @@ class World:
 
     hello = MetadataRequest(topics=[])
 
-    def __init__(self, seed: int, chance: random.Random, ground_: Ground, cluster: Cluster) -> None:
-        self.seed, self.chance, self.ground, self.cluster = seed, chance, ground_, cluster
+    def __init__(self, seed: int, rng: random.Random, ground_: Ground, cluster: Cluster) -> None:
+        self.seed, self.rng, self.ground, self.cluster = seed, rng, ground_, cluster
         self.topic = TOPIC
 
     @property
@@ -75,7 +75,7 @@ class World:
             self.cluster.hurt.difference_update(numbers)
 
     def some_node(self) -> Node:
-        return self.nodes[self.chance.choice(sorted(self.nodes))]
+        return self.nodes[self.rng.choice(sorted(self.nodes))]
 
     def some_leader(self) -> tuple[str, int]:
         """A partition that somebody leads, and who."""
@@ -85,7 +85,7 @@ class World:
             return [(f"{name}-{p.partition_index}", p.leader_id) for name, p in found if p.leader_id > 0]
 
         led = until(lambda: look() or None, 30, "a partition with a leader")
-        return self.chance.choice(sorted(led))
+        return self.rng.choice(sorted(led))
 
     def settle(self, seconds: float) -> bool:
         """Wait until every replica is in sync; whether that came in time."""
@@ -96,16 +96,16 @@ class World:
         return True
 
 
-def draw(chance: random.Random, kinds: list[str], count: int) -> list[str]:
+def draw(rng: random.Random, kinds: list[str], count: int) -> list[str]:
     """So many faults: of each of the kinds `AT_LEAST`, as far as there is room, the others as they come."""
     often = [kind for kind in kinds if kind not in RARE]
     drawn = (
         (often * AT_LEAST)[:count]
         if count >= AT_LEAST * len(often)
-        else chance.sample(often * 2, min(count, 2 * len(often)))
+        else rng.sample(often * 2, min(count, 2 * len(often)))
     )
-    drawn += [chance.choice(kinds) for _ in range(count - len(drawn))]
-    chance.shuffle(drawn)
+    drawn += [rng.choice(kinds) for _ in range(count - len(drawn))]
+    rng.shuffle(drawn)
     return drawn
 
 
@@ -113,9 +113,9 @@ def run(
     seed: int, faults: int, folder: Path, say: Callable[[str], None], *, java: bool = True, nodes: int = 0
 ) -> Report:
     """Live one seed."""
-    chance = random.Random(seed)
-    count = nodes or chance.choice((3, 4, 4, 5))
-    small = chance.randint(1, count)
+    rng = random.Random(seed)
+    count = nodes or rng.choice((3, 4, 4, 5))
+    small = rng.randint(1, count)
     begun = time.monotonic()
     with ground(count) as here:
         say(
@@ -126,7 +126,7 @@ def run(
         try:
             cluster.start()
             cluster.create(TOPIC, PARTITIONS)
-            world = World(seed, chance, here, cluster)
+            world = World(seed, rng, here, cluster)
             world.settle(30.0)
             return _live(world, faults, folder, say, java=java and java_is_here(), begun=begun)
         finally:
@@ -151,18 +151,18 @@ def _live(
     problem, longest = "", 0.0
     try:
         time.sleep(2.0)
-        plan = draw(world.chance, possible(world), faults)
+        plan = draw(world.rng, possible(world), faults)
         for number, kind in enumerate(plan, 1):
             moment = time.monotonic()
             what = KINDS[kind](world)
             counts[kind] += 1
-            slow = "" if world.chance.random() < 0.3 or world.settle(20.0) else "; not all in sync yet"
+            slow = "" if world.rng.random() < 0.3 or world.settle(20.0) else "; not all in sync yet"
             gap = records.gap(moment, time.monotonic())
             longest = max(longest, gap)
             say(
                 f"{moment - begun:6.1f}s {number:3}/{faults}  {kind:<19} {what}{slow}; longest gap {gap:.1f} s"
             )
-            time.sleep(world.chance.uniform(0.2, 1.0))
+            time.sleep(world.rng.uniform(0.2, 1.0))
         if not world.settle(60.0):
             problem = "the replicas did not come into sync within 60 s after the last fault"
     except (UnsettledError, OSError) as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 
 import pytest
-from tests.log.log_building import NOW, Chance, append, batch, fill, later, small, tick, values_of
+from tests.log.log_building import NOW, SeededRandomness, append, batch, fill, later, small, tick, values_of
 
 from barnabas.config import LogConfig
 from barnabas.errors import StorageError
@@ -37,7 +37,7 @@ def opened(disk: MemoryDisk, *paths: str, config: LogConfig | None = None, now: 
         cluster_id=CLUSTER,
         node_id=1,
         config_for=lambda topic: config or small(),
-        randomness=Chance(),
+        randomness=SeededRandomness(),
         now=now,
     )
 
@@ -50,7 +50,7 @@ def opening(disk: MemoryDisk) -> Generator[Sequence[Opening], None, LogDirectori
         cluster_id=CLUSTER,
         node_id=1,
         config_for=lambda topic: small(),
-        randomness=Chance(),
+        randomness=SeededRandomness(),
         now=NOW,
     )
 
@@ -339,7 +339,7 @@ def test_the_loop_neither_unlinks_nor_waits_for_the_disk_when_a_topic_goes() -> 
     assert steps == []
     removal.run()
     assert steps == ["sync"]
-    assert disk.platter_names("/d0")[-1] != "a-0"
+    assert disk.durable_names("/d0")[-1] != "a-0"
 
 
 def test_two_nodes_do_not_share_a_directory() -> None:

@@ -23,11 +23,11 @@ from barnabas.errors import BarnabasError, ErrorCode
 from barnabas.model import NodeId
 from barnabas.raft.voters import VoterSet
 from barnabas.server.node.format import FormatPlan, format_directories
-from barnabas.sim.cluster.basics import Chance
 from barnabas.sim.cluster.clients.clients import Workload
 from barnabas.sim.cluster.node import SimNode
 from barnabas.sim.cluster.setup import CLIENT_PORT, CONTROLLER_PORT, Setup, TopicPlan
 from barnabas.sim.cluster.world import World
+from barnabas.sim.kernel.rng import SeededRandomness
 from barnabas.wire.codec.message import Message
 from barnabas.wire.schemas.reassignment import (
     AlterPartitionReassignmentsRequest,
@@ -126,7 +126,7 @@ class Virtual:
         plan = FormatPlan.of(
             Config.load(shape.properties(node.id)), shape.cluster_id, no_initial_controllers=True
         )
-        format_directories(node.disk, node.clock, Chance(f"format {node.id}"), plan)
+        format_directories(node.disk, node.clock, SeededRandomness(f"format {node.id}"), plan)
 
     def _all_serve(self) -> bool:
         image = self.world.image
@@ -273,9 +273,9 @@ class Virtual:
         assert answer.topics[0].error_code == ErrorCode.NONE, answer
 
     def move(self, name: str, target: list[NodeId] | None, index: int = 0) -> ErrorCode:
-        wish = ReassignablePartition(partition_index=index, replicas=target)
+        asked = ReassignablePartition(partition_index=index, replicas=target)
         answer = self.ask(
-            AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name=name, partitions=[wish])])
+            AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name=name, partitions=[asked])])
         )
         return ErrorCode(answer.responses[0].partitions[0].error_code)
 

@@ -29,7 +29,7 @@ def lived(seed: int) -> Report:
 
 
 def kept(seeds: Iterable[int]) -> str:
-    """The story of the first of these seeds that broke a promise; "" when none did."""
+    """The story of the first of these seeds that broke a invariant; "" when none did."""
     broken = [seed for seed in seeds if not lived(seed).ok]
     return "\n".join(tell(run_seed(broken[0], story=True))) if broken else ""
 

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from barnabas.cli.main import main
-from barnabas.sim.quorum.over_budget import BeyondReport, BeyondSummary, run_seed
-from barnabas.sim.quorum.over_budget_faults import BEYOND
+from barnabas.sim.quorum.over_budget.faults import OVER_BUDGET_FAULTS
+from barnabas.sim.quorum.over_budget.seed_run import OverBudgetReport, OverBudgetSummary, run_seed
 
-KINDS = {kind.name: kind for kind in BEYOND}
+KINDS = {kind.name: kind for kind in OVER_BUDGET_FAULTS}
 DOCUMENT = Path(__file__).parents[2] / "docs" / "simulation.md"
 
 
 @cache
-def lived(seed: int) -> BeyondReport:
+def lived(seed: int) -> OverBudgetReport:
     """What became of a seed."""
     return run_seed(seed)
 
@@ -26,7 +26,7 @@ def lived(seed: int) -> BeyondReport:
 @pytest.mark.parametrize("first", range(1, 46, 9))
 def test_every_fault_beyond_the_budget_ends_in_a_refusal_or_in_what_is_documented(first: int) -> None:
     reached = set()
-    for seed in range(first, first + len(BEYOND)):
+    for seed in range(first, first + len(OVER_BUDGET_FAULTS)):
         report = lived(seed)
         assert report.ok, f"{report.error}\nagain: barnabas simulate --beyond --seed {seed}"
         reached.add(report.fault)
@@ -57,6 +57,6 @@ def test_the_command_tells_of_one_seed_and_counts_many(capsys: Any) -> None:
     assert json.loads(capsys.readouterr().out)["outcome"] == "refused"
     assert main(["simulate", "--beyond", "--seeds", "2", "--first", "7", "--jobs", "1"]) == 0
     assert "2 seeds beyond the budget, 0 failed" in capsys.readouterr().out
-    summary = BeyondSummary()
+    summary = OverBudgetSummary()
     summary.add(lived(8))
     assert summary.document()["outcomes"] == {"rot in a download: no harm": 1}

@@ -6,7 +6,7 @@ import pytest
 from tests.sim.lives import Elsewhere, kept, lived
 
 from barnabas.sim.quorum.seeds import Summary
-from barnabas.sim.quorum.targeted_faults import NEMESES
+from barnabas.sim.quorum.targeted_faults import TARGETED_FAULTS
 from barnabas.sim.quorum.wrong_format import WrongFormat
 
 CHUNK = 10
@@ -30,7 +30,7 @@ def test_the_seeds_do_what_they_are_for() -> None:
         summary.add(lived(seed))
     assert summary.reached >= 98
     assert summary.changes > 3 * summary.seeds
-    assert len(summary.faults) >= 22 and {kind.name for kind in (*NEMESES, WrongFormat)} <= set(
+    assert len(summary.faults) >= 22 and {kind.name for kind in (*TARGETED_FAULTS, WrongFormat)} <= set(
         summary.faults
     )
     assert {"add", "remove", "remove leader", "resize", "set target", "replace disk"} <= set(

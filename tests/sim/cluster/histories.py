@@ -1,4 +1,4 @@
-"""Right histories: what clients see of logs that keep every promise, with all that may happen to them.
+"""Right histories: what clients see of logs that keep every invariant, with all that may happen to them.
 
 Writes fail, stay unknown (and land or not), are in flight together; offsets are skipped by markers; records
 are compacted away and deleted; consumers seek; transactions commit and abort.
@@ -56,18 +56,16 @@ class Consumer:
 class Right:
     """Grows a right history step by step."""
 
-    def __init__(
-        self, chance: random.Random, *, rich: bool = True, partitions: int = 3, most: int = 6
-    ) -> None:
-        self.chance = chance
+    def __init__(self, rng: random.Random, *, rich: bool = True, partitions: int = 3, most: int = 6) -> None:
+        self.rng = rng
         self.rich = rich
         self.most = most
         self.time = 0.0
         self.next_value = 1
         self.history = History()
         self.logs = [Log(f"topic-{n}") for n in range(partitions)]
-        self.transactional = rich and chance.random() < 0.3
-        self.compacted = rich and not self.transactional and chance.random() < 0.3
+        self.transactional = rich and rng.random() < 0.3
+        self.compacted = rich and not self.transactional and rng.random() < 0.3
         if self.compacted:
             self.history.compacts(self.logs[0].name)
         self.keys: dict[int, int] = {}
@@ -83,7 +81,7 @@ class Right:
         self.consumers = [Consumer(self.history.process(f"consumer {n}")) for n in range(4)]
 
     def later(self) -> float:
-        self.time += self.chance.random() * 0.01 + 1e-6
+        self.time += self.rng.random() * 0.01 + 1e-6
         return self.time
 
     def grow(self, operations: int) -> History:
@@ -98,20 +96,20 @@ class Right:
             actions += [(self.end_transaction, 2)] * self.transactional + [(self.compact, 1)] * self.compacted
         kinds, weights = [kind for kind, _ in actions], [weight for _, weight in actions]
         while len(self.history) < operations:
-            for kind in self.chance.choices(kinds, weights, k=64):
+            for kind in self.rng.choices(kinds, weights, k=64):
                 kind()
         return self.finish()
 
     # ---- producers ---------------------------------------------------------------------------------------
 
     def send(self) -> None:
-        producer, chance = self.chance.choice(self.producers), self.chance
-        partition = chance.randrange(len(self.logs))
+        producer, rng = self.rng.choice(self.producers), self.rng
+        partition = rng.randrange(len(self.logs))
         if producer.transactional and producer.transaction < 0:
             producer.transaction = self.history.begin(producer.process)
             self.ending[producer.transaction] = None
         value, self.next_value = self.next_value, self.next_value + 1
-        key = chance.randrange(20) if self.compacted else -1
+        key = rng.randrange(20) if self.compacted else -1
         self.keys[value] = key
         number = self.history.send(
             producer.process,
@@ -122,21 +120,21 @@ class Right:
             transaction=producer.transaction,
         )
         fate = "ok"
-        if not producer.transactional and chance.random() < 0.15:
-            fate = chance.choice(list(LANDS)[1:])
+        if not producer.transactional and rng.random() < 0.15:
+            fate = rng.choice(list(LANDS)[1:])
         producer.pending.setdefault(partition, deque()).append((number, value, fate))
 
     def land(self) -> None:
-        producer = self.chance.choice(self.producers)
+        producer = self.rng.choice(self.producers)
         queues = [partition for partition, queue in producer.pending.items() if queue]
         if queues:
-            self.land_one(producer, self.chance.choice(queues))
+            self.land_one(producer, self.rng.choice(queues))
 
     def land_one(self, producer: Producer, partition: int) -> None:
         number, value, fate = producer.pending[partition].popleft()
         if LANDS[fate]:
             offset = self.logs[partition].append(value, self.history.sends.transaction[number])
-            if producer.repeats and self.chance.random() < 0.2:
+            if producer.repeats and self.rng.random() < 0.2:
                 self.logs[partition].append(value)
             if fate == "ok":
                 producer.landed.append((number, offset))
@@ -144,13 +142,13 @@ class Right:
             self.history.failed(number, self.later())
 
     def acknowledge(self) -> None:
-        producer = self.chance.choice(self.producers)
+        producer = self.rng.choice(self.producers)
         if producer.landed:
-            number, offset = producer.landed.pop(self.chance.randrange(len(producer.landed)))
+            number, offset = producer.landed.pop(self.rng.randrange(len(producer.landed)))
             self.history.acknowledged(number, offset, self.later())
 
     def end_transaction(self) -> None:
-        producer = self.chance.choice(self.producers)
+        producer = self.rng.choice(self.producers)
         within = producer.transaction
         if within < 0:
             return
@@ -160,12 +158,12 @@ class Right:
         for number, offset in producer.landed:
             self.history.acknowledged(number, offset, self.later())
         producer.landed.clear()
-        commits = self.chance.random() < 0.7
+        commits = self.rng.random() < 0.7
         self.history.ending(within, commits, self.later())
         self.ending[within] = commits
         for log in self.logs:
             log.end += within in log.transactions  # its marker
-        if self.chance.random() < 0.9:
+        if self.rng.random() < 0.9:
             self.history.ended(within, Outcome.OK, self.later())
         producer.transaction = -1
 
@@ -173,7 +171,7 @@ class Right:
 
     def skip(self) -> None:
         """A control batch takes offsets."""
-        self.chance.choice(self.logs).end += self.chance.randrange(1, 3)
+        self.rng.choice(self.logs).end += self.rng.randrange(1, 3)
 
     def compact(self) -> None:
         log = self.logs[0]
@@ -181,16 +179,16 @@ class Right:
         kept = [
             n
             for n, value in enumerate(log.values)
-            if newest[self.keys[value]] == n or self.chance.random() < 0.3
+            if newest[self.keys[value]] == n or self.rng.random() < 0.3
         ]
         log.offsets, log.values = [log.offsets[n] for n in kept], [log.values[n] for n in kept]
         log.transactions = [log.transactions[n] for n in kept]
 
     def delete(self) -> None:
-        log = self.chance.choice(self.logs)
+        log = self.rng.choice(self.logs)
         if log.end - log.start < 40 or self.transactional:
             return
-        log.start += self.chance.randrange((log.end - log.start) // 3)
+        log.start += self.rng.randrange((log.end - log.start) // 3)
         at = bisect_left(log.offsets, log.start)
         del log.offsets[:at], log.values[:at], log.transactions[:at]
         self.history.deleted(log.name, log.start)
@@ -205,8 +203,8 @@ class Right:
         return min(opened, default=log.end) if self.transactional else log.end
 
     def poll(self) -> None:
-        consumer = self.chance.choice(self.consumers)
-        self.poll_one(consumer, self.chance.randrange(len(self.logs)))
+        consumer = self.rng.choice(self.consumers)
+        self.poll_one(consumer, self.rng.randrange(len(self.logs)))
 
     def poll_one(self, consumer: Consumer, partition: int, final: bool = False) -> None:
         log = self.logs[partition]
@@ -215,9 +213,9 @@ class Right:
             position = log.start
             self.history.assigned(consumer.process, log.name)
         end = self.readable(log)
-        lag = 0 if final else self.chance.randrange(4)
+        lag = 0 if final else self.rng.randrange(4)
         at = bisect_left(log.offsets, position)
-        until = min(bisect_left(log.offsets, max(end - lag, 0)), at + self.chance.randrange(self.most + 1))
+        until = min(bisect_left(log.offsets, max(end - lag, 0)), at + self.rng.randrange(self.most + 1))
         records = [
             (log.offsets[n], log.values[n])
             for n in range(at, until)
@@ -238,13 +236,13 @@ class Right:
         consumer.positions[partition] = log.offsets[until - 1] + 1 if until > at else position
 
     def seek(self) -> None:
-        consumer, partition = self.chance.choice(self.consumers), self.chance.randrange(len(self.logs))
+        consumer, partition = self.rng.choice(self.consumers), self.rng.randrange(len(self.logs))
         log = self.logs[partition]
-        consumer.positions[partition] = self.chance.randint(log.start, log.end)
+        consumer.positions[partition] = self.rng.randint(log.start, log.end)
         self.history.assigned(consumer.process, log.name)
 
     def ask_end(self) -> None:
-        consumer, log = self.chance.choice(self.consumers), self.chance.choice(self.logs)
+        consumer, log = self.rng.choice(self.consumers), self.rng.choice(self.logs)
         if not self.transactional:
             begun = self.later()
             self.history.end(consumer.process, log.name, log.end, begun, self.later())

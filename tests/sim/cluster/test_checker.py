@@ -81,7 +81,7 @@ def take_out(lines: Lines, value: int, **fields: Any) -> None:
 
 
 @damages("lost write")
-def nobody_reads_it(lines: Lines, chance: random.Random) -> bool:
+def nobody_reads_it(lines: Lines, rng: random.Random) -> bool:
     ends = {finished["partition"]: finished["end"] for finished in of(lines, "finished")}
     highest: dict[str, int] = dict.fromkeys(ends, -1)
     for poll in of(lines, "poll"):
@@ -89,12 +89,12 @@ def nobody_reads_it(lines: Lines, chance: random.Random) -> bool:
     sends = [s for s in plain_sends(lines) if s["offset"] < highest[s["partition"]]]
     if not sends:
         return False
-    take_out(lines, chance.choice(sends)["value"])
+    take_out(lines, rng.choice(sends)["value"])
     return True
 
 
 @damages("unseen")
-def the_last_record_is_cut_off(lines: Lines, chance: random.Random) -> bool:
+def the_last_record_is_cut_off(lines: Lines, rng: random.Random) -> bool:
     for finished in of(lines, "finished"):
         sends = [s for s in plain_sends(lines) if s["partition"] == finished["partition"]]
         last = max(sends, key=lambda send: int(send["offset"]), default=None)
@@ -119,7 +119,7 @@ def the_last_record_is_cut_off(lines: Lines, chance: random.Random) -> bool:
 
 
 @damages("vanished")
-def the_last_readers_do_not_find_it(lines: Lines, chance: random.Random) -> bool:
+def the_last_readers_do_not_find_it(lines: Lines, rng: random.Random) -> bool:
     early = {v for poll in of(lines, "poll") if not poll.get("final") for _, v in poll["records"]}
     sends = [s for s in plain_sends(lines) + plain_sends(lines, "unknown") if s["value"] in early]
     before = {d["partition"]: d["before"] for d in of(lines, "deleted")}
@@ -127,16 +127,16 @@ def the_last_readers_do_not_find_it(lines: Lines, chance: random.Random) -> bool
     sends = [s for s in sends if places[s["value"]] >= before.get(s["partition"], 0)]
     if not sends:
         return False
-    take_out(lines, chance.choice(sends)["value"], final=True)
+    take_out(lines, rng.choice(sends)["value"], final=True)
     return True
 
 
 @damages("duplicate")
-def it_stands_at_the_end_again(lines: Lines, chance: random.Random) -> bool:
+def it_stands_at_the_end_again(lines: Lines, rng: random.Random) -> bool:
     sends = plain_sends(lines)
     if not sends:
         return False
-    send = chance.choice(sends)
+    send = rng.choice(sends)
     finished = of(lines, "finished", partition=send["partition"])[0]
     poll = of(lines, "poll", partition=send["partition"], final=True)[-1:]
     if not poll or send["value"] not in seen(lines):
@@ -148,10 +148,10 @@ def it_stands_at_the_end_again(lines: Lines, chance: random.Random) -> bool:
 
 
 @damages("inconsistent offset")
-def one_reader_sees_another_record(lines: Lines, chance: random.Random) -> bool:
+def one_reader_sees_another_record(lines: Lines, rng: random.Random) -> bool:
     there = seen(lines)
     lost = [s for s in plain_sends(lines, "unknown") if s["value"] not in there]
-    for unseen in chance.sample(lost, len(lost)):
+    for unseen in rng.sample(lost, len(lost)):
         for poll in of(lines, "poll", partition=unseen["partition"]):
             if poll.get("final") or poll["invoked"] < unseen["invoked"]:
                 continue
@@ -174,17 +174,17 @@ def known_before(lines: Lines, send: dict[str, Any]) -> list[int]:
 
 
 @damages("aborted read")
-def its_write_failed(lines: Lines, chance: random.Random) -> bool:
+def its_write_failed(lines: Lines, rng: random.Random) -> bool:
     there = seen(lines)
     sends = [s for s in plain_sends(lines, "unknown") if s["value"] in there]
     if not sends:
         return False
-    chance.choice(sends)["outcome"] = "failed"
+    rng.choice(sends)["outcome"] = "failed"
     return True
 
 
 @damages("precommitted read")
-def it_is_read_before_its_commit(lines: Lines, chance: random.Random) -> bool:
+def it_is_read_before_its_commit(lines: Lines, rng: random.Random) -> bool:
     there = seen(lines)
     for transaction in of(lines, "transaction"):
         for send in of(lines, "send", transaction=transaction["transaction"]):
@@ -195,18 +195,18 @@ def it_is_read_before_its_commit(lines: Lines, chance: random.Random) -> bool:
 
 
 @damages("torn transaction")
-def one_part_is_not_there(lines: Lines, chance: random.Random) -> bool:
+def one_part_is_not_there(lines: Lines, rng: random.Random) -> bool:
     there = seen(lines)
     for transaction in of(lines, "transaction", outcome=0):
         sends = of(lines, "send", transaction=transaction["transaction"], outcome="ok")
         if transaction["commits"] and len(sends) > 1 and all(s["value"] in there for s in sends):
-            take_out(lines, chance.choice(sends)["value"])
+            take_out(lines, rng.choice(sends)["value"])
             return True
     return False
 
 
 @damages("phantom")
-def nobody_sent_it(lines: Lines, chance: random.Random) -> bool:
+def nobody_sent_it(lines: Lines, rng: random.Random) -> bool:
     polls = [poll for poll in of(lines, "poll", final=True) if poll["records"]]
     if not polls:
         return False
@@ -219,11 +219,11 @@ def nobody_sent_it(lines: Lines, chance: random.Random) -> bool:
 
 
 @damages("nonmonotonic poll")
-def it_gets_the_same_again(lines: Lines, chance: random.Random) -> bool:
+def it_gets_the_same_again(lines: Lines, rng: random.Random) -> bool:
     polls = [number for number, poll in enumerate(lines) if poll["op"] == "poll" and poll["records"]]
     if not polls:
         return False
-    at = chance.choice(polls)
+    at = rng.choice(polls)
     again = {**lines[at], "records": [list(record) for record in lines[at]["records"]]}
     again.pop("assigned", None)
     lines.insert(at + 1, again)
@@ -231,16 +231,16 @@ def it_gets_the_same_again(lines: Lines, chance: random.Random) -> bool:
 
 
 @damages("int-nonmonotonic poll")
-def a_record_comes_twice_in_a_poll(lines: Lines, chance: random.Random) -> bool:
+def a_record_comes_twice_in_a_poll(lines: Lines, rng: random.Random) -> bool:
     polls = [poll for poll in of(lines, "poll") if poll["records"]]
-    records = chance.choice(polls)["records"]
-    at = chance.randrange(len(records))
+    records = rng.choice(polls)["records"]
+    at = rng.randrange(len(records))
     records.insert(at, list(records[at]))
     return True
 
 
 @damages("poll skip")
-def a_whole_poll_is_left_out(lines: Lines, chance: random.Random) -> bool:
+def a_whole_poll_is_left_out(lines: Lines, rng: random.Random) -> bool:
     after: dict[tuple[Any, Any], Any] = {}
     for poll in reversed(of(lines, "poll")):
         chain = (poll["process"], poll["partition"])
@@ -253,18 +253,18 @@ def a_whole_poll_is_left_out(lines: Lines, chance: random.Random) -> bool:
 
 
 @damages("int-poll skip")
-def a_poll_has_a_hole(lines: Lines, chance: random.Random) -> bool:
+def a_poll_has_a_hole(lines: Lines, rng: random.Random) -> bool:
     plain = {send["value"] for send in plain_sends(lines)}
     for poll in of(lines, "poll"):
         inner = [r for r in poll["records"][1:-1] if r[1] in plain]
         if inner and not poll.get("final"):
-            poll["records"].remove(chance.choice(inner))
+            poll["records"].remove(rng.choice(inner))
             return True
     return False
 
 
 @damages("nonmonotonic send")
-def two_were_asked_for_the_other_way_round(lines: Lines, chance: random.Random) -> bool:
+def two_were_asked_for_the_other_way_round(lines: Lines, rng: random.Random) -> bool:
     lasts: dict[tuple[Any, Any], int] = {}
     plain = plain_sends(lines)
     for number, send in enumerate(lines):
@@ -295,7 +295,7 @@ def known_between(lines: Lines, first: dict[str, Any], second: dict[str, Any]) -
 
 
 @damages("overtaken")
-def something_higher_was_known_before(lines: Lines, chance: random.Random) -> bool:
+def something_higher_was_known_before(lines: Lines, rng: random.Random) -> bool:
     there = seen(lines)
     for send in plain_sends(lines):
         first = min((p["completed"] for p, _ in there.get(send["value"], [])), default=1e9)
@@ -312,7 +312,7 @@ def something_higher_was_known_before(lines: Lines, chance: random.Random) -> bo
 
 
 @damages("end went back")
-def an_end_is_told_that_was_passed(lines: Lines, chance: random.Random) -> bool:
+def an_end_is_told_that_was_passed(lines: Lines, rng: random.Random) -> bool:
     ends: dict[tuple[Any, Any], int] = {}
     for end in of(lines, "end"):
         chain = (end["process"], end["partition"])
@@ -324,8 +324,8 @@ def an_end_is_told_that_was_passed(lines: Lines, chance: random.Random) -> bool:
 
 
 @damages("beyond the high watermark")
-def a_poll_passes_the_high_watermark(lines: Lines, chance: random.Random) -> bool:
-    poll = chance.choice([poll for poll in of(lines, "poll") if poll["records"]])
+def a_poll_passes_the_high_watermark(lines: Lines, rng: random.Random) -> bool:
+    poll = rng.choice([poll for poll in of(lines, "poll") if poll["records"]])
     poll["high_watermark"] = poll["records"][-1][0]
     return True
 

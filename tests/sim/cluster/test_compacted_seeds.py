@@ -1,6 +1,6 @@
 """Whole clusters by seed whose topics are compacted all the time.
 
-Each record has a key of its own, so nothing may ever be missing, and every promise holds as it does without
+Each record has a key of its own, so nothing may ever be missing, and every invariant holds as it does without
 compaction; what is tested is segments that are rewritten and swapped under replication, elections and power
 cuts.  Producers that write twice are left out: compaction drops their first copy, on each replica when it
 comes to it.
@@ -37,8 +37,8 @@ def test_replicas_that_compact_each_on_its_own_keep_every_promise(monkeypatch: p
     rounds = {True: 0, False: 0}
     conclude = Cleaning.conclude
 
-    def compacted(chance: random.Random, number: int) -> setup.TopicPlan:
-        plan = topic(chance, number)
+    def compacted(rng: random.Random, number: int) -> setup.TopicPlan:
+        plan = topic(rng, number)
         return setup.TopicPlan(plan.name, plan.partitions, tuple({**dict(plan.configs), **TOPIC}.items()))
 
     def keyed(records: list[Record], **header: Any) -> bytearray:

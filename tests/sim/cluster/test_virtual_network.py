@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from barnabas.model import Endpoint
-from barnabas.sim.cluster.basics import Broken
 from barnabas.sim.cluster.loop import RoundInCircles
 from barnabas.sim.cluster.network import BoundSocket
 from barnabas.sim.cluster.setup import Setup
 from barnabas.sim.cluster.world import ClientHost, World
+from barnabas.sim.kernel.report import InvariantViolation
 
 
 class Heard(asyncio.Protocol):
@@ -217,7 +217,7 @@ def test_an_alarm_ends_the_run_wherever_it_is_raised(pair: Pair, where: str) -> 
         pair.here.spawn(work(alarm))
     else:
         pair.here.loop.call_soon(alarm)
-    with pytest.raises(Broken, match="P1: lost"):
+    with pytest.raises(InvariantViolation, match="P1: lost"):
         pair.world.run(1)
 
 

@@ -68,7 +68,7 @@ def _one(arguments: argparse.Namespace) -> int:
         document = {
             "version": 1,
             "seed": report.seed,
-            "promise": report.promise,
+            "promise": report.invariant,
             "error": report.error,
             "trace": report.digest,
             "setup": report.setup,
@@ -92,7 +92,7 @@ def _teller(
 ) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
     """How a seed of the kind asked for is lived and told, and what only that kind reports."""
     if arguments.beyond:
-        from barnabas.sim.quorum import over_budget as beyond
+        from barnabas.sim.quorum.over_budget import seed_run as beyond
 
         return (
             beyond.run_seed,
@@ -157,7 +157,7 @@ def _kind(cluster: bool) -> Kind:
 def _beyond() -> Kind:
     from barnabas.cli.simulate.many import Kind
     from barnabas.sim.kernel.ledger import Ledger, code_hash
-    from barnabas.sim.quorum import over_budget as beyond
+    from barnabas.sim.quorum.over_budget import seed_run as beyond
 
     ledger = Ledger(BEYOND_LEDGER, code_hash())
-    return Kind(ledger, code_hash, beyond.BeyondSummary, beyond.run_seeds, beyond.command)
+    return Kind(ledger, code_hash, beyond.OverBudgetSummary, beyond.run_seeds, beyond.command)

@@ -47,9 +47,9 @@ _NO_ELECTION = (ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED, ErrorCode.PREFERR
 class Admin:
     """A machine of its own, `admin`, from which requests go out."""
 
-    def __init__(self, world: World, chance: random.Random) -> None:
+    def __init__(self, world: World, rng: random.Random) -> None:
         self.world = world
-        self.chance = chance
+        self.rng = rng
         self.host = world.client("admin")
         self.done: Counter[str] = Counter()
         self.on_delete: Callable[[str, int], None] = lambda partition, before: None
@@ -66,7 +66,7 @@ class Admin:
         """Ask any broker.  Raises BarnabasError."""
         connection = self._connection
         if connection is None or connection.closed:
-            host, port = self.chance.choice(self.world.bootstrap)
+            host, port = self.rng.choice(self.world.bootstrap)
             self._connection = connection = await AsyncConnection.connect(
                 host, port, client_id="admin", connect_timeout=1.0
             )
@@ -123,7 +123,7 @@ class Admin:
 
     async def something(self) -> None:
         """One of the things that are done now and then."""
-        name, work, seconds = self.chance.choice(
+        name, work, seconds = self.rng.choice(
             (
                 ("preferred election", self._elect, 10.0),
                 ("election of one", self._elect_one, 10.0),
@@ -146,7 +146,7 @@ class Admin:
         return not answer.error_code
 
     async def _elect_one(self) -> bool:
-        name, index = self.chance.choice(self.world.partitions())
+        name, index = self.rng.choice(self.world.partitions())
         answer = await self.ask(
             ElectLeadersRequest(
                 topic_partitions=[TopicPartitions(topic=name, partitions=[index])], timeout_ms=3_000
@@ -156,8 +156,8 @@ class Admin:
         return all(code in _NO_ELECTION for code in codes)
 
     async def _alter(self) -> bool:
-        topic = self.chance.choice(self.world.setup.topics)
-        value = str(self.chance.choice((1_000, 5_000, 604_800_000)))
+        topic = self.rng.choice(self.world.setup.topics)
+        value = str(self.rng.choice((1_000, 5_000, 604_800_000)))
         answer = await self.ask(
             IncrementalAlterConfigsRequest(
                 resources=[
@@ -177,12 +177,12 @@ class Admin:
 
     async def _delete_records(self) -> bool:
         """Of a partition, up to somewhere below what is committed."""
-        name, index = self.chance.choice(self.world.partitions())
+        name, index = self.rng.choice(self.world.partitions())
         leader = self.world.leader_of(name, index)
         partition = None if leader is None or leader.broker is None else leader.broker.partition(name, index)
         if leader is None or partition is None or not partition.is_leader:
             return False
-        before = self.chance.randint(0, partition.high_watermark * 3 // 4)
+        before = self.rng.randint(0, partition.high_watermark * 3 // 4)
         self.on_delete(f"{name}-{index}", before)
         request = DeleteRecordsRequest(
             topics=[
@@ -200,8 +200,8 @@ class Admin:
 
     async def _reassign(self) -> bool:
         """A partition moves, or only the order of its replicas changes."""
-        name, index = self.chance.choice(self.world.partitions())
-        replicas = self.chance.sample(self.world.setup.brokers, 3)
+        name, index = self.rng.choice(self.world.partitions())
+        replicas = self.rng.sample(self.world.setup.brokers, 3)
         answer = await self.ask(
             AlterPartitionReassignmentsRequest(
                 topics=[
@@ -240,7 +240,7 @@ class Admin:
                 ],
             )
         else:
-            key = self.chance.choice(list(world.setup.voters)).key
+            key = self.rng.choice(list(world.setup.voters)).key
             request = RemoveRaftVoterRequest(
                 cluster_id=world.setup.cluster_id, voter_id=key.id, voter_directory_id=key.directory_id
             )

@@ -1,47 +1,24 @@
-"""The faults of a cluster: every fault is a noun, with a rate and a duration.
-
-A seed enables some of them (a different mix each time, so that no fault always blocks another), draws their
-times, and prints all of them.  `begin` does the damage and describes it in words, or returns None if there is
-nothing to damage; `end` undoes it after its duration.
-"""
+"""The faults of a cluster, each a noun (see `kernel.fault`)."""
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from barnabas.sim.cluster.budget import may_lose
+from barnabas.sim.cluster.network import Network
+from barnabas.sim.cluster.node import SimNode
+from barnabas.sim.cluster.world import World
+from barnabas.sim.kernel.fault import Fault, LinkCut, both_ways
 
-if TYPE_CHECKING:
-    from barnabas.sim.cluster.node import SimNode
-    from barnabas.sim.cluster.world import World
-
-__all__ = ["FAULTS", "Fault"]
+__all__ = ["FAULTS", "ClusterFault"]
 
 Pairs = list[tuple[str, str]]
 
 
-class Fault:
-    """One occurrence of a fault.  `rate`: how often, against the others; `duration`: seconds, from and to."""
+class ClusterFault(Fault[World]):
+    """One occurrence of a fault of a cluster."""
 
-    name: ClassVar[str] = ""
-    rate: ClassVar[float] = 1.0
-    duration: ClassVar[tuple[float, float]] = (0.3, 5.0)
-
-    def __init__(self, world: World, chance: random.Random) -> None:
-        self.world = world
-        self.chance = chance
-        self.lasts = chance.uniform(*self.duration)
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.lasts:.2f} s>"
-
-    def begin(self) -> str | None:
-        raise NotImplementedError
-
-    def end(self) -> None:
-        """Undo it.  Called once, also when the world is healed before its time."""
+    duration = (0.3, 5.0)
 
     # What the nouns below choose from.
 
@@ -50,12 +27,12 @@ class Fault:
         up = [node for node in self.world.nodes.values() if node.up and not node.paused and not node.stopping]
         if not up:
             return None
-        kind = self.chance.random()
-        if kind < 0.3 and (leader := self.world.leader_of_something(self.chance)) in up:
+        kind = self.rng.random()
+        if kind < 0.3 and (leader := self.world.leader_of_something(self.rng)) in up:
             return leader
         if kind < 0.5 and (active := self.world.active_controller) in up:
             return active
-        return self.chance.choice(up)
+        return self.rng.choice(up)
 
     def _names(self) -> list[str]:
         return [node.host.name for node in self.world.nodes.values()]
@@ -64,14 +41,14 @@ class Fault:
 # ------------------------------------------------------------------ the network
 
 
-class Delay(Fault):
+class Delay(ClusterFault):
     """Every packet is slow."""
 
     name = "delay"
     before = (0.0001, 0.0008)
 
     def begin(self) -> str | None:
-        slow = self.chance.choice((0.01, 0.05, 0.2))
+        slow = self.rng.choice((0.01, 0.05, 0.2))
         self.world.network.base = (slow / 2, slow)
         return f"up to {slow} s each way"
 
@@ -79,7 +56,7 @@ class Delay(Fault):
         self.world.network.base = self.before
 
 
-class LostPackets(Fault):
+class LostPackets(ClusterFault):
     """Some packets have to be sent again: what is after them waits."""
 
     name = "lost packets"
@@ -88,8 +65,8 @@ class LostPackets(Fault):
     def begin(self) -> str | None:
         network = self.world.network
         network.tail, network.tail_delay = (
-            self.chance.choice((0.02, 0.1, 0.3)),
-            self.chance.choice((0.2, 1.0, 3.0)),
+            self.rng.choice((0.02, 0.1, 0.3)),
+            self.rng.choice((0.2, 1.0, 3.0)),
         )
         return f"{network.tail:.0%} of the packets up to {network.tail_delay} s late"
 
@@ -97,7 +74,7 @@ class LostPackets(Fault):
         self.world.network.tail = 0.0
 
 
-class SlowHost(Fault):
+class SlowHost(ClusterFault):
     """Everything to and from one node is slow."""
 
     name = "slow host"
@@ -107,7 +84,7 @@ class SlowHost(Fault):
         if node is None:
             return None
         self.host = node.host.name
-        slow = self.chance.choice((0.05, 0.3, 1.0))
+        slow = self.rng.choice((0.05, 0.3, 1.0))
         self.world.network.slow[self.host] = slow
         return f"{self.host}, {slow} s each way"
 
@@ -115,24 +92,14 @@ class SlowHost(Fault):
         self.world.network.slow.pop(self.host, None)
 
 
-class _Cut(Fault):
+class _Cut(ClusterFault, LinkCut[World, str]):
     """Some pairs of machines cannot talk."""
 
     duration = (0.3, 8.0)
-    pairs: Pairs
 
-    def begin(self) -> str | None:
-        self.pairs, text = self.choose()
-        if not self.pairs:
-            return None
-        self.world.network.cut(self.pairs)
-        return text
-
-    def end(self) -> None:
-        self.world.network.mend(self.pairs)
-
-    def choose(self) -> tuple[Pairs, str]:
-        raise NotImplementedError
+    @property
+    def links(self) -> Network:
+        return self.world.network
 
 
 class Partition(_Cut):
@@ -143,13 +110,13 @@ class Partition(_Cut):
 
     def choose(self) -> tuple[Pairs, str]:
         names = self._names()
-        self.chance.shuffle(names)
-        at = self.chance.randint(1, len(names) - 1)
+        self.rng.shuffle(names)
+        at = self.rng.randint(1, len(names) - 1)
         one, two = sorted(names[:at]), sorted(names[at:])
-        if self.chance.random() < 0.5:
-            return _both(one, two), f"{one} | {two}"
+        if self.rng.random() < 0.5:
+            return both_ways(one, two), f"{one} | {two}"
         clients = list(self.world.clients)
-        return _both(one, two + clients), f"{one} | {two} and the clients"
+        return both_ways(one, two + clients), f"{one} | {two} and the clients"
 
 
 class Isolation(_Cut):
@@ -163,10 +130,10 @@ class Isolation(_Cut):
         if node is None:
             return [], ""
         others = [name for name in self._names() if name != node.host.name]
-        if self.chance.random() < 0.5:
+        if self.rng.random() < 0.5:
             others += list(self.world.clients)
-            return _both([node.host.name], others), f"{node.host.name} from everybody"
-        return _both([node.host.name], others), f"{node.host.name}; clients reach it"
+            return both_ways([node.host.name], others), f"{node.host.name} from everybody"
+        return both_ways([node.host.name], others), f"{node.host.name}; clients reach it"
 
 
 class OneWay(_Cut):
@@ -181,8 +148,8 @@ class OneWay(_Cut):
             return [], ""
         name = node.host.name
         others = [other for other in self._names() if other != name]
-        others = sorted(self.chance.sample(others, self.chance.randint(1, len(others))))
-        if self.chance.random() < 0.5:
+        others = sorted(self.rng.sample(others, self.rng.randint(1, len(others))))
+        if self.rng.random() < 0.5:
             return [(name, other) for other in others], f"{name} is not heard by {others}"
         return [(other, name) for other in others], f"{name} does not hear {others}"
 
@@ -196,13 +163,13 @@ class ClientCut(_Cut):
         clients = list(self.world.clients)
         if not clients:
             return [], ""
-        client = self.chance.choice(clients)
+        client = self.rng.choice(clients)
         nodes = self._names()
-        nodes = sorted(self.chance.sample(nodes, self.chance.randint(1, len(nodes))))
-        return _both([client], nodes), f"{client} and {nodes}"
+        nodes = sorted(self.rng.sample(nodes, self.rng.randint(1, len(nodes))))
+        return both_ways([client], nodes), f"{client} and {nodes}"
 
 
-class Reset(Fault):
+class Reset(ClusterFault):
     """The connections of a node break, though it lives."""
 
     name = "reset"
@@ -216,14 +183,10 @@ class Reset(Fault):
         return node.host.name
 
 
-def _both(one: Iterable[str], two: Iterable[str]) -> Pairs:
-    return [pair for a in one for b in two for pair in ((a, b), (b, a))]
-
-
 # ------------------------------------------------------------------ processes and clocks
 
 
-class Kill(Fault):
+class Kill(ClusterFault):
     """kill -9; something starts it again."""
 
     name = "kill -9"
@@ -246,7 +209,7 @@ class KillLeader(Kill):
     rate = 2.0
 
     def _up(self) -> SimNode | None:
-        leader = self.world.leader_of_something(self.chance)
+        leader = self.world.leader_of_something(self.rng)
         return leader if leader is not None and leader.up and not leader.paused else None
 
 
@@ -260,7 +223,7 @@ class KillController(Kill):
         return active if active is not None and not active.paused else None
 
 
-class PowerCut(Fault):
+class PowerCut(ClusterFault):
     """A node loses its power, and of what was not synced whatever the disk had not got round to."""
 
     name = "power cut"
@@ -276,7 +239,7 @@ class PowerCut(Fault):
         return node.host.name
 
 
-class PersistPoint(Fault):
+class PersistPoint(ClusterFault):
     """A node loses its power exactly at one of its next steps on the disk."""
 
     name = "crash at a persist point"
@@ -287,7 +250,7 @@ class PersistPoint(Fault):
         self.node = self._up()
         if self.node is None:
             return None
-        step = self.chance.choice((0, 1, 2, 3, 5, 8, 13, 30, 100))
+        step = self.rng.choice((0, 1, 2, 3, 5, 8, 13, 30, 100))
         self.node.disk.crash_at(step)
         return f"{self.node.host.name}, {step} steps from now"
 
@@ -296,7 +259,7 @@ class PersistPoint(Fault):
         self.node.disk.crash_at(1 << 40)
 
 
-class Blackout(Fault):
+class Blackout(ClusterFault):
     """All nodes lose their power at once."""
 
     name = "blackout"
@@ -307,11 +270,11 @@ class Blackout(Fault):
         for node in self.world.nodes.values():
             if node.up:
                 node.power_cut(self.world.loss(), "blackout")
-                self.world.start_in(self.lasts + self.chance.uniform(0.0, 2.0), node)
+                self.world.start_in(self.lasts + self.rng.uniform(0.0, 2.0), node)
         return "all nodes"
 
 
-class Pause(Fault):
+class Pause(ClusterFault):
     """A node stands still (SIGSTOP), and goes on as if nothing had been."""
 
     name = "pause"
@@ -332,7 +295,7 @@ class Pause(Fault):
             self.node.resume()
 
 
-class Restart(Fault):
+class Restart(ClusterFault):
     """A node is stopped cleanly and started again."""
 
     name = "restart"
@@ -348,7 +311,7 @@ class Restart(Fault):
         return node.host.name
 
 
-class WallClock(Fault):
+class WallClock(ClusterFault):
     """Somebody sets a node's clock."""
 
     name = "clock jump"
@@ -358,7 +321,7 @@ class WallClock(Fault):
         self.node = self._up()
         if self.node is None:
             return None
-        self.jump = self.chance.choice((-3_600_000, -1_000, 1_000, 3_600_000))
+        self.jump = self.rng.choice((-3_600_000, -1_000, 1_000, 3_600_000))
         self.node.clock.skew_ms += self.jump
         return f"{self.node.host.name} by {self.jump} ms"
 
@@ -370,7 +333,7 @@ class WallClock(Fault):
 # ------------------------------------------------------------------ disks
 
 
-class SlowDisk(Fault):
+class SlowDisk(ClusterFault):
     """Every sync of a node takes long."""
 
     name = "slow disk"
@@ -380,7 +343,7 @@ class SlowDisk(Fault):
         self.node = self._up()
         if self.node is None:
             return None
-        slow = self.chance.choice((0.02, 0.1, 0.5))
+        slow = self.rng.choice((0.02, 0.1, 0.5))
         self.before, self.node.disk.latency = self.node.disk.latency, (slow / 2, slow)
         return f"{self.node.host.name}, up to {slow} s"
 
@@ -389,7 +352,7 @@ class SlowDisk(Fault):
         self.node.disk.latency = (0.0001, 0.002)
 
 
-class StalledDisk(Fault):
+class StalledDisk(ClusterFault):
     """No sync of a node ends for some seconds."""
 
     name = "stalled disk"
@@ -408,7 +371,7 @@ class StalledDisk(Fault):
         self.node.disk.stalled_until = 0.0
 
 
-class _Failing(Fault):
+class _Failing(ClusterFault):
     """An operation of a node's disk fails; what lies there goes offline, or the node stops."""
 
     operation: ClassVar[str] = ""
@@ -419,7 +382,7 @@ class _Failing(Fault):
         self.node = self._up()
         if self.node is None:
             return None
-        where = self.chance.choice(("", "/data/a", "/data/b"))
+        where = self.rng.choice(("", "/data/a", "/data/b"))
         self.node.damaged = True
         self.node.disk.fail(self.operation, where, self.reason)
         return f"{self.node.host.name} {where or 'everywhere'}"
@@ -427,7 +390,7 @@ class _Failing(Fault):
     def end(self) -> None:
         assert self.node is not None
         self.node.disk.heal()
-        self.world.operator_looks_at(self.node, self.chance.uniform(0.5, 3.0))
+        self.world.operator_looks_at(self.node, self.rng.uniform(0.5, 3.0))
 
 
 class SyncError(_Failing):
@@ -445,7 +408,7 @@ class WriteError(_Failing):
     rate = 0.6
 
 
-class FullDisk(Fault):
+class FullDisk(ClusterFault):
     """There is no space left on a node's disk."""
 
     name = "full disk"
@@ -456,17 +419,17 @@ class FullDisk(Fault):
         if self.node is None:
             return None
         self.node.damaged = True
-        space = self.chance.choice((0, 100, 1_000, 10_000))
+        space = self.rng.choice((0, 100, 1_000, 10_000))
         self.node.disk.full_after(space)
         return f"{self.node.host.name}, {space} bytes left"
 
     def end(self) -> None:
         assert self.node is not None
         self.node.disk.heal()
-        self.world.operator_looks_at(self.node, self.chance.uniform(0.5, 3.0))
+        self.world.operator_looks_at(self.node, self.rng.uniform(0.5, 3.0))
 
 
-class EmptyDisk(Fault):
+class EmptyDisk(ClusterFault):
     """A broker comes back with an empty disk under its old number."""
 
     name = "empty disk"
@@ -477,7 +440,7 @@ class EmptyDisk(Fault):
         nodes = [node for node in self.world.nodes.values() if may_lose(self.world, node)]
         if not nodes:
             return None
-        node = self.chance.choice(nodes)
+        node = self.rng.choice(nodes)
         if node.up:
             node.power_cut("all", "its disk is gone")
         node.replace_disk()
@@ -487,7 +450,7 @@ class EmptyDisk(Fault):
         return node.host.name
 
 
-FAULTS: tuple[type[Fault], ...] = (
+FAULTS: tuple[type[ClusterFault], ...] = (
     Delay,
     LostPackets,
     SlowHost,

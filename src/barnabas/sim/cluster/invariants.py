@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from barnabas.sim.cluster.node import SimNode
     from barnabas.sim.cluster.world import World
 
-__all__ = ["LOOK_EVERY", "Promises", "Stored"]
+__all__ = ["LOOK_EVERY", "Invariants", "Stored"]
 
 LOOK_EVERY = 0.02
 _READ_SIZE = 1 << 20
@@ -53,8 +53,8 @@ class Committed:
         """Node, life and leader epoch of whoever was compared with it last."""
 
 
-class Promises:
-    """See the module.  Every method raises Broken through `World.alarm`."""
+class Invariants:
+    """See the module.  Every method raises InvariantViolation through `World.alarm`."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -67,7 +67,7 @@ class Promises:
         self.looks = 0
 
     def __repr__(self) -> str:
-        return f"<Promises looks={self.looks} partitions={len(self.partitions)}>"
+        return f"<Invariants looks={self.looks} partitions={len(self.partitions)}>"
 
     def look(self) -> None:
         """All that can be seen at any moment."""

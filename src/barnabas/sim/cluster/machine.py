@@ -45,7 +45,7 @@ class SlowDisk(MemoryDisk):
 
     def __init__(self, seed: int, clock: NodeClock) -> None:
         super().__init__(seed)
-        self.chance = random.Random(f"disk {seed}")
+        self.rng = random.Random(f"disk {seed}")
         self.latency = (0.0001, 0.002)
         self.stalled_until = 0.0
         self.on_crash: Callable[[str], None] = lambda where: None
@@ -63,7 +63,7 @@ class SlowDisk(MemoryDisk):
     def takes(self, now: float) -> float:
         """Seconds that the next sync takes, asked for now."""
         low, high = self.latency
-        seconds = low + (high - low) * self.chance.random()
+        seconds = low + (high - low) * self.rng.random()
         return max(seconds, self.stalled_until + seconds - now)
 
     def step(self, operation: str, path: str) -> None:

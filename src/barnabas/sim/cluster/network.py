@@ -197,7 +197,7 @@ class End:
     def send(self, data: bytes) -> int:
         """Bytes that the kernel takes.  Raises BlockingIOError where it takes none."""
         if self.closed:
-            raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+            raise BrokenPipeError(errno.EPIPE, "InvariantViolation pipe")
         room = self.network.window - self.flight
         if room <= 0:
             raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
@@ -498,9 +498,9 @@ def _up_to(incoming: deque[Packet], most: int) -> bytes:
 class Network:
     """All links between all hosts.  Times in seconds, sizes in bytes."""
 
-    def __init__(self, scheduler: Scheduler, chance: random.Random) -> None:
+    def __init__(self, scheduler: Scheduler, rng: random.Random) -> None:
         self.scheduler = scheduler
-        self.chance = chance
+        self.rng = rng
         self.hosts: dict[str, Host] = {}
         self.window = 256 * 1024
         self.base = (0.0001, 0.0008)
@@ -541,18 +541,18 @@ class Network:
         if source is target:
             return 0.00005
         low, high = self.base
-        chance = self.chance
-        seconds = low + (high - low) * chance.random()
+        rng = self.rng
+        seconds = low + (high - low) * rng.random()
         if self.slow:
             seconds += self.slow.get(source.name, 0.0) + self.slow.get(target.name, 0.0)
-        if self.tail and chance.random() < self.tail:
-            seconds += self.tail_delay * chance.random()
+        if self.tail and rng.random() < self.tail:
+            seconds += self.tail_delay * rng.random()
         return seconds
 
     def some_of(self, size: int) -> int:
         """How much of that a kernel takes at once: nearly always all."""
-        if size > 1 and self.chance.random() < self.partial:
-            return self.chance.randint(1, size - 1)
+        if size > 1 and self.rng.random() < self.partial:
+            return self.rng.randint(1, size - 1)
         return size
 
     # Cuts.
@@ -584,8 +584,8 @@ class Network:
 
     def _mended(self, pair: tuple[str, str]) -> None:
         for end in self._holding.pop(pair, []):
-            wait = self.chance.uniform(0.0, 0.3)
-            if self.chance.random() < self.resets:
+            wait = self.rng.uniform(0.0, 0.3)
+            if self.rng.random() < self.resets:
                 self.later(wait, self._reset, end)
             else:
                 self.later(wait, end.mended)

@@ -16,11 +16,11 @@ from barnabas.errors import BarnabasError
 from barnabas.model import NodeId
 from barnabas.server.node.format import FormatPlan, format_directories
 from barnabas.server.node.process import Node as Process
-from barnabas.sim.cluster.basics import Chance
 from barnabas.sim.cluster.loop import VirtualLoop
 from barnabas.sim.cluster.machine import SlowDisk, VirtualMachine
 from barnabas.sim.cluster.setup import CLIENT_PORT, CONTROLLER_PORT
 from barnabas.sim.kernel.clock import NodeClock
+from barnabas.sim.kernel.rng import SeededRandomness
 
 if TYPE_CHECKING:
     from barnabas.broker.replicas.broker import Broker
@@ -132,12 +132,12 @@ class SimNode:
             no_initial_controllers=joins,
             initial_controllers=_initial(self.world) if first else None,
         )
-        chance = Chance(f"format {self.world.seed} {self.id} {self.disks}")
-        format_directories(self.disk, self.clock, chance, plan)
+        rng = SeededRandomness(f"format {self.world.seed} {self.id} {self.disks}")
+        format_directories(self.disk, self.clock, rng, plan)
 
     def _new_disk(self) -> SlowDisk:
         self.disks += 1
-        disk = SlowDisk(self.world.chance.randrange(1 << 30), self.clock)
+        disk = SlowDisk(self.world.rng.randrange(1 << 30), self.clock)
         disk.on_crash, disk.on_stall = self._crashed, self._stalled
         return disk
 
@@ -180,7 +180,7 @@ class SimNode:
             Config.load(self.properties()),
             disk=self.disk,
             clock=self.clock,
-            random=Chance(f"node {world.seed} {self.id} {self.life}"),
+            random=SeededRandomness(f"node {world.seed} {self.id} {self.life}"),
             machine=VirtualMachine(loop, self.disk),
             format_new=False,
         )
@@ -283,7 +283,7 @@ class SimNode:
     def _gone(self, loop: VirtualLoop, loss: Loss, where: str) -> None:
         if self.loop is loop:
             self.power_cut(loss, f"power cut at {where}")
-            self.restart_at = self.world.time + self.world.chance.uniform(0.1, 3.0)
+            self.restart_at = self.world.time + self.world.rng.uniform(0.1, 3.0)
 
     def _stalled(self) -> None:
         """Somebody syncs a stalled disk: in the loop itself, it stands still until the disk is back."""

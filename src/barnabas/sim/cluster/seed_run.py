@@ -12,26 +12,25 @@ import logging
 import random
 import time
 import traceback
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from barnabas.model import NO_NODE
 from barnabas.sim.cluster.admin import Admin
-from barnabas.sim.cluster.basics import Broken, Line
 from barnabas.sim.cluster.budget import whole_again
-from barnabas.sim.cluster.faults import FAULTS, Fault
-from barnabas.sim.cluster.invariants import LOOK_EVERY, Promises
+from barnabas.sim.cluster.faults import FAULTS, ClusterFault
+from barnabas.sim.cluster.invariants import LOOK_EVERY, Invariants
 from barnabas.sim.cluster.loop import RoundInCircles
 from barnabas.sim.cluster.world import World
 from barnabas.sim.cluster.wrong_format import WrongFormat
+from barnabas.sim.kernel.report import InvariantViolation, Line, Occurrence, Report
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from barnabas.sim.cluster.node import SimNode
 
-__all__ = ["Clients", "Life", "Occurrence", "Report", "run_seed"]
+__all__ = ["Clients", "ClusterReport", "SeedRun", "run_seed"]
 
 FORMED_WITHIN = 30.0
 HEALED_WITHIN = 90.0
@@ -41,7 +40,7 @@ WITHOUT_ONE_WITHIN = 60.0
 
 
 class Clients(Protocol):
-    """Who produces and consumes while the seed is lived (`clients.Workload`)."""
+    """Who produces and consumes while the seed runs (`clients.Workload`)."""
 
     @property
     def counts(self) -> dict[str, int]: ...
@@ -54,62 +53,34 @@ class Clients(Protocol):
 
 
 @dataclass(slots=True)
-class Occurrence:
-    """A fault as it happened."""
+class ClusterReport(Report):
+    """The result of a cluster's seed; `counts` of records."""
 
-    time: float
-    name: str
-    text: str
-    lasts: float
-
-    def __str__(self) -> str:
-        return f"{self.time:8.3f}  {self.name}: {self.text}, {self.lasts:.2f} s"
-
-
-@dataclass(slots=True)
-class Report:
-    """What became of a seed.  `promise` names what was broken; "" when all was kept."""
-
-    seed: int
-    promise: str = ""
-    error: str = ""
-    digest: str = ""
-    setup: str = ""
-    events: int = 0
-    virtual_seconds: float = 0.0
-    cpu_seconds: float = 0.0
     counts: dict[str, int] = field(default_factory=dict)
-    faults: list[Occurrence] = field(default_factory=list)
-    operations: Counter[str] = field(default_factory=Counter)
-    story: list[Line] = field(default_factory=list)
-
-    @property
-    def ok(self) -> bool:
-        return not self.promise
 
 
-class Life:
-    """See the module.  `run()` raises Broken, or whatever the code under test lets fall."""
+class SeedRun:
+    """See the module.  `run()` raises InvariantViolation, or whatever the code under test lets fall."""
 
     def __init__(
         self, seed: int, *, story: bool = False, clients: Callable[[World], Clients] | None = None
     ) -> None:
         self.world = World(seed, story=story)
-        self.promises = Promises(self.world)
+        self.invariants = Invariants(self.world)
         self.world.on_end = self._ended
-        self.world.on_over = self.promises.life_over
-        self.world.on_recovered = self.promises.recovered
-        self.world.on_emptied = self.promises.emptied
-        self.chance = random.Random(f"cluster life {seed}")
+        self.world.on_over = self.invariants.life_over
+        self.world.on_recovered = self.invariants.recovered
+        self.world.on_emptied = self.invariants.emptied
+        self.rng = random.Random(f"cluster life {seed}")
         self.occurrences: list[Occurrence] = []
-        self.active: list[tuple[Fault, Occurrence]] = []
-        self.enabled = [fault for fault in FAULTS if self.chance.random() < 0.5]
+        self.active: list[tuple[ClusterFault, Occurrence]] = []
+        self.enabled = [fault for fault in FAULTS if self.rng.random() < 0.5]
         if random.Random(f"wrong format {seed}").random() < 0.5:
             self.enabled.append(WrongFormat)
-        self.pace = self.chance.choice((0.7, 1.5, 3.0))
+        self.pace = self.rng.choice((0.7, 1.5, 3.0))
         """Mean seconds from fault to fault."""
-        self.lasts = self.chance.uniform(12.0, 30.0)
-        self.admin = Admin(self.world, self.chance)
+        self.lasts = self.rng.uniform(12.0, 30.0)
+        self.admin = Admin(self.world, self.rng)
         self.clients = (clients or _workload)(self.world)
         if (history := getattr(self.clients, "history", None)) is not None:
             self.admin.on_delete = history.deleted
@@ -117,14 +88,14 @@ class Life:
         """Who goes at the very end, and does not come back."""
 
     def __repr__(self) -> str:
-        return f"<Life {self.world!r} faults={len(self.occurrences)}>"
+        return f"<SeedRun {self.world!r} faults={len(self.occurrences)}>"
 
     def run(self) -> None:
         world = self.world
         world.start()
         if not world.run(FORMED_WITHIN, lambda: all(node.serves for node in world.nodes.values())):
             world.alarm("L1", f"the cluster did not form in {FORMED_WITHIN} s of peace")
-        world.every(LOOK_EVERY, self.promises.look)
+        world.every(LOOK_EVERY, self.invariants.look)
         world.every(0.25, lambda: whole_again(world))
         made = self.admin.spawn(self.admin.create_topics(), "create topics")
         if not world.run(FORMED_WITHIN, made.done):
@@ -132,7 +103,7 @@ class Life:
         self.clients.begin()
         world.run(1.0)
         world.at(0.0, self._break)
-        world.at(self.chance.uniform(1.0, 4.0), self._operate)
+        world.at(self.rng.uniform(1.0, 4.0), self._operate)
         world.run(self.lasts)
         self.heal()
         self.clients.finish()
@@ -141,8 +112,8 @@ class Life:
         if (wanting := self.wanting()) is not None:
             much = f"{HEALED_WORK} events" if world.scheduler.events > tired else f"{HEALED_WITHIN} s"
             world.alarm("L3", f"{much} after everything was mended, {wanting}")
-        self.promises.final()
-        if self.chance.random() < 0.3:
+        self.invariants.final()
+        if self.rng.random() < 0.3:
             self._do_without_one()
         self.clients.check()
 
@@ -154,14 +125,14 @@ class Life:
         spare = [n for n in world.nodes.values() if not n.is_controller or len(voters) == 3]
         if not spare:
             return
-        away = self.away = self.chance.choice(spare)
-        if self.chance.random() < 0.5:
+        away = self.away = self.rng.choice(spare)
+        if self.rng.random() < 0.5:
             away.kill("kill -9, for good")
         else:
             away.power_cut("some", "power cut, for good")
         if not world.run(WITHOUT_ONE_WITHIN, lambda: self.wanting() is None):
             world.alarm("L3", f"{WITHOUT_ONE_WITHIN} s after node {away.id} was lost, {self.wanting()}")
-        self.promises.look()
+        self.invariants.look()
 
     # Faults and operators.
 
@@ -172,8 +143,8 @@ class Life:
             return
         kinds = [kind for kind in self.enabled if not any(isinstance(one, kind) for one, _ in self.active)]
         if kinds:
-            kind = self.chance.choices(kinds, [kind.rate for kind in kinds])[0]
-            fault = kind(world, self.chance)
+            kind = self.rng.choices(kinds, [kind.rate for kind in kinds])[0]
+            fault = kind(world, self.rng)
             text = fault.begin()
             if text is not None:
                 occurrence = Occurrence(world.time, fault.name, text, fault.lasts)
@@ -181,9 +152,9 @@ class Life:
                 self.active.append((fault, occurrence))
                 world.tell("world", f"{fault.name}: {text}")
                 world.at(fault.lasts, lambda: self._end(fault, occurrence))
-        world.at(self.chance.expovariate(1 / self.pace), self._break)
+        world.at(self.rng.expovariate(1 / self.pace), self._break)
 
-    def _end(self, fault: Fault, occurrence: Occurrence) -> None:
+    def _end(self, fault: ClusterFault, occurrence: Occurrence) -> None:
         if (fault, occurrence) in self.active:
             self.active.remove((fault, occurrence))
             self.world.tell("world", f"{fault.name} ends")
@@ -192,7 +163,7 @@ class Life:
     def _operate(self) -> None:
         if not self.world.calm:
             self.admin.spawn(self.admin.something(), "operate")
-            self.world.at(self.chance.uniform(1.0, 8.0), self._operate)
+            self.world.at(self.rng.uniform(1.0, 8.0), self._operate)
 
     def _ended(self, node: SimNode, why: str) -> None:
         """A process ended by itself: that needs a reason, and somebody who starts it again."""
@@ -203,7 +174,7 @@ class Life:
         ):
             world.alarm("S1", f"node {node.id} ended without a reason: {why}")
         if not node.stopping or why.startswith("failed"):
-            world.start_in(self.chance.uniform(0.2, 3.0), node)
+            world.start_in(self.rng.uniform(0.2, 3.0), node)
 
     # Healing.
 
@@ -220,7 +191,7 @@ class Life:
             node.disk.heal()
             node.disk.stalled_until = 0.0
             if not node.up:
-                world.start_in(self.chance.uniform(0.1, 2.0), node)
+                world.start_in(self.rng.uniform(0.1, 2.0), node)
             elif node.stopping:
                 world.restart_when_down(node, 0.1)
             elif node.ails or node.damaged:
@@ -283,38 +254,40 @@ class _Said(logging.Handler):
             world.story.append(Line(world.time, loop.host.name if loop is not None else "world", text))
 
 
-def run_seed(seed: int, *, story: bool = False, clients: Callable[[World], Clients] | None = None) -> Report:
-    """Live one seed."""
-    report = Report(seed)
+def run_seed(
+    seed: int, *, story: bool = False, clients: Callable[[World], Clients] | None = None
+) -> ClusterReport:
+    """Run one seed."""
+    report = ClusterReport(seed)
     began = time.process_time()
     collecting = gc.isenabled()
     gc.disable()
-    life: Life | None = None
+    one: SeedRun | None = None
     logger = logging.getLogger("barnabas")
     before = logger.level, logger.propagate, logger.handlers
     logger.propagate, logger.handlers = False, []
     logger.setLevel(logging.INFO if story else logging.CRITICAL + 1)
     try:
-        life = Life(seed, story=story, clients=clients)
-        logger.handlers = [_Said(life.world)]
-        report.setup = str(life.world.setup)
-        life.run()
-    except Broken as broken:
-        report.promise, report.error = broken.promise, str(broken)
+        one = SeedRun(seed, story=story, clients=clients)
+        logger.handlers = [_Said(one.world)]
+        report.setup = str(one.world.setup)
+        one.run()
+    except InvariantViolation as violation:
+        report.invariant, report.error = violation.invariant, str(violation)
     except RoundInCircles as circles:
-        report.promise, report.error = "L4", f"L4: {circles}"
+        report.invariant, report.error = "L4", f"L4: {circles}"
     except Exception as error:
-        report.promise = "S1"
+        report.invariant = "S1"
         report.error = f"S1: {error!r}\n{''.join(traceback.format_exception(error))}"
     finally:
-        if life is not None:
-            world = life.world
+        if one is not None:
+            world = one.world
             report.digest = world.digest
             report.events = world.scheduler.events
             report.virtual_seconds = world.time
-            report.counts = dict(life.clients.counts)
-            report.faults = life.occurrences
-            report.operations = life.admin.done
+            report.counts = dict(one.clients.counts)
+            report.faults = one.occurrences
+            report.operations = one.admin.done
             report.story = world.story or []
             world.close()
         logger.propagate, logger.handlers = before[1], before[2]

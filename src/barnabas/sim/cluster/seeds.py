@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import multiprocessing
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from barnabas.sim.cluster.seed_run import Report, run_seed
+from barnabas.sim.cluster.seed_run import ClusterReport, run_seed
+from barnabas.sim.kernel.pool import run_in_pool
 
 __all__ = ["Summary", "code_hash", "command", "run_seeds", "tell"]
 
@@ -26,14 +26,9 @@ def code_hash() -> str:
     return digest.hexdigest()[:16]
 
 
-def run_seeds(seeds: Iterable[int], *, jobs: int = 2) -> Iterator[Report]:
-    """Live these seeds, in `jobs` processes; the reports come as they get ready."""
-    if jobs <= 1:
-        yield from map(run_seed, seeds)
-        return
-    context = multiprocessing.get_context("fork")
-    with context.Pool(jobs, maxtasksperchild=100) as pool:
-        yield from pool.imap_unordered(run_seed, seeds, chunksize=4)
+def run_seeds(seeds: Iterable[int], *, jobs: int = 2) -> Iterator[ClusterReport]:
+    """Run these seeds, in `jobs` processes; the reports come as they get ready."""
+    return run_in_pool(run_seed, seeds, jobs=jobs, seeds_each=100, at_a_time=4)
 
 
 @dataclass(slots=True)
@@ -50,7 +45,7 @@ class Summary:
     occurrences: int = 0
     operations: Counter[str] = field(default_factory=Counter)
 
-    def add(self, report: Report) -> None:
+    def add(self, report: ClusterReport) -> None:
         """Count one seed in."""
         self.seeds += 1
         self.events += report.events
@@ -98,7 +93,7 @@ def command(seed: int) -> str:
     return f"barnabas simulate --cluster --seed {seed}"
 
 
-def tell(report: Report, *, lines: int = 60, quiet: bool = False) -> Iterator[str]:
+def tell(report: ClusterReport, *, lines: int = 60, quiet: bool = False) -> Iterator[str]:
     """The lines of a seed's story; `lines` of its timeline (0: all)."""
     yield f"seed {report.seed}: {report.setup}"
     counts = ", ".join(f"{count} {name}" for name, count in report.counts.items())

@@ -41,10 +41,10 @@ class Setup:
     cluster_id: str = "simulated-cluster-0000"
 
     @classmethod
-    def of(cls, chance: random.Random) -> Setup:
+    def of(cls, rng: random.Random) -> Setup:
         """Draw one."""
         controllers: tuple[NodeId, ...] = (1, 2, 3)
-        shape = chance.random()
+        shape = rng.random()
         if shape < 0.6:
             brokers: tuple[NodeId, ...] = (1, 2, 3)
         elif shape < 0.8:
@@ -53,38 +53,38 @@ class Setup:
             brokers, controllers = (1, 2, 3), (3,)
         else:
             brokers = (4, 5, 6)
-        session = chance.choice((3_000, 6_000, 9_000))
-        lag = chance.choice((1_500, 3_000, 10_000))
+        session = rng.choice((3_000, 6_000, 9_000))
+        lag = rng.choice((1_500, 3_000, 10_000))
         settings = {
-            "broker.heartbeat.interval.ms": chance.choice((500, 1_000, 2_000)),
+            "broker.heartbeat.interval.ms": rng.choice((500, 1_000, 2_000)),
             "broker.session.timeout.ms": session,
             "replica.lag.time.max.ms": lag,
-            "controller.quorum.election.timeout.ms": chance.choice((500, 1_000)),
-            "controller.quorum.fetch.timeout.ms": chance.choice((1_000, 2_000)),
+            "controller.quorum.election.timeout.ms": rng.choice((500, 1_000)),
+            "controller.quorum.fetch.timeout.ms": rng.choice((1_000, 2_000)),
             "controller.quorum.request.timeout.ms": 2_000,
-            "metadata.max.idle.interval.ms": chance.choice((500, 2_000, 5_000)),
-            "metadata.log.max.record.bytes.between.snapshots": chance.choice((1_000, 4_000, 20_971_520)),
-            "replica.fetch.backoff.ms": chance.choice((100, 1_000)),
-            "replica.fetch.max.bytes": chance.choice((1, 2_000, 1_048_576)),
-            "replica.high.watermark.checkpoint.interval.ms": chance.choice((500, 5_000)),
-            "log.retention.check.interval.ms": chance.choice((1_000, 300_000)),
-            "barnabas.fast.fencing": "true" if chance.random() < 0.75 else "false",
-            "barnabas.sendfile.min.bytes": chance.choice((4_096, 65_536)),
-            "barnabas.produce.memo": "true" if chance.random() < 0.5 else "false",
+            "metadata.max.idle.interval.ms": rng.choice((500, 2_000, 5_000)),
+            "metadata.log.max.record.bytes.between.snapshots": rng.choice((1_000, 4_000, 20_971_520)),
+            "replica.fetch.backoff.ms": rng.choice((100, 1_000)),
+            "replica.fetch.max.bytes": rng.choice((1, 2_000, 1_048_576)),
+            "replica.high.watermark.checkpoint.interval.ms": rng.choice((500, 5_000)),
+            "log.retention.check.interval.ms": rng.choice((1_000, 300_000)),
+            "barnabas.fast.fencing": "true" if rng.random() < 0.75 else "false",
+            "barnabas.sendfile.min.bytes": rng.choice((4_096, 65_536)),
+            "barnabas.produce.memo": "true" if rng.random() < 0.5 else "false",
             "auto.create.topics.enable": "false",
             "offsets.topic.num.partitions": 1,
             "min.insync.replicas": 2,
             "barnabas.shutdown.timeout.ms": 10_000,
         }
-        topics = tuple(_topic(chance, number) for number in range(chance.choice((1, 1, 2))))
+        topics = tuple(_topic(rng, number) for number in range(rng.choice((1, 1, 2))))
         return cls(
             controllers=controllers,
             brokers=brokers,
             topics=topics,
-            static=chance.random() < 0.2,
-            directories=chance.choice((1, 2)),
+            static=rng.random() < 0.2,
+            directories=rng.choice((1, 2)),
             settings=tuple((name, str(value)) for name, value in settings.items()),
-            window=chance.choice((4_000, 64 * 1024, 256 * 1024)),
+            window=rng.choice((4_000, 64 * 1024, 256 * 1024)),
         )
 
     def __str__(self) -> str:
@@ -142,10 +142,10 @@ class Setup:
         }
 
 
-def _topic(chance: random.Random, number: int) -> TopicPlan:
+def _topic(rng: random.Random, number: int) -> TopicPlan:
     configs = {
         "min.insync.replicas": "2",
-        "segment.ms": str(chance.choice((2_000, 10_000, 604_800_000))),
+        "segment.ms": str(rng.choice((2_000, 10_000, 604_800_000))),
         "retention.ms": "-1",
     }
-    return TopicPlan(f"t{number}", chance.choice((1, 2, 3)), tuple(configs.items()))
+    return TopicPlan(f"t{number}", rng.choice((1, 2, 3)), tuple(configs.items()))

@@ -12,13 +12,14 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from barnabas.model import NodeId
-from barnabas.sim.cluster.basics import Broken, Chance, Line
 from barnabas.sim.cluster.loop import Scheduler, VirtualLoop
 from barnabas.sim.cluster.network import Network
 from barnabas.sim.cluster.node import SimNode
 from barnabas.sim.cluster.setup import Setup
 from barnabas.sim.kernel.clock import NodeClock
 from barnabas.sim.kernel.disk import Loss
+from barnabas.sim.kernel.report import InvariantViolation, Line
+from barnabas.sim.kernel.rng import SeededRandomness
 
 if TYPE_CHECKING:
     import asyncio
@@ -37,8 +38,8 @@ class ClientHost:
         self.host = world.network.host(name)
         self.host.on_task_error = self._failed
         self.clock = NodeClock(world.scheduler)
-        self.random = Chance(f"{name} {world.seed}")
-        self.chance = random.Random(f"client {name} {world.seed}")
+        self.random = SeededRandomness(f"{name} {world.seed}")
+        self.rng = random.Random(f"client {name} {world.seed}")
         self.loop = VirtualLoop.of(world.scheduler, self.host, name, on_error=self._failed)
 
     def __repr__(self) -> str:
@@ -55,7 +56,7 @@ class ClientHost:
             self._failed(error, task.get_name())
 
     def _failed(self, error: BaseException, what: object) -> None:
-        if isinstance(error, Broken):
+        if isinstance(error, InvariantViolation):
             self.world.scheduler.alarm = error
         elif self.world.scheduler.alarm is None:
             failure = RuntimeError(f"client {self.name}: {error!r} in {what}")
@@ -69,7 +70,7 @@ class World:
     def __init__(self, seed: int, *, story: bool = False, setup: Setup | None = None) -> None:
         self.seed = seed
         self.scheduler = Scheduler()
-        self.chance = random.Random(f"cluster {seed}")
+        self.rng = random.Random(f"cluster {seed}")
         self.setup = setup or Setup.of(random.Random(f"cluster setup {seed}"))
         self.network = Network(self.scheduler, random.Random(f"cluster network {seed}"))
         self.network.window = self.setup.window
@@ -164,16 +165,16 @@ class World:
         self._hash.update(f"{self.scheduler.events} {self.time!r};".encode())
         return self._hash.hexdigest()[:32]
 
-    def alarm(self, promise: str, text: str) -> NoReturn:
-        """A promise is broken: the seed ends."""
-        broken = Broken(promise, text)
+    def alarm(self, invariant: str, text: str) -> NoReturn:
+        """A invariant is broken: the seed ends."""
+        broken = InvariantViolation(invariant, text)
         self.scheduler.alarm = broken
         raise broken
 
     def loss(self) -> Loss:
         """What a power cut takes."""
         losses: tuple[Loss, ...] = ("all", "some", "some", "none")
-        return self.chance.choice(losses)
+        return self.rng.choice(losses)
 
     def ended_by_itself(self, node: SimNode, why: str) -> None:
         """A process ended that nobody killed."""
@@ -236,9 +237,9 @@ class World:
         state = None if image is None else image.partition(topic, index)
         return None if state is None else self.nodes.get(state.leader)
 
-    def leader_of_something(self, chance: random.Random) -> SimNode | None:
+    def leader_of_something(self, rng: random.Random) -> SimNode | None:
         """The leader of one of the partitions that clients use."""
-        return self.leader_of(*chance.choice(self.partitions()))
+        return self.leader_of(*rng.choice(self.partitions()))
 
     @property
     def active_controller(self) -> SimNode | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from barnabas.config import Config
 from barnabas.errors import ConfigError
 from barnabas.server.node.existing_quorum import refuse_second_quorum
-from barnabas.sim.cluster.faults import Fault
+from barnabas.sim.cluster.faults import ClusterFault
 from barnabas.sim.cluster.loop import VirtualLoop
 
 __all__ = ["WrongFormat"]
@@ -20,7 +20,7 @@ __all__ = ["WrongFormat"]
 LOOK_EVERY = 0.05
 
 
-class WrongFormat(Fault):
+class WrongFormat(ClusterFault):
     """`storage format --standalone` on a controller of this cluster."""
 
     name = "wrong format on a known node"
@@ -37,17 +37,17 @@ class WrongFormat(Fault):
         nodes = [node for node in nodes if not node.paused and not node.damaged]
         if not nodes:
             return None
-        self.node = node = self.chance.choice(nodes)
+        self.node = node = self.rng.choice(nodes)
         node.power_cut("none", "an operator puts its disk aside")
         node.put_aside()
         node.host.power_back()
         self.cuts: list[tuple[str, str]] = []
         self.over = False
-        self.again = self.chance.choice((0, 2, 5))
+        self.again = self.rng.choice((0, 2, 5))
         """Times that it is started again before it meets the others."""
         self.at_hand = self._at_hand()
         self._look()
-        how = self.chance.choice(("with the right properties", "with other properties", "cut off"))
+        how = self.rng.choice(("with the right properties", "with other properties", "cut off"))
         if how == "with the right properties":
             self._type()
         else:
@@ -55,7 +55,7 @@ class WrongFormat(Fault):
                 others = [name for name in self._names() if name != node.host.name]
                 self.cuts = [pair for o in others for pair in ((o, node.host.name), (node.host.name, o))]
                 world.network.cut(self.cuts)
-                world.at(self.chance.uniform(3.5, 7.0), self._mend)
+                world.at(self.rng.uniform(3.5, 7.0), self._mend)
             node.format(standalone=True)
             node.start()
         return f"{node.host.name}, {how}"

@@ -29,7 +29,7 @@ class Crashed(BaseException):
 
 
 class _Inode:
-    """Content as written, and as it is on the platter."""
+    """Content as written, and what of it is durable."""
 
     __slots__ = ("data", "durable", "generation", "low", "modified_ms", "reading")
 
@@ -40,9 +40,9 @@ class _Inode:
         """Bytes from here on may differ between the two."""
         self.modified_ms = modified_ms
         self.generation = 0
-        """Times that bytes on the platter were taken back or changed: what was read of them is void."""
+        """Times that durable bytes were taken back or changed: what was read of them is void."""
         self.reading: object = None
-        """What an onlooker has made of the platter so far."""
+        """What an onlooker has made of the durable content so far."""
 
     def sync(self) -> None:
         if self.low < len(self.durable):
@@ -50,21 +50,21 @@ class _Inode:
         self.durable[self.low :] = self.data[self.low :]
         self.low = len(self.data)
 
-    def crash(self, loss: Loss, chance: random.Random) -> None:
-        """Keep the platter's content; with "some", a prefix of the unsynced rest, a sector of it perhaps junk."""
+    def crash(self, loss: Loss, rng: random.Random) -> None:
+        """Keep the durable content; with "some", a prefix of the unsynced rest, a sector of it perhaps junk."""
         self.generation += 1
         if loss == "some":
             rest = bytes(self.data[self.low :])
-            kept = chance.randint(0, len(rest))
-            if chance.random() < 0.5:
+            kept = rng.randint(0, len(rest))
+            if rng.random() < 0.5:
                 del self.durable[self.low :]  # the disk had got round to a truncation
             if kept and len(self.durable) <= self.low:
                 self.durable[self.low :] = rest[:kept]
-                torn = chance.random()
+                torn = rng.random()
                 if torn < 0.3:
                     self.durable[-min(kept, _SECTOR) :] = bytes(min(kept, _SECTOR))
                 elif torn < 0.5 and kept > _SECTOR:
-                    hole = self.low + chance.randrange(kept - _SECTOR)
+                    hole = self.low + rng.randrange(kept - _SECTOR)
                     self.durable[hole : hole + _SECTOR] = bytes(_SECTOR)
         elif loss == "none":
             self.sync()
@@ -73,7 +73,7 @@ class _Inode:
 
 
 class _Directory:
-    """Names as programs see them, the changes since the last sync (each atomic), and the platter's names."""
+    """Names as programs see them, the changes since the last sync (each atomic), and the durable names."""
 
     __slots__ = ("changes", "durable", "names")
 
@@ -90,14 +90,14 @@ class _Directory:
         self.durable = dict(self.names)
         self.changes.clear()
 
-    def crash(self, loss: Loss, chance: random.Random) -> None:
-        kept = {"all": 0, "none": len(self.changes), "some": chance.randint(0, len(self.changes))}[loss]
+    def crash(self, loss: Loss, rng: random.Random) -> None:
+        kept = {"all": 0, "none": len(self.changes), "some": rng.randint(0, len(self.changes))}[loss]
         for change in self.changes[:kept]:
             _apply(self.durable, change)
         self.names = dict(self.durable)
         self.changes.clear()
         for node in self.names.values():
-            node.crash(loss, chance)
+            node.crash(loss, rng)
 
 
 def _apply(names: dict[str, _Inode | _Directory], change: dict[str, _Inode | _Directory | None]) -> None:
@@ -196,7 +196,7 @@ class MemoryDisk:
         self.on_step: Callable[[str, str], None] | None = None
         """Called with (operation, path) before each step that changes something."""
         self._root = _Directory()
-        self._chance = random.Random(seed)
+        self._rng = random.Random(seed)
         self._crash_at = -1
         self._failing: dict[tuple[str, str], str] = {}
         self._space: int | None = None
@@ -210,14 +210,14 @@ class MemoryDisk:
         """The power goes and comes back.
 
         loss "all": everything unsynced is gone; "some": parts of it survive, chosen by the seed; "none":
-        everything had reached the platter.  "kill": only the process died; what it wrote is there to read,
+        everything was durable.  "kill": only the process died; what it wrote is there to read,
         and a power cut may take it yet.
         """
         self.life += 1
         self.locks.clear()
         self._crash_at = -1
         if loss != "kill":
-            self._root.crash(loss, self._chance)
+            self._root.crash(loss, self._rng)
 
     def crash_at(self, step: int) -> None:
         """Raise `Crashed` instead of doing step number `step` (0: the next one).  `crash` disarms it."""
@@ -242,7 +242,7 @@ class MemoryDisk:
         self._space = size
 
     def clone(self) -> MemoryDisk:
-        """What a copy of the platter, taken now, would be: another disk."""
+        """What a copy of the durable content, taken now, would be: another disk."""
         listener, self.on_step = self.on_step, None
         try:
             copied = copy.deepcopy(self)
@@ -253,14 +253,14 @@ class MemoryDisk:
         return copied
 
     def corrupt(self, path: str, position: int, *, flip: int = 0xFF) -> None:
-        """Bit rot: flip bits of one byte, on the platter too."""
+        """Bit rot: flip bits of one byte, of the durable content too."""
         inode = self._inode(path)
         inode.data[position] ^= flip
         inode.generation += 1
         if position < len(inode.durable):
             inode.durable[position] = inode.data[position]
 
-    def platter(self, path: str) -> _Inode | None:
+    def durable_file(self, path: str) -> _Inode | None:
         """The file that a power cut now would leave under this name; None: there would be none."""
         node: _Inode | _Directory | None = self._root
         for name in _names(path):
@@ -269,7 +269,7 @@ class MemoryDisk:
             node = node.durable.get(name)
         return node if isinstance(node, _Inode) else None
 
-    def platter_names(self, path: str) -> list[str]:
+    def durable_names(self, path: str) -> list[str]:
         """The names in a directory that a power cut now would leave, sorted."""
         node: _Inode | _Directory | None = self._root
         for name in _names(path):

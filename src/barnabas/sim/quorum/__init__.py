@@ -1,1 +1,1 @@
-"""Quorums of controllers in one thread: faults, operators, and promises checked after every event."""
+"""Quorums of controllers in one thread: faults, operators, and invariants checked after every event."""

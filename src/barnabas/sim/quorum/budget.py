@@ -8,22 +8,19 @@ of its members were removed before anybody noticed; or, with no change in progre
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING
 
 from barnabas.model import ZERO_UUID, ReplicaKey
 from barnabas.raft.voters import VoterSet
-
-if TYPE_CHECKING:
-    from barnabas.sim.quorum.node import Node
-    from barnabas.sim.quorum.world import World
+from barnabas.sim.quorum.node import Node
+from barnabas.sim.quorum.world import World
 
 __all__ = ["found", "may_lose", "may_move", "sets_in_force", "whole"]
 
 
 def sets_in_force(world: World) -> Iterator[VoterSet]:
     """Every voter set that a node may go by, now or after a restart."""
-    if world.truth.sets:
-        yield world.truth.sets[-1][1]
+    if world.committed_log.sets:
+        yield world.committed_log.sets[-1][1]
     for node in world.nodes.values():
         life = node.last
         if not node.apart and life is not None and life.owner.key == life.node.core.key:

@@ -1,47 +1,24 @@
-"""The faults of a quorum: every fault is a noun, with a rate and a duration.
-
-A seed enables some of them (a different mix each time, so that no fault always blocks another), draws their
-times, and prints all of them.  `begin` does the damage and describes it in words, or returns None if there is
-nothing to damage; `end` undoes it after its duration.
-"""
+"""The faults of a quorum, each a noun (see `kernel.fault`)."""
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from barnabas.model import NodeId
+from barnabas.sim.kernel.fault import Fault, LinkCut, both_ways
+from barnabas.sim.quorum.budget import may_lose
+from barnabas.sim.quorum.invariants.committed_log import METADATA
+from barnabas.sim.quorum.network import Network
+from barnabas.sim.quorum.node import Node
+from barnabas.sim.quorum.world import World
 
-if TYPE_CHECKING:
-    from barnabas.sim.quorum.node import Node
-    from barnabas.sim.quorum.world import World
-
-__all__ = ["FAULTS", "Fault"]
+__all__ = ["FAULTS", "QuorumFault"]
 
 Pairs = list[tuple[NodeId, NodeId]]
 
 
-class Fault:
-    """One occurrence of a fault.  `rate`: how often, against the others; `duration`: seconds, from and to."""
-
-    name: ClassVar[str] = ""
-    rate: ClassVar[float] = 1.0
-    duration: ClassVar[tuple[float, float]] = (0.2, 4.0)
-
-    def __init__(self, world: World, chance: random.Random) -> None:
-        self.world = world
-        self.chance = chance
-        self.lasts = chance.uniform(*self.duration)
-
-    def begin(self) -> str | None:
-        raise NotImplementedError
-
-    def end(self) -> None:
-        """Undo it.  Called once, also when the world is healed before its time."""
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.lasts:.2f} s>"
+class QuorumFault(Fault[World]):
+    """One occurrence of a fault of a quorum."""
 
     # What the nouns below choose from.
 
@@ -52,9 +29,9 @@ class Fault:
     def _one(self, nodes: list[Node]) -> Node | None:
         """One of them; often the leader, where most can go wrong."""
         leader = self.world.leader
-        if leader is not None and leader in nodes and self.chance.random() < 0.35:
+        if leader is not None and leader in nodes and self.rng.random() < 0.35:
             return leader
-        return self.chance.choice(nodes) if nodes else None
+        return self.rng.choice(nodes) if nodes else None
 
     def _ids(self) -> list[NodeId]:
         return list(self.world.nodes)
@@ -63,14 +40,14 @@ class Fault:
 # ------------------------------------------------------------------ the network
 
 
-class Loss(Fault):
+class Loss(QuorumFault):
     """Messages get lost."""
 
     name = "loss"
     rate = 1.5
 
     def begin(self) -> str | None:
-        self.share = self.chance.choice((0.02, 0.1, 0.3, 0.6))
+        self.share = self.rng.choice((0.02, 0.1, 0.3, 0.6))
         self.world.network.loss += self.share
         return f"{self.share:.0%} of the messages"
 
@@ -78,20 +55,20 @@ class Loss(Fault):
         self.world.network.loss = max(0.0, self.world.network.loss - self.share)
 
 
-class Duplication(Fault):
+class Duplication(QuorumFault):
     """Messages arrive twice, the second time whenever."""
 
     name = "duplication"
 
     def begin(self) -> str | None:
-        self.world.network.duplication = self.chance.choice((0.05, 0.3))
+        self.world.network.duplication = self.rng.choice((0.05, 0.3))
         return f"{self.world.network.duplication:.0%} of the messages"
 
     def end(self) -> None:
         self.world.network.duplication = 0.0
 
 
-class Reordering(Fault):
+class Reordering(QuorumFault):
     """Some messages take much longer than others, and are overtaken."""
 
     name = "reordering"
@@ -100,8 +77,8 @@ class Reordering(Fault):
     def begin(self) -> str | None:
         network = self.world.network
         network.tail, network.tail_delay = (
-            self.chance.choice((0.05, 0.3)),
-            self.chance.choice((0.1, 1.0, 3.0)),
+            self.rng.choice((0.05, 0.3)),
+            self.rng.choice((0.1, 1.0, 3.0)),
         )
         return f"{network.tail:.0%} of the messages up to {network.tail_delay} s late"
 
@@ -109,37 +86,27 @@ class Reordering(Fault):
         self.world.network.tail = 0.0
 
 
-class Delay(Fault):
+class Delay(QuorumFault):
     """Every message is slow."""
 
     name = "delay"
 
     def begin(self) -> str | None:
-        self.world.network.base_delay = self.chance.choice((0.02, 0.1, 0.3))
+        self.world.network.base_delay = self.rng.choice((0.02, 0.1, 0.3))
         return f"{self.world.network.base_delay} s each way"
 
     def end(self) -> None:
         self.world.network.base_delay = 0.0005
 
 
-class _Cut(Fault):
+class _Cut(QuorumFault, LinkCut[World, NodeId]):
     """Some pairs of nodes cannot talk."""
 
     duration = (0.3, 6.0)
-    pairs: Pairs
 
-    def begin(self) -> str | None:
-        self.pairs, text = self.choose()
-        if not self.pairs:
-            return None
-        self.world.network.cut(self.pairs)
-        return text
-
-    def end(self) -> None:
-        self.world.network.mend(self.pairs)
-
-    def choose(self) -> tuple[Pairs, str]:
-        raise NotImplementedError
+    @property
+    def links(self) -> Network:
+        return self.world.network
 
 
 class Partition(_Cut):
@@ -150,10 +117,10 @@ class Partition(_Cut):
 
     def choose(self) -> tuple[Pairs, str]:
         ids = self._ids()
-        self.chance.shuffle(ids)
-        at = self.chance.randint(1, len(ids) - 1)
+        self.rng.shuffle(ids)
+        at = self.rng.randint(1, len(ids) - 1)
         one, two = sorted(ids[:at]), sorted(ids[at:])
-        return _both(one, two), f"{one} | {two}"
+        return both_ways(one, two), f"{one} | {two}"
 
 
 class Isolation(_Cut):
@@ -166,7 +133,7 @@ class Isolation(_Cut):
         node = self._up()
         if node is None:
             return [], ""
-        return _both([node.id], [i for i in self._ids() if i != node.id]), f"node {node.id}"
+        return both_ways([node.id], [i for i in self._ids() if i != node.id]), f"node {node.id}"
 
 
 class OneWay(_Cut):
@@ -180,8 +147,8 @@ class OneWay(_Cut):
         if node is None:
             return [], ""
         others = [i for i in self._ids() if i != node.id]
-        others = self.chance.sample(others, self.chance.randint(1, len(others)))
-        if self.chance.random() < 0.5:
+        others = self.rng.sample(others, self.rng.randint(1, len(others)))
+        if self.rng.random() < 0.5:
             return [(node.id, other) for other in others], f"{node.id} is not heard by {sorted(others)}"
         return [(other, node.id) for other in others], f"{node.id} does not hear {sorted(others)}"
 
@@ -193,13 +160,13 @@ class Ring(_Cut):
 
     def choose(self) -> tuple[Pairs, str]:
         ids = self._ids()
-        self.chance.shuffle(ids)
+        self.rng.shuffle(ids)
         near = {(a, b) for a, b in zip(ids, ids[1:] + ids[:1], strict=True)}
         pairs = [(a, b) for a in ids for b in ids if a != b and (a, b) not in near and (b, a) not in near]
         return pairs, f"ring {ids}"
 
 
-class Clog(Fault):
+class Clog(QuorumFault):
     """Links hold everything back, and let it go at once; in another order than they were clogged."""
 
     name = "clogged links"
@@ -208,18 +175,18 @@ class Clog(Fault):
     def begin(self) -> str | None:
         ids = self._ids()
         pairs = [(a, b) for a in ids for b in ids if a != b]
-        self.pairs = self.chance.sample(pairs, self.chance.randint(1, max(1, len(pairs) // 3)))
+        self.pairs = self.rng.sample(pairs, self.rng.randint(1, max(1, len(pairs) // 3)))
         self.world.network.clog(self.pairs)
         return f"{len(self.pairs)} links"
 
     def end(self) -> None:
         order = list(self.pairs)
-        self.chance.shuffle(order)
+        self.rng.shuffle(order)
         for number, pair in enumerate(order):
             self.world.at(number * 0.02, lambda pair=pair: self.world.network.unclog([pair]))  # type: ignore[misc]
 
 
-class Reset(Fault):
+class Reset(QuorumFault):
     """The connections of a node break, though it lives."""
 
     name = "reset"
@@ -233,14 +200,10 @@ class Reset(Fault):
         return f"node {node.id}"
 
 
-def _both(one: Iterable[NodeId], two: Iterable[NodeId]) -> Pairs:
-    return [pair for a in one for b in two for pair in ((a, b), (b, a))]
-
-
 # ------------------------------------------------------------------ processes and clocks
 
 
-class PowerCut(Fault):
+class PowerCut(QuorumFault):
     """A node loses its power, and of what was not synced whatever the disk had not got round to."""
 
     name = "power cut"
@@ -252,12 +215,12 @@ class PowerCut(Fault):
         if node is None:
             return None
         loss = self.world.loss()
-        node.off(loss, f"power cut, loses {loss} of what was not synced", reset=self.chance.random() < 0.5)
+        node.off(loss, f"power cut, loses {loss} of what was not synced", reset=self.rng.random() < 0.5)
         node.restart_at = self.world.time + self.lasts
         return f"node {node.id}"
 
 
-class PersistPoint(Fault):
+class PersistPoint(QuorumFault):
     """A node loses its power exactly at one of its next steps on the disk."""
 
     name = "crash at a persist point"
@@ -268,7 +231,7 @@ class PersistPoint(Fault):
         self.node = self._up()
         if self.node is None:
             return None
-        step = self.chance.choice((0, 1, 2, 3, 5, 8, 13, 30))
+        step = self.rng.choice((0, 1, 2, 3, 5, 8, 13, 30))
         self.disk = self.node.disk
         self.disk.crash_at(step)
         return f"node {self.node.id}, {step} steps from now"
@@ -277,7 +240,7 @@ class PersistPoint(Fault):
         self.disk.crash_at(1 << 40)
 
 
-class Blackout(Fault):
+class Blackout(QuorumFault):
     """All nodes lose their power at once."""
 
     name = "blackout"
@@ -288,11 +251,11 @@ class Blackout(Fault):
         for node in self.world.nodes.values():
             if node.process is not None:
                 node.off(self.world.loss(), "blackout")
-                node.restart_at = self.world.time + self.chance.uniform(0.1, 3.0)
+                node.restart_at = self.world.time + self.rng.uniform(0.1, 3.0)
         return "all nodes"
 
 
-class Pause(Fault):
+class Pause(QuorumFault):
     """A node stands still, and goes on as if nothing had been."""
 
     name = "pause"
@@ -313,7 +276,7 @@ class Pause(Fault):
             self.node.resume()
 
 
-class WallClock(Fault):
+class WallClock(QuorumFault):
     """Somebody sets a node's clock."""
 
     name = "clock jump"
@@ -323,7 +286,7 @@ class WallClock(Fault):
         self.node = self._up()
         if self.node is None:
             return None
-        self.jump = self.chance.choice((-3_600_000, -1_000, 1_000, 3_600_000))
+        self.jump = self.rng.choice((-3_600_000, -1_000, 1_000, 3_600_000))
         self.node.clock.skew_ms += self.jump
         return f"node {self.node.id} by {self.jump} ms"
 
@@ -332,7 +295,7 @@ class WallClock(Fault):
         self.node.clock.skew_ms -= self.jump
 
 
-class Drift(Fault):
+class Drift(QuorumFault):
     """A node's clock runs at another speed."""
 
     name = "clock drift"
@@ -342,7 +305,7 @@ class Drift(Fault):
         self.node = self._up()
         if self.node is None:
             return None
-        rate = self.chance.choice((0.5, 0.8, 1.25, 2.0))
+        rate = self.rng.choice((0.5, 0.8, 1.25, 2.0))
         self._set(rate)
         return f"node {self.node.id} at {rate}"
 
@@ -359,7 +322,7 @@ class Drift(Fault):
 # ------------------------------------------------------------------ disks
 
 
-class SlowDisk(Fault):
+class SlowDisk(QuorumFault):
     """Every sync of a node takes long."""
 
     name = "slow disk"
@@ -369,7 +332,7 @@ class SlowDisk(Fault):
         self.node = self._up()
         if self.node is None:
             return None
-        slow = self.chance.choice((0.05, 0.3, 1.0))
+        slow = self.rng.choice((0.05, 0.3, 1.0))
         self.node.latency = (slow / 2, slow)
         return f"node {self.node.id}, {slow} s"
 
@@ -378,7 +341,7 @@ class SlowDisk(Fault):
         self.node.latency = (0.0002, 0.002)
 
 
-class _Failing(Fault):
+class _Failing(QuorumFault):
     """An operation of a node's disk fails; the node must stop, and not try it again."""
 
     operation: ClassVar[str] = ""
@@ -421,7 +384,7 @@ class RenameError(_Failing):
     rate = 0.3
 
 
-class FullDisk(Fault):
+class FullDisk(QuorumFault):
     """There is no space left on a node's disk."""
 
     name = "full disk"
@@ -433,14 +396,14 @@ class FullDisk(Fault):
             return None
         self.disk = self.node.disk
         self.node.damaged = True
-        self.disk.full_after(self.chance.choice((0, 100, 1000)))
+        self.disk.full_after(self.rng.choice((0, 100, 1000)))
         return f"node {self.node.id}"
 
     def end(self) -> None:
         self.disk.heal()
 
 
-class SnapshotRot(Fault):
+class SnapshotRot(QuorumFault):
     """A byte of a stored snapshot changes while its node is down: the node refuses it, and is replaced."""
 
     name = "bit rot in a snapshot"
@@ -448,31 +411,28 @@ class SnapshotRot(Fault):
     duration = (0.0, 0.0)
 
     def begin(self) -> str | None:
-        from barnabas.sim.quorum.budget import may_lose
-        from barnabas.sim.quorum.invariants.committed_log import METADATA
-
         world = self.world
         nodes = list(world.nodes.values())
         if any(node.apart for node in nodes):
             return None
-        self.chance.shuffle(nodes)
+        self.rng.shuffle(nodes)
         for node in nodes:
-            names = [n for n in node.disk.platter_names(METADATA) if n.endswith(".checkpoint")]
+            names = [n for n in node.disk.durable_names(METADATA) if n.endswith(".checkpoint")]
             if node.rotten or not names or not may_lose(world, node, quiet=not world.change_pending()):
                 continue
             if node.process is not None:
                 node.off("none", "its disk rots", reset=True)
             path = f"{METADATA}/{names[-1]}"
-            position = self.chance.randrange(node.disk.size(path))
-            node.disk.corrupt(path, position, flip=1 << self.chance.randrange(8))
+            position = self.rng.randrange(node.disk.size(path))
+            node.disk.corrupt(path, position, flip=1 << self.rng.randrange(8))
             node.rotten = True
             world.hold_until = world.time + 2 * world.setup.fetch_timeout + 1.0
-            node.restart_at = world.time + self.chance.uniform(0.1, 1.0)
+            node.restart_at = world.time + self.rng.uniform(0.1, 1.0)
             return f"node {node.id}, {names[-1]} at {position}"
         return None
 
 
-FAULTS: tuple[type[Fault], ...] = (
+FAULTS: tuple[type[QuorumFault], ...] = (
     Loss,
     Duplication,
     Reordering,

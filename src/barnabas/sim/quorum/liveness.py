@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from math import inf
-from typing import TYPE_CHECKING
 
 from barnabas.raft.entries import Batch, VotersEntry
 from barnabas.raft.messages import RemoveVoterRequest, UpgradeRequest
 from barnabas.raft.roles import Leader
+from barnabas.sim.kernel.report import InvariantViolation
 from barnabas.sim.quorum.budget import found, sets_in_force
-from barnabas.sim.quorum.invariants.catalogue import Broken
-from barnabas.sim.quorum.targeted_faults import Nemesis
+from barnabas.sim.quorum.node import Node
+from barnabas.sim.quorum.safety import SafetyPhase
+from barnabas.sim.quorum.targeted_faults import TargetedFault
+from barnabas.sim.quorum.world import World
 
-if TYPE_CHECKING:
-    from barnabas.sim.quorum.node import Node
-    from barnabas.sim.quorum.seed_run import Life
-    from barnabas.sim.quorum.world import World
-
-__all__ = ["Liveness"]
+__all__ = ["LivenessPhase"]
 
 
-class Leaving(Nemesis):
+class Leaving(TargetedFault):
     """Cuts the link between a leader and a voter, for good, as soon as the leader has removed itself."""
 
     name = "a lasting cut while the leader removes itself"
@@ -41,39 +38,39 @@ class Leaving(Nemesis):
                 self._say(f"leader {node.id} and node {self.other.id}")
 
 
-class Liveness:
+class LivenessPhase:
     """The second phase: L1, L2, L4, L5."""
 
-    def __init__(self, life: Life) -> None:
-        self.life = life
-        self.world = life.world
+    def __init__(self, safety: SafetyPhase) -> None:
+        self.safety = safety
+        self.world = safety.world
         self.core: list[Node] = []
         self.quiet = False
         """No change of the voters was under way when the faults ended."""
 
     def run(self) -> None:
-        life, world = self.life, self.world
-        life.heal()
-        self.quiet = world.run(12.0, lambda: not life.change_pending())
+        safety, world = self.safety, self.world
+        safety.heal()
+        self.quiet = world.run(12.0, lambda: not safety.change_pending())
         self._choose(self.quiet)
         world.run(1.0)
         if not self._electable():
             self._everybody()
-        self._upgrade_wish()
+        self._ask_upgrade()
         patience = 12 * (world.setup.election_timeout + world.setup.fetch_timeout)
         if not world.run(patience, self._leads):
             self._fail("L1", "no leader")
         self._leader_leaves(patience)
-        target = world.truth.writes + 3
-        if not world.run(patience, lambda: world.truth.writes >= target):
+        target = world.committed_log.writes + 3
+        if not world.run(patience, lambda: world.committed_log.writes >= target):
             self._fail("L1", "nothing is committed")
-        life.writers.stopped = True
+        safety.writers.stopped = True
         if not world.run(patience, self._all_caught_up):
             self._fail("L1", "a node of the core does not catch up")
         if not world.run(patience, self._nothing_waits):
             self._fail("L2", f"a change neither happens nor ends: {self._waiting()}")
         self._stable()
-        world.promises.finished()
+        world.invariants.finished()
 
     def _choose(self, quiet: bool) -> None:
         """Who is healed: enough for every voter set in force; the others stay as broken as they can be.
@@ -81,15 +78,15 @@ class Liveness:
         While a change is under way that is everybody: a leader may be about to take a step towards a set
         that needs whom we would break now, and cannot know it yet.
         """
-        world, life = self.world, self.life
+        world, safety = self.world, self.safety
         nodes = [node for node in world.nodes.values() if not node.apart]
-        life.chance.shuffle(nodes)
+        safety.rng.shuffle(nodes)
         core = list(nodes)
         for node in nodes:
             rest = [other for other in core if other is not node]
             if (
                 quiet
-                and life.chance.random() < 0.6
+                and safety.rng.random() < 0.6
                 and all(found(world, voters, rest) >= voters.majority for voters in sets_in_force(world))
             ):
                 core.remove(node)
@@ -102,7 +99,7 @@ class Liveness:
                 node.resume()
             node.latency = (0.0002, 0.002)
             if node.process is None:
-                world.at(life.chance.uniform(0.0, 1.0), lambda node=node: self._start(node))  # type: ignore[misc]
+                world.at(safety.rng.uniform(0.0, 1.0), lambda node=node: self._start(node))  # type: ignore[misc]
         world.tell(0, f"the core {[node.id for node in self.core]} is healed")
 
     def _electable(self) -> bool:
@@ -130,7 +127,7 @@ class Liveness:
         world = self.world
         world.tell(0, "the core cannot elect anybody: everybody is healed")
         world.network.heal()
-        self.life.stay_down.clear()
+        self.safety.stay_down.clear()
         for node in world.nodes.values():
             if node not in self.core:
                 self._start(node)
@@ -139,14 +136,14 @@ class Liveness:
     def _start(self, node: Node) -> None:
         if node.process is None:
             node.restart_at = inf
-            self.life._start(node)
+            self.safety.start(node)
 
     def _break(self, node: Node) -> None:
-        how = self.life.chance.choice(("off", "cut off", "deaf", "mute"))
+        how = self.safety.rng.choice(("off", "cut off", "deaf", "mute"))
         others = [other for other in self.world.nodes if other != node.id]
         network = self.world.network
         if how == "off":
-            self.life.stay_down.add(node.id)
+            self.safety.stay_down.add(node.id)
             if node.process is not None:
                 node.off("some", "for good")
         if how in ("cut off", "mute"):
@@ -155,10 +152,10 @@ class Liveness:
             network.cut([(other, node.id) for other in others])
         self.world.tell(node.id, f"stays broken: {how}")
 
-    def _upgrade_wish(self) -> None:
+    def _ask_upgrade(self) -> None:
         leader = self.world.leader
         if leader is not None and leader.process is not None and leader.process.node.kraft_version == 0:
-            self.life.operators[0].ask("upgrade", UpgradeRequest(1))
+            self.safety.operators[0].ask("upgrade", UpgradeRequest(1))
 
     def _leader_leaves(self, patience: float) -> None:
         """The leader removes itself, and from that moment on one of those who stay cannot hear it, for good.
@@ -172,14 +169,14 @@ class Liveness:
         voters = [other for other in self.core if other is not leader and node.voters.has(other.key)]
         rest = [other for other in self.core if other is not leader]
         alone = node.voters.without(leader.key)
-        if node.kraft_version < 1 or not self.quiet or len(voters) < 2 or self.life.chance.random() < 0.4:
+        if node.kraft_version < 1 or not self.quiet or len(voters) < 2 or self.safety.rng.random() < 0.4:
             return
         if found(world, alone, rest) < alone.majority:
             return
-        leaving = Leaving(world, leader, self.life.chance.choice(voters))
+        leaving = Leaving(world, leader, self.safety.rng.choice(voters))
         world.onlookers.append(leaving)
-        self.life.operators[0].ask("remove leader", RemoveVoterRequest(leader.key, world.setup.cluster_id))
-        world.run(patience, lambda: leaving.cut or not self.life.operators[0].pending)
+        self.safety.operators[0].ask("remove leader", RemoveVoterRequest(leader.key, world.setup.cluster_id))
+        world.run(patience, lambda: leaving.cut or not self.safety.operators[0].pending)
         world.onlookers.remove(leaving)
         if leaving.cut:
             self.core.remove(leader)
@@ -218,7 +215,7 @@ class Liveness:
         return [change.describe() for change in role.pending_changes if not change.planned]
 
     def _nothing_waits(self) -> bool:
-        return not self._waiting() and not any(operator.pending for operator in self.life.operators)
+        return not self._waiting() and not any(operator.pending for operator in self.safety.operators)
 
     def _stable(self) -> None:
         """L5: whoever is broken does not depose the leader.  L4: an idle quorum is quiet."""
@@ -255,9 +252,9 @@ class Liveness:
                 return [(leader.id, node.id), (node.id, leader.id)]
         return []
 
-    def _fail(self, promise: str, text: str) -> None:
+    def _fail(self, invariant: str, text: str) -> None:
         nodes = ", ".join(
             f"{node.id} at {node.address[1]}: {node.process.node if node.process else 'down'}"
             for node in self.core
         )
-        raise Broken(promise, f"{text}; the core is {nodes}")
+        raise InvariantViolation(invariant, f"{text}; the core is {nodes}")

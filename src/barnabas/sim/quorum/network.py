@@ -38,10 +38,10 @@ class Network:
     """Carries functions: `send(a, b, deliver)` calls `deliver` later, once, never or twice."""
 
     __slots__ = (
-        "_chance",
         "_clogged",
         "_cut",
         "_held",
+        "_rng",
         "_schedule",
         "addresses",
         "base_delay",
@@ -57,9 +57,9 @@ class Network:
         "tail_delay",
     )
 
-    def __init__(self, schedule: Schedule, chance: random.Random) -> None:
+    def __init__(self, schedule: Schedule, rng: random.Random) -> None:
         self._schedule = schedule
-        self._chance = chance
+        self._rng = rng
         self.addresses: dict[Address, NodeId] = {}
         """Who listens where."""
         self.loss = 0.0
@@ -119,8 +119,8 @@ class Network:
     def send(self, source: NodeId, target: NodeId, deliver: Callable[[], None]) -> None:
         """Send one message."""
         self.sent += 1
-        chance = self._chance
-        if self._cut[source, target] > 0 or (self.loss and chance.random() < self.loss):
+        rng = self._rng
+        if self._cut[source, target] > 0 or (self.loss and rng.random() < self.loss):
             self.lost += 1
             return
         if self._clogged[source, target] > 0:
@@ -128,15 +128,15 @@ class Network:
             self._held.setdefault((source, target), []).append(deliver)
             return
         self._schedule.at(self._delay(), deliver)
-        if self.duplication and chance.random() < self.duplication:
+        if self.duplication and rng.random() < self.duplication:
             self.doubled += 1
-            self._schedule.at(self._delay() + chance.random() * self.tail_delay, deliver)
+            self._schedule.at(self._delay() + rng.random() * self.tail_delay, deliver)
 
     def _delay(self) -> float:
-        chance = self._chance
-        delay = self.base_delay + chance.random() * self.jitter
-        if self.tail and chance.random() < self.tail:
-            delay += chance.random() ** 3 * self.tail_delay
+        rng = self._rng
+        delay = self.base_delay + rng.random() * self.jitter
+        if self.tail and rng.random() < self.tail:
+            delay += rng.random() ** 3 * self.tail_delay
             self.late += 1
         return delay
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from barnabas.errors import ErrorCode
 from barnabas.model import Endpoint, ReplicaKey, Uuid
@@ -23,21 +23,19 @@ from barnabas.raft.messages import (
 )
 from barnabas.raft.voters import VersionRange
 from barnabas.sim.quorum.budget import may_lose, may_move
+from barnabas.sim.quorum.node import Node
 from barnabas.sim.quorum.workload import Operator, reassign
-
-if TYPE_CHECKING:
-    from barnabas.sim.quorum.node import Node
-    from barnabas.sim.quorum.world import World
+from barnabas.sim.quorum.world import World
 
 __all__ = ["OPERATIONS", "Kind", "Scene"]
 
 
 class Scene(NamedTuple):
-    """Who acts, where, by which chance; `size` is how many voters the operators want just now."""
+    """Who acts, where, by which generator; `size` is how many voters the operators want just now."""
 
     world: World
     operator: Operator
-    chance: random.Random
+    rng: random.Random
     size: int
 
     @property
@@ -51,7 +49,7 @@ class Scene(NamedTuple):
 
     @property
     def timeout(self) -> float:
-        return self.chance.choice((1.0, 3.0, 8.0))
+        return self.rng.choice((1.0, 3.0, 8.0))
 
     @property
     def quiet(self) -> bool:
@@ -72,13 +70,13 @@ def add(scene: Scene) -> bool:
     others = [n for n in scene.world.nodes.values() if n.id not in scene.voter_ids]
     if not scene.voter_ids or not others:
         return False
-    node = scene.chance.choice([n for n in others if n.up] or others)
+    node = scene.rng.choice([n for n in others if n.up] or others)
     _add(scene, node)
     return True
 
 
 def _add(scene: Scene, node: Node, then: Callable[[ErrorCode | None], None] | None = None) -> None:
-    wait = scene.chance.random() < 0.7
+    wait = scene.rng.random() < 0.7
     request = AddVoterRequest(node.key, node.endpoints, scene.timeout, wait, scene.world.setup.cluster_id)
     scene.operator.ask("add", request, then)
 
@@ -88,7 +86,7 @@ def remove(scene: Scene) -> bool:
     leader = scene.leader
     if leader is None or leader.process is None or not len(leader.process.node.voters):
         return False
-    voter = scene.chance.choice(leader.process.node.voters.keys)
+    voter = scene.rng.choice(leader.process.node.voters.keys)
     name = "remove leader" if voter == leader.key else "remove"
     scene.operator.ask(name, RemoveVoterRequest(voter, scene.world.setup.cluster_id))
     return True
@@ -113,8 +111,8 @@ def add_at_wrong_address(scene: Scene) -> bool:
     others = [n for n in scene.world.nodes.values() if n.id not in scene.voter_ids]
     if not others or not scene.voter_ids:
         return False
-    node = scene.chance.choice(others)
-    elsewhere = scene.chance.choice(list(scene.world.nodes.values()))
+    node = scene.rng.choice(others)
+    elsewhere = scene.rng.choice(list(scene.world.nodes.values()))
     wrong = Endpoint("CONTROLLER", "nowhere", 1) if elsewhere is node else elsewhere.endpoints[0]
     request = AddVoterRequest(node.key, (wrong,), 2.0, True, scene.world.setup.cluster_id)
     scene.operator.ask("add at a wrong address", request)
@@ -126,7 +124,7 @@ def add_unknown_disk(scene: Scene) -> bool:
     others = [n for n in scene.world.nodes.values() if n.id not in scene.voter_ids]
     if not others or not scene.voter_ids:
         return False
-    node = scene.chance.choice(others)
+    node = scene.rng.choice(others)
     key = ReplicaKey(node.id, Uuid.of(99, node.id))
     request = AddVoterRequest(key, node.endpoints, 2.0, True, scene.world.setup.cluster_id)
     scene.operator.ask("add with a wrong directory id", request)
@@ -138,7 +136,7 @@ def cancel(scene: Scene) -> bool:
     waiting = [one for one in scene.operator.pending if one.target is not None]
     if not waiting:
         return False
-    target = scene.chance.choice(waiting).target
+    target = scene.rng.choice(waiting).target
     assert target is not None
     scene.operator.ask("cancel a change", CancelChangeRequest(target))
     return True
@@ -149,8 +147,8 @@ def set_target(scene: Scene) -> bool:
     up = [n.id for n in scene.world.nodes.values() if n.up and not n.rotten]
     if not scene.voter_ids or len(up) < 2:
         return False
-    count = min(len(up), scene.chance.choice((1, 2, 3, 3, 4)))
-    target = tuple(sorted(scene.chance.sample(up, count)))
+    count = min(len(up), scene.rng.choice((1, 2, 3, 3, 4)))
+    target = tuple(sorted(scene.rng.sample(up, count)))
     leader = scene.leader
     assert leader is not None and leader.process is not None
     running = leader.process.node.describe(leader.clock.now()).target is not None
@@ -176,7 +174,7 @@ def replace_disk(scene: Scene) -> bool:
         return False
     nodes = [n for n in world.nodes.values() if n.id in scene.voter_ids]
     hold = world.time + 2 * world.setup.fetch_timeout + 1.0
-    scene.chance.shuffle(nodes)
+    scene.rng.shuffle(nodes)
     for node in nodes:
         if not may_lose(world, node, quiet=scene.quiet):
             continue
@@ -203,13 +201,13 @@ def _exchange(scene: Scene, node: Node, old: ReplicaKey) -> None:
         request = RemoveVoterRequest(old, scene.world.setup.cluster_id)
         scene.operator.ask("remove the old disk", request, removed)
 
-    scene.world.at(scene.chance.uniform(0.0, 4.0), begin)
+    scene.world.at(scene.rng.uniform(0.0, 4.0), begin)
 
 
 def change_address(scene: Scene) -> bool:
     """A node moves: it stops, and comes back at another address, which it reports by itself."""
     up = [n for n in scene.world.nodes.values() if n.up]
-    return bool(up) and _move(scene, scene.chance.choice(up))
+    return bool(up) and _move(scene, scene.rng.choice(up))
 
 
 def change_all_addresses(scene: Scene) -> bool:
@@ -246,7 +244,7 @@ def swap_addresses(scene: Scene) -> bool:
     up = [n for n in scene.world.nodes.values() if n.up]
     if len(up) < 3:
         return False
-    one, two = scene.chance.sample(up, 2)
+    one, two = scene.rng.sample(up, 2)
     if not may_move(scene.world, one, two) or _being_added(scene, one) or _being_added(scene, two):
         return False
     for node in (one, two):
@@ -274,7 +272,7 @@ def change_versions(scene: Scene) -> bool:
     up = [n for n in scene.world.nodes.values() if n.up]
     if not up:
         return False
-    node = scene.chance.choice(up)
+    node = scene.rng.choice(up)
     assert node.process is not None
     node.versions = VersionRange(0, 1) if node.versions.min else VersionRange(1, 1)
     if any(n.process is not None and n.process.node.kraft_version == 0 for n in up):
@@ -297,7 +295,7 @@ def stop_in_order(scene: Scene) -> bool:
     up = [n for n in scene.world.nodes.values() if n.process is not None and not n.paused]
     if not up:
         return False
-    node = scene.chance.choice(up)
+    node = scene.rng.choice(up)
     assert node.process is not None
     node.process.receive(Shutdown(2.0))
     return True

@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
-import gc
-import multiprocessing
-import signal
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from barnabas.sim.quorum.seed_run import Report, run_seed
+from barnabas.sim.kernel.pool import run_in_pool
+from barnabas.sim.quorum.seed_run import QuorumReport, run_seed
 
 __all__ = ["Summary", "run_seeds"]
 
 
-def run_seeds(seeds: Iterable[int], *, jobs: int = 2) -> Iterator[Report]:
-    """Live these seeds, in `jobs` processes; the reports come as they get ready."""
-    if jobs <= 1:
-        yield from map(run_seed, seeds)
-        return
-    context = multiprocessing.get_context("fork")
-    with context.Pool(jobs, _prepare, maxtasksperchild=200) as pool:
-        yield from pool.imap_unordered(run_seed, seeds)
-
-
-def _prepare() -> None:
-    """A process of the pool: it is ended by the one that reads the reports, not by the keyboard."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    gc.freeze()
+def run_seeds(seeds: Iterable[int], *, jobs: int = 2) -> Iterator[QuorumReport]:
+    """Run these seeds, in `jobs` processes; the reports come as they get ready."""
+    return run_in_pool(run_seed, seeds, jobs=jobs, seeds_each=200)
 
 
 @dataclass(slots=True)
@@ -53,7 +39,7 @@ class Summary:
     succeeded: Counter[str] = field(default_factory=Counter)
     """Seeds in which an operation was answered with success at least once."""
 
-    def add(self, report: Report) -> None:
+    def add(self, report: QuorumReport) -> None:
         """Count one seed in."""
         self.seeds += 1
         self.reached += report.reached

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from barnabas.model import ZERO_UUID, Endpoint, NodeId, ReplicaKey, Uuid
 from barnabas.raft.settings import RaftConfig
-from barnabas.raft.voters import Voter, VoterSet
-from barnabas.sim.quorum.node import Node
+from barnabas.raft.voters import VersionRange, Voter, VoterSet
 
 __all__ = ["Setup"]
 
@@ -33,22 +32,22 @@ class Setup:
     cluster_id: str = CLUSTER
 
     @classmethod
-    def of(cls, chance: random.Random) -> Setup:
+    def of(cls, rng: random.Random) -> Setup:
         """Draw one."""
-        count = chance.choice((4, 5, 5, 6))
-        first = chance.choice((1, 1, 2, 3, 3, 3))
-        fetch_timeout = chance.choice((1.0, 2.0))
+        count = rng.choice((4, 5, 5, 6))
+        first = rng.choice((1, 1, 2, 3, 3, 3))
+        fetch_timeout = rng.choice((1.0, 2.0))
         return cls(
             nodes=tuple(range(1, count + 1)),
             first=tuple(range(1, first + 1)),
-            kraft_version=0 if chance.random() < 0.15 else 1,
-            auto_join=chance.random() < 0.2,
-            segment_bytes=chance.choice((1 << 10, 4 << 10, 16 << 10)),
-            snapshot_bytes=chance.choice((2 << 10, 6 << 10, 20 << 10)),
-            retention_bytes=chance.choice((1 << 10, 6 << 10, 1 << 20)),
-            fetch_max_bytes=chance.choice((300, 2 << 10, 1 << 20)),
-            snapshot_max_bytes=chance.choice((200, 1 << 10, 1 << 20)),
-            election_timeout=chance.choice((0.5, 1.0)),
+            kraft_version=0 if rng.random() < 0.15 else 1,
+            auto_join=rng.random() < 0.2,
+            segment_bytes=rng.choice((1 << 10, 4 << 10, 16 << 10)),
+            snapshot_bytes=rng.choice((2 << 10, 6 << 10, 20 << 10)),
+            retention_bytes=rng.choice((1 << 10, 6 << 10, 1 << 20)),
+            fetch_max_bytes=rng.choice((300, 2 << 10, 1 << 20)),
+            snapshot_max_bytes=rng.choice((200, 1 << 10, 1 << 20)),
+            election_timeout=rng.choice((0.5, 1.0)),
             fetch_timeout=fetch_timeout,
         )
 
@@ -75,13 +74,13 @@ class Setup:
             return VoterSet.EMPTY
         return VoterSet.of(Voter(ReplicaKey(v.key.id, ZERO_UUID), v.endpoints) for v in self.first_voters)
 
-    def config_of(self, node: Node) -> RaftConfig:
-        """The settings of one node, as it starts."""
-        others = [Endpoint("CONTROLLER", f"name-of-{other}", 9000) for other in node.world.nodes]
+    def config_of(self, versions: VersionRange) -> RaftConfig:
+        """The settings of a node that supports these kraft versions, as it starts."""
+        others = [Endpoint("CONTROLLER", f"name-of-{other}", 9000) for other in self.nodes]
         return RaftConfig(
             cluster_id=self.cluster_id,
             bootstrap=tuple(others),
-            versions=node.versions,
+            versions=versions,
             election_timeout=self.election_timeout,
             fetch_timeout=self.fetch_timeout,
             request_timeout=self.fetch_timeout,

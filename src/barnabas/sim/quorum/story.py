@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from barnabas.sim.quorum.seed_run import Report
+from barnabas.sim.quorum.seed_run import QuorumReport
 
 __all__ = ["command", "tell"]
 
@@ -16,7 +16,7 @@ def command(seed: int) -> str:
     return f"barnabas simulate --seed {seed}"
 
 
-def tell(report: Report, *, lines: int = 60, quiet: bool = False) -> Iterator[str]:
+def tell(report: QuorumReport, *, lines: int = 60, quiet: bool = False) -> Iterator[str]:
     """The lines of a seed's story; `lines` of its timeline (0: all)."""
     yield f"seed {report.seed}: {report.setup}"
     yield (
@@ -34,7 +34,7 @@ def tell(report: Report, *, lines: int = 60, quiet: bool = False) -> Iterator[st
         told = report.story if lines == 0 else report.story[-lines:]
         yield "timeline:" if len(told) == len(report.story) else f"timeline (its last {len(told)} lines):"
         for line in told:
-            who = "      " if line.node == 0 else f"  n{line.node}  "
+            who = f"  {line.who}  " if line.who else "      "
             yield f"{line.time:10.4f}{who}{line.text}"
     if report.ok:
         yield f"every promise was kept; trace {report.digest}"

@@ -7,31 +7,29 @@ knows such a history, waits for each of its steps, and gives up without harm if 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from barnabas.model import NodeId, Offset
 from barnabas.raft.entries import Batch, SnapshotId
 from barnabas.raft.messages import Resign
 from barnabas.raft.roles import Leader
-from barnabas.sim.quorum.faults import Fault
-
-if TYPE_CHECKING:
-    from barnabas.sim.quorum.node import Node
+from barnabas.sim.quorum.faults import QuorumFault
+from barnabas.sim.quorum.node import Node
 
 __all__ = [
-    "NEMESES",
+    "TARGETED_FAULTS",
     "EpochBegun",
     "FigureEight",
     "InstallPoint",
     "KillThenPowerCut",
     "LateVotes",
-    "Nemesis",
     "StrayLog",
+    "TargetedFault",
     "TornWrites",
 ]
 
 
-class Nemesis(Fault):
+class TargetedFault(QuorumFault):
     """A fault that looks on.  Whatever it has cut is mended at its end, at the latest."""
 
     separates: ClassVar[bool] = False
@@ -99,7 +97,7 @@ class Nemesis(Fault):
                 self.world.write(node)
 
 
-class FigureEight(Nemesis):
+class FigureEight(TargetedFault):
     """The history of Raft's figure 8: an old leader's entry reaches a majority under a new epoch, is counted,
     and then somebody who has a newer entry in its place is elected.
 
@@ -129,7 +127,7 @@ class FigureEight(Nemesis):
         self.first: Offset = node.process.log_view.end_offset
         everybody = set(self.world.nodes)
         self._cut({self.old}, everybody)
-        self._write(node, self.chance.randint(4, 12))
+        self._write(node, self.rng.randint(4, 12))
         return f"leader {self.old} of epoch {self.epoch} is cut off"
 
     def led(self, node: Node) -> None:
@@ -140,7 +138,7 @@ class FigureEight(Nemesis):
             others = [i for i in self.voters if i not in (self.old, self.new)]
             if len(others) < self.quorum - 1:
                 return
-            self.some = set(self.chance.sample(others, self.quorum - 1))
+            self.some = set(self.rng.sample(others, self.quorum - 1))
             self.step = 3
             self._mend()
             group = self.some | {self.old}
@@ -151,7 +149,7 @@ class FigureEight(Nemesis):
             self.step, self.waiting = 4, set(self.some)
             role = node.process.node.role
             assert isinstance(role, Leader)
-            if self.chance.random() < 0.5:  # all of its old entries, and nothing of its new epoch
+            if self.rng.random() < 0.5:  # all of its old entries, and nothing of its new epoch
                 self.least = role.epoch_start
 
     def appended(self, node: Node, batch: Batch) -> None:
@@ -162,7 +160,7 @@ class FigureEight(Nemesis):
             self._cut_pairs([(self.old, node.id)])
             if not self.waiting:
                 self.step = 5
-                self.world.at(self.chance.choice((0.05, 0.2, 0.5)), self._turn)
+                self.world.at(self.rng.choice((0.05, 0.2, 0.5)), self._turn)
 
     def _turn(self) -> None:
         if self.step == 5 and self in self.world.onlookers:
@@ -172,7 +170,7 @@ class FigureEight(Nemesis):
             self._say(f"{self.old} is cut off again, {sorted(group)} are left to themselves")
 
 
-class StrayLog(Nemesis):
+class StrayLog(TargetedFault):
     """A leader cut off writes on, while the others elect another and forget, after a snapshot, where the two
     parted; then it comes back, must replace its longer log by that snapshot, and may lose its power over it.
     """
@@ -189,7 +187,7 @@ class StrayLog(Nemesis):
         self.node, self.epoch = node, node.process.node.epoch
         self.fork = node.process.log_view.end_offset
         self._cut({node.id}, set(self.world.nodes))
-        self._write(node, self.chance.choice((30, 60, 120)))
+        self._write(node, self.rng.choice((30, 60, 120)))
         self.world.at(1.0, self._look)
         return f"leader {node.id} of epoch {self.epoch} is cut off, and writes on"
 
@@ -207,15 +205,15 @@ class StrayLog(Nemesis):
             return False
         log_view = node.process.log_view
         if log_view.log_start <= self.fork:
-            node.process.snapshot()  # an operator's wish: it may be made at any time
+            node.process.snapshot()  # an operator's request: it may be made at any time
         return node.process is not None and log_view.log_start > self.fork
 
     def installing(self, node: Node, snapshot: SnapshotId) -> None:
-        if node is self.node and self.chance.random() < 0.8:
-            _lose_power_soon(node, self.chance.randint(4, 24))
+        if node is self.node and self.rng.random() < 0.8:
+            _lose_power_soon(node, self.rng.randint(4, 24))
 
 
-class InstallPoint(Nemesis):
+class InstallPoint(TargetedFault):
     """Who replaces its log by a snapshot loses its power at one of the steps of that."""
 
     name = "crash at a download"
@@ -225,11 +223,11 @@ class InstallPoint(Nemesis):
         return "whoever installs a snapshot"
 
     def installing(self, node: Node, snapshot: SnapshotId) -> None:
-        if self.chance.random() < 0.5:
-            _lose_power_soon(node, self.chance.randint(0, 24))
+        if self.rng.random() < 0.5:
+            _lose_power_soon(node, self.rng.randint(0, 24))
 
 
-class TornWrites(Nemesis):
+class TornWrites(TargetedFault):
     """A leader, or who follows it, loses its power while much is written: some of it is on the disk, torn."""
 
     name = "power cut in a burst of writes"
@@ -241,10 +239,10 @@ class TornWrites(Nemesis):
         leader = self.world.leader
         if leader is None or leader.process is None or leader.paused:
             return None
-        self._write(leader, self.chance.choice((5, 10, 20)))
+        self._write(leader, self.rng.choice((5, 10, 20)))
         followers = [node for node in self.world.nodes.values() if node.up and node is not leader]
-        if followers and self.chance.random() < 0.4:
-            self.victim = self.chance.choice(followers)
+        if followers and self.rng.random() < 0.4:
+            self.victim = self.rng.choice(followers)
             return f"node {self.victim.id}, as soon as it writes"
         self._lose(leader)
         return f"leader {leader.id}"
@@ -252,7 +250,7 @@ class TornWrites(Nemesis):
     def appended(self, node: Node, batch: Batch) -> None:
         if node is self.victim and not node.paused:
             self.victim = None
-            self.world.at(self.chance.uniform(0.0, 0.0005), lambda: self._lose(node))
+            self.world.at(self.rng.uniform(0.0, 0.0005), lambda: self._lose(node))
 
     def _lose(self, node: Node) -> None:
         if node.process is not None:
@@ -271,7 +269,7 @@ def _lose_power_soon(node: Node, step: int) -> None:
     node.world.at(2.0, disarm)
 
 
-class LateVotes(Nemesis):
+class LateVotes(TargetedFault):
     """The answers to a candidate are held back until it stands again, in another epoch; all but one or two,
     which it needs in order to stand again.
     """
@@ -290,9 +288,9 @@ class LateVotes(Nemesis):
         if not self.candidate:
             self.candidate, self.epoch = node.id, epoch
             self.held = [(i, node.id) for i in self.world.nodes if i != node.id]
-            self.chance.shuffle(self.held)
+            self.rng.shuffle(self.held)
             self.world.network.clog(self.held)
-            first = self.world.setup.election_timeout * self.chance.uniform(0.9, 2.1)
+            first = self.world.setup.election_timeout * self.rng.uniform(0.9, 2.1)
             self.world.at(first, self._release_one)
             self.world.at(4.0, self._release)
         elif node.id == self.candidate and epoch > self.epoch:
@@ -301,7 +299,7 @@ class LateVotes(Nemesis):
     def _release_one(self) -> None:
         if self.held and self in self.world.onlookers:
             self.world.network.unclog([self.held.pop()])
-            self.world.at(self.chance.uniform(0.01, 0.3), self._release_one)
+            self.world.at(self.rng.uniform(0.01, 0.3), self._release_one)
 
     def _release(self) -> None:
         if self in self.world.onlookers:
@@ -313,9 +311,9 @@ class LateVotes(Nemesis):
         super().end()
 
 
-class KillThenPowerCut(Nemesis):
+class KillThenPowerCut(TargetedFault):
     """A node is killed with much written and little synced, starts on what its kernel kept, and loses its power
-    before it writes anything more: what it read at its start is on no platter unless it has synced it.
+    before it writes anything more: what it read at its start is not durable unless it has synced it.
     """
 
     name = "kill, then a power cut"
@@ -332,13 +330,13 @@ class KillThenPowerCut(Nemesis):
         assert self.victim is not None
         self.victim.latency = (0.1, 0.3)  # what it writes now is not synced soon
         if leader is not None:
-            self.world.at(0.001, lambda: self._write(leader, self.chance.choice((3, 8))))
+            self.world.at(0.001, lambda: self._write(leader, self.rng.choice((3, 8))))
         return f"node {self.victim.id}"
 
     def appended(self, node: Node, batch: Batch) -> None:
         if node is self.victim and not node.paused:
             self.victim = None
-            self.world.at(self.chance.uniform(0.0005, 0.02), lambda: self._kill(node))
+            self.world.at(self.rng.uniform(0.0005, 0.02), lambda: self._kill(node))
 
     def end(self) -> None:
         if self.victim is not None:
@@ -350,7 +348,7 @@ class KillThenPowerCut(Nemesis):
         if node.process is None or node.damaged:
             return
         node.off("kill", "killed", reset=True)
-        again = self.chance.uniform(0.01, 0.1)
+        again = self.rng.uniform(0.01, 0.1)
         node.restart_at = self.world.time + again
         self.world.at(again, lambda: self._start(node))
 
@@ -362,12 +360,12 @@ class KillThenPowerCut(Nemesis):
         def cut() -> None:
             if node.life == life and node.process is not None:
                 node.off("all", "power cut, nothing written since it started")
-                node.restart_at = self.world.time + self.chance.uniform(0.1, 2.0)
+                node.restart_at = self.world.time + self.rng.uniform(0.1, 2.0)
 
-        self.world.at(self.chance.choice((0.0, 0.02, 0.2, 0.5)), cut)
+        self.world.at(self.rng.choice((0.0, 0.02, 0.2, 0.5)), cut)
 
 
-class EpochBegun(Nemesis):
+class EpochBegun(TargetedFault):
     """A leader is cut off as soon as it leads, its first batch with one of the others, or with none: where that is
     cut away, the log ends at the high watermark, exactly where the epoch began.
     """
@@ -392,19 +390,19 @@ class EpochBegun(Nemesis):
         self.times += 1
         self.first, self.epoch = node.id, self._epoch(node)
         others = [i for i in self.world.nodes if i != node.id]
-        self.witness = self.chance.choice(others) if self.chance.random() < 0.7 else 0
+        self.witness = self.rng.choice(others) if self.rng.random() < 0.7 else 0
         self._cut({node.id}, set(others) - {self.witness})
         if self.witness:
             self._cut({self.witness}, set(others) - {self.witness})
         self._say(f"leader {node.id} of epoch {self.epoch} is cut off, with {self.witness or 'nobody'}")
-        self.world.at(self.chance.uniform(2.0, 4.0), self._mend)
+        self.world.at(self.rng.uniform(2.0, 4.0), self._mend)
 
     def _epoch(self, node: Node) -> int:
         assert node.process is not None
         return node.process.node.epoch
 
 
-NEMESES: tuple[type[Nemesis], ...] = (
+TARGETED_FAULTS: tuple[type[TargetedFault], ...] = (
     FigureEight,
     StrayLog,
     InstallPoint,

@@ -9,7 +9,6 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from barnabas.controller.decisions.features import bootstrap_levels, bootstrap_records
 from barnabas.controller.image import RESOURCE_BROKER
@@ -21,11 +20,9 @@ from barnabas.raft.messages import (
     ReassignRequest,
 )
 from barnabas.sim.quorum.invariants.committed_log import FEATURES, SETTINGS_OF
+from barnabas.sim.quorum.node import Node
+from barnabas.sim.quorum.world import World
 from barnabas.wire.metadata import ConfigRecord
-
-if TYPE_CHECKING:
-    from barnabas.sim.quorum.node import Node
-    from barnabas.sim.quorum.world import World
 
 __all__ = ["Operation", "Operator", "Writers"]
 
@@ -35,12 +32,12 @@ _SETTINGS = 40
 class Writers:
     """Clients of the controller: each write is a batch of settings, acknowledged once committed."""
 
-    def __init__(self, world: World, *, interval: float, chance: random.Random) -> None:
+    def __init__(self, world: World, *, interval: float, rng: random.Random) -> None:
         self.world = world
         self.interval = interval
         self.proposed = 0
         self.stopped = False
-        self._chance = chance
+        self._rng = rng
         world.write = self.write
         world.at(0.1, self._next)
 
@@ -52,9 +49,9 @@ class Writers:
             return
         for node in list(self.world.nodes.values()):
             if node.process is not None and not node.paused and node.process.active_epoch >= 0:
-                for _ in range(self._chance.choice((1, 1, 2, 4))):
+                for _ in range(self._rng.choice((1, 1, 2, 4))):
                     self.write(node)
-        self.world.at(self._chance.expovariate(1 / self.interval), self._next)
+        self.world.at(self._rng.expovariate(1 / self.interval), self._next)
 
     def write(self, node: Node) -> str | None:
         """Propose one batch at this node; the write's name, None where it does not lead."""
@@ -67,9 +64,9 @@ class Writers:
                 return None
         names = []
         records = []
-        for _ in range(self._chance.choice((1, 1, 2))):
+        for _ in range(self._rng.choice((1, 1, 2))):
             self.proposed += 1
-            setting = f"s{self._chance.randrange(_SETTINGS)}"
+            setting = f"s{self._rng.randrange(_SETTINGS)}"
             names.append(f"{setting}/{self.proposed}")
             records.append(
                 ConfigRecord(
@@ -103,13 +100,13 @@ class Operation:
 class Operator:
     """Somebody who changes the voters: `ask` sends, sends again when told to go elsewhere, and listens."""
 
-    def __init__(self, world: World, number: int, chance: random.Random) -> None:
+    def __init__(self, world: World, number: int, rng: random.Random) -> None:
         self.world = world
         self.id = -number
         self.pending: list[Operation] = []
         self.outcomes: Counter[str] = Counter()
         self.done: Counter[str] = Counter()
-        self._chance = chance
+        self._rng = rng
 
     def __repr__(self) -> str:
         return f"<Operator {-self.id} pending={[str(one) for one in self.pending]}>"
@@ -147,7 +144,7 @@ class Operator:
         if not up:
             world.at(0.5, lambda: self._send(operation, tries, end))
             return
-        target = leader if leader is not None and self._chance.random() < 0.9 else self._chance.choice(up)
+        target = leader if leader is not None and self._rng.random() < 0.9 else self._rng.choice(up)
 
         def again() -> None:
             if tries > 0:

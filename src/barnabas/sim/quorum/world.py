@@ -1,8 +1,7 @@
 """The whole world: nodes, the network between them, one heap of events, and one true time.
 
-Only events make something happen, and of two events the earlier one happens first (at the same time, the one
-scheduled first). All randomness comes from the seed.  So a seed is a history, the same in every process;
-`digest` is its fingerprint.
+Only events make something happen (`kernel.events`).  All randomness comes from the seed.  So a seed is a
+history, the same in every process; `digest` is its fingerprint.
 """
 
 from __future__ import annotations
@@ -10,14 +9,13 @@ from __future__ import annotations
 import hashlib
 import random
 from collections.abc import Callable
-from heapq import heappop, heappush
 from struct import Struct
-from time import process_time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import ClassVar, Protocol
 
 from barnabas.controller.decisions.features import bootstrap_levels
 from barnabas.model import NodeId, ReplicaKey
 from barnabas.raft.effects import Send
+from barnabas.raft.entries import Batch, SnapshotId
 from barnabas.raft.messages import (
     ChangeRequest,
     ChangeResponse,
@@ -31,56 +29,48 @@ from barnabas.raft.messages import (
 from barnabas.raft.voters import Voter
 from barnabas.server.node.format import FormatPlan, format_directories
 from barnabas.sim.kernel.disk import Loss, MemoryDisk
-from barnabas.sim.quorum.invariants.answers import Wish
-from barnabas.sim.quorum.invariants.catalogue import Broken, Promises
-from barnabas.sim.quorum.invariants.committed_log import Truth
+from barnabas.sim.kernel.events import EventHeap
+from barnabas.sim.kernel.report import InvariantViolation, Line
+from barnabas.sim.kernel.rng import SeededRandomness
+from barnabas.sim.quorum.invariants.committed_log import CommittedLog
 from barnabas.sim.quorum.network import Network
-from barnabas.sim.quorum.node import DIRECTORY, Asker, Chance, Node, Process
+from barnabas.sim.quorum.node import Node
+from barnabas.sim.quorum.observer import Observer
+from barnabas.sim.quorum.process import DIRECTORY, Process
+from barnabas.sim.quorum.requests import Asker, ChangeAsked
 from barnabas.sim.quorum.setup import Setup
-from barnabas.sim.quorum.wrong_format import NobodyElse
 
-if TYPE_CHECKING:
-    from barnabas.sim.quorum.targeted_faults import Nemesis
+__all__ = ["Onlooker", "World"]
 
-__all__ = ["Line", "StepLimit", "World"]
-
-STEP_LIMIT = 600_000
-CPU_LIMIT = 300.0
-IDLE = 0.05
-"""Seconds without an event that count as idle."""
-_LOOK_EVERY = (1 << 13) - 1
 _TURN = Struct(">diiqq").pack
 
 
-class StepLimit(Exception):  # noqa: N818 - the name of what happened
-    """More events than a seed may have: something goes round in circles."""
+class Onlooker(Protocol):
+    """A fault that waits for its moment (`targeted_faults`)."""
+
+    separates: ClassVar[bool]
+
+    def led(self, node: Node) -> None: ...
+    def appended(self, node: Node, batch: Batch) -> None: ...
+    def installing(self, node: Node, snapshot: SnapshotId) -> None: ...
+    def stood(self, node: Node) -> None: ...
 
 
-class Line(NamedTuple):
-    """A line of the story.  `node` 0: the world."""
-
-    time: float
-    node: NodeId
-    text: str
-
-
-class World:
+class World(EventHeap):
     """See the module.  `story` True keeps every line that is told."""
 
     def __init__(self, seed: int, *, story: bool = False, setup: Setup | None = None) -> None:
+        super().__init__()
         self.seed = seed
-        self.time: float = 0.0
-        self.events = 0
-        self.idle = 0.0
-        """Seconds in which nothing happened at all, for a while."""
-        self.chance = random.Random(f"world {seed}")
+        self.rng = random.Random(f"world {seed}")
         self.setup = setup or Setup.of(random.Random(f"setup {seed}"))
         self.network = Network(self, random.Random(f"network {seed}"))
         self.story: list[Line] | None = [] if story else None
-        self.truth = Truth()
-        self.promises = Promises(self)
-        self.nobody = NobodyElse(self)
-        """Hears of nodes that are of another quorum: next to nothing is promised about them."""
+        self.committed_log = CommittedLog()
+        self.invariants: Observer[Node] = Observer()
+        """Who watches the nodes: nobody, until `invariants.catalogue.watch`."""
+        self.invariants_apart: Observer[Node] = Observer()
+        """Who watches nodes of another quorum: hardly any invariant is about them."""
         self.strangers: set[NodeId] = set()
         """Nodes that were ever formatted to be a quorum of their own."""
         self.graves: dict[ReplicaKey, MemoryDisk] = {}
@@ -92,16 +82,12 @@ class World:
         """Faults and operators are done with: whatever is still planned does not happen."""
         self.hold_until = 0.0
         """A disk was lost: nobody asks for another change before its loss can be noticed."""
-        self.onlookers: list[Nemesis] = []
+        self.onlookers: list[Onlooker] = []
         """Faults that wait for their moment."""
         self.write: Callable[[Node], object] = lambda node: None
         """Let a client write to this node."""
         self.on_down: Callable[[Node, str], None] = lambda node, why: None
         self.change_pending: Callable[[], bool] = lambda: False
-        self._queue: list[tuple[float, int, Callable[[], None]]] = []
-        self._serial = 0
-        self._began = process_time()
-        self._looked = -1.0
         self._ports = 0
         self._hash = hashlib.sha256()
         self.nodes: dict[NodeId, Node] = {}
@@ -112,54 +98,13 @@ class World:
             self.moved(node)
 
     def __repr__(self) -> str:
-        return f"<World seed={self.seed} time={self.time:.3f} events={self.events} {self.truth!r}>"
-
-    # Time.
-
-    def at(self, delay: float, action: Callable[[], None]) -> None:
-        """Do something in so many seconds."""
-        self.when(self.time + delay, action)
-
-    def when(self, time: float, action: Callable[[], None]) -> None:
-        """Do something at that time (now, if it is past)."""
-        self._serial += 1
-        heappush(self._queue, (time if time > self.time else self.time, self._serial, action))
-
-    def run(self, seconds: float, until: Callable[[], bool] | None = None) -> bool:
-        """Let time pass.  True as soon as `until` holds, else whether it holds at the end."""
-        end, queue = self.time + seconds, self._queue
-        checked = self.events
-        while queue and queue[0][0] <= end:
-            time, _, action = heappop(queue)
-            if time - self.time > IDLE:
-                self.idle += time - self.time
-            self.time = time
-            self.events += 1
-            if not self.events & _LOOK_EVERY:
-                self._limit()
-            action()
-            if until is not None and self.events - checked >= 10:
-                checked = self.events
-                if until():
-                    return True
-        self.time = end
-        return until is None or until()
-
-    def _limit(self) -> None:
-        """A seed ends: by its events, by the processor's time, and time must go on."""
-        if self.events > STEP_LIMIT:
-            raise StepLimit(f"{self.events} events at {self.time:.1f} s")
-        if self.time - self._looked < 0.01:
-            raise StepLimit(f"time stands still at {self.time:.6f} s: {_LOOK_EVERY} events at once")
-        if process_time() - self._began > CPU_LIMIT:
-            raise StepLimit(f"{CPU_LIMIT} s of the processor at {self.time:.1f} s")
-        self._looked = self.time
+        return f"<World seed={self.seed} time={self.time:.3f} events={self.events} {self.committed_log!r}>"
 
     # What is told of it.
 
     def tell(self, node: NodeId, text: str) -> None:
         if self.story is not None:
-            self.story.append(Line(self.time, node, text))
+            self.story.append(Line(self.time, f"n{node}" if node else "", text))
 
     def trace(self, process: Process, message: Message) -> None:
         """A turn was taken: part of the fingerprint."""
@@ -179,8 +124,8 @@ class World:
         """The fingerprint of everything that happened so far."""
         return self._hash.hexdigest()[:32]
 
-    def alarm(self, promise: str, text: str) -> None:
-        raise Broken(promise, text)
+    def alarm(self, invariant: str, text: str) -> None:
+        raise InvariantViolation(invariant, text)
 
     # Nodes.
 
@@ -208,8 +153,8 @@ class World:
             voters=self.setup.first_voters if first and dynamic else None,
             standalone=node.endpoints[0] if standalone else None,
         )
-        chance = Chance(f"format {self.seed} {node.id} {node.disk_number}")
-        result = format_directories(node.disk, node.clock, chance, plan)
+        rng = SeededRandomness(f"format {self.seed} {node.id} {node.disk_number}")
+        result = format_directories(node.disk, node.clock, rng, plan)
         node.key = ReplicaKey(node.id, result.directory_ids[DIRECTORY])
         node.apart = standalone
         if standalone:
@@ -245,7 +190,7 @@ class World:
     def loss(self) -> Loss:
         """What a power cut takes."""
         losses: tuple[Loss, ...] = ("all", "some", "some", "none")
-        return self.chance.choice(losses)
+        return self.rng.choice(losses)
 
     def reset(self, node_id: NodeId) -> None:
         """The connections of a node break, and the others see it."""
@@ -263,10 +208,10 @@ class World:
     def request(self, process: Process, effect: Send) -> None:
         """Carry a request to where it is addressed."""
         source, request = process.owner.id, effect.request
-        process.owner.promises.sending(process.owner, request)
+        process.owner.invariants.sending(process.owner, request)
         if self.onlookers and isinstance(request, VoteRequest) and not request.pre_vote:
             for one in list(self.onlookers):
-                one.stood(process.owner)
+                one.stood(self.nodes[source])
         asker = Asker(source, process.life, effect.correlation, request)
         endpoint = effect.endpoint
         target = None if endpoint is None else self.network.addresses.get((endpoint.host, endpoint.port))
@@ -291,10 +236,10 @@ class World:
         self.network.send(source, target, deliver)
 
     def _asked(self, process: Process, token: object, request: Request) -> None:
-        """A request reaches a node; who wishes other voters has a right to an answer."""
+        """A request reaches a node; an operator who asks for other voters has a right to an answer."""
         if isinstance(request, ChangeRequest):
-            token = Wish(token, request, process.life)
-            process.owner.promises.wished(process.owner, token)
+            token = ChangeAsked(token, request, process.life)
+            process.owner.invariants.change_asked(process.owner, token)
         process.asked(token, request)
 
     def _refuse(self, asker: Asker) -> None:
@@ -306,16 +251,16 @@ class World:
     def respond(self, process: Process, token: object, response: Response, data: bytes) -> None:
         """Carry a response to who waits for it."""
         source = process.owner
-        if isinstance(token, Wish):
+        if isinstance(token, ChangeAsked):
             token.answered = True
-            source.promises.granted(source, token, response)
+            source.invariants.change_answered(source, token, response)
             token = token.token
         if isinstance(token, Asker):
             if isinstance(response, VoteResponse) and response.granted:
                 request = token.request
                 assert isinstance(request, VoteRequest)
                 if not request.pre_vote:
-                    source.promises.voted(source.key, request.epoch, request.candidate, source)
+                    source.invariants.voted(source.key, request.epoch, request.candidate, source)
             self.network.send(source.id, token.node, lambda: self._answer(token, response, data))
         else:
             assert callable(token) and isinstance(response, ChangeResponse)

@@ -12,63 +12,15 @@ no other disk is replaced as long as there are two quorums.
 from __future__ import annotations
 
 from math import inf
-from typing import TYPE_CHECKING
 
 from barnabas.model import ZERO_UUID, NodeId
 from barnabas.sim.quorum.budget import may_lose
-from barnabas.sim.quorum.faults import Fault
+from barnabas.sim.quorum.faults import QuorumFault
 from barnabas.sim.quorum.invariants.committed_log import METADATA
 from barnabas.sim.quorum.invariants.durable_view import saved_election
-from barnabas.sim.quorum.invariants.invariant import Invariant
+from barnabas.sim.quorum.node import Node
 
-if TYPE_CHECKING:
-    from barnabas.sim.quorum.node import Node
-    from barnabas.sim.quorum.world import World
-
-__all__ = ["NobodyElse", "WrongFormat"]
-
-
-class NobodyElse(Invariant):
-    """M12: a node formatted to be a quorum of its own begins it only if nobody of the first one could answer it.
-
-    It is the one thing that is promised about such a node.
-    """
-
-    name = "M12"
-
-    def __init__(self, world: World) -> None:
-        super().__init__(world)
-        self.others: dict[NodeId, tuple[int, int]] = {}
-        self.troubles = 0
-
-    def started(self, node: Node) -> None:
-        """It may ask from now on."""
-        self.others = {other.id: (other.life, other.pauses) for other in self._at_hand(node)}
-        self.troubles = self.world.network.troubles
-
-    def led(self, node: Node) -> None:
-        assert node.process is not None
-        if node.process.node.epoch > 1 or self.troubles != self.world.network.troubles:
-            return
-        for other in self._at_hand(node):
-            if self.others.get(other.id) == (other.life, other.pauses):
-                self.fail(
-                    f"{node.key} begins a second quorum, though {other.key} of the first one was at hand"
-                )
-
-    def _at_hand(self, node: Node) -> list[Node]:
-        """Nodes of the first quorum that hear and answer at once."""
-        network = self.world.network
-        return [
-            other
-            for other in self.world.nodes.values()
-            if other.process is not None
-            and not (other.apart or other.paused)
-            and other.process.node.epoch > 0
-            and max(network.base_delay, other.latency[1]) < 0.1
-            and network.reaches(node.id, other.id)
-            and network.reaches(other.id, node.id)
-        ]
+__all__ = ["WrongFormat"]
 
 
 def knows_its_quorum(node: Node) -> bool:
@@ -77,7 +29,7 @@ def knows_its_quorum(node: Node) -> bool:
     return not node.apart and not node.rotten and saved is not None and saved.origin != ZERO_UUID
 
 
-class WrongFormat(Fault):
+class WrongFormat(QuorumFault):
     """`storage format --standalone` on a node of this cluster, whose disk was emptied."""
 
     name = "wrong format on a known node"
@@ -89,7 +41,7 @@ class WrongFormat(Fault):
         nodes = list(world.nodes.values())
         if not all(knows_its_quorum(node) for node in nodes):
             return None
-        self.chance.shuffle(nodes)
+        self.rng.shuffle(nodes)
         for node in nodes:
             if may_lose(world, node, quiet=not world.change_pending()):
                 return self._strike(node)
@@ -104,14 +56,14 @@ class WrongFormat(Fault):
         world.format(node, first=False, standalone=True)
         world.hold_until = world.time + 2 * world.setup.fetch_timeout + 1.0
         self.cut: list[tuple[NodeId, NodeId]] = []
-        if self.chance.random() < 0.3:
+        if self.rng.random() < 0.3:
             return f"node {node.id}, which can ask the others"
         others = [other for other in world.nodes if other != node.id]
         self.cut = [pair for other in others for pair in ((node.id, other), (other, node.id))]
         world.network.cut(self.cut)
-        world.at(self.chance.uniform(2.5, 7.0), self._meet)
-        for _ in range(self.chance.choice((0, 1, 3))):
-            world.at(self.chance.uniform(1.0, 6.0), self._again)
+        world.at(self.rng.uniform(2.5, 7.0), self._meet)
+        for _ in range(self.rng.choice((0, 1, 3))):
+            world.at(self.rng.uniform(1.0, 6.0), self._again)
         return f"node {node.id}, cut off until it leads"
 
     @property
@@ -122,7 +74,7 @@ class WrongFormat(Fault):
         """It restarts: its epoch is another one."""
         node = self.node
         if self._stands and node.process is not None:
-            for _ in range(self.chance.randint(0, 20)):
+            for _ in range(self.rng.randint(0, 20)):
                 self.world.write(node)
             if node.process is not None:
                 node.off("none", "it is started again")
@@ -135,7 +87,7 @@ class WrongFormat(Fault):
     def end(self) -> None:
         """The operator sees it, empties the directory again, and lets the node join (or has not seen it yet)."""
         self._meet()
-        if not self._stands or (self.world.calm and self.chance.random() < 0.5):
+        if not self._stands or (self.world.calm and self.rng.random() < 0.5):
             return
         node = self.node
         if node.process is not None:

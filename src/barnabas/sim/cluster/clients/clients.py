@@ -10,20 +10,20 @@ import random
 from typing import TYPE_CHECKING
 
 from barnabas.model import NodeId, TopicPartition
-from barnabas.sim.cluster.basics import Broken
 from barnabas.sim.cluster.checker import Verdict, check
 from barnabas.sim.cluster.clients.committer import Committer
 from barnabas.sim.cluster.clients.consumer import Consumer, LastReader
 from barnabas.sim.cluster.clients.contact import Contact, Timing
 from barnabas.sim.cluster.clients.producer import Manner, Producer, Values
 from barnabas.sim.cluster.history import History
+from barnabas.sim.kernel.report import InvariantViolation
 
 if TYPE_CHECKING:
     from barnabas.sim.cluster.world import World
 
-__all__ = ["PROMISES", "Workload"]
+__all__ = ["VIOLATES", "Workload"]
 
-PROMISES = {
+VIOLATES = {
     "lost write": "P1",
     "unseen": "P1",
     "vanished": "P1",
@@ -40,7 +40,7 @@ PROMISES = {
     "overtaken": "P5",
     "end went back": "P3",
 }
-"""Which promise an anomaly breaks."""
+"""Which invariant an anomaly breaks."""
 
 _MANNERS = (
     Manner(idempotent=True, in_flight=5),
@@ -57,7 +57,7 @@ class Workload:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.chance = random.Random(f"workload {world.seed}")
+        self.rng = random.Random(f"workload {world.seed}")
         self.history = History()
         self.values = Values()
         self.partitions = [
@@ -77,35 +77,35 @@ class Workload:
 
     def begin(self) -> None:
         """Start everybody."""
-        chance = self.chance
-        manners = [_MANNERS[0], chance.choice(_MANNERS[1:3])]
-        manners += chance.sample(_MANNERS[3:], chance.choice((0, 1, 1, 2)))
+        rng = self.rng
+        manners = [_MANNERS[0], rng.choice(_MANNERS[1:3])]
+        manners += rng.sample(_MANNERS[3:], rng.choice((0, 1, 1, 2)))
         for number, manner in enumerate(manners, 1):
             contact = self._contact(f"producer{number}")
-            interval = chance.choice((0.1, 0.2, 0.5))
+            interval = rng.choice((0.1, 0.2, 0.5))
             producer = Producer(contact, self.history, self.values, self._some(), manner, interval)
             producer.on_acknowledged = self._acknowledged
             self.producers.append(producer)
             contact.machine.spawn(producer.work(), contact.name)
         for number in range(1, 3):
             contact = self._contact(f"consumer{number}")
-            consumer = Consumer(contact, self.history, self._some(), chance.choice((0.05, 0.2)))
+            consumer = Consumer(contact, self.history, self._some(), rng.choice((0.05, 0.2)))
             self.consumers.append(consumer)
             contact.machine.spawn(consumer.work(), contact.name)
 
-        if chance.random() < 0.5:
+        if rng.random() < 0.5:
             contact = self._contact("committer")
-            committer = Committer(contact, chance.choice(self.partitions), chance.choice((0.1, 0.4)))
+            committer = Committer(contact, rng.choice(self.partitions), rng.choice((0.1, 0.4)))
             self.committers.append(committer)
             contact.machine.spawn(committer.work(), contact.name)
 
     def _contact(self, name: str) -> Contact:
         topics = sorted({where.topic for where in self.partitions})
-        return Contact(self.world.client(name), topics, Timing.of(self.chance))
+        return Contact(self.world.client(name), topics, Timing.of(self.rng))
 
     def _some(self) -> list[TopicPartition]:
         """One or more of the partitions."""
-        return sorted(self.chance.sample(self.partitions, self.chance.randint(1, len(self.partitions))))
+        return sorted(self.rng.sample(self.partitions, self.rng.randint(1, len(self.partitions))))
 
     def _acknowledged(self, where: TopicPartition, end: int, leader: NodeId, life: int) -> None:
         """What is acknowledged by acks=all is committed, and who said so knows it as long as it lives."""
@@ -113,7 +113,7 @@ class Workload:
         broker = node.broker
         partition = broker.partition(*where) if broker is not None else None
         if partition is not None and node.life == life and partition.high_watermark < end:
-            raise Broken(
+            raise InvariantViolation(
                 "P1",
                 f"{where.topic}-{where.partition}: node {leader} acknowledged what ends at {end}, "
                 f"its high watermark is {partition.high_watermark}",
@@ -155,12 +155,12 @@ class Workload:
         return "; ".join([*busy, *reading, *committing])
 
     def check(self) -> None:
-        """Judge the history.  Raises Broken."""
+        """Judge the history.  Raises InvariantViolation."""
         verdict = self.verdict = check(self.history)
         if not verdict.ok:
             first = verdict.anomalies[0]
             counts = ", ".join(f"{count} x {kind}" for kind, count in verdict.counts.items())
-            raise Broken(PROMISES[first.kind], f"{counts}.  {first}")
+            raise InvariantViolation(VIOLATES[first.kind], f"{counts}.  {first}")
 
     @property
     def counts(self) -> dict[str, int]:

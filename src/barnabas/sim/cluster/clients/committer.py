@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.model import NO_NODE, NodeId, TopicPartition
-from barnabas.sim.cluster.basics import Broken
+from barnabas.sim.kernel.report import InvariantViolation
 from barnabas.wire.schemas.groups import (
     FindCoordinatorRequest,
     OffsetCommitRequest,
@@ -59,10 +59,10 @@ class Committer:
 
     async def work(self) -> None:
         """Everything."""
-        chance = self.contact.chance
+        rng = self.contact.rng
         while not self.finishing:
-            await asyncio.sleep(chance.expovariate(1 / self.interval))
-            await (self._commit() if chance.random() < 0.6 else self._look())
+            await asyncio.sleep(rng.expovariate(1 / self.interval))
+            await (self._commit() if rng.random() < 0.6 else self._look())
         while not await self._look():
             await self.contact.pause()
         self.done = True
@@ -123,7 +123,7 @@ class Committer:
     def _judge(self, offset: int, begun: float, coordinator: NodeId) -> None:
         self.open = [(at, what) for at, what in self.open if what > self.acknowledged or at > begun - _LATE]
         if offset != self.acknowledged and offset not in [what for _, what in self.open]:
-            raise Broken(
+            raise InvariantViolation(
                 "G1",
                 f"{self.contact.name} had {self.acknowledged} acknowledged as the offset of {self.group} (and "
                 f"{[what for _, what in self.open]} are open); coordinator {coordinator} says {offset}",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.errors import BarnabasError, CorruptRecordError, ErrorCode, WireError
 from barnabas.model import TopicPartition
-from barnabas.sim.cluster.basics import Broken
+from barnabas.sim.kernel.report import InvariantViolation
 from barnabas.wire.records import batches, check_crc, read_records
 from barnabas.wire.schemas.fetch import FetchPartition, FetchRequest, FetchTopic
 from barnabas.wire.schemas.offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -88,7 +88,7 @@ class Reader:
             await self._refused(reading, leader, ErrorCode(data.error_code if data is not None else 5))
             return None
         if data.diverging_epoch.end_offset >= 0:
-            raise Broken(
+            raise InvariantViolation(
                 "P1",
                 f"{contact.name} read {reading.name} up to {reading.position} in epoch {reading.epoch}; leader "
                 f"{leader.node} of epoch {leader.epoch} says that epoch {data.diverging_epoch.epoch} ended "
@@ -102,7 +102,9 @@ class Reader:
         try:
             for at, header in batches(data.records or b""):
                 if not check_crc(data.records, at, header):
-                    raise Broken("S1", f"{self.contact.name}: a batch of {reading.name} has a wrong CRC")
+                    raise InvariantViolation(
+                        "S1", f"{self.contact.name}: a batch of {reading.name} has a wrong CRC"
+                    )
                 if header.last_offset < position:
                     continue
                 reading.epoch = max(reading.epoch, header.leader_epoch)
@@ -112,7 +114,9 @@ class Reader:
                             records.append((record.offset, int((record.value or b"-1").split()[0])))
                 position = header.last_offset + 1
         except CorruptRecordError as error:
-            raise Broken("S1", f"{self.contact.name} read from {reading.name}: {error}") from error
+            raise InvariantViolation(
+                "S1", f"{self.contact.name} read from {reading.name}: {error}"
+            ) from error
         self.history.poll(
             self.process,
             reading.name,
@@ -129,7 +133,9 @@ class Reader:
 
     def _check_wire(self, error: BarnabasError) -> None:
         if isinstance(error, WireError):
-            raise Broken("P3", f"{self.contact.name} got an answer that is none: {error}") from error
+            raise InvariantViolation(
+                "P3", f"{self.contact.name} got an answer that is none: {error}"
+            ) from error
 
     async def _refused(self, reading: Reading, leader: Leader, code: ErrorCode) -> None:
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -147,7 +153,7 @@ class Reader:
         if start is None:
             return
         if start <= reading.position and self.contact.leader(reading.where) == leader:
-            raise Broken(
+            raise InvariantViolation(
                 "P1",
                 f"{self.contact.name} read {reading.name} up to {reading.position}; leader {leader.node} "
                 f"of epoch {leader.epoch} calls that out of range, its log begins at {start}",
@@ -209,21 +215,21 @@ class Consumer(Reader):
 
     async def work(self) -> None:
         """Everything."""
-        chance = self.contact.chance
+        rng = self.contact.rng
         while not self.finishing:
-            reading = chance.choice(self.readings)
-            what = chance.random()
+            reading = rng.choice(self.readings)
+            what = rng.random()
             if what < 0.02:
-                self.seek(reading, chance.randint(0, reading.position))
+                self.seek(reading, rng.randint(0, reading.position))
             elif what < 0.05 or self._led_anew(reading.where):
                 await self.offset(reading, _LATEST)
             else:
                 await self.fetch(
                     reading,
-                    max_bytes=chance.choice((1, 500, 5_000, _LARGEST)),
-                    wait=chance.choice((0.0, 0.1, 0.5)),
+                    max_bytes=rng.choice((1, 500, 5_000, _LARGEST)),
+                    wait=rng.choice((0.0, 0.1, 0.5)),
                 )
-            await asyncio.sleep(chance.expovariate(1 / self.interval))
+            await asyncio.sleep(rng.expovariate(1 / self.interval))
         self.done = True
 
     def _led_anew(self, where: TopicPartition) -> bool:

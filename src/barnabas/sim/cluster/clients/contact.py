@@ -41,11 +41,11 @@ class Timing(NamedTuple):
     delivery: float
 
     @classmethod
-    def of(cls, chance: random.Random) -> Timing:
+    def of(cls, rng: random.Random) -> Timing:
         return cls(
-            request=chance.choice((1.0, 2.5, 6.0)),
-            backoff=chance.choice((0.05, 0.1, 0.3)),
-            delivery=chance.choice((4.0, 12.0, 30.0)),
+            request=rng.choice((1.0, 2.5, 6.0)),
+            backoff=rng.choice((0.05, 0.1, 0.3)),
+            delivery=rng.choice((4.0, 12.0, 30.0)),
         )
 
 
@@ -62,7 +62,7 @@ class Contact:
     def __init__(self, machine: ClientHost, topics: list[str], timing: Timing) -> None:
         self.machine = machine
         self.name = machine.name
-        self.chance = machine.chance
+        self.rng = machine.rng
         self.timing = timing
         self.topics = topics
         self.ids: dict[str, Uuid] = {}
@@ -115,9 +115,9 @@ class Contact:
                 allow_auto_topic_creation=False,
             )
             places: list[Place] = [*self._addresses] or [*self.machine.world.bootstrap]
-            places.append(self.chance.choice(self.machine.world.bootstrap))
+            places.append(self.rng.choice(self.machine.world.bootstrap))
             try:
-                connection = await self._connect(self.chance.choice(places))
+                connection = await self._connect(self.rng.choice(places))
                 self._take(await connection.request(request, timeout=self.timing.request))
             except BarnabasError:
                 return
@@ -147,7 +147,7 @@ class Contact:
 
     async def pause(self) -> None:
         """retry.backoff.ms, more or less."""
-        await asyncio.sleep(self.timing.backoff * self.chance.uniform(0.8, 1.6))
+        await asyncio.sleep(self.timing.backoff * self.rng.uniform(0.8, 1.6))
 
     # ---- connections -------------------------------------------------------------------------------------
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.errors import BarnabasError, ErrorCode
 from barnabas.model import NO_NODE, NodeId, TopicPartition
-from barnabas.sim.cluster.basics import Broken
 from barnabas.sim.kernel.clock import EPOCH_MS
+from barnabas.sim.kernel.report import InvariantViolation
 from barnabas.wire.records import Record, write_batch
 from barnabas.wire.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from barnabas.wire.schemas.transactions import InitProducerIdRequest
@@ -114,12 +114,12 @@ class Producer:
         """Everything."""
         loop = asyncio.get_running_loop()
         tasks = [loop.create_task(lane.work(), name=str(lane)) for lane in self.lanes]
-        chance = self.contact.chance
+        rng = self.contact.rng
         while not self.finishing:
-            await asyncio.sleep(chance.expovariate(1 / self.interval))
-            lane = chance.choice(self.lanes)
+            await asyncio.sleep(rng.expovariate(1 / self.interval))
+            lane = rng.choice(self.lanes)
             if len(lane.queue) < 30 and not self.finishing:
-                lane.put(chance.choice((1, 1, 2, 5)))
+                lane.put(rng.choice((1, 1, 2, 5)))
         for lane in self.lanes:
             lane.wake.set()
         for task in tasks:
@@ -301,14 +301,14 @@ class Lane:
             if producer.manner.acks == -1:
                 producer.history.acknowledged(row, offset + number if offset >= 0 else -1, now)
             else:
-                producer.history.given_up(row, now)  # one node's word: no promise
+                producer.history.given_up(row, now)  # one node's word: no invariant
 
     def _refused(self, batch: Batch, code: ErrorCode | None) -> None:
         manner, head = self.producer.manner, self.queue[0] is batch
         self.troubled = True
         if code in _OTHER_IDENTITY and head:
             if code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
-                raise Broken(
+                raise InvariantViolation(
                     "P1",
                     f"{self.contact.name} sent sequence {batch.sequence} of producer {self.identity} to "
                     f"{self.where}, all before it are acknowledged, and the leader says {code.name}",

@@ -1,16 +1,13 @@
-"""Planted bugs in the guards between an operator's mistake and a second quorum under one cluster id."""
+"""Mutants of the guards between an operator's mistake and a second quorum under one cluster id."""
 
 from __future__ import annotations
 
-from barnabas.sim.cluster.mutants.mutant import Bug
-from barnabas.sim.cluster.mutants.mutant import planted_bug as _bug
-from barnabas.sim.quorum.mutants.first import Change as Also
-from barnabas.sim.quorum.mutants.mutants import Bug as Change
+from barnabas.sim.kernel.mutants import Change, Mutant, mutant
 
 __all__ = ["GUARDS"]
 
-GUARDS: tuple[Bug, ...] = (
-    _bug(
+GUARDS: tuple[Mutant, ...] = (
+    mutant(
         "the format hears nobody",
         "`storage format --standalone` does not see that a quorum answers",
         "server.node.existing_quorum _of_a_quorum",
@@ -18,7 +15,7 @@ GUARDS: tuple[Bug, ...] = (
         "False",
         6,
     ),
-    _bug(
+    mutant(
         "no first look",
         "a node formatted to be a quorum of its own does not ask before it elects itself",
         "raft.identity.first_look begin",
@@ -26,23 +23,18 @@ GUARDS: tuple[Bug, ...] = (
         "core.is_sole_voter and not core.config.bootstrap",
         34,
     ),
-    Bug(
-        Change(
-            "a stranger ends the node",
-            "a leader of another quorum is followed until the node stops",
-            "raft.following",
-            "_cut",
-            "if end_offset >= core.committed:",
-            "if True:",
-            13,
-            (
-                Also(
-                    "raft.identity.origin",
-                    "is_stranger",
-                    "return theirs != core.origin and",
-                    "return False and",
-                ),
+    Mutant(
+        "a stranger ends the node",
+        "a leader of another quorum is followed until the node stops",
+        "raft.following",
+        "_cut",
+        "if end_offset >= core.committed:",
+        "if True:",
+        13,
+        (
+            Change(
+                "raft.identity.origin", "is_stranger", "return theirs != core.origin and", "return False and"
             ),
-        )
+        ),
     ),
 )

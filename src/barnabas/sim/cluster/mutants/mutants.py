@@ -1,29 +1,15 @@
-"""Planted replication bugs, which the simulated cluster must find.
-
-Each changes a few characters in the source of one function (as in `sim.planted`). `seed` is the first seed,
-counted from 1, that raises an alarm; 0: no seed tried so far.  `guard` then names the test that finds the
-bug, or the guard that makes it harmless.
-"""
+"""Replication mutants, which the simulated cluster must find (`kernel.mutants`)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from barnabas.sim.cluster.mutants.guards import GUARDS
-from barnabas.sim.cluster.mutants.mutant import Bug
-from barnabas.sim.cluster.mutants.mutant import planted_bug as _bug
 from barnabas.sim.cluster.mutants.subtle import SUBTLE
-from barnabas.sim.cluster.seed_run import Report, run_seed
-from barnabas.sim.quorum.mutants.mutants import planted
+from barnabas.sim.kernel.mutants import Mutant, mutant
 
-__all__ = ["BUGS", "SEARCHED", "Bug", "find", "planted"]
+__all__ = ["MUTANTS"]
 
-SEARCHED = 300
-"""Seeds that a search looks at before it gives up."""
-
-
-_FOLLOWING: tuple[Bug, ...] = (
-    _bug(
+_FOLLOWING: tuple[Mutant, ...] = (
+    mutant(
         "cut at the high watermark",
         "a follower begins by cutting its log to its own high watermark (KIP-101)",
         "broker.replicas.fetcher Followers.follow",
@@ -31,7 +17,7 @@ _FOLLOWING: tuple[Bug, ...] = (
         "partition.stop_following(); partition.log.truncate_to(partition.log.high_watermark, Now(0.0, 0))\n",
         2,
     ),
-    _bug(
+    mutant(
         "the leader's end alone",
         "the point of divergence comes from the leader's answer alone, not from both (KIP-279)",
         "broker.replicas.fetcher Follower._cut_back",
@@ -39,7 +25,7 @@ _FOLLOWING: tuple[Bug, ...] = (
         "min(end, log.log_end_offset)",
         guard="tests/broker/test_follower.py (the short tail)",
     ),
-    _bug(
+    mutant(
         "epochs are not compared",
         "a leader that never had a follower's last epoch looks at the offset only (KIP-279)",
         "broker.requests.fetch _Reader._diverging",
@@ -47,7 +33,7 @@ _FOLLOWING: tuple[Bug, ...] = (
         "end < position.offset",
         guard="tests/broker/test_follower.py (the short tail)",
     ),
-    _bug(
+    mutant(
         "divergence is overlooked",
         "a former leader keeps its tail: the leader takes every log for a prefix of its own",
         "broker.requests.fetch _Reader._diverging",
@@ -55,7 +41,7 @@ _FOLLOWING: tuple[Bug, ...] = (
         "if True:",
         2,
     ),
-    _bug(
+    mutant(
         "a diverging follower counts",
         "the fetch of a follower whose log went another way counts as holding everything below",
         "broker.requests.fetch _Reader.record_follower",
@@ -63,7 +49,7 @@ _FOLLOWING: tuple[Bug, ...] = (
         "if False:",
         38,
     ),
-    _bug(
+    mutant(
         "follower acknowledges before its sync",
         "a follower asks for more before the records that it got are on its disk",
         "broker.replicas.fetcher Follower.next_request",
@@ -71,7 +57,7 @@ _FOLLOWING: tuple[Bug, ...] = (
         "if False:",
         1,
     ),
-    _bug(
+    mutant(
         "follower's high watermark is its end",
         "a follower takes the end of its log for the high watermark",
         "broker.replicas.fetcher Follower._take",
@@ -79,7 +65,7 @@ _FOLLOWING: tuple[Bug, ...] = (
         "followed.mark = followed.partition.log.log_end_offset",
         8,
     ),
-    _bug(
+    mutant(
         "late answers count",
         "the answer to a fetch of an earlier epoch or position counts as a present one",
         "broker.replicas.fetcher Follower._is_current",
@@ -87,7 +73,7 @@ _FOLLOWING: tuple[Bug, ...] = (
         "return not partition.offline",
         guard="a connection is dropped when the epoch changes, and offsets are compared",
     ),
-    _bug(
+    mutant(
         "any epoch is appended",
         "a follower takes batches of an epoch above its own and below its last",
         "log.replicating take_batches",
@@ -95,7 +81,7 @@ _FOLLOWING: tuple[Bug, ...] = (
         "if False:",
         guard="a fetch from another history is answered with where it ends",
     ),
-    _bug(
+    mutant(
         "offsets are not compared",
         "a follower appends whatever comes, wherever its log ends",
         "log.replicating take_batches",
@@ -103,7 +89,7 @@ _FOLLOWING: tuple[Bug, ...] = (
         "if False:",
         guard="tests/log/test_log_appends.py; a late answer is not taken at all",
     ),
-    _bug(
+    mutant(
         "the dedupe state is not replicated",
         "a follower does not remember the sequences that it copies: a new leader knows none",
         "log.log Log._append_replica",
@@ -111,7 +97,7 @@ _FOLLOWING: tuple[Bug, ...] = (
         "if False:",
         2,
     ),
-    _bug(
+    mutant(
         "a cut leaves the dedupe state",
         "what was cut off is still taken for written when it is sent again",
         "log.truncation truncate_to",
@@ -119,7 +105,7 @@ _FOLLOWING: tuple[Bug, ...] = (
         "for _ in ():",
         4,
     ),
-    _bug(
+    mutant(
         "a cut leaves the epochs",
         "the epochs of what was cut off stay known",
         "log.truncation truncate_to",
@@ -129,8 +115,8 @@ _FOLLOWING: tuple[Bug, ...] = (
     ),
 )
 
-_LEADING: tuple[Bug, ...] = (
-    _bug(
+_LEADING: tuple[Mutant, ...] = (
+    mutant(
         "written counts as durable",
         "the leader counts its own log up to what is written, not what is synced",
         "broker.replicas.partition Partition.advance",
@@ -138,7 +124,7 @@ _LEADING: tuple[Bug, ...] = (
         "here = log.written_end_offset",
         guard="followers are only given what is durable, and one replica alone commits nothing",
     ),
-    _bug(
+    mutant(
         "the leader's end is the high watermark",
         "the high watermark does not wait for the in-sync replicas",
         "broker.replicas.partition Partition.advance",
@@ -146,7 +132,7 @@ _LEADING: tuple[Bug, ...] = (
         "here",
         1,
     ),
-    _bug(
+    mutant(
         "acknowledged before the in-sync replicas",
         "acks=all is answered when the leader itself has synced",
         "broker.replicas.partition Partition.advance",
@@ -154,7 +140,7 @@ _LEADING: tuple[Bug, ...] = (
         "if acknowledgement.end <= here:",
         3,
     ),
-    _bug(
+    mutant(
         "a majority is enough",
         "the high watermark is what a majority holds, whatever the in-sync set",
         "broker.replicas.partition Partition._least_end",
@@ -162,7 +148,7 @@ _LEADING: tuple[Bug, ...] = (
         "ends = sorted([here, *(r.log_end for r in self.remote.values())]); return ends[len(ends) // 2]",
         1,
     ),
-    _bug(
+    mutant(
         "slow replicas do not count",
         "an in-sync replica that has fallen behind does not hold the high watermark back",
         "broker.replicas.partition Partition._least_end",
@@ -170,7 +156,7 @@ _LEADING: tuple[Bug, ...] = (
         "(node in self.isr and replica.caught_up(here, now, 0.2))",
         2,
     ),
-    _bug(
+    mutant(
         "a shrink counts before it is agreed",
         "a replica that is to leave the in-sync set does not count while the controller is asked",
         "broker.replicas.partition Partition._least_end",
@@ -178,7 +164,7 @@ _LEADING: tuple[Bug, ...] = (
         "node in (self.proposed or self.isr)",
         2,
     ),
-    _bug(
+    mutant(
         "an expansion does not count before it is agreed",
         "a replica that is to join the in-sync set does not hold the high watermark back yet",
         "broker.replicas.partition Partition._least_end",
@@ -186,7 +172,7 @@ _LEADING: tuple[Bug, ...] = (
         "False",
         guard="a replica that has caught up counts anyway",
     ),
-    _bug(
+    mutant(
         "min.insync.replicas is ignored",
         "there are always enough replicas in sync",
         "broker.replicas.partition Partition._count_in_sync",
@@ -194,7 +180,7 @@ _LEADING: tuple[Bug, ...] = (
         "True",
         3,
     ),
-    _bug(
+    mutant(
         "joins before this epoch",
         "a follower joins the in-sync set before it has reached the leader's epoch",
         "broker.replicas.partition Partition.may_join",
@@ -202,7 +188,7 @@ _LEADING: tuple[Bug, ...] = (
         "",
         6,
     ),
-    _bug(
+    mutant(
         "joins wherever it is",
         "a follower joins the in-sync set as soon as it fetches",
         "broker.replicas.partition Partition.may_join",
@@ -210,7 +196,7 @@ _LEADING: tuple[Bug, ...] = (
         "and True or True",
         1,
     ),
-    _bug(
+    mutant(
         "a new leader's end is committed",
         "a new leader takes the end of its log for the high watermark",
         "broker.replicas.partition Partition.lead",
@@ -218,7 +204,7 @@ _LEADING: tuple[Bug, ...] = (
         "self.high_watermark = self.log.high_watermark = self.log.log_end_offset",
         4,
     ),
-    _bug(
+    mutant(
         "what was reported to an earlier leader counts",
         "a leader of a new epoch keeps what followers told it in an earlier one",
         "broker.replicas.partition Partition.lead",
@@ -226,7 +212,7 @@ _LEADING: tuple[Bug, ...] = (
         "known = self.remote",
         guard="whoever ceases to lead forgets it",
     ),
-    _bug(
+    mutant(
         "losing the leadership answers yes",
         "requests that wait when the leadership moves are answered with success",
         "broker.replicas.partition Partition.dismiss",
@@ -234,7 +220,7 @@ _LEADING: tuple[Bug, ...] = (
         "acknowledgement.settle(ErrorCode.NONE)",
         3,
     ),
-    _bug(
+    mutant(
         "a timeout answers yes",
         "a produce request whose time is up is answered with success",
         "broker.requests.produce ProduceWaiting.expired",
@@ -242,7 +228,7 @@ _LEADING: tuple[Bug, ...] = (
         "result.settle(ErrorCode.NONE)",
         3,
     ),
-    _bug(
+    mutant(
         "consumers read to the end",
         "a consumer reads what is not committed yet",
         "broker.requests.fetch _Reader._read_one",
@@ -250,7 +236,7 @@ _LEADING: tuple[Bug, ...] = (
         "end = log.acknowledged_end_offset",
         1,
     ),
-    _bug(
+    mutant(
         "ends go back after an election",
         "a new leader lists offsets before its high watermark has reached its epoch (KIP-207)",
         "broker.replicas.partition Partition.offsets_available",
@@ -258,7 +244,7 @@ _LEADING: tuple[Bug, ...] = (
         "return True",
         3,
     ),
-    _bug(
+    mutant(
         "a former life counts",
         "a fetch with a follower's previous broker epoch is accepted (KIP-903)",
         "broker.replicas.partition Partition.fetched_by",
@@ -266,7 +252,7 @@ _LEADING: tuple[Bug, ...] = (
         "False",
         guard="tests/broker/test_follower.py (an earlier life)",
     ),
-    _bug(
+    mutant(
         "any leader epoch will do",
         "requests of another leader epoch are answered",
         "broker.replicas.partition Partition.unavailable",
@@ -274,7 +260,7 @@ _LEADING: tuple[Bug, ...] = (
         "if False:",
         guard="a fetch compares the epoch where it reads, and where histories part",
     ),
-    _bug(
+    mutant(
         "repeated batches are not recognized",
         "a batch that is there already is taken for a new one",
         "log.producers ProducerStates.check",
@@ -282,7 +268,7 @@ _LEADING: tuple[Bug, ...] = (
         "if False:",
         2,
     ),
-    _bug(
+    mutant(
         "sequences are not compared",
         "a batch is appended whatever its sequence number, unless it is there already",
         "log.producers ProducerStates._check_sequence",
@@ -290,7 +276,7 @@ _LEADING: tuple[Bug, ...] = (
         "if False:",
         guard="tests/log/test_log_producers.py",
     ),
-    _bug(
+    mutant(
         "one batch is remembered",
         "of five batches in flight only the last is known again",
         "log.producers ProducerStates.append",
@@ -298,7 +284,7 @@ _LEADING: tuple[Bug, ...] = (
         "if batches:",
         2,
     ),
-    _bug(
+    mutant(
         "producers forgotten at a start",
         "a log that is opened does not take its producers from the snapshot",
         "log.producers ProducerStates.replace",
@@ -308,8 +294,8 @@ _LEADING: tuple[Bug, ...] = (
     ),
 )
 
-_DECIDING: tuple[Bug, ...] = (
-    _bug(
+_DECIDING: tuple[Mutant, ...] = (
+    mutant(
         "anybody is elected",
         "the controller elects a live replica that is not in sync",
         "controller.decisions.partitions _elect",
@@ -317,7 +303,7 @@ _DECIDING: tuple[Bug, ...] = (
         "holds = True",
         4,
     ),
-    _bug(
+    mutant(
         "eligible whoever leaves",
         "a replica that leaves the in-sync set stays eligible though there are enough without it (KIP-966)",
         "controller.decisions.partitions _wanted_elr",
@@ -325,7 +311,7 @@ _DECIDING: tuple[Bug, ...] = (
         "False",
         2,
     ),
-    _bug(
+    mutant(
         "eligible beside a living set",
         "an eligible replica is elected while others are in sync (KIP-966)",
         "controller.decisions.partitions _elect",
@@ -333,7 +319,7 @@ _DECIDING: tuple[Bug, ...] = (
         "broker in elr",
         12,
     ),
-    _bug(
+    mutant(
         "every replica is eligible",
         "when the in-sync set gets too small every replica becomes eligible (KIP-966)",
         "controller.decisions.partitions _wanted_elr",
@@ -341,7 +327,7 @@ _DECIDING: tuple[Bug, ...] = (
         "set(replicas)",
         2,
     ),
-    _bug(
+    mutant(
         "a lost disk stays eligible",
         "a broker that comes back without a clean stop counts as holding all that it held (KIP-966)",
         "controller.decisions.brokers register_broker",
@@ -349,7 +335,7 @@ _DECIDING: tuple[Bug, ...] = (
         "clean = True",
         7,
     ),
-    _bug(
+    mutant(
         "a new life stays in sync",
         "a broker that registers again stays in the in-sync sets of its previous epoch",
         "controller.decisions.brokers register_broker",
@@ -357,7 +343,7 @@ _DECIDING: tuple[Bug, ...] = (
         "if False:",
         1,
     ),
-    _bug(
+    mutant(
         "the leader epoch stays",
         "another leader leads in the same epoch",
         "controller.replay partition_after",
@@ -365,7 +351,7 @@ _DECIDING: tuple[Bug, ...] = (
         "before.leader_epoch + (change.leader < 0)",
         2,
     ),
-    _bug(
+    mutant(
         "old views are agreed to",
         "AlterPartition is not compared with the leader epoch and the partition epoch",
         "controller.decisions.isr _check_epochs",
@@ -373,7 +359,7 @@ _DECIDING: tuple[Bug, ...] = (
         "return\n    if data.leader_epoch > state.leader_epoch",
         guard="the sender must lead, and the leader sees the metadata first",
     ),
-    _bug(
+    mutant(
         "an old partition epoch is agreed to",
         "AlterPartition is not compared with the partition epoch",
         "controller.decisions.isr _check_epochs",
@@ -381,7 +367,7 @@ _DECIDING: tuple[Bug, ...] = (
         "if False:",
         guard="the leader epoch and the broker epochs are compared",
     ),
-    _bug(
+    mutant(
         "the fenced join",
         "a fenced or restarted broker may join the in-sync set (KIP-903)",
         "controller.decisions.isr _check_eligible",
@@ -389,7 +375,7 @@ _DECIDING: tuple[Bug, ...] = (
         "known is None",
         guard="the leader looks at who is alive, too",
     ),
-    _bug(
+    mutant(
         "a fenced broker keeps its leaderships",
         "fencing a broker changes no partition",
         "controller.decisions.brokers fence",
@@ -397,7 +383,7 @@ _DECIDING: tuple[Bug, ...] = (
         "[change]",
         3,
     ),
-    _bug(
+    mutant(
         "the fenced stay in sync",
         "a fenced broker loses its leaderships and stays in the in-sync sets",
         "controller.decisions.partitions remove_broker",
@@ -405,7 +391,7 @@ _DECIDING: tuple[Bug, ...] = (
         "isr=state.isr",
         2,
     ),
-    _bug(
+    mutant(
         "unfenced before it knows",
         "a broker is unfenced before it has read of its registration",
         "controller.decisions.brokers heartbeat",
@@ -413,7 +399,7 @@ _DECIDING: tuple[Bug, ...] = (
         "caught_up = True",
         guard="tests/controller/test_brokers.py",
     ),
-    _bug(
+    mutant(
         "any broker epoch will do",
         "requests with a broker's previous epoch are accepted",
         "controller.decisions.brokers known_broker",
@@ -423,8 +409,8 @@ _DECIDING: tuple[Bug, ...] = (
     ),
 )
 
-_KEEPING: tuple[Bug, ...] = (
-    _bug(
+_KEEPING: tuple[Mutant, ...] = (
+    mutant(
         "sync that is none",
         "the log's sync returns without syncing",
         "log.storage.sync SyncJob._run",
@@ -432,7 +418,7 @@ _KEEPING: tuple[Bug, ...] = (
         "pass",
         2,
     ),
-    _bug(
+    mutant(
         "no CRC at recovery",
         "opening a log takes torn batches for good ones",
         "log.segments.scan batches_of",
@@ -442,14 +428,4 @@ _KEEPING: tuple[Bug, ...] = (
     ),
 )
 
-BUGS: tuple[Bug, ...] = (*_FOLLOWING, *_LEADING, *_DECIDING, *_KEEPING, *SUBTLE, *GUARDS)
-
-
-def find(bug: Bug, seeds: Iterable[int] = range(1, SEARCHED + 1)) -> Report | None:
-    """The report of the first of these seeds that raises an alarm with this bug."""
-    with planted(bug.change):
-        for seed in seeds:
-            report = run_seed(seed)
-            if not report.ok:
-                return report
-    return None
+MUTANTS: tuple[Mutant, ...] = (*_FOLLOWING, *_LEADING, *_DECIDING, *_KEEPING, *SUBTLE, *GUARDS)

@@ -1,17 +1,16 @@
-"""Planted replication bugs that a reader overlooks: one condition, one offset, one forgotten fact.
+"""Replication mutants that a reader overlooks: one condition, one offset, one forgotten fact.
 
 A seed within 40 found each of them; if the seed has moved since, `guard` names the test that finds the bug.
 """
 
 from __future__ import annotations
 
-from barnabas.sim.cluster.mutants.mutant import Bug
-from barnabas.sim.cluster.mutants.mutant import planted_bug as _bug
+from barnabas.sim.kernel.mutants import Mutant, mutant
 
 __all__ = ["SUBTLE"]
 
-SUBTLE: tuple[Bug, ...] = (
-    _bug(
+SUBTLE: tuple[Mutant, ...] = (
+    mutant(
         "unwritten records are acknowledged",
         "requests whose records found no room on the disk are answered with success",
         "broker.replicas.partition Partition.refuse_unwritten",
@@ -19,7 +18,7 @@ SUBTLE: tuple[Bug, ...] = (
         "acknowledgement.settle(ErrorCode.NONE)",
         1,
     ),
-    _bug(
+    mutant(
         "refused records stay known",
         "what found no room on the disk stays in the dedupe state",
         "log.truncation take_back",
@@ -27,7 +26,7 @@ SUBTLE: tuple[Bug, ...] = (
         "if False:",
         guard="tests/log/test_log_full_disk.py, tests/broker/test_space.py",
     ),
-    _bug(
+    mutant(
         "committed with too few",
         "the high watermark moves though the in-sync set is too small",
         "broker.replicas.partition Partition.advance",
@@ -35,7 +34,7 @@ SUBTLE: tuple[Bug, ...] = (
         "if mark > self.high_watermark:",
         4,
     ),
-    _bug(
+    mutant(
         "followers count one too many",
         "a fetch from an offset counts as holding it",
         "broker.replicas.replica_progress RemoteReplica.fetched",
@@ -43,7 +42,7 @@ SUBTLE: tuple[Bug, ...] = (
         "self.log_end = offset + 1",
         1,
     ),
-    _bug(
+    mutant(
         "the leader's epoch start is forgotten",
         "a new leader's epoch starts at its high watermark",
         "broker.replicas.partition Partition.lead",
@@ -51,7 +50,7 @@ SUBTLE: tuple[Bug, ...] = (
         "self.epoch_start = self.log.high_watermark",
         1,
     ),
-    _bug(
+    mutant(
         "a position beyond the leader's is kept",
         "a follower whose end the leader does not have continues from there",
         "broker.replicas.fetcher Follower._begin_at",
@@ -59,7 +58,7 @@ SUBTLE: tuple[Bug, ...] = (
         "if False:",
         4,
     ),
-    _bug(
+    mutant(
         "an old session goes on",
         "after a lost connection the fetch session continues as if nothing was missed",
         "broker.replicas.fetcher Follower.failed",
@@ -67,7 +66,7 @@ SUBTLE: tuple[Bug, ...] = (
         "pass",
         5,
     ),
-    _bug(
+    mutant(
         "an epoch ends where the next but one starts",
         "the end of an epoch is one epoch too far",
         "log.epochs EpochCache.end_offset_for",
@@ -75,7 +74,7 @@ SUBTLE: tuple[Bug, ...] = (
         "return self.epochs[row - 1], self.starts[min(row + 1, len(self.starts) - 1)]",
         2,
     ),
-    _bug(
+    mutant(
         "an epoch that begins at the cut stays",
         "the epoch that begins where a log is cut stays known",
         "log.epochs EpochCache.truncate_from_end",
@@ -83,7 +82,7 @@ SUBTLE: tuple[Bug, ...] = (
         "bisect_right(self.starts, end)",
         11,
     ),
-    _bug(
+    mutant(
         "an unclean shutdown stays eligible",
         "a broker that lost what it had not synced stays eligible",
         "controller.decisions.partitions _wanted_elr",
@@ -91,7 +90,7 @@ SUBTLE: tuple[Bug, ...] = (
         "",
         7,
     ),
-    _bug(
+    mutant(
         "the partition epoch stays",
         "a change of a partition leaves its epoch as it was",
         "controller.replay partition_after",
@@ -99,7 +98,7 @@ SUBTLE: tuple[Bug, ...] = (
         "partition_epoch=before.partition_epoch",
         1,
     ),
-    _bug(
+    mutant(
         "a follower starts where it is told",
         "a follower moves its log start beyond its high watermark",
         "broker.replicas.fetcher Followed.advanced",

@@ -4,15 +4,12 @@ written.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from barnabas.errors import ErrorCode
 from barnabas.model import Offset, ReplicaKey
 from barnabas.raft.membership.target import TARGET, parse_target
 from barnabas.raft.messages import (
     AddVoterRequest,
     CancelChangeRequest,
-    ChangeRequest,
     ChangeResponse,
     FetchRequest,
     FetchResponse,
@@ -24,32 +21,11 @@ from barnabas.raft.messages import (
     VoteRequest,
 )
 from barnabas.sim.quorum.invariants.invariant import Invariant
+from barnabas.sim.quorum.node import Node
+from barnabas.sim.quorum.requests import ChangeAsked
+from barnabas.sim.quorum.world import World
 
-if TYPE_CHECKING:
-    from barnabas.sim.quorum.node import Node
-    from barnabas.sim.quorum.world import World
-
-__all__ = ["AnsweredInTime", "HonestAnswers", "Wish", "WrittenBeforeSent"]
-
-
-class Wish:
-    """A request for other voters that reached a node.  `token` is the sender's; `sets` and `notes` say how
-    much was decided by then.
-    """
-
-    __slots__ = ("answered", "life", "notes", "request", "sets", "token")
-
-    def __init__(self, token: object, request: ChangeRequest, life: int) -> None:
-        self.token = token
-        self.request = request
-        self.life = life
-        self.answered = False
-        self.sets = 0
-        self.notes = 0
-
-    def __str__(self) -> str:
-        what = getattr(self.request, "voter", None) or getattr(self.request, "target", "")
-        return f"{type(self.request).__name__} {what}"
+__all__ = ["AnsweredInTime", "HonestAnswers", "WrittenBeforeSent"]
 
 
 class HonestAnswers(Invariant):
@@ -63,43 +39,43 @@ class HonestAnswers(Invariant):
         super().__init__(world)
         self.withdrawn: set[tuple[ReplicaKey, int, ReplicaKey]] = set()
 
-    def wished(self, node: Node, wish: Wish) -> None:
-        truth = self.world.truth
-        wish.sets, wish.notes = len(truth.sets), len(truth.targets)
+    def change_asked(self, node: Node, change: ChangeAsked) -> None:
+        committed_log = self.world.committed_log
+        change.sets, change.notes = len(committed_log.sets), len(committed_log.targets)
 
-    def granted(self, node: Node, wish: Wish, response: Response) -> None:
+    def change_answered(self, node: Node, change: ChangeAsked, response: Response) -> None:
         assert isinstance(response, ChangeResponse)
-        request = wish.request
+        request = change.request
         if response.error is ErrorCode.OPERATION_NOT_ATTEMPTED:
             if isinstance(request, (AddVoterRequest, RemoveVoterRequest)):
-                self.withdrawn.add((node.key, wish.life, request.voter))
+                self.withdrawn.add((node.key, change.life, request.voter))
         elif response.error is ErrorCode.NONE:
-            here = self._wrong_here(node, wish)
+            here = self._wrong_here(node, change)
             if here:
-                self.fail(f"{node.key} says that {wish} is done, but {here}")
+                self.fail(f"{node.key} says that {change} is done, but {here}")
             # What the leader has decided in this very turn is told on when the turn is over.
-            self.world.at(0.0, lambda: self._check(node, wish))
+            self.world.at(0.0, lambda: self._check(node, change))
 
-    def _wrong_here(self, node: Node, wish: Wish) -> str | None:
-        process, request = node.process, wish.request
+    def _wrong_here(self, node: Node, change: ChangeAsked) -> str | None:
+        process, request = node.process, change.request
         assert process is not None
         if isinstance(request, AddVoterRequest) and not request.ack_when_committed:
             if all(request.voter not in voters.keys for _, voters in process.log_view.voter_sets.items()):
                 return "its log does not have it"
         elif isinstance(request, CancelChangeRequest):
-            if (node.key, wish.life, request.voter) not in self.withdrawn:
+            if (node.key, change.life, request.voter) not in self.withdrawn:
                 return "nobody was told that it is withdrawn"
         return None
 
-    def _check(self, node: Node, wish: Wish) -> None:
-        wrong = self._wrong(wish)
+    def _check(self, node: Node, change: ChangeAsked) -> None:
+        wrong = self._wrong(change)
         if wrong:
-            self.fail(f"{node.key} says that {wish} is done, but {wrong}")
+            self.fail(f"{node.key} says that {change} is done, but {wrong}")
 
-    def _wrong(self, wish: Wish) -> str | None:
+    def _wrong(self, change: ChangeAsked) -> str | None:
         """What is wrong with calling this done."""
-        truth, request = self.world.truth, wish.request
-        since = [voters for _, voters in truth.sets[max(0, wish.sets - 1) :]]
+        committed_log, request = self.world.committed_log, change.request
+        since = [voters for _, voters in committed_log.sets[max(0, change.sets - 1) :]]
         if isinstance(request, AddVoterRequest) and request.ack_when_committed:
             if not any(request.voter in voters.keys for voters in since):
                 return "no committed set has it"
@@ -107,10 +83,10 @@ class HonestAnswers(Invariant):
             if all(request.voter in voters.keys for voters in since):
                 return "every committed set has it"
         elif isinstance(request, UpgradeRequest):
-            if truth.kraft_version < request.version and not request.validate_only:
-                return f"kraft.version {truth.kraft_version} is committed"
+            if committed_log.kraft_version < request.version and not request.validate_only:
+                return f"kraft.version {committed_log.kraft_version} is committed"
         elif isinstance(request, ReassignRequest):
-            targets = truth.targets[max(0, wish.notes - 1) :]
+            targets = committed_log.targets[max(0, change.notes - 1) :]
             if request.target is None:
                 return None if None in targets else "no cancellation is committed"
             ids = tuple(sorted(request.target))
@@ -129,26 +105,26 @@ class AnsweredInTime(Invariant):
     bound = 5.0
     """Seconds of the node's clock."""
 
-    def wished(self, node: Node, wish: Wish) -> None:
-        process, request = node.process, wish.request
+    def change_asked(self, node: Node, change: ChangeAsked) -> None:
+        process, request = node.process, change.request
         assert process is not None
         limit = process.config.request_timeout
         if isinstance(request, (AddVoterRequest, ReassignRequest)):
             limit = request.timeout
-        self._look_at(node.clock.mono + limit + self.bound, node, wish)
+        self._look_at(node.clock.mono + limit + self.bound, node, change)
 
-    def _look_at(self, mono: float, node: Node, wish: Wish) -> None:
-        self.world.when(node.clock.world_time_of(mono), lambda: self._look(mono, node, wish))
+    def _look_at(self, mono: float, node: Node, change: ChangeAsked) -> None:
+        self.world.when(node.clock.world_time_of(mono), lambda: self._look(mono, node, change))
 
-    def _look(self, mono: float, node: Node, wish: Wish) -> None:
-        if wish.answered or node.life != wish.life or node.process is None:
+    def _look(self, mono: float, node: Node, change: ChangeAsked) -> None:
+        if change.answered or node.life != change.life or node.process is None:
             return
         if node.paused or node.process.stopping:
-            self._look_at(node.clock.mono + self.bound, node, wish)
+            self._look_at(node.clock.mono + self.bound, node, change)
         elif node.clock.mono < mono - 0.001:  # its clock runs differently by now
-            self._look_at(mono, node, wish)
+            self._look_at(mono, node, change)
         else:
-            self.fail(f"{node.key} has not answered {wish}, though its time is up; it is {node.process!r}")
+            self.fail(f"{node.key} has not answered {change}, though its time is up; it is {node.process!r}")
 
 
 class WrittenBeforeSent(Invariant):

@@ -4,9 +4,7 @@ strangers.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from barnabas.controller.image import RESOURCE_BROKER
+from barnabas.controller.image import RESOURCE_BROKER, MetadataImage
 from barnabas.errors import ErrorCode
 from barnabas.model import ReplicaKey
 from barnabas.raft.entries import Batch, SnapshotId
@@ -15,13 +13,10 @@ from barnabas.raft.messages import AddVoterRequest, Response
 from barnabas.server.kraft.records import decode_batch
 from barnabas.sim.quorum.invariants.committed_log import SETTINGS_OF, Decided, text_of
 from barnabas.sim.quorum.invariants.invariant import Invariant
+from barnabas.sim.quorum.node import Node
+from barnabas.sim.quorum.requests import ChangeAsked
+from barnabas.sim.quorum.world import World
 from barnabas.wire.records import batches
-
-if TYPE_CHECKING:
-    from barnabas.controller.image import MetadataImage
-    from barnabas.sim.quorum.invariants.answers import Wish
-    from barnabas.sim.quorum.node import Node
-    from barnabas.sim.quorum.world import World
 
 __all__ = ["APPLIED"]
 
@@ -52,7 +47,7 @@ class AppliedWithoutGap(Invariant):
             self.fail(f"{node.key} knows all below {process.published} to be committed, and applied {end}")
 
 
-class ImageIsTruth(Invariant):
+class ImageMatchesCommittedLog(Invariant):
     """Q8: at every moment a node's image says what was decided up to its offset, from a snapshot or the log."""
 
     name = "Q8"
@@ -71,7 +66,7 @@ class ImageIsTruth(Invariant):
         if node.rotten:
             return
         image = node.process.replay.image
-        decided = self.world.truth.states.get(image.offset + 1)
+        decided = self.world.committed_log.states.get(image.offset + 1)
         if decided is None:
             self.fail(f"{node.key} has an image up to {image.offset}, where nothing decided ends")
             return
@@ -98,7 +93,7 @@ class DecidedStandsInTheLog(Invariant):
     name = "Q4"
 
     def finished(self) -> None:
-        decided = self.world.truth.batches
+        decided = self.world.committed_log.batches
         for node in self.world.nodes.values():
             if node.process is None or node.apart:
                 continue
@@ -142,7 +137,7 @@ class RefusedIsNeverCommitted(Invariant):
 _MAY_STILL_COME = (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
-class WhoEntersWasWished(Invariant):
+class OnlyAskedVotersEnter(Invariant):
     """M9: a replica becomes a voter because somebody wished it and was not refused; one that was removed, only
     because an operator did (or a target set names it).
     """
@@ -154,25 +149,25 @@ class WhoEntersWasWished(Invariant):
         self.known = 0
         self.removed: set[ReplicaKey] = set()
         self.named: set[ReplicaKey] = set()
-        self.wishes: dict[ReplicaKey, list[Wish]] = {}
+        self.asked: dict[ReplicaKey, list[ChangeAsked]] = {}
 
-    def wished(self, node: Node, wish: Wish) -> None:
+    def change_asked(self, node: Node, change: ChangeAsked) -> None:
         assert node.process is not None
-        if isinstance(wish.request, AddVoterRequest) and node.process.node.is_leader:
-            self.wishes.setdefault(wish.request.voter, []).append(wish)
+        if isinstance(change.request, AddVoterRequest) and node.process.node.is_leader:
+            self.asked.setdefault(change.request.voter, []).append(change)
 
-    def granted(self, node: Node, wish: Wish, response: Response) -> None:
-        request = wish.request
+    def change_answered(self, node: Node, change: ChangeAsked, response: Response) -> None:
+        request = change.request
         if isinstance(request, AddVoterRequest) and response.error not in _MAY_STILL_COME:
-            known = self.wishes.get(request.voter, [])
-            if wish in known:
-                known.remove(wish)
+            known = self.asked.get(request.voter, [])
+            if change in known:
+                known.remove(change)
 
     def committed(self, node: Node, batch: Batch) -> None:
-        truth = self.world.truth
-        if truth.targets and (target := truth.targets[-1]) is not None:
+        committed_log = self.world.committed_log
+        if committed_log.targets and (target := committed_log.targets[-1]) is not None:
             self.named.update(member.key for member in parse_target(target))
-        sets = truth.sets
+        sets = committed_log.sets
         while self.known < len(sets):
             before = sets[self.known - 1][1].keys if self.known else sets[0][1].keys
             now = sets[self.known][1].keys
@@ -187,8 +182,8 @@ class WhoEntersWasWished(Invariant):
                     self.named.discard(key)
 
     def _enters(self, key: ReplicaKey) -> None:
-        wishes = self.wishes.get(key, [])
-        allowed = [wish for wish in wishes if key not in self.removed or callable(wish.token)]
+        asked = self.asked.get(key, [])
+        allowed = [change for change in asked if key not in self.removed or callable(change.token)]
         if not allowed and key not in self.named:
             who = "was removed and comes back" if key in self.removed else "becomes a voter"
             self.fail(f"{key} {who}, and nobody wished it")
@@ -204,7 +199,7 @@ class NoVoterRecordWithoutAChange(Invariant):
         self.known = 1
 
     def committed(self, node: Node, batch: Batch) -> None:
-        sets = self.world.truth.sets
+        sets = self.world.committed_log.sets
         while self.known < len(sets):
             (_, before), (offset, now) = sets[self.known - 1 : self.known + 1]
             self.known += 1
@@ -230,17 +225,17 @@ class SnapshotOfOurs(Invariant):
     name = "Q8"
 
     def installing(self, node: Node, snapshot: SnapshotId) -> None:
-        truth = self.world.truth
-        if snapshot.end_offset <= truth.end and snapshot.end_offset not in truth.states:
+        committed_log = self.world.committed_log
+        if snapshot.end_offset <= committed_log.end and snapshot.end_offset not in committed_log.states:
             self.fail(f"{node.key} loads {snapshot}, where nothing decided ends")
 
 
 APPLIED: tuple[type[Invariant], ...] = (
     AppliedWithoutGap,
-    ImageIsTruth,
+    ImageMatchesCommittedLog,
     DecidedStandsInTheLog,
     RefusedIsNeverCommitted,
-    WhoEntersWasWished,
+    OnlyAskedVotersEnter,
     NoVoterRecordWithoutAChange,
     StrangersAreStrange,
     SnapshotOfOurs,

@@ -15,7 +15,7 @@ from barnabas.raft.voters import VoterSet
 from barnabas.server.kraft.records import metadata_of
 from barnabas.wire.metadata import ConfigRecord
 
-__all__ = ["FEATURES", "METADATA", "SETTINGS_OF", "Decided", "Truth", "text_of"]
+__all__ = ["FEATURES", "METADATA", "SETTINGS_OF", "CommittedLog", "Decided", "text_of"]
 
 METADATA = "data/__cluster_metadata-0"
 """The directory of the quorum's log, on every node's disk."""
@@ -45,7 +45,7 @@ class State(NamedTuple):
 _NOTHING = State({}, {})
 
 
-class Truth:
+class CommittedLog:
     """See the module."""
 
     __slots__ = (
@@ -78,7 +78,7 @@ class Truth:
         """What a client was told is written, and where."""
 
     def __repr__(self) -> str:
-        return f"<Truth end={self.end} changes={self.changes} writes={self.writes}>"
+        return f"<CommittedLog end={self.end} changes={self.changes} writes={self.writes}>"
 
     def commit(self, batch: Batch, leader_epoch: Epoch) -> str | None:
         """A node of this epoch says that this is committed.  What is wrong with that, if anything."""

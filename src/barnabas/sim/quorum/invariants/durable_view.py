@@ -11,7 +11,7 @@ from barnabas.raft.entries import ElectionState
 from barnabas.server.kraft.election_state import QUORUM_STATE, read_election
 from barnabas.sim.kernel.disk import MemoryDisk
 
-__all__ = ["batches_on_platter", "platter_holds", "saved_election"]
+__all__ = ["durable_batches", "saved_election", "survives_power_cut"]
 
 _HEAD = Struct(">qii")
 _DELTA = Struct(">i")
@@ -30,9 +30,9 @@ class _Reading:
         self.epochs: list[Epoch] = []
 
 
-def platter_holds(disk: MemoryDisk, path: str, end: Offset, epoch: Epoch) -> bool:
+def survives_power_cut(disk: MemoryDisk, path: str, end: Offset, epoch: Epoch) -> bool:
     """Whether everything below `end`, whose last record is of `epoch`, would survive a power cut now."""
-    names = disk.platter_names(path)
+    names = disk.durable_names(path)
     padded = f"{end:020}"
     if any(name >= padded and name.endswith(".checkpoint") for name in names):
         return True
@@ -44,11 +44,11 @@ def platter_holds(disk: MemoryDisk, path: str, end: Offset, epoch: Epoch) -> boo
     return end == 0
 
 
-def batches_on_platter(disk: MemoryDisk, path: str) -> list[tuple[str, int, int, Offset]]:
+def durable_batches(disk: MemoryDisk, path: str) -> list[tuple[str, int, int, Offset]]:
     """Every batch that a power cut would leave: its file, from where to where, the offset after it."""
     found = []
-    for name in disk.platter_names(path):
-        inode = disk.platter(f"{path}/{name}") if name.endswith(".log") else None
+    for name in disk.durable_names(path):
+        inode = disk.durable_file(f"{path}/{name}") if name.endswith(".log") else None
         position, data = 0, b"" if inode is None else bytes(inode.durable)
         while position + _SMALLEST <= len(data):
             first, length, _ = _HEAD.unpack_from(data, position)
@@ -61,7 +61,7 @@ def batches_on_platter(disk: MemoryDisk, path: str) -> list[tuple[str, int, int,
 
 
 def _read(disk: MemoryDisk, path: str) -> _Reading:
-    inode = disk.platter(path)
+    inode = disk.durable_file(path)
     assert inode is not None
     reading = inode.reading
     if not isinstance(reading, _Reading) or reading.generation != inode.generation:
@@ -80,11 +80,11 @@ def _read(disk: MemoryDisk, path: str) -> _Reading:
 
 def saved_election(disk: MemoryDisk, path: str) -> ElectionState | None:
     """The election state that a power cut now would leave."""
-    inode = disk.platter(f"{path}/{QUORUM_STATE}")
+    inode = disk.durable_file(f"{path}/{QUORUM_STATE}")
     return None if inode is None else _election(bytes(inode.durable), path)
 
 
-@lru_cache(256)  # promises look at the same file again and again
+@lru_cache(256)  # invariants look at the same file again and again
 def _election(content: bytes, path: str) -> ElectionState | None:
     return read_election(_OneFile(content), path)  # type: ignore[arg-type]
 

@@ -1,40 +1,13 @@
-"""The planted bugs of the quorum's simulator: which function, what is changed, and the first seed that sees it."""
+"""The first mutants of the quorum's simulator: which function is changed, how, and the first seed that sees it."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from barnabas.sim.kernel.mutants import Change, Mutant
 
-__all__ = ["FIRST", "Bug", "Change"]
+__all__ = ["FIRST"]
 
-
-class Change(NamedTuple):
-    """`function` in `module`: `old` becomes `new`."""
-
-    module: str
-    function: str
-    old: str
-    new: str
-
-
-class Bug(NamedTuple):
-    """`function` in `module`: `old` becomes `new`; `also`: more of that kind.  `seed` 0: not found."""
-
-    name: str
-    says: str
-    module: str
-    function: str
-    old: str
-    new: str
-    seed: int
-    also: tuple[Change, ...] = ()
-
-    @property
-    def changes(self) -> tuple[Change, ...]:
-        return (Change(*self[2:6]), *self.also)
-
-
-FIRST: tuple[Bug, ...] = (
-    Bug(
+FIRST: tuple[Mutant, ...] = (
+    Mutant(
         "second vote",
         "a node votes again in an epoch in which it has voted",
         "raft.election",
@@ -43,7 +16,7 @@ FIRST: tuple[Bug, ...] = (
         "return up_to_date",
         13,
     ),
-    Bug(
+    Mutant(
         "vote for a shorter log",
         "a vote is given without comparing the logs",
         "raft.election",
@@ -52,7 +25,7 @@ FIRST: tuple[Bug, ...] = (
         ">= (0, 0)",
         1,
     ),
-    Bug(
+    Mutant(
         "vote before it is saved",
         "requests and answers leave before the election state is durable",
         "raft.core",
@@ -61,7 +34,7 @@ FIRST: tuple[Bug, ...] = (
         "if False:",
         1,
     ),
-    Bug(
+    Mutant(
         "vote of a new disk",
         "a vote meant for the old disk of a node is given by the new one",
         "raft.election",
@@ -70,7 +43,7 @@ FIRST: tuple[Bug, ...] = (
         "voter.id == core.key.id",
         4,
     ),
-    Bug(
+    Mutant(
         "same epoch again",
         "a candidate stands again in its present epoch",
         "raft.election",
@@ -79,7 +52,7 @@ FIRST: tuple[Bug, ...] = (
         "max(1, core.epoch)",
         1,
     ),
-    Bug(
+    Mutant(
         "election state is not read",
         "a node that restarts has forgotten its epoch and its vote",
         "raft.election",
@@ -88,7 +61,7 @@ FIRST: tuple[Bug, ...] = (
         "state = ElectionState(core.log_view.last_epoch)",
         1,
     ),
-    Bug(
+    Mutant(
         "minority elects",
         "half of the voters elect a leader",
         "raft.voters",
@@ -97,7 +70,7 @@ FIRST: tuple[Bug, ...] = (
         "(len(self.voters) + 1) // 2",
         1,
     ),
-    Bug(
+    Mutant(
         "leader counts what it has not synced",
         "the leader's own end counts before its sync has ended",
         "raft.leadership",
@@ -106,7 +79,7 @@ FIRST: tuple[Bug, ...] = (
         "core.log_view.end_offset if",
         1,
     ),
-    Bug(
+    Mutant(
         "removed leader counts itself",
         "a leader that is no voter any more takes part in the majority",
         "raft.leadership",
@@ -116,7 +89,7 @@ FIRST: tuple[Bug, ...] = (
         "held = ends[len(ends) // 2]",
         9,
     ),
-    Bug(
+    Mutant(
         "older epochs count",
         "an entry of an older epoch is committed by counting it",
         "raft.leadership",
@@ -125,7 +98,7 @@ FIRST: tuple[Bug, ...] = (
         "held > (core.high_watermark or 0) and",
         1,
     ),
-    Bug(
+    Mutant(
         "fetch before sync",
         "a follower asks for more before what it has is on disk",
         "raft.following",
@@ -134,7 +107,7 @@ FIRST: tuple[Bug, ...] = (
         "False",
         1,
     ),
-    Bug(
+    Mutant(
         "divergence is overlooked",
         "a leader takes the log of every follower for a prefix of its own",
         "raft.log_view",
@@ -143,7 +116,7 @@ FIRST: tuple[Bug, ...] = (
         "False",
         1,
     ),
-    Bug(
+    Mutant(
         "cut too far",
         "a follower whose log differs is cut to nothing but its snapshot",
         "raft.log_view",
@@ -152,7 +125,7 @@ FIRST: tuple[Bug, ...] = (
         "return self.log_start",
         1,
     ),
-    Bug(
+    Mutant(
         "voters are not taken back",
         "a truncation leaves the voter set of a truncated entry in force",
         "raft.log_view",
@@ -161,7 +134,7 @@ FIRST: tuple[Bug, ...] = (
         "pass",
         2,
     ),
-    Bug(
+    Mutant(
         "two changes at once",
         "a change begins while another one is not committed",
         "raft.membership.steps",
@@ -170,7 +143,7 @@ FIRST: tuple[Bug, ...] = (
         "offset is None and",
         1,
     ),
-    Bug(
+    Mutant(
         "change before the own epoch",
         "the voters change before anything of the leader's epoch is committed",
         "raft.leadership",
@@ -179,7 +152,7 @@ FIRST: tuple[Bug, ...] = (
         "True",
         4,
     ),
-    Bug(
+    Mutant(
         "nobody asks who it is",
         "a voter is added at whatever address it was offered",
         "raft.membership.steps",
@@ -188,7 +161,7 @@ FIRST: tuple[Bug, ...] = (
         "if probe.versions is not None:",
         1,
     ),
-    Bug(
+    Mutant(
         "answer before commit",
         "AddRaftVoter and RemoveRaftVoter are answered when the record is appended",
         "raft.membership.pending",
@@ -197,7 +170,7 @@ FIRST: tuple[Bug, ...] = (
         "if True:",
         1,
     ),
-    Bug(
+    Mutant(
         "patience without end",
         "a change that cannot begin waits for ever",
         "raft.membership.pending",
@@ -211,7 +184,7 @@ FIRST: tuple[Bug, ...] = (
             ),
         ),
     ),
-    Bug(
+    Mutant(
         "pre-votes for everybody",
         "a follower with a healthy leader gives its pre-vote",
         "raft.election",
@@ -220,7 +193,7 @@ FIRST: tuple[Bug, ...] = (
         "return up_to_date",
         2,
     ),
-    Bug(
+    Mutant(
         "voters of the snapshot's end",
         "a snapshot holds the newest voters, not those at its end",
         "server.kraft.snapshots",
@@ -229,7 +202,7 @@ FIRST: tuple[Bug, ...] = (
         "log_view.voters",
         2,
     ),
-    Bug(
+    Mutant(
         "voters forgotten by the snapshot",
         "a snapshot holds no voters",
         "server.kraft.records",
@@ -238,7 +211,7 @@ FIRST: tuple[Bug, ...] = (
         "epoch == 0 and voters is not None",
         1,
     ),
-    Bug(
+    Mutant(
         "log survives a download",
         "the log continues at its old end when a snapshot was downloaded",
         "server.kraft.storage",
@@ -247,7 +220,7 @@ FIRST: tuple[Bug, ...] = (
         "pass",
         1,
     ),
-    Bug(
+    Mutant(
         "the cut behind a download comes back",
         "a log that a crash brought back is taken for the one that the snapshot ends in",
         "server.kraft.storage",
@@ -256,7 +229,7 @@ FIRST: tuple[Bug, ...] = (
         "return False",
         35,
     ),
-    Bug(
+    Mutant(
         "sync that is none",
         "the log's sync returns without syncing",
         "log.storage.sync",
@@ -265,7 +238,7 @@ FIRST: tuple[Bug, ...] = (
         "pass",
         1,
     ),
-    Bug(
+    Mutant(
         "sync told too early",
         "the log says that it is durable before the sync has run",
         "server.kraft.storage",
@@ -274,7 +247,7 @@ FIRST: tuple[Bug, ...] = (
         "self._receive(Persisted(ticket.end_offset, ticket.cut)) or self._thread.run(job.run,",
         1,
     ),
-    Bug(
+    Mutant(
         "election state is not replaced",
         "quorum-state is said to be saved and was not written",
         "server.kraft.storage",
@@ -283,7 +256,7 @@ FIRST: tuple[Bug, ...] = (
         "content",
         1,
     ),
-    Bug(
+    Mutant(
         "no CRC at recovery",
         "opening a log takes torn batches for good ones",
         "log.segments.scan",
@@ -292,7 +265,7 @@ FIRST: tuple[Bug, ...] = (
         "if False:",
         21,
     ),
-    Bug(
+    Mutant(
         "send before persist",
         "what a step sends leaves before what it writes is written",
         "raft.driver",
@@ -301,7 +274,7 @@ FIRST: tuple[Bug, ...] = (
         "self._send(effects)\n    self._persist(effects)",
         1,
     ),
-    Bug(
+    Mutant(
         "silent place asked for ever",
         "a voter that does not answer at its last address is never tried at another (our own)",
         "raft.peers",
@@ -310,7 +283,7 @@ FIRST: tuple[Bug, ...] = (
         "max(1, self.place(node_id))",
         9,
     ),
-    Bug(
+    Mutant(
         "old name of a segment",
         "a segment that is being deleted is opened by its old name (our own)",
         "log.log",
@@ -319,7 +292,7 @@ FIRST: tuple[Bug, ...] = (
         "if file is not segment.file",
         5,
     ),
-    Bug(
+    Mutant(
         "late answers count",
         "the answer to a request of an earlier epoch counts in the present one",
         "raft.election",

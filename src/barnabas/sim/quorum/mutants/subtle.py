@@ -1,13 +1,13 @@
-"""More planted bugs of the quorum's simulator: none of them obvious, each found by seeds within 40."""
+"""More mutants of the quorum's simulator: none of them obvious, each found by seeds within 40."""
 
 from __future__ import annotations
 
-from barnabas.sim.quorum.mutants.first import Bug, Change
+from barnabas.sim.kernel.mutants import Change, Mutant
 
 __all__ = ["SUBTLE"]
 
-SUBTLE: tuple[Bug, ...] = (
-    Bug(
+SUBTLE: tuple[Mutant, ...] = (
+    Mutant(
         "no first look",
         "a node formatted to be a quorum of its own does not ask before it elects itself",
         "raft.identity.first_look",
@@ -16,7 +16,7 @@ SUBTLE: tuple[Bug, ...] = (
         "core.is_sole_voter and not core.config.bootstrap",
         4,
     ),
-    Bug(
+    Mutant(
         "strangers are believed",
         "nodes of another quorum are not distinguished from the others",
         "raft.identity.origin",
@@ -25,7 +25,7 @@ SUBTLE: tuple[Bug, ...] = (
         "return False and",
         24,
     ),
-    Bug(
+    Mutant(
         "answers of strangers are believed",
         "requests of another quorum are refused, its answers are not",
         "raft.node",
@@ -34,7 +34,7 @@ SUBTLE: tuple[Bug, ...] = (
         "if False:",
         1,
     ),
-    Bug(
+    Mutant(
         "a stranger's leader ends the node",
         "a leader that contradicts what is committed here is followed until the node stops",
         "raft.following",
@@ -48,7 +48,7 @@ SUBTLE: tuple[Bug, ...] = (
             ),
         ),
     ),
-    Bug(
+    Mutant(
         "the origin is forgotten",
         "a node does not read at its start to which quorum it belongs",
         "raft.election",
@@ -57,7 +57,7 @@ SUBTLE: tuple[Bug, ...] = (
         "core.origin = ZERO_UUID",
         24,
     ),
-    Bug(
+    Mutant(
         "batch that ends at the cut",
         "a batch that ends exactly where the log is cut is never applied",
         "server.kraft.storage",
@@ -66,7 +66,7 @@ SUBTLE: tuple[Bug, ...] = (
         "self.waiting[-1].batch.end_offset >= end_offset",
         1,
     ),
-    Bug(
+    Mutant(
         "applied late",
         "the batch that ends at the high watermark waits for the next one",
         "server.kraft.storage",
@@ -75,7 +75,7 @@ SUBTLE: tuple[Bug, ...] = (
         "self.waiting[0].batch.end_offset < high_watermark",
         1,
     ),
-    Bug(
+    Mutant(
         "recovered tail counts as durable",
         "what a start has read after a kill is taken for synced",
         "log.log",
@@ -89,7 +89,7 @@ SUBTLE: tuple[Bug, ...] = (
             ),
         ),
     ),
-    Bug(
+    Mutant(
         "recovery point not committed",
         "the recovery point counts what is durable and not committed",
         "server.kraft.storage",
@@ -98,7 +98,7 @@ SUBTLE: tuple[Bug, ...] = (
         "self.log.durable_end_offset",
         2,
     ),
-    Bug(
+    Mutant(
         "candidate forgets its own vote",
         "a candidate that restarts has not voted for itself",
         "raft.core",
@@ -107,7 +107,7 @@ SUBTLE: tuple[Bug, ...] = (
         "return ElectionState(self.epoch, NO_NODE, None, known, self.origin)",
         1,
     ),
-    Bug(
+    Mutant(
         "leader counts itself after its removal",
         "a leader that removed itself needs one voter fewer to hear it",
         "raft.leadership",
@@ -116,7 +116,7 @@ SUBTLE: tuple[Bug, ...] = (
         "core.voters.majority - 1",
         3,
     ),
-    Bug(
+    Mutant(
         "resigns before its removal is committed",
         "a leader that removed itself resigns at once",
         "raft.leadership",
@@ -125,7 +125,7 @@ SUBTLE: tuple[Bug, ...] = (
         "offset is not None and not",
         3,
     ),
-    Bug(
+    Mutant(
         "a voter's progress by its id",
         "what a replica has on a new disk counts for the voter that had the id before",
         "raft.leadership",
@@ -134,7 +134,7 @@ SUBTLE: tuple[Bug, ...] = (
         "if core.voters.get(replica.id) is not None:",
         4,
     ),
-    Bug(
+    Mutant(
         "every leader writes the voters",
         "a leader writes the voter set that its log has already",
         "raft.leadership",
@@ -143,7 +143,7 @@ SUBTLE: tuple[Bug, ...] = (
         "True",
         1,
     ),
-    Bug(
+    Mutant(
         "epoch's start is its commit",
         "a leader takes a high watermark at the start of its epoch for a commit of its own",
         "raft.leadership",
@@ -152,7 +152,7 @@ SUBTLE: tuple[Bug, ...] = (
         "> role.epoch_start - 1",
         10,
     ),
-    Bug(
+    Mutant(
         "answer one record early",
         "a change is answered when the high watermark reaches its record, not when it passes it",
         "raft.membership.pending",
@@ -161,7 +161,7 @@ SUBTLE: tuple[Bug, ...] = (
         "change.offset <= high_watermark",
         1,
     ),
-    Bug(
+    Mutant(
         "removed replicas come back",
         "a replica that an operator removed is added when it asks",
         "raft.membership.steps",
@@ -170,7 +170,7 @@ SUBTLE: tuple[Bug, ...] = (
         "False",
         4,
     ),
-    Bug(
+    Mutant(
         "no tombstone",
         "a removed replica is noted under another name",
         "raft.membership.steps",
@@ -179,7 +179,7 @@ SUBTLE: tuple[Bug, ...] = (
         "(*_forgotten(core), Note(note.key[:-1], note.value))",
         4,
     ),
-    Bug(
+    Mutant(
         "no living majority",
         "the leader appends a set without a live majority",
         "raft.membership.steps",
@@ -188,7 +188,7 @@ SUBTLE: tuple[Bug, ...] = (
         "if True:",
         4,
     ),
-    Bug(
+    Mutant(
         "epoch below the snapshot's",
         "a log whose last epoch is older than our snapshot's is still compared with our log",
         "raft.log_view",
@@ -197,7 +197,7 @@ SUBTLE: tuple[Bug, ...] = (
         "or False",
         2,
     ),
-    Bug(
+    Mutant(
         "history reads one too far",
         "the entry after the end of a snapshot counts as part of it",
         "raft.log_view",
@@ -206,7 +206,7 @@ SUBTLE: tuple[Bug, ...] = (
         "bisect_left(self._offsets, end_offset + 1)",
         1,
     ),
-    Bug(
+    Mutant(
         "history forgets what is in force",
         "deleting the start of the log forgets the voters in force there",
         "raft.log_view",
@@ -215,7 +215,7 @@ SUBTLE: tuple[Bug, ...] = (
         "del self._offsets[:index], self._values[:index]",
         1,
     ),
-    Bug(
+    Mutant(
         "an epoch ends where the log ends",
         "the end of an older epoch is reported too far on",
         "raft.log_view",
@@ -224,7 +224,7 @@ SUBTLE: tuple[Bug, ...] = (
         "        pass\n",
         2,
     ),
-    Bug(
+    Mutant(
         "the leader's high watermark",
         "a follower takes the leader's high watermark beyond the end of its own log",
         "raft.following",

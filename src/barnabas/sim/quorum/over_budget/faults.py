@@ -2,105 +2,25 @@
 
 from __future__ import annotations
 
-import random
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from barnabas.model import NodeId, Offset
+from barnabas.model import Offset
 from barnabas.raft.membership.recovery import RecoveryPlan, plan_recovery
 from barnabas.raft.voters import VoterSet
 from barnabas.server.kraft.recovery_point import read_point
 from barnabas.server.kraft.storage import MetadataStore, metadata_log_config
 from barnabas.server.node.recovery import Found, execute, survivor_of
-from barnabas.sim.quorum.invariants.committed_log import METADATA, Truth
-from barnabas.sim.quorum.invariants.durable_view import batches_on_platter
-from barnabas.sim.quorum.node import DIRECTORY, Node
+from barnabas.sim.kernel.disk import MemoryDisk
+from barnabas.sim.quorum.invariants.committed_log import METADATA, CommittedLog
+from barnabas.sim.quorum.invariants.durable_view import durable_batches
+from barnabas.sim.quorum.node import Node
+from barnabas.sim.quorum.over_budget.world import InvariantsAfterRecovery, OverBudgetFault
+from barnabas.sim.quorum.process import DIRECTORY
 
-if TYPE_CHECKING:
-    from barnabas.sim.kernel.disk import MemoryDisk
-    from barnabas.sim.quorum.over_budget import BeyondWorld
-
-__all__ = ["BEYOND", "BeyondFault"]
-
-
-class BeyondFault:
-    """One of them.  `detected`: every promise holds all the same, and the damaged refuse."""
-
-    name: ClassVar[str] = ""
-    detected: bool = True
-    late: NodeId = 0
-    """A node that is not started in the beginning; 0: none."""
-
-    def __init__(self, world: BeyondWorld, chance: random.Random) -> None:
-        self.world = world
-        self.chance = chance
-        self.away: list[Node] = []
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} detected={self.detected}>"
-
-    def prepare(self) -> None:
-        """Some time before the strike."""
-
-    def strike(self) -> str:
-        """Do the damage; what it was, in words."""
-        raise NotImplementedError
-
-    def go_on(self) -> None:
-        """Some time after it: who was away comes back."""
-        for node in self.away:
-            self._on(node)
-
-    def check(self) -> str:
-        """What is wrong after a detected fault; "" when all is as it should be."""
-        refused = self.world.refusals
-        silent = [node for node in self.world.lost if node not in refused]
-        return f"nodes {silent} did not notice" if silent else ""
-
-    def writes(self) -> int:
-        """How much is committed, to see whether it goes on."""
-        return self.world.truth.writes
-
-    # What the faults below need.
-
-    def _voters(self) -> list[Node]:
-        return [node for node in self.world.nodes.values() if node.id in self.world.setup.first]
-
-    def _victim(self) -> Node:
-        """A voter, often the leader."""
-        leader = self.world.leader
-        if leader is not None and self.chance.random() < 0.4:
-            return leader
-        return self.chance.choice(self._voters())
-
-    def _off(self, node: Node) -> None:
-        self.world.stay_down.add(node.id)
-        if node.process is not None:
-            node.off("none", "is switched off", reset=True)
-
-    def _on(self, node: Node) -> None:
-        self.world.stay_down.discard(node.id)
-        if node.process is None:
-            node.start()
-
-    def _leave_alone(self, victims: list[Node]) -> None:
-        """Often, those that know better are away for a while."""
-        self.away = [node for node in self._voters() if node not in victims]
-        if len(victims) <= len(self.away) or self.chance.random() < 0.3:
-            self.away = []
-        for node in self.away:
-            self._off(node)
-
-    @property
-    def _absent(self) -> str:
-        return f"; {[node.id for node in self.away]} are away" if self.away else ""
-
-    def _damaged(self, node: Node) -> None:
-        """This node's disk is not what it was; it may refuse, and a few checks of it make no sense."""
-        node.rotten = True
-        self.world.lost.add(node.id)
+__all__ = ["OVER_BUDGET_FAULTS"]
 
 
-class RotBelowThePoint(BeyondFault):
+class RotBelowThePoint(OverBudgetFault):
     """A bit flips in a record that the recovery point vouches for, while the node is down."""
 
     name = "rot below the recovery point"
@@ -117,9 +37,9 @@ class RotBelowThePoint(BeyondFault):
             return "no record is below a recovery point and behind the snapshots"
         self._off(node)
         self._damaged(node)
-        path, begin, end, _ = self.chance.choice(places)
-        position = self.chance.randrange(begin, end)
-        node.disk.corrupt(path, position, flip=1 << self.chance.randrange(8))
+        path, begin, end, _ = self.rng.choice(places)
+        position = self.rng.randrange(begin, end)
+        node.disk.corrupt(path, position, flip=1 << self.rng.randrange(8))
         self._on(node)
         return f"node {node.id}, byte {position} of {path.rpartition('/')[2]}, in a batch at {begin}"
 
@@ -132,40 +52,40 @@ class RotBelowThePoint(BeyondFault):
         latest = process.log_view.latest_snapshot
         if latest is not None and point.offset <= latest.end_offset:
             return []
-        found = batches_on_platter(node.disk, METADATA)
+        found = durable_batches(node.disk, METADATA)
         return [one for one in found if one[3] <= point.offset and one[3] > process.log_view.log_start]
 
 
-class RotInTheTail(BeyondFault):
+class RotInTheTail(OverBudgetFault):
     """A bit flips in the newest records of several voters: it looks like a write that a crash tore."""
 
     name = "rot in the newest records"
     detected = False
 
     def strike(self) -> str:
-        victims = self.chance.sample(self._voters(), self.chance.randint(1, 4))
+        victims = self.rng.sample(self._voters(), self.rng.randint(1, 4))
         for node in victims:
             self._off(node)
         for node in victims:
             self._damaged(node)
-            path, begin, end, _ = batches_on_platter(node.disk, METADATA)[-1]
-            node.disk.corrupt(path, self.chance.randrange(begin, end), flip=1 << self.chance.randrange(8))
+            path, begin, end, _ = durable_batches(node.disk, METADATA)[-1]
+            node.disk.corrupt(path, self.rng.randrange(begin, end), flip=1 << self.rng.randrange(8))
         self._leave_alone(victims)
         for node in victims:
             self._on(node)
         return f"nodes {[node.id for node in victims]}, in the last batch{self._absent}"
 
 
-class OldCopy(BeyondFault):
+class OldCopy(OverBudgetFault):
     """Voters come back with an old copy of their disks, the recovery point with it."""
 
     name = "an old copy of the disk"
     detected = False
 
     def prepare(self) -> None:
-        self.victims = self.chance.sample(self._voters(), self.chance.randint(1, 4))
+        self.victims = self.rng.sample(self._voters(), self.rng.randint(1, 4))
         self.copies = [node.disk.clone() for node in self.victims]
-        self.world.run(self.chance.uniform(1.0, 12.0))
+        self.world.run(self.rng.uniform(1.0, 12.0))
 
     def strike(self) -> str:
         for node in self.victims:
@@ -180,18 +100,18 @@ class OldCopy(BeyondFault):
         return f"nodes {[node.id for node in self.victims]}{self._absent}"
 
 
-class LyingSync(BeyondFault):
+class LyingSync(OverBudgetFault):
     """Syncs of some voters do nothing for a while; then the power goes."""
 
     name = "an fsync that lies"
     detected = False
 
     def strike(self) -> str:
-        victims = self.chance.sample(self._voters(), self.chance.randint(1, 4))
+        victims = self.rng.sample(self._voters(), self.rng.randint(1, 4))
         for node in victims:
             self._damaged(node)
             node.disk.lying = True
-        lies = self.chance.uniform(0.5, 12.0)
+        lies = self.rng.uniform(0.5, 12.0)
         self.world.run(lies)
         for node in victims:
             self._off(node)
@@ -203,13 +123,13 @@ class LyingSync(BeyondFault):
         return f"nodes {[node.id for node in victims]} for {lies:.1f} s{self._absent}"
 
 
-class SwappedDisks(BeyondFault):
+class SwappedDisks(OverBudgetFault):
     """Two nodes start with each other's disk; later somebody puts them right."""
 
     name = "swapped disks"
 
     def strike(self) -> str:
-        one, two = self.chance.sample(self._voters(), 2)
+        one, two = self.rng.sample(self._voters(), 2)
         self.pair = one, two
         self._swap()
         return f"nodes {one.id} and {two.id}"
@@ -236,7 +156,7 @@ class SwappedDisks(BeyondFault):
         return f"nodes {down} do not start with their own disks" if down else ""
 
 
-class SpoiledSnapshot(BeyondFault):
+class SpoiledSnapshot(OverBudgetFault):
     """The disk of a running leader changes a snapshot, and a newcomer asks for it."""
 
     name = "rot in the leader's snapshot"
@@ -252,8 +172,8 @@ class SpoiledSnapshot(BeyondFault):
         else:
             return "there was no snapshot"
         name = f"{METADATA}/{latest.end_offset:020d}-{latest.epoch:010d}.checkpoint"
-        position = self.chance.randrange(leader.disk.size(name))
-        leader.disk.corrupt(name, position, flip=1 << self.chance.randrange(8))
+        position = self.rng.randrange(leader.disk.size(name))
+        leader.disk.corrupt(name, position, flip=1 << self.rng.randrange(8))
         self.world.nodes[self.late].start()
         return f"node {leader.id}, {latest} at {position}"
 
@@ -278,12 +198,12 @@ class SpoiledDownload(SpoiledSnapshot):
             if latest and latest.end_offset > 0:
                 break
             self.world.run(1.0)
-        self.world.spoil = self.chance.randint(1, 6)
+        self.world.spoil = self.rng.randint(1, 6)
         self.world.nodes[self.late].start()
         return f"{self.world.spoil} pieces"
 
 
-class LostMajority(BeyondFault):
+class LostMajority(OverBudgetFault):
     """A majority is gone, the rest is put together by force, and the lost ones come back."""
 
     name = "recovery by force, the lost come back"
@@ -292,8 +212,8 @@ class LostMajority(BeyondFault):
 
     def strike(self) -> str:
         world, voters = self.world, self._voters()
-        self.chance.shuffle(voters)
-        count = self.chance.randint(1, 2)
+        self.rng.shuffle(voters)
+        count = self.rng.randint(1, 2)
         self.survivors, self.gone = voters[:count], voters[count:]
         ids, others = [n.id for n in self.survivors], [n.id for n in self.gone]
         observer = world.nodes[6]
@@ -302,13 +222,13 @@ class LostMajority(BeyondFault):
         pairs += [(b, a) for a, b in pairs]
         world.network.cut(pairs)
         self.pairs = pairs
-        world.run(self.chance.uniform(0.0, 6.0))  # the others may go on without them
+        world.run(self.rng.uniform(0.0, 6.0))  # the others may go on without them
         for node in self.survivors:
             self._off(node)
         if not self.alive:
             for node in self.gone:
                 self._off(node)
-        with_observer = self.chance.random() < 0.3
+        with_observer = self.rng.random() < 0.3
         plan = self._recover([*self.survivors, observer] if with_observer else self.survivors)
         for node in self.gone:
             node.rotten = True
@@ -323,8 +243,6 @@ class LostMajority(BeyondFault):
         return f"{ids} go on from {plan.chosen.id} as {plan.voters}, {others} {how}"
 
     def _recover(self, nodes: list[Node]) -> RecoveryPlan:
-        from barnabas.sim.quorum.over_budget import IncarnationPromises
-
         world = self.world
         found = [self._read(node) for node in nodes]
         plan = plan_recovery(tuple(one.survivor for one in found))
@@ -334,7 +252,7 @@ class LostMajority(BeyondFault):
             chosen.disk, chosen.clock, plan, next(f for f in found if f.survivor.voter.key == plan.chosen)
         )
         chosen.disk.crash("all")
-        old, new = world.truth, Truth()
+        old, new = world.committed_log, CommittedLog()
         log_view = _opened(chosen.disk.clone(), chosen, world.setup.cluster_id).log_view
         for base, one in old.batches.items():
             if one.end_offset > end or (base >= log_view.log_start and log_view.epoch_at(base) != one.epoch):
@@ -342,8 +260,8 @@ class LostMajority(BeyondFault):
             new.batches[base] = one
         new.end = max((one.end_offset for one in new.batches.values()), default=0)
         new.sets = [(offset, voters) for offset, voters in old.sets if offset < new.end]
-        self.truth, world.truth = new, new
-        world.promises = IncarnationPromises(world, plan.epoch, {0: old, 1: new})
+        self.committed_log, world.committed_log = new, new
+        world.invariants = InvariantsAfterRecovery(world, plan.epoch, {0: old, 1: new})
         self.plan = plan
         self.chosen = chosen
         return plan
@@ -355,14 +273,14 @@ class LostMajority(BeyondFault):
     def go_on(self) -> None:
         """The lost ones come back, when the new quorum stands."""
         world = self.world
-        if not world.run(60.0, lambda: self.truth.writes > 5):
+        if not world.run(60.0, lambda: self.committed_log.writes > 5):
             raise AssertionError(f"the recovered quorum commits nothing: {self.plan}")
         leader = world.leader
         world.network.mend(self.pairs)
         assert leader is not None and leader.process is not None
         self.leads = leader.id, leader.process.node.epoch
         for node in self.gone:
-            world.at(self.chance.uniform(0.0, 4.0), lambda node=node: self._on(node))  # type: ignore[misc]
+            world.at(self.rng.uniform(0.0, 4.0), lambda node=node: self._on(node))  # type: ignore[misc]
 
     def check(self) -> str:
         """Each of the lost either follows or has refused; the new quorum's leader was not disturbed."""
@@ -381,7 +299,7 @@ class LostMajority(BeyondFault):
         return ""
 
     def writes(self) -> int:
-        return self.truth.writes
+        return self.committed_log.writes
 
 
 class MajorityLives(LostMajority):
@@ -402,7 +320,7 @@ def _opened(disk: MemoryDisk, node: Node, cluster_id: str) -> MetadataStore:
     )
 
 
-BEYOND: tuple[type[BeyondFault], ...] = (
+OVER_BUDGET_FAULTS: tuple[type[OverBudgetFault], ...] = (
     RotBelowThePoint,
     LostMajority,
     OldCopy,

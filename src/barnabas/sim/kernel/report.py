@@ -1,0 +1,62 @@
+"""What a seed reports: its faults as they happened, the lines of its story, the invariant that was violated."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+__all__ = ["InvariantViolation", "Line", "Occurrence", "Report"]
+
+
+class InvariantViolation(AssertionError):  # noqa: N818 - the name of what happened
+    """An invariant is violated.  `invariant` is its name, `text` what was seen."""
+
+    def __init__(self, invariant: str, text: str) -> None:
+        super().__init__(f"{invariant}: {text}")
+        self.invariant = invariant
+        self.text = text
+
+
+class Line(NamedTuple):
+    """A line of the story.  `who`: a node, a client, or the world."""
+
+    time: float
+    who: str
+    text: str
+
+
+@dataclass(slots=True)
+class Occurrence:
+    """A fault as it happened; `overlaps`: a change of the voters was pending."""
+
+    time: float
+    name: str
+    text: str
+    lasts: float
+    overlaps: bool = False
+
+    def __str__(self) -> str:
+        mark = " (during a change)" if self.overlaps else ""
+        return f"{self.time:8.3f}  {self.name}: {self.text}, {self.lasts:.2f} s{mark}"
+
+
+@dataclass(slots=True)
+class Report:
+    """The result of a seed.  `invariant` names the one that was violated; "" when all held."""
+
+    seed: int
+    invariant: str = ""
+    error: str = ""
+    digest: str = ""
+    setup: str = ""
+    events: int = 0
+    virtual_seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    faults: list[Occurrence] = field(default_factory=list)
+    operations: Counter[str] = field(default_factory=Counter)
+    story: list[Line] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        return not self.invariant

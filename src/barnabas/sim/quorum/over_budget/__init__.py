@@ -1,0 +1,1 @@
+"""The second mode: quorums with one fault more than they can survive."""
