@@ -132,16 +132,17 @@ class Driver:
     def _persist(self, effects: list[Effect]) -> None:
         store = self.store
         for effect in effects:
-            if isinstance(effect, Append):
-                store.append(effect.batch)
-            elif isinstance(effect, Truncate):
-                store.truncate(effect.end_offset)
-            elif isinstance(effect, SaveElection):
-                store.save_election(effect)
-            elif isinstance(effect, WriteSnapshot):
-                store.write_snapshot(effect)
-            elif isinstance(effect, InstallSnapshot):
-                store.install_snapshot(effect)
+            match effect:
+                case Append(batch):
+                    store.append(batch)
+                case Truncate(end_offset):
+                    store.truncate(end_offset)
+                case SaveElection():
+                    store.save_election(effect)
+                case WriteSnapshot():
+                    store.write_snapshot(effect)
+                case InstallSnapshot():
+                    store.install_snapshot(effect)
         log_view = self.node.log_view
         if not self._syncing and log_view.persisted < log_view.end_offset:
             self._syncing = True
@@ -156,7 +157,5 @@ class Driver:
 
     def _apply(self, effects: list[Effect]) -> None:
         for effect in effects:
-            if not isinstance(
-                effect, (Append, Truncate, SaveElection, WriteSnapshot, InstallSnapshot, Send, Reply)
-            ):
+            if isinstance(effect, ApplyEffect):
                 self.outside.apply(effect)

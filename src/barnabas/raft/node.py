@@ -8,8 +8,8 @@ nothing changes any more.  `next_deadline()` says when to come back with a Tick.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import inf
+from typing import assert_never
 
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import NO_NODE, NO_OFFSET, ZERO_UUID, Endpoint, Epoch, NodeId, Now, Offset, ReplicaKey
@@ -85,7 +85,7 @@ class RaftStatistics:
 class RaftNode:
     """One member (or observer) of the quorum.  Its first message must be `Started()`."""
 
-    __slots__ = ("_handlers", "_saved", "core")
+    __slots__ = ("_saved", "core")
 
     def __init__(
         self,
@@ -99,23 +99,6 @@ class RaftNode:
     ) -> None:
         self.core = Core(key, endpoints, config, log_view, randomness)
         self._saved = saved
-        self._handlers: dict[type[Message], Callable[[Message, Now], None]] = {
-            Started: self._started,
-            Tick: lambda message, now: None,
-            Received: self._received,
-            Answered: self._answered,
-            Failed: self._failed,
-            Disconnected: self._disconnected,
-            Persisted: self._persisted,
-            ElectionSaved: self._election_saved,
-            Propose: self._propose,
-            SnapshotTaken: self._snapshot_taken,
-            SnapshotInstalled: self._snapshot_installed,
-            SnapshotRejected: self._snapshot_rejected,
-            LogStartMoved: self._log_start_moved,
-            Resign: self._resign,
-            Shutdown: self._shutdown,
-        }
 
     def __repr__(self) -> str:
         core = self.core
@@ -227,7 +210,7 @@ class RaftNode:
         core = self.core
         if core.stopped and not isinstance(message, (Received, Persisted, ElectionSaved)):
             return []
-        self._handlers[type(message)](message, now)
+        self._take(message, now)
         self._drive(now)
         effects, core.out = core.out, []
         return effects
@@ -239,7 +222,7 @@ class RaftNode:
             return
         if core.peers.next_deadline() <= now.mono:
             for correlation in core.peers.expired(now.mono):
-                self._failed(Failed(correlation, "no answer in time"), now)
+                self._failed(correlation, "no answer in time", False, now)
             core.peers.wake(now.mono)
         while True:
             role = core.role
@@ -264,19 +247,44 @@ class RaftNode:
 
     # ------------------------------------------------------------ from the driver
 
-    def _started(self, message: Message, now: Now) -> None:
-        election.start(self.core, self._saved, now)
+    def _take(self, message: Message, now: Now) -> None:
+        """Hand the message to the part that it concerns."""
+        core = self.core
+        match message:
+            case Received(token, request):
+                self._received(token, request, now)
+            case Answered(correlation, response):
+                self._answered(correlation, response, now)
+            case Failed(correlation, reason, unsupported):
+                self._failed(correlation, reason, unsupported, now)
+            case Disconnected(node_id):
+                self._disconnected(node_id, now)
+            case Persisted(end_offset, cut):
+                core.log_view.persisted_to(end_offset, cut)
+            case ElectionSaved(serial):
+                core.saved(serial)
+            case Propose():
+                self._propose(message)
+            case SnapshotTaken(snapshot, size):
+                core.log_view.snapshot_taken(snapshot, size)
+            case SnapshotInstalled():
+                following.on_snapshot_installed(core, message)
+            case SnapshotRejected():
+                following.on_snapshot_rejected(core, message, now)
+            case LogStartMoved(log_start):
+                core.log_view.log_start_moved(log_start)
+            case Resign(epoch):
+                self._resign(epoch, now)
+            case Shutdown(timeout):
+                self._shutdown(timeout, now)
+            case Started():
+                election.start(core, self._saved, now)
+            case Tick():
+                pass
+            case _:
+                assert_never(message)
 
-    def _persisted(self, message: Message, now: Now) -> None:
-        assert isinstance(message, Persisted)
-        self.core.log_view.persisted_to(message.end_offset, message.cut)
-
-    def _election_saved(self, message: Message, now: Now) -> None:
-        assert isinstance(message, ElectionSaved)
-        self.core.saved(message.serial)
-
-    def _propose(self, message: Message, now: Now) -> None:
-        assert isinstance(message, Propose)
+    def _propose(self, message: Propose) -> None:
         core = self.core
         role = core.role
         if not isinstance(role, Leader) or message.epoch < core.epoch:
@@ -290,37 +298,19 @@ class RaftNode:
             batch = core.append(message.entries)
             core.do(Accepted(message.token, batch.base_offset, batch.last_offset, core.epoch))
 
-    def _snapshot_taken(self, message: Message, now: Now) -> None:
-        assert isinstance(message, SnapshotTaken)
-        self.core.log_view.snapshot_taken(message.snapshot, message.size)
-
-    def _snapshot_installed(self, message: Message, now: Now) -> None:
-        assert isinstance(message, SnapshotInstalled)
-        following.on_snapshot_installed(self.core, message)
-
-    def _snapshot_rejected(self, message: Message, now: Now) -> None:
-        assert isinstance(message, SnapshotRejected)
-        following.on_snapshot_rejected(self.core, message, now)
-
-    def _log_start_moved(self, message: Message, now: Now) -> None:
-        assert isinstance(message, LogStartMoved)
-        self.core.log_view.log_start_moved(message.log_start)
-
-    def _resign(self, message: Message, now: Now) -> None:
-        assert isinstance(message, Resign)
+    def _resign(self, epoch: Epoch, now: Now) -> None:
         core = self.core
-        if message.epoch < core.epoch:
+        if epoch < core.epoch:
             return
-        if message.epoch > core.epoch or not isinstance(core.role, Leader):
-            raise IllegalTransition(f"cannot resign from epoch {message.epoch}: {self!r}")
+        if epoch > core.epoch or not isinstance(core.role, Leader):
+            raise IllegalTransition(f"cannot resign from epoch {epoch}: {self!r}")
         leadership.resign(core, core.role, Cause.STEP_DOWN, now)
 
     # ------------------------------------------------------------ the end of a life
 
-    def _shutdown(self, message: Message, now: Now) -> None:
-        assert isinstance(message, Shutdown)
+    def _shutdown(self, timeout: float, now: Now) -> None:
         core = self.core
-        core.shutdown_deadline = now.mono + message.timeout
+        core.shutdown_deadline = now.mono + timeout
         if isinstance(core.role, Leader) and not core.is_sole_voter:
             leadership.resign(core, core.role, Cause.STEP_DOWN, now)
 
@@ -340,9 +330,8 @@ class RaftNode:
 
     # ------------------------------------------------------------ from and to other nodes
 
-    def _received(self, message: Message, now: Now) -> None:
-        assert isinstance(message, Received)
-        core, token, request = self.core, message.token, message.request
+    def _received(self, token: object, request: Request, now: Now) -> None:
+        core = self.core
         if core.stopped:
             core.reply(token, _refusal(core, request, ErrorCode.BROKER_NOT_AVAILABLE))
             return
@@ -363,28 +352,27 @@ class RaftNode:
 
     def _asked(self, token: object, request: Request, now: Now) -> None:
         core = self.core
-        if isinstance(request, VoteRequest):
-            election.on_vote(core, token, request, now)
-        elif isinstance(request, BeginQuorumEpochRequest):
-            election.on_begin(core, token, request, now)
-        elif isinstance(request, EndQuorumEpochRequest):
-            election.on_end(core, token, request, now)
-        elif isinstance(request, FetchRequest):
-            replication.on_fetch(core, token, request, now)
-        elif isinstance(request, FetchSnapshotRequest):
-            replication.on_fetch_snapshot(core, token, request, now)
-        else:
-            pending.on_request(core, token, request, now)
+        match request:
+            case VoteRequest():
+                election.on_vote(core, token, request, now)
+            case BeginQuorumEpochRequest():
+                election.on_begin(core, token, request, now)
+            case EndQuorumEpochRequest():
+                election.on_end(core, token, request, now)
+            case FetchRequest():
+                replication.on_fetch(core, token, request, now)
+            case FetchSnapshotRequest():
+                replication.on_fetch_snapshot(core, token, request, now)
+            case _:
+                pending.on_request(core, token, request, now)
 
-    def _answered(self, message: Message, now: Now) -> None:
-        assert isinstance(message, Answered)
+    def _answered(self, correlation: int, response: Response, now: Now) -> None:
         core = self.core
-        where = core.peers.address(message.correlation)
-        taken = core.peers.take(message.correlation)
+        where = core.peers.address(correlation)
+        taken = core.peers.take(correlation)
         if taken is None:
             return
         node_id, request = taken
-        response = message.response
         if response.error is ErrorCode.INCONSISTENT_CLUSTER_ID:
             first_look.settled(core, node_id)
         else:
@@ -420,66 +408,68 @@ class RaftNode:
 
     def _hear(self, node_id: NodeId, request: Request, response: Response, now: Now) -> None:
         core = self.core
-        if isinstance(response, VoteResponse):
-            assert isinstance(request, VoteRequest)
-            election.on_vote_response(core, node_id, request, response, now)
-        elif isinstance(response, FetchResponse):
-            following.on_fetch_response(core, node_id, response, now)
-        elif isinstance(response, FetchSnapshotResponse):
-            following.on_snapshot_response(core, node_id, response, now)
-        elif isinstance(response, BeginQuorumEpochResponse):
-            if response.error in (ErrorCode.INVALID_VOTER_KEY, ErrorCode.INVALID_REQUEST):
-                core.peers.try_next_endpoint(
-                    node_id
-                )  # another answered; or we did, among the bootstrap servers
-            if election.find_leader(core, response, now):
-                pending.on_begin_response(core, node_id, request, response, now)
-        elif isinstance(response, EndQuorumEpochResponse):
-            if not election.find_leader(core, response, now):
-                core.peers.back_off(node_id, now.mono)
-            elif isinstance(core.role, Resigned):
-                core.role.waiting_for.pop(node_id, None)
-        elif isinstance(response, UpdateVoterResponse):
-            following.on_update_response(core, node_id, response, now)
-        elif isinstance(response, ChangeResponse):
-            following.on_join_response(core, response)
-        elif isinstance(response, ProbeResponse):
-            pending.on_probe_response(core, node_id, response, now)
+        match response:
+            case VoteResponse():
+                assert isinstance(request, VoteRequest)
+                election.on_vote_response(core, node_id, request, response, now)
+            case FetchResponse():
+                following.on_fetch_response(core, node_id, response, now)
+            case FetchSnapshotResponse():
+                following.on_snapshot_response(core, node_id, response, now)
+            case BeginQuorumEpochResponse(error):
+                if error in (ErrorCode.INVALID_VOTER_KEY, ErrorCode.INVALID_REQUEST):
+                    # Another answered; or we did, among the bootstrap servers.
+                    core.peers.try_next_endpoint(node_id)
+                if election.find_leader(core, response, now):
+                    pending.on_begin_response(core, node_id, request, response, now)
+            case EndQuorumEpochResponse():
+                if not election.find_leader(core, response, now):
+                    core.peers.back_off(node_id, now.mono)
+                elif isinstance(core.role, Resigned):
+                    core.role.waiting_for.pop(node_id, None)
+            case UpdateVoterResponse():
+                following.on_update_response(core, node_id, response, now)
+            case ChangeResponse():
+                following.on_join_response(core, response)
+            case ProbeResponse():
+                pending.on_probe_response(core, node_id, response, now)
+            case _:
+                assert_never(response)
 
-    def _failed(self, message: Message, now: Now) -> None:
-        assert isinstance(message, Failed)
+    def _failed(self, correlation: int, reason: str, unsupported: bool, now: Now) -> None:
         core = self.core
-        taken = core.peers.take(message.correlation)
+        taken = core.peers.take(correlation)
         if taken is None:
             return
         node_id, request = taken
         core.peers.back_off(node_id, now.mono)
         first_look.settled(core, node_id)
-        if not message.unsupported:
+        if not unsupported:
             core.peers.try_next_endpoint(node_id)
-        if message.unsupported and isinstance(request, VoteRequest):
+        if unsupported and isinstance(request, VoteRequest):
             election.on_vote_unsupported(core, request, now)
-        pending.on_failure(core, node_id, request, message.reason)
+        pending.on_failure(core, node_id, request, reason)
 
-    def _disconnected(self, message: Message, now: Now) -> None:
-        assert isinstance(message, Disconnected)
+    def _disconnected(self, node_id: NodeId, now: Now) -> None:
         core = self.core
-        for correlation in core.peers.waiting_on(message.node_id):
-            self._failed(Failed(correlation, "connection reset"), now)
-        if isinstance(core.role, Follower) and core.role.leader_id == message.node_id:
+        for correlation in core.peers.waiting_on(node_id):
+            self._failed(correlation, "connection reset", False, now)
+        if isinstance(core.role, Follower) and core.role.leader_id == node_id:
             following.leader_reset(core, core.role, now)
 
 
 def _refusal(core: Core, request: Request, error: ErrorCode) -> Response:
     """What is said to a request that is not looked at."""
-    if isinstance(request, VoteRequest):
-        return VoteResponse(error, core.epoch)
-    if isinstance(request, BeginQuorumEpochRequest):
-        return BeginQuorumEpochResponse(error, core.epoch)
-    if isinstance(request, EndQuorumEpochRequest):
-        return EndQuorumEpochResponse(error, core.epoch)
-    if isinstance(request, FetchRequest):
-        return FetchResponse(error, core.epoch)
-    if isinstance(request, FetchSnapshotRequest):
-        return FetchSnapshotResponse(error, core.epoch)
-    return pending.refusal(core, request, error)
+    match request:
+        case VoteRequest():
+            return VoteResponse(error, core.epoch)
+        case BeginQuorumEpochRequest():
+            return BeginQuorumEpochResponse(error, core.epoch)
+        case EndQuorumEpochRequest():
+            return EndQuorumEpochResponse(error, core.epoch)
+        case FetchRequest():
+            return FetchResponse(error, core.epoch)
+        case FetchSnapshotRequest():
+            return FetchSnapshotResponse(error, core.epoch)
+        case _:
+            return pending.refusal(core, request, error)

@@ -14,11 +14,11 @@ from __future__ import annotations
 from math import inf
 
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.model import NodeId, Now, Offset
+from barnabas.model import NodeId, Now, ReplicaKey
 from barnabas.raft import leadership, replication
-from barnabas.raft.core import Core
+from barnabas.raft.core import Core, IllegalTransition
 from barnabas.raft.membership import steps, target
-from barnabas.raft.membership.pending_change import PendingChange
+from barnabas.raft.membership.pending_change import Appended, Done, PendingChange, Waiting
 from barnabas.raft.messages import (
     AddVoterRequest,
     BeginQuorumEpochRequest,
@@ -75,50 +75,54 @@ def _admit(core: Core, token: object, request: Request, now: Now) -> None:
         raise KafkaError(error, f"the leader of epoch {core.epoch} is {core.leader_id}")
     role = core.role
     assert isinstance(role, Leader)
-    if isinstance(request, UpdateVoterRequest):
-        _update(core, role, token, request, now)
-    elif isinstance(request, CancelChangeRequest):
-        _cancel(core, role, token, request)
-    elif isinstance(request, (AddVoterRequest, RemoveVoterRequest, UpgradeRequest, ReassignRequest)):
-        timeout = core.config.request_timeout
-        if isinstance(request, (AddVoterRequest, RemoveVoterRequest)) and not request.force:
-            _refuse_during_reassignment(core)
-        if isinstance(request, ReassignRequest):
+    timeout = core.config.request_timeout
+    match request:
+        case UpdateVoterRequest():
+            _update(core, role, token, request, now)
+            return
+        case CancelChangeRequest(voter):
+            _cancel(core, role, token, voter)
+            return
+        case AddVoterRequest(voter, endpoints):
+            _refuse_during_reassignment(core, request.force)
+            steps.check_endpoints(core, voter, endpoints)
             timeout = request.timeout
-        if isinstance(request, AddVoterRequest):
-            steps.check_endpoints(core, request.voter, request.endpoints)
+        case RemoveVoterRequest(voter):
+            _refuse_during_reassignment(core, request.force)
+            steps.check_removal(voter)
+        case ReassignRequest():
             timeout = request.timeout
-        elif isinstance(request, RemoveVoterRequest):
-            steps.check_removal(request.voter)
-        role.pending_changes.append(PendingChange(token, request, now.mono + timeout))
-    else:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{type(request).__name__} is not for the quorum")
+        case UpgradeRequest():
+            pass
+        case _:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"{type(request).__name__} is not for the quorum")
+    role.pending_changes.append(PendingChange(token, request, now.mono + timeout))
 
 
-def _refuse_during_reassignment(core: Core) -> None:
-    if core.log_view.note(target.TARGET) is not None:
+def _refuse_during_reassignment(core: Core, force: bool) -> None:
+    if not force and core.log_view.note(target.TARGET) is not None:
         why = "the voters are on their way to a target set: cancel it first, or force the change"
         raise KafkaError(ErrorCode.REASSIGNMENT_IN_PROGRESS, why)
 
 
 def _update(core: Core, role: Leader, token: object, request: UpdateVoterRequest, now: Now) -> None:
-    waits = steps.step_update(core, role, request)
-    if waits is not None:
-        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, waits)
+    outcome = steps.step_update(core, role, request)
+    if isinstance(outcome, Waiting):
+        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, outcome.reason)
     leadership.heard(core, role, request.voter, now)
     core.reply(token, refusal(core, request, ErrorCode.NONE))
 
 
-def _cancel(core: Core, role: Leader, token: object, request: CancelChangeRequest) -> None:
+def _cancel(core: Core, role: Leader, token: object, voter: ReplicaKey) -> None:
     for change in role.pending_changes:
         wanted = change.request
-        named = isinstance(wanted, (AddVoterRequest, RemoveVoterRequest)) and wanted.voter == request.voter
+        named = isinstance(wanted, (AddVoterRequest, RemoveVoterRequest)) and wanted.voter == voter
         if named and change.offset is None and not change.planned:
             _answer(core, change, ErrorCode.OPERATION_NOT_ATTEMPTED, f"{change} was withdrawn")
             role.pending_changes.remove(change)
             core.reply(token, ChangeResponse(ErrorCode.NONE))
             return
-    raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, f"no change of {request.voter} waits")
+    raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, f"no change of {voter} waits")
 
 
 def refusal(core: Core, request: Request, error: ErrorCode, why: str | None = None) -> Response:
@@ -163,30 +167,36 @@ def _give_up(core: Core, role: Leader, change: PendingChange) -> None:
 
 def _step(core: Core, role: Leader, change: PendingChange, now: Now) -> None:
     request = change.request
-    outcome: str | Offset | None
     try:
-        if isinstance(request, AddVoterRequest):
-            outcome = steps.step_add(core, role, request, change.probe, now)
-        elif isinstance(request, RemoveVoterRequest):
-            outcome = steps.step_remove(core, role, request, now)
-        elif isinstance(request, ReassignRequest):
-            outcome = target.step_reassign(core, role, request, now)
-        else:
-            assert isinstance(request, UpgradeRequest)
-            outcome = steps.step_upgrade(core, role, request)
+        outcome = _outcome(core, role, change, now)
     except KafkaError as error:
         role.pending_changes.remove(change)
         _answer(core, change, error.code, error.message)
         return
-    if isinstance(outcome, str):
-        change.waits = outcome
-    elif outcome is None:
-        role.pending_changes.remove(change)
-        _answer(core, change, ErrorCode.NONE)
-    else:
-        change.offset = outcome
-        if isinstance(request, AddVoterRequest) and not request.ack_when_committed:
+    match outcome:
+        case Waiting(reason):
+            change.waits = reason
+        case Appended(offset):
+            change.offset = offset
+            if isinstance(request, AddVoterRequest) and not request.ack_when_committed:
+                _answer(core, change, ErrorCode.NONE)
+        case Done():
+            role.pending_changes.remove(change)
             _answer(core, change, ErrorCode.NONE)
+
+
+def _outcome(core: Core, role: Leader, change: PendingChange, now: Now) -> Waiting | Appended | Done:
+    match change.request:
+        case AddVoterRequest() as request:
+            return steps.step_add(core, role, request, change.probe, now)
+        case RemoveVoterRequest() as request:
+            return steps.step_remove(core, role, request, now)
+        case ReassignRequest() as request:
+            return target.step_reassign(core, role, request, now)
+        case UpgradeRequest() as request:
+            return steps.step_upgrade(core, role, request)
+        case CancelChangeRequest():
+            raise IllegalTransition("a withdrawal is carried out at once")
 
 
 def _answer(core: Core, change: PendingChange, error: ErrorCode, why: str | None = None) -> None:

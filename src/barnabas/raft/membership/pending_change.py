@@ -1,14 +1,37 @@
-"""One requested change of the voter set, from the request to the answer."""
+"""One requested change of the voter set, from the request to the answer, and what a step of it comes to."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from barnabas.model import Offset
 from barnabas.raft.messages import AddVoterRequest, ChangeRequest, ReassignRequest, RemoveVoterRequest
 from barnabas.raft.voters import VersionRange
 
-__all__ = ["PendingChange", "Probe"]
+__all__ = ["DONE", "Appended", "Done", "PendingChange", "Probe", "Waiting"]
+
+
+class Waiting(NamedTuple):
+    """The next step cannot be taken yet; `reason` says why, in words that an operator can read."""
+
+    reason: str
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+class Appended(NamedTuple):
+    """The record of the change stands in the log at this offset; it is not committed yet."""
+
+    offset: Offset
+
+
+class Done(NamedTuple):
+    """There is nothing to append: what was asked for is so already."""
+
+
+DONE = Done()
 
 
 @dataclass(slots=True)

@@ -1,9 +1,9 @@
 """The steps of changing the voters, one member at a time (KIP-853).
 
 Each function takes the next step of one change on the leader.  Its docstring lists the protocol's numbered
-steps, and the code follows in the same order.  It returns what the change waits for, in words for an operator,
-or None once its record is appended.  It raises KafkaError for a change that can never succeed.  `pending` calls
-these functions until they are done.
+steps, and the code follows in the same order.  It returns what the change waits for (`Waiting`), or that
+its record is appended (`Appended`), or that there is nothing to do (`Done`).  It raises KafkaError for a change
+that can never succeed.  `pending` calls these functions until they are done.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from barnabas.raft import leadership
 from barnabas.raft.core import Core, IllegalTransition
 from barnabas.raft.effects import Send
 from barnabas.raft.entries import Entry, KraftVersionEntry, Note, VotersEntry
-from barnabas.raft.membership.pending_change import Probe
+from barnabas.raft.membership.pending_change import DONE, Appended, Done, Probe, Waiting
 from barnabas.raft.messages import (
     AddVoterRequest,
     BeginQuorumEpochRequest,
@@ -49,18 +49,18 @@ NO_SUPPORT = VersionRange(0, 0)
 # ------------------------------------------------------------------ guards that all changes share
 
 
-def open_change(core: Core) -> str | None:
+def open_change(core: Core) -> Waiting | None:
     """The voter set in the log that is not committed yet, if there is one."""
     offset = core.log_view.voter_sets.latest_offset
     if offset is not None and offset >= max(0, leadership.published_high_watermark(core)):
-        return f"the voter set {core.voters} at offset {offset} is not committed yet"
+        return Waiting(f"the voter set {core.voters} at offset {offset} is not committed yet")
     return None
 
 
-def _guards(core: Core) -> str | None:
+def _guards(core: Core) -> Waiting | None:
     """Steps 1 and 2 of every change."""
     if not leadership.committed_in_this_epoch(core):
-        return "this leader has not committed anything in its epoch yet"
+        return Waiting("this leader has not committed anything in its epoch yet")
     return open_change(core)
 
 
@@ -98,12 +98,12 @@ def alive(core: Core, role: Leader, voters: VoterSet, now: Now) -> list[ReplicaK
     return found
 
 
-def _would_be_stuck(core: Core, role: Leader, voters: VoterSet, now: Now) -> str | None:
+def _would_be_stuck(core: Core, role: Leader, voters: VoterSet, now: Now) -> Waiting | None:
     """A set whose majority is not alive could never commit its own record."""
     living = alive(core, role, voters, now)
     if len(living) >= voters.majority:
         return None
-    return f"of the voters {voters} only {len(living)} would be alive, {voters.majority} are needed"
+    return Waiting(f"of the voters {voters} only {len(living)} would be alive, {voters.majority} are needed")
 
 
 def _append_voters(core: Core, role: Leader, voters: VoterSet, *more: Entry) -> Offset:
@@ -123,7 +123,9 @@ def _append_voters(core: Core, role: Leader, voters: VoterSet, *more: Entry) -> 
 # ------------------------------------------------------------------ add
 
 
-def step_add(core: Core, role: Leader, request: AddVoterRequest, probe: Probe, now: Now) -> str | Offset:
+def step_add(
+    core: Core, role: Leader, request: AddVoterRequest, probe: Probe, now: Now
+) -> Waiting | Appended:
     """Take the next step of adding a voter (KIP-853, AddRaftVoter).
 
     1. This leader has committed in its own epoch (else an older leader's change might still come true).
@@ -135,8 +137,8 @@ def step_add(core: Core, role: Leader, request: AddVoterRequest, probe: Probe, n
     7. The set with it would have a living majority.
     8. Append the new set.  It counts from now on; the caller waits for its commit and answers.
     """
-    if waits := _guards(core):  # 1, 2
-        return waits
+    if waiting := _guards(core):  # 1, 2
+        return waiting
     _needs_version_1(core)  # 3
     present = core.voters.get(request.voter.id)
     if present is not None:
@@ -147,20 +149,20 @@ def step_add(core: Core, role: Leader, request: AddVoterRequest, probe: Probe, n
             ErrorCode.POLICY_VIOLATION,
             f"{request.voter} was removed by an operator; it comes back only when an operator adds it",
         )
-    if waits := _probe(core, request, probe, now):  # 5
-        return waits
-    if waits := caught_up(core, role, request.voter, now):  # 6
-        return waits
+    if waiting := _probe(core, request, probe, now):  # 5
+        return waiting
+    if waiting := caught_up(core, role, request.voter, now):  # 6
+        return waiting
     assert probe.versions is not None
     voters = core.voters.with_voter(Voter(request.voter, request.endpoints, probe.versions))
-    if waits := _would_be_stuck(core, role, voters, now):  # 7
-        return waits
+    if waiting := _would_be_stuck(core, role, voters, now):  # 7
+        return waiting
     if buried:
         leadership.append(core, role, (Note(tombstone(request.voter), None),))
-    return _append_voters(core, role, voters)  # 8
+    return Appended(_append_voters(core, role, voters))  # 8
 
 
-def _probe(core: Core, request: AddVoterRequest, probe: Probe, now: Now) -> str | None:
+def _probe(core: Core, request: AddVoterRequest, probe: Probe, now: Now) -> Waiting | None:
     """Ask the offered endpoint what it supports (ApiVersions), then who it is (BeginQuorumEpoch)."""
     if probe.versions is not None and not probe.versions.covers(core.log_view.kraft_version):
         raise KafkaError(
@@ -180,24 +182,24 @@ def _probe(core: Core, request: AddVoterRequest, probe: Probe, now: Now) -> str 
             )
         core.send(Send(core.peers.begin(node_id, question, now.mono), node_id, endpoint, question))
     if probe.failure:
-        return f"{endpoint} does not answer ({probe.failure})"
-    return f"asking {endpoint} who it is"
+        return Waiting(f"{endpoint} does not answer ({probe.failure})")
+    return Waiting(f"asking {endpoint} who it is")
 
 
-def caught_up(core: Core, role: Leader, replica: ReplicaKey, now: Now) -> str | None:
+def caught_up(core: Core, role: Leader, replica: ReplicaKey, now: Now) -> Waiting | None:
     """Why this observer does not keep up; None when it does."""
     config = core.config
     progress = role.observers.get(replica)
     if progress is None or progress.end_offset is None or progress.last_fetch is None:
-        return f"{replica} has not fetched from this leader"
+        return Waiting(f"{replica} has not fetched from this leader")
     silent = now.mono - progress.last_fetch
     if silent > config.fetch_timeout:
-        return f"{replica} has not fetched for {silent:.0f} s"
+        return Waiting(f"{replica} has not fetched for {silent:.0f} s")
     lag = core.log_view.end_offset - progress.end_offset
     if lag > config.catch_up_lag:
-        return f"{replica} lags {lag} records behind"
+        return Waiting(f"{replica} lags {lag} records behind")
     if progress.rounds < config.catch_up_rounds:
-        return f"{replica} has kept up for {progress.rounds} of {config.catch_up_rounds} rounds"
+        return Waiting(f"{replica} has kept up for {progress.rounds} of {config.catch_up_rounds} rounds")
     return None
 
 
@@ -210,7 +212,7 @@ def check_removal(voter: ReplicaKey) -> None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"{voter} is not a node id with a directory id")
 
 
-def step_remove(core: Core, role: Leader, request: RemoveVoterRequest, now: Now) -> str | Offset:
+def step_remove(core: Core, role: Leader, request: RemoveVoterRequest, now: Now) -> Waiting | Appended:
     """Take the next step of removing a voter (KIP-853, RemoveRaftVoter).
 
     1. This leader has committed in its own epoch.
@@ -222,19 +224,19 @@ def step_remove(core: Core, role: Leader, request: RemoveVoterRequest, now: Now)
     A leader that removes itself goes on serving until the record is committed by the others, counts
     itself no more, and then resigns.
     """
-    if waits := _guards(core):  # 1, 2
-        return waits
+    if waiting := _guards(core):  # 1, 2
+        return waiting
     _needs_version_1(core)  # 3
     if request.voter not in core.voters.keys:
         raise KafkaError(ErrorCode.VOTER_NOT_FOUND, f"{request.voter} is no voter")
     if len(core.voters) == 1:
         raise KafkaError(ErrorCode.VOTER_NOT_FOUND, f"{request.voter} is the last voter")
     voters = core.voters.without(request.voter)
-    if waits := _would_be_stuck(core, role, voters, now):  # 4
-        return waits
+    if waiting := _would_be_stuck(core, role, voters, now):  # 4
+        return waiting
     note = Note(tombstone(request.voter), str(now.wall_ms))
     leadership.append(core, role, (*_forgotten(core), note))  # 5
-    return _append_voters(core, role, voters)
+    return Appended(_append_voters(core, role, voters))
 
 
 def _forgotten(core: Core) -> tuple[Note, ...]:
@@ -251,7 +253,7 @@ def tombstone(replica: ReplicaKey) -> str:
 # ------------------------------------------------------------------ update
 
 
-def step_update(core: Core, role: Leader, request: UpdateVoterRequest) -> str | None:
+def step_update(core: Core, role: Leader, request: UpdateVoterRequest) -> Waiting | Done:
     """A voter reports its endpoints and versions (KIP-853, UpdateRaftVoter).
 
     1. It is named in full, reachable, and supports the kraft.version in force.
@@ -271,24 +273,24 @@ def step_update(core: Core, role: Leader, request: UpdateVoterRequest) -> str | 
         if core.voters.get(request.voter.id) is None:
             raise KafkaError(ErrorCode.VOTER_NOT_FOUND, f"{request.voter} is no voter")
         role.volatile[request.voter.id] = voter
-        return None
-    if waits := _guards(core):  # 3
-        return waits
+        return DONE
+    if waiting := _guards(core):  # 3
+        return waiting
     present = core.voters.get(request.voter.id)
     if present is None or present.key != request.voter:  # 4
         raise KafkaError(ErrorCode.VOTER_NOT_FOUND, f"{request.voter} is no voter")
     if present != voter:  # 5
         _append_voters(core, role, core.voters.replacing(voter))
-    return None
+    return DONE
 
 
 # ------------------------------------------------------------------ kraft.version 0 -> 1
 
 
-def step_upgrade(core: Core, role: Leader, request: UpgradeRequest) -> str | Offset | None:
+def step_upgrade(core: Core, role: Leader, request: UpgradeRequest) -> Waiting | Appended | Done:
     """Raise kraft.version (KIP-853): the static voters become voters that change.
 
-    1. Not lower than what is in force; the same is done already (None), once it is committed.
+    1. Not lower than what is in force; the same is done already, once it is committed.
     2. Every voter has told this leader its directory id and that it supports the new level.
     3. This leader has committed in its own epoch.
     4. Append the version and the whole set, directory ids included, in one batch.
@@ -297,8 +299,8 @@ def step_upgrade(core: Core, role: Leader, request: UpgradeRequest) -> str | Off
     if request.version == current:  # 1
         offset = core.log_view.kraft_versions.latest_offset
         if offset is not None and offset >= leadership.published_high_watermark(core):
-            return f"kraft.version {current} is not committed yet"
-        return None
+            return Waiting(f"kraft.version {current} is not committed yet")
+        return DONE
     if request.version != 1:
         why = f"kraft.version is {current}; it can only be raised, to 1"
         raise KafkaError(ErrorCode.INVALID_UPDATE_VERSION, why)
@@ -312,8 +314,8 @@ def step_upgrade(core: Core, role: Leader, request: UpgradeRequest) -> str | Off
             why = f"voter {node_id} does not support kraft.version 1"
             raise KafkaError(ErrorCode.INVALID_UPDATE_VERSION, why)
     if request.validate_only:
-        return None
+        return DONE
     if not leadership.committed_in_this_epoch(core):  # 3
-        return "this leader has not committed anything in its epoch yet"
+        return Waiting("this leader has not committed anything in its epoch yet")
     voters = VoterSet.of(known[node_id] for node_id in core.voters.ids)
-    return _append_voters(core, role, voters, KraftVersionEntry(1))  # 4
+    return Appended(_append_voters(core, role, voters, KraftVersionEntry(1)))  # 4

@@ -21,12 +21,12 @@ from math import inf
 from typing import NamedTuple
 
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.model import Endpoint, NodeId, Now, Offset, ReplicaKey, Uuid
+from barnabas.model import Endpoint, NodeId, Now, ReplicaKey, Uuid
 from barnabas.raft import leadership
 from barnabas.raft.core import Core
 from barnabas.raft.entries import Note
 from barnabas.raft.membership import steps
-from barnabas.raft.membership.pending_change import PendingChange
+from barnabas.raft.membership.pending_change import DONE, Appended, Done, PendingChange, Waiting
 from barnabas.raft.messages import AddVoterRequest, ReassignRequest, RemoveVoterRequest
 from barnabas.raft.roles import Cause, Leader
 
@@ -82,7 +82,7 @@ def target_of(core: Core) -> tuple[Member, ...] | None:
 # ------------------------------------------------------------------ the request
 
 
-def step_reassign(core: Core, role: Leader, request: ReassignRequest, now: Now) -> str | Offset | None:
+def step_reassign(core: Core, role: Leader, request: ReassignRequest, now: Now) -> Waiting | Appended | Done:
     """Take the next step of setting, replacing or cancelling the target.
 
     1. This leader has committed in its own epoch; kraft.version is 1.
@@ -92,22 +92,22 @@ def step_reassign(core: Core, role: Leader, request: ReassignRequest, now: Now) 
     5. Append the target.
     """
     if not leadership.committed_in_this_epoch(core):  # 1
-        return "this leader has not committed anything in its epoch yet"
+        return Waiting("this leader has not committed anything in its epoch yet")
     if core.log_view.kraft_version < 1:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "voters cannot change at kraft.version 0")
     current = core.log_view.note(TARGET)
     if request.target is None:  # 2
         if current is None:
             raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "there is no target to cancel")
-        return leadership.append(core, role, (Note(TARGET, None),))
+        return Appended(leadership.append(core, role, (Note(TARGET, None),)))
     members = _resolve(core, role, request, now)  # 3
     wanted = write_target(members)
     unchanged = tuple(member.key for member in members) == core.voters.keys and current is None
     if wanted == current or unchanged:  # 4
         if core.log_view.committed_notes.get(TARGET) == current and steps.open_change(core) is None:
-            return None
-        return "the target is not committed yet"
-    return leadership.append(core, role, (Note(TARGET, wanted),))  # 5
+            return DONE
+        return Waiting("the target is not committed yet")
+    return Appended(leadership.append(core, role, (Note(TARGET, wanted),)))  # 5
 
 
 def _resolve(core: Core, role: Leader, request: ReassignRequest, now: Now) -> tuple[Member, ...]:
@@ -164,7 +164,7 @@ def next_step(
     leader: ReplicaKey,
     living: tuple[ReplicaKey, ...],
     keeps_up: tuple[ReplicaKey, ...],
-) -> Step | str:
+) -> Step | Waiting:
     """The next step of the plan (see the module), or what it waits for.  `current` differs from `target`."""
     new = [key for key in target if key not in current]
     going = [key for key in current if key not in target]
@@ -182,15 +182,15 @@ def next_step(
         for key in addable:
             if key in keeps_up:
                 return Step("add", key)
-        return f"waiting for {' or '.join(str(key) for key in addable)} to keep up"
+        return Waiting(f"waiting for {' or '.join(str(key) for key in addable)} to keep up")
     for key in going:  # 3
         if key != leader and majority_without(key):
             return Step("remove", key)
     if going == [leader]:  # 4
         if any(key in living for key in target if key != leader):
             return Step("hand over", leader)
-        return f"waiting for one of {', '.join(str(key) for key in target)} to be able to lead"
-    return f"removing {going[0]} now would leave no living majority"
+        return Waiting(f"waiting for one of {', '.join(str(key) for key in target)} to be able to lead")
+    return Waiting(f"removing {going[0]} now would leave no living majority")
 
 
 def plan(core: Core, role: Leader, now: Now) -> None:
@@ -206,8 +206,8 @@ def plan(core: Core, role: Leader, now: Now) -> None:
     if not leadership.committed_in_this_epoch(core) or not committed:
         role.plan_waits = "the target is not committed yet"
         return
-    if waits := steps.open_change(core):
-        role.plan_waits = waits
+    if waiting := steps.open_change(core):
+        role.plan_waits = waiting.reason
         return
     if core.voters.keys == target:
         role.plan_waits = ""
@@ -218,7 +218,7 @@ def plan(core: Core, role: Leader, now: Now) -> None:
     _take(core, role, members, _choose(core, role, target, now), now)
 
 
-def _choose(core: Core, role: Leader, target: tuple[ReplicaKey, ...], now: Now) -> Step | str:
+def _choose(core: Core, role: Leader, target: tuple[ReplicaKey, ...], now: Now) -> Step | Waiting:
     current = core.voters.keys
     living = tuple(steps.alive(core, role, core.voters, now))
     new = [key for key in target if key not in current]
@@ -226,9 +226,9 @@ def _choose(core: Core, role: Leader, target: tuple[ReplicaKey, ...], now: Now) 
     return next_step(current, target, core.key, living, keeps_up)
 
 
-def _take(core: Core, role: Leader, members: tuple[Member, ...], step: Step | str, now: Now) -> None:
-    if isinstance(step, str):
-        role.plan_waits = step
+def _take(core: Core, role: Leader, members: tuple[Member, ...], step: Step | Waiting, now: Now) -> None:
+    if isinstance(step, Waiting):
+        role.plan_waits = step.reason
         _drop_planned(role)
         return
     role.plan_waits = f"{step.kind} {step.replica}"
