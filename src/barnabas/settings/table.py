@@ -1,51 +1,20 @@
-"""Every setting in one table: Kafka's name, Kafka's default, ours, and why ours where it differs.
+"""Every setting of a node in one table: Kafka's name, Kafka's default, ours, and why ours where it differs.
 
 Names, types, defaults and bounds are those of Apache Kafka 4.4.0; a name that starts with `barnabas.` has
-no counterpart there.  `SETTINGS` are a node's, `TOPIC_SETTINGS` a topic's; a topic setting falls back on
-the node setting named in its row.  `config.Config` reads the table, `docs/configuration.md` is printed
-from it, and a test holds that every row is used by something outside this file.
+no counterpart there.  The settings of a topic stand in `topics`.  `config.Config` reads the table,
+`docs/configuration.md` is printed from it, and a test holds that every row is used by something outside it.
 """
 
 from __future__ import annotations
 
 import sys
-from typing import Literal, NamedTuple, TypeAlias
 
-__all__ = ["KEPT_ONLY", "MAX_INT", "MAX_LONG", "REQUIRED", "SETTINGS", "TOPIC_SETTINGS", "Setting", "Value"]
+from barnabas.settings.setting import MAX_INT, MAX_LONG, REQUIRED, Kind, Setting, Update, Value
 
-Value: TypeAlias = int | float | bool | str | tuple[str, ...] | None
-Kind: TypeAlias = Literal["int", "short", "long", "double", "boolean", "string", "list"]
-Update: TypeAlias = Literal["read-only", "per-broker", "cluster-wide"]
-
-MAX_INT = 2**31 - 1
-MAX_LONG = 2**63 - 1
-REQUIRED = "(required)"
-"""Stands in the Kafka column where Kafka refuses to start without a value."""
-
-
-class Setting(NamedTuple):
-    """One row.  `low` and `high` are inclusive; `choices` are the allowed values (list: of each element)."""
-
-    name: str
-    kind: Kind
-    kafka: Value
-    ours: Value
-    doc: str
-    why: str = ""
-    low: float | None = None
-    high: float | None = None
-    choices: tuple[str, ...] = ()
-    update: Update = "read-only"
-    group: str = ""
-    node_name: str = ""
-    """Topic settings: the node setting this one falls back on."""
-    may_repeat: bool = False
-    """Lists: may be empty, and may name the same twice (KIP-1161)."""
-
+__all__ = ["SETTINGS"]
 
 _SAME = object()
 SETTINGS: dict[str, Setting] = {}
-TOPIC_SETTINGS: dict[str, Setting] = {}
 _group = ""
 
 
@@ -66,27 +35,6 @@ def _s(
     default: Value = kafka if ours is _SAME else ours  # type: ignore[assignment]  # one sentinel, never stored
     SETTINGS[name] = Setting(
         name, kind, kafka, default, doc, why, low, high, choices, update, _group, may_repeat=may_repeat
-    )
-
-
-def _t(name: str, node_name: str, *, default: Value = None, doc: str = "") -> None:
-    """A topic setting with the type, bounds and meaning of the node setting it falls back on.
-
-    `default` where the node setting has none of its own; `doc` where its sentence would not fit.
-    """
-    row = SETTINGS[node_name]._replace(name=name, node_name=node_name, group="Topics")
-    if default is not None:
-        row = row._replace(kafka=default, ours=default)
-    TOPIC_SETTINGS[name] = row._replace(doc=doc) if doc else row
-
-
-def _own(
-    name: str, kind: Kind, default: Value, doc: str, *, low: float | None = None, may_repeat: bool = False
-) -> None:
-    """A topic setting that the node has none for."""
-    high = MAX_LONG if low is not None else None
-    TOPIC_SETTINGS[name] = Setting(
-        name, kind, default, default, doc, low=low, high=high, group="Topics", may_repeat=may_repeat
     )
 
 
@@ -470,65 +418,3 @@ _s("barnabas.shutdown.timeout.ms", "int", 10000,
    "How long a clean stop may take before the node ends at once.", low=0, high=MAX_INT)
 
 # fmt: on
-
-_t("cleanup.policy", "log.cleanup.policy")
-_t("compression.gzip.level", "compression.gzip.level")
-_t("compression.lz4.level", "compression.lz4.level")
-_t("compression.type", "compression.type")
-_t("compression.zstd.level", "compression.zstd.level")
-_t("delete.retention.ms", "log.cleaner.delete.retention.ms")
-_t("file.delete.delay.ms", "log.segment.delete.delay.ms")
-_t("flush.messages", "log.flush.interval.messages")
-_t("flush.ms", "log.flush.interval.ms", default=MAX_LONG, doc="Longest time a record stays unsynced.")
-_own(
-    "follower.replication.throttled.replicas",
-    "list",
-    (),
-    "replicas that their broker fetches at `follower.replication.throttled.rate`: `partition:broker,...` or `*`",
-    may_repeat=True,
-)
-_t("index.interval.bytes", "log.index.interval.bytes")
-_own(
-    "leader.replication.throttled.replicas",
-    "list",
-    (),
-    "replicas whose leader sends at `leader.replication.throttled.rate`: `partition:broker,...` or `*`",
-    may_repeat=True,
-)
-_own("local.retention.bytes", "long", -2, "kept with the topic; has no effect without remote storage", low=-2)
-_own("local.retention.ms", "long", -2, "kept with the topic; has no effect without remote storage", low=-2)
-_t("max.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms")
-_t("max.decompressed.message.bytes", "max.decompressed.message.bytes")
-_t("max.message.bytes", "message.max.bytes")
-_t("message.timestamp.after.max.ms", "log.message.timestamp.after.max.ms")
-_t("message.timestamp.before.max.ms", "log.message.timestamp.before.max.ms")
-_t("message.timestamp.type", "log.message.timestamp.type")
-_t("min.cleanable.dirty.ratio", "log.cleaner.min.cleanable.ratio")
-_t("min.compaction.lag.ms", "log.cleaner.min.compaction.lag.ms")
-_t("min.insync.replicas", "min.insync.replicas")
-_own("preallocate", "boolean", False, "kept with the topic; a file always grows as it is written")
-_own("remote.log.copy.disable", "boolean", False, "kept with the topic; there is no remote storage")
-_own("remote.log.delete.on.disable", "boolean", False, "kept with the topic; there is no remote storage")
-_t("retention.bytes", "log.retention.bytes")
-_t(
-    "retention.ms",
-    "log.retention.ms",
-    default=604800000,
-    doc="Age after which a segment is deleted; -1 never.",
-)
-_t("segment.bytes", "log.segment.bytes")
-_t("segment.index.bytes", "log.index.size.max.bytes")
-_t("segment.jitter.ms", "log.roll.jitter.ms", default=0)
-_t("segment.ms", "log.roll.ms", default=604800000, doc="Age at which a new segment file is begun.")
-_t("unclean.leader.election.enable", "unclean.leader.election.enable")
-
-KEPT_ONLY = frozenset(
-    {
-        "local.retention.bytes",
-        "local.retention.ms",
-        "preallocate",
-        "remote.log.copy.disable",
-        "remote.log.delete.on.disable",
-    }
-)
-"""Topic settings that are checked, kept and shown as Kafka does, and that no log looks at."""
