@@ -12,8 +12,8 @@ import pytest
 
 from barnabas.model import Endpoint
 from barnabas.sim.cluster.loop import RoundInCircles
-from barnabas.sim.cluster.network import BoundSocket
 from barnabas.sim.cluster.setup import Setup
+from barnabas.sim.cluster.sockets import BoundSocket
 from barnabas.sim.cluster.world import ClientHost, World
 from barnabas.sim.kernel.report import InvariantViolation
 
@@ -43,7 +43,7 @@ class Pair:
         self.world = world
         self.here, self.there = world.client("here"), world.client("there")
         self.accepted: list[Heard] = []
-        BoundSocket(self.there.loop, Endpoint("X", "there", 1)).listen(self._accept)
+        BoundSocket(self.there.host, self.there.loop, Endpoint("X", "there", 1)).listen(self._accept)
 
     def _accept(self) -> Heard:
         self.accepted.append(Heard())
@@ -138,7 +138,7 @@ def test_a_process_that_dies_closes_its_connections_and_its_port_refuses(pair: P
     near, _ = pair.dial()
     loop = pair.there.loop
     loop.end()
-    loop.host.process_died(loop.ends.values())
+    pair.there.host.process_died(loop)
     pair.world.run(0.1)
     assert near.lost == [None]
     assert pair.run(pair.here, refused(pair.here))
@@ -156,11 +156,11 @@ def test_a_machine_without_power_says_nothing_and_resets_once_it_is_back(pair: P
     near, _ = pair.dial()
     loop = pair.there.loop
     loop.end()
-    loop.host.power_lost(list(loop.ends.values()))
+    pair.there.host.power_lost(loop)
     near.transport.write(b"a")
     pair.world.run(10)
     assert not near.lost
-    loop.host.power_back()
+    pair.there.host.power_back()
     pair.world.run(1)
     assert isinstance(near.lost[0], ConnectionResetError)
 

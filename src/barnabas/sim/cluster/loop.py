@@ -15,17 +15,14 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections import deque
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from heapq import heappop, heappush
 from math import inf
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, Protocol, cast
 
 from barnabas.sim.kernel.disk import Crashed
 
-if TYPE_CHECKING:
-    from barnabas.sim.cluster.network import End, Host
-
-__all__ = ["Handle", "RoundInCircles", "Scheduler", "VirtualLoop"]
+__all__ = ["Handle", "Machine", "RoundInCircles", "Scheduler", "VirtualLoop"]
 
 _set_running_loop = asyncio._set_running_loop
 MOST_AT_ONCE = 20_000
@@ -37,6 +34,23 @@ _MOMENT = 1e-5
 
 class RoundInCircles(Exception):  # noqa: N818 - the name of what happened
     """Very many callbacks, and time did not pass."""
+
+
+class Connection(Protocol):
+    """A connection that was dialled; `made` gives it to a protocol."""
+
+    def made(self, protocol: Any) -> asyncio.Transport: ...
+
+
+class Machine(Protocol):
+    """The machine on which a loop runs, as far as the loop needs it: its name, its kernel, its network."""
+
+    name: str
+    loops: list[VirtualLoop]
+
+    def later(self, delay: float, action: Callable[..., object], *args: Any) -> None: ...
+    def heard_of(self, error: BaseException, text: str) -> None: ...
+    def dial(self, loop: VirtualLoop, name: str, port: int) -> Awaitable[Connection]: ...
 
 
 class Handle:
@@ -169,7 +183,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def __init__(
         self,
         scheduler: Scheduler,
-        host: Host,
+        host: Machine,
         name: str,
         *,
         on_error: Callable[[BaseException, object], None],
@@ -184,7 +198,6 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self.stands_still = False
         self.backlog: deque[Handle] = deque()
         self.tasks: dict[asyncio.Task[Any], None] = {}
-        self.ends: dict[int, End] = {}
         """Its connections, by descriptor."""
         self._disk_free = 0.0
         host.loops.append(self)
@@ -335,6 +348,6 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self, protocol_factory: Any, host: str | None = None, port: int | None = None, **kwargs: Any
     ) -> Any:
         assert host is not None and port is not None
-        end = await self.host.network.dial(self, host, port)  # (a name is resolved at every dial)
+        end = await self.host.dial(self, host, port)  # (a name is resolved at every dial)
         protocol = protocol_factory()
         return end.made(protocol), protocol

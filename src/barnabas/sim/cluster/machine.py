@@ -17,7 +17,7 @@ from barnabas.server.loop.sync_threads import Stepwise
 from barnabas.server.net.platform import Machine
 from barnabas.server.net.send_queue import Outlet
 from barnabas.server.node.storage_setup import run_in_steps
-from barnabas.sim.cluster.network import BoundSocket
+from barnabas.sim.cluster.sockets import BoundSocket
 from barnabas.sim.kernel.disk import Crashed, MemoryDisk
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from barnabas.server.net.platform import Syncing
     from barnabas.server.observe.metrics import Histogram
     from barnabas.sim.cluster.loop import VirtualLoop
-    from barnabas.sim.cluster.network import End
+    from barnabas.sim.cluster.sockets import End, Host
     from barnabas.sim.kernel.clock import NodeClock
 
 __all__ = ["SlowDisk", "VirtualMachine"]
@@ -79,11 +79,12 @@ class SlowDisk(MemoryDisk):
 class VirtualMachine(Machine):
     """Sockets and syncs for one life of a node."""
 
-    __slots__ = ("disk", "loop")
+    __slots__ = ("disk", "host", "loop")
 
     slice_steps = 2  # so that what happens between two slices happens here too
 
-    def __init__(self, loop: VirtualLoop, disk: SlowDisk) -> None:
+    def __init__(self, host: Host, loop: VirtualLoop, disk: SlowDisk) -> None:
+        self.host = host
         self.loop = loop
         self.disk = disk
 
@@ -91,7 +92,7 @@ class VirtualMachine(Machine):
         return self.loop.time()
 
     def bind(self, endpoint: Endpoint) -> socket.socket:
-        return cast("socket.socket", BoundSocket(self.loop, endpoint))
+        return cast("socket.socket", BoundSocket(self.host, self.loop, endpoint))
 
     def outlet(
         self,
@@ -106,7 +107,7 @@ class VirtualMachine(Machine):
         outlet = VirtualOutlet(
             loop, descriptor, budget, sendfile_from=sendfile_from, on_progress=on_progress, on_error=on_error
         )
-        outlet.end = self.loop.ends[descriptor]
+        outlet.end = self.host.ends(self.loop)[descriptor]
         return outlet
 
     def run_syncs(self, jobs: Sequence[Job]) -> None:

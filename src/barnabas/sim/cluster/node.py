@@ -8,33 +8,55 @@ arbitrary part of what was not synced), by a clean stop, or by itself when it ca
 from __future__ import annotations
 
 import asyncio
+import random
+from collections.abc import Callable
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from barnabas.config import Config
 from barnabas.errors import BarnabasError
 from barnabas.model import NodeId
 from barnabas.server.node.format import FormatPlan, format_directories
 from barnabas.server.node.process import Node as Process
-from barnabas.sim.cluster.loop import VirtualLoop
+from barnabas.sim.cluster.loop import Scheduler, VirtualLoop
 from barnabas.sim.cluster.machine import SlowDisk, VirtualMachine
-from barnabas.sim.cluster.setup import CLIENT_PORT, CONTROLLER_PORT
+from barnabas.sim.cluster.network import Network
+from barnabas.sim.cluster.setup import CLIENT_PORT, CONTROLLER_PORT, Setup
 from barnabas.sim.kernel.clock import NodeClock
 from barnabas.sim.kernel.rng import SeededRandomness
 
 if TYPE_CHECKING:
     from barnabas.broker.replicas.broker import Broker
     from barnabas.server.kraft.driver import Quorum
-    from barnabas.sim.cluster.world import World
     from barnabas.sim.kernel.disk import Loss
 
 __all__ = ["SimNode"]
 
 
+class Surroundings(Protocol):
+    """The world, as far as a node needs it: time, luck, the network, and those who are told what happens."""
+
+    seed: int
+    rng: random.Random
+    setup: Setup
+    scheduler: Scheduler
+    network: Network
+    graves: list[VirtualLoop]
+    on_over: Callable[[SimNode], None]
+    on_recovered: Callable[[SimNode], None]
+
+    @property
+    def time(self) -> float: ...
+    def tell(self, who: NodeId | str, text: str) -> None: ...
+    def alarm(self, invariant: str, text: str) -> NoReturn: ...
+    def loss(self) -> Loss: ...
+    def ended_by_itself(self, node: SimNode, why: str) -> None: ...
+
+
 class SimNode:
     """A machine.  `process` is None while nothing runs on it."""
 
-    def __init__(self, world: World, node_id: NodeId) -> None:
+    def __init__(self, world: Surroundings, node_id: NodeId) -> None:
         self.world = world
         self.id = node_id
         self.host = world.network.host(f"n{node_id}")
@@ -181,7 +203,7 @@ class SimNode:
             disk=self.disk,
             clock=self.clock,
             random=SeededRandomness(f"node {world.seed} {self.id} {self.life}"),
-            machine=VirtualMachine(loop, self.disk),
+            machine=VirtualMachine(self.host, loop, self.disk),
             format_new=False,
         )
         world.tell(self.id, f"starts (life {self.life})")
@@ -215,14 +237,14 @@ class SimNode:
         assert self.loop is not None
         loop = self.loop
         self._over(why)
-        self.host.process_died(loop.ends.values())
+        self.host.process_died(loop)
         self.disk.crash(self.world.loss() if self.damaged else "none")
 
     def power_cut(self, loss: Loss, why: str = "power cut") -> None:
         """The machine is gone, until `start`."""
-        ends = [] if self.loop is None else list(self.loop.ends.values())
+        loop = self.loop
         self._over(f"{why}, loses {loss} of what was not synced")
-        self.host.power_lost(ends)
+        self.host.power_lost(loop)
         self.disk.crash(loss)
 
     def stop(self) -> None:
@@ -301,7 +323,7 @@ class SimNode:
         self.world.tell(self.id, f"nobody asked for {error!r}: {text}")
 
 
-def _initial(world: World) -> str:
+def _initial(world: Surroundings) -> str:
     return ",".join(
         f"{voter.key.id}@n{voter.key.id}:{CONTROLLER_PORT}:{voter.key.directory_id}"
         for voter in world.setup.voters
