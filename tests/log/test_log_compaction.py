@@ -23,7 +23,6 @@ from tests.log.log_building import (
 
 from barnabas.config import LogConfig
 from barnabas.errors import StorageError
-from barnabas.log.cleaning.compacted_segment import stop_cleaning
 from barnabas.log.cleaning.compaction import BYTES_PER_KEY, Cleaning
 from barnabas.log.cleaning.dirty_range import cleanable
 from barnabas.log.log import Log
@@ -553,7 +552,7 @@ def test_a_log_that_is_closed_or_failed_ends_its_round() -> None:
     log.abandon()
     assert cleaning.cancelled
     assert not drive(cleaning)
-    stop_cleaning(log)
+    log.stop_compaction()
 
 
 LIFE = st.lists(

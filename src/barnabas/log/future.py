@@ -7,24 +7,10 @@ does the copy get the name of the partition: a crash leaves the old one, or the 
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING
+from barnabas.log.log import Log
+from barnabas.model import NO_EPOCH, Now
 
-from barnabas.log.epochs import EpochCache
-from barnabas.model import NO_EPOCH, Now, TopicPartition
-
-if TYPE_CHECKING:
-    from barnabas.log.log import Log
-
-__all__ = ["align", "future_of", "take_name", "take_over"]
-
-_FUTURE = re.compile(r"(.+)-(\d+)\.[0-9a-f]{32}-future")
-
-
-def future_of(name: str) -> TopicPartition | None:
-    """Whose copy lies in a directory of this name; None when it is none."""
-    found = _FUTURE.fullmatch(name)
-    return TopicPartition(found[1], int(found[2])) if found is not None else None
+__all__ = ["align"]
 
 
 def align(copy: Log, log: Log, now: Now) -> None:
@@ -49,24 +35,3 @@ def align(copy: Log, log: Log, now: Now) -> None:
     copy.high_watermark = log.high_watermark
     if copy.log_start_offset < log.log_start_offset <= copy.high_watermark:
         copy.increment_log_start(log.log_start_offset)
-
-
-def take_name(log: Log, path: str) -> None:
-    """The directory of a log was renamed: everything that is written from now on is found there.
-
-    No sync of it is in flight.  The new name is durable with its next sync.
-    """
-    old = log.path
-    log.snapshots.moved(path)
-    for segment in log.segments:
-        segment.moved(path)
-    log.moved(path, lambda name: path + name.removeprefix(old) if name.startswith(f"{old}/") else name)
-
-
-def take_over(copy: Log, log: Log) -> None:
-    """The copy holds what `log` holds: let it have what a log knows besides its records."""
-    copy.epochs = EpochCache(log.epochs.entries())
-    copy.epochs.dirty = True
-    copy.producers = log.producers
-    copy.cleaned_offset = log.cleaned_offset
-    copy.high_watermark = log.high_watermark

@@ -1,8 +1,4 @@
-"""One partition's log: append, write, sync, read, truncate.
-
-Each offset has its invariant:
-
-    log start <= durable end <= written end <= log end,    log start <= high watermark <= log end
+"""One partition's log: its state (`state`), and what appends, writes and syncs.
 
 `append_*` moves the log end and touches no file; `write` moves the written end; `begin_sync` and
 `finish_sync` move the durable end.  Readers never see beyond the written end.  A file error is final: the log
@@ -12,37 +8,31 @@ written is rolled back, and the log continues when there is room.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from struct import Struct
 from typing import TYPE_CHECKING, Unpack
 
 from barnabas.errors import ErrorCode, KafkaError, StorageError
-from barnabas.log import reading, recovery, retention, searching
-from barnabas.log import truncation as cutting
-from barnabas.log.cleaning.compacted_segment import stop_cleaning
-from barnabas.log.epochs import EpochCache
-from barnabas.log.producer_files import ProducerSnapshots
-from barnabas.log.producers import DEFAULT_EXPIRATION_MS, ProducerStates
-from barnabas.log.recovery import Recovery
+from barnabas.log import reading, recovery, retention, searching, truncation
+from barnabas.log.producer_replay import end_transaction
+from barnabas.log.producers import DEFAULT_EXPIRATION_MS
 from barnabas.log.replicating import take_batches
 from barnabas.log.results import Appended, Known, finished
 from barnabas.log.searching import TimestampOffset
-from barnabas.log.segments.damage import Damage, forget_damage
-from barnabas.log.segments.deletion import Doomed
-from barnabas.log.segments.open_files import SEALED
 from barnabas.log.segments.scan import FileSlice
-from barnabas.log.segments.segment import MAX_OFFSET, NEVER, Segment
+from barnabas.log.segments.segment import MAX_OFFSET, file_name
 from barnabas.log.segments.transactions import AbortedTransaction
-from barnabas.log.storage.checkpoint import epoch_rows
+from barnabas.log.state import LogState
+from barnabas.log.storage.log_names import identify
 from barnabas.log.storage.meta_properties import write_partition_metadata
 from barnabas.log.storage.sync import SyncJob
+from barnabas.log.unsynced import parent_of
 from barnabas.model import NO_OFFSET, Epoch, Now, Offset, TopicId, TopicPartition
-from barnabas.ports import Buffer, Disk, DiskFile
+from barnabas.ports import Buffer, Disk
 from barnabas.wire.records import BatchHeader
 
 if TYPE_CHECKING:
     from barnabas.config import LogConfig
-    from barnabas.log.cleaning.compaction import Cleaning
 
 __all__ = ["Appended", "Log"]
 
@@ -56,105 +46,27 @@ _TABLES_KEPT = 4
 _EXPIRY_EVERY = 600.0
 
 
-class Log:
+class Log(LogState):
     """The log of one partition.  Make one with `Log.open`."""
 
-    __slots__ = (
-        "_active_file",
-        "_directory_changed",
-        "_empty",
-        "_generation",
-        "_high_watermark",
-        "_in_flight",
-        "_next_expiry",
-        "_page_cache",
-        "_pending",
-        "_unsynced_files",
-        "_unsynced_parents",
-        "_unsynced_paths",
-        "active",
-        "bases",
-        "cleaned_offset",
-        "cleaning",
-        "config",
-        "damage",
-        "damaged_at_start",
-        "disk",
-        "doomed",
-        "durable_end_offset",
-        "epochs",
-        "failed",
-        "gaps_below",
-        "log_end_offset",
-        "log_start_offset",
-        "lower_recovery_point",
-        "path",
-        "positions",
-        "producers",
-        "read_before",
-        "recovery",
-        "segments",
-        "snapshots",
-        "topic_id",
-        "topic_partition",
-        "written_end_offset",
-    )
+    __slots__ = ("_next_expiry", "_pending", "lower_recovery_point", "page_cache")
 
     def __init__(
         self,
         disk: Disk,
         path: str,
         config: LogConfig,
-        *,
         topic_partition: TopicPartition,
         topic_id: TopicId | None,
-        expiration_ms: int = DEFAULT_EXPIRATION_MS,
+        expiration_ms: int,
+        cleaned: Offset,
     ) -> None:
-        self.disk = disk
-        self.path = path
-        self.config = config
-        self.topic_partition = topic_partition
-        self.topic_id = topic_id
-        self.segments: list[Segment] = []
-        self.bases: list[Offset] = []
-        self.active: Segment
-        self.log_start_offset: Offset = 0
-        self.durable_end_offset: Offset = 0
-        self.written_end_offset: Offset = 0
-        self.log_end_offset: Offset = 0
-        self.epochs = EpochCache()
-        self.producers = ProducerStates(expiration_ms)
-        self.snapshots = ProducerSnapshots(disk, path)
-        self.failed: StorageError | None = None
-        """The file error after which this log refuses everything."""
-        self.recovery = Recovery()
-        """What opening found."""
-        self.damage: list[Damage] = []
-        """What cannot be read of it, in order."""
-        self.cleaned_offset: Offset = 0
-        """Up to here the log is compacted."""
-        self.damaged_at_start = False
-        """Whether some of that was known when it was opened."""
-        self.gaps_below: Offset = 0
-        """Segments that begin below may end before the next one begins: Apache Kafka may have compacted them."""
-        self.cleaning: Cleaning | None = None
-        """The round of compaction that is under way."""
+        super().__init__(disk, path, config, topic_partition, topic_id, expiration_ms, cleaned)
         self.lower_recovery_point = _ignore
         """Called with an offset before the log is cut below it (the directory persists its checkpoint)."""
-        self._page_cache = config.flush_messages == _NO_FLUSH
-        self._high_watermark: Offset = 0
+        self.page_cache = config.flush_messages == _NO_FLUSH
+        """Whether acknowledgements do not wait for a sync (`flush.messages` = 9223372036854775807)."""
         self._pending: list[Buffer] = []
-        self.positions: dict[Offset, int] = {}
-        """Where, in the file of the active segment, batches begin that were written lately."""
-        self.read_before: Offset = -1
-        """Where a sealed segment was read last."""
-        self._generation = 0
-        self._in_flight: SyncJob | None = None
-        self._directory_changed = False
-        self._unsynced_files: list[DiskFile] = []
-        self._unsynced_paths: list[str] = []
-        self._unsynced_parents: list[str] = []
-        self.doomed = Doomed()
         self._next_expiry = 0.0
 
     def __repr__(self) -> str:
@@ -192,78 +104,29 @@ class Log:
         expiration_ms: int = DEFAULT_EXPIRATION_MS,
     ) -> Generator[None, None, Log]:
         """`open`, yielding every now and then (about every MiB read) so that a loop can breathe."""
-        topic_partition, topic_id = recovery.identify(disk, path)
-        log = cls(
-            disk,
-            path,
-            config,
-            topic_partition=topic_partition,
-            topic_id=topic_id,
-            expiration_ms=expiration_ms,
-        )
-        yield from recovery.load(
+        topic_partition, topic_id = identify(disk, path)
+        log = cls(disk, path, config, topic_partition, topic_id, expiration_ms, cleaned)
+        needs_sync = yield from recovery.load(
             log,
             clean=clean,
             recovery_point=recovery_point,
             log_start=log_start,
             first=first,
-            cleaned=cleaned,
             required=required,
             now=now,
         )
+        if needs_sync:
+            log.sync()
+        log.know_durable()
         log.high_watermark = log.log_start_offset if high_watermark is None else high_watermark
         return log
 
     # --- offsets ------------------------------------------------------------------------------------------
 
     @property
-    def high_watermark(self) -> Offset:
-        """Up to here consumers may read; set by the partition, kept between log start and log end."""
-        return self._high_watermark
-
-    @high_watermark.setter
-    def high_watermark(self, offset: Offset) -> None:
-        if offset > self.log_end_offset:
-            offset = self.log_end_offset
-        if offset < self.log_start_offset:
-            offset = self.log_start_offset
-        self._high_watermark = offset
-        self.producers.advance(offset)
-
-    @property
-    def last_stable_offset(self) -> Offset:
-        """Up to here read_committed consumers may read: every transaction below it is decided."""
-        unstable = self.producers.first_unstable_offset
-        if unstable < 0 or unstable > self._high_watermark:
-            return self._high_watermark
-        return max(unstable, self.log_start_offset)
-
-    @property
     def acknowledged_end_offset(self) -> Offset:
         """Up to here an append counts as done: the durable end, or the written end in page-cache mode."""
-        return self.written_end_offset if self._page_cache else self.durable_end_offset
-
-    @property
-    def page_cache(self) -> bool:
-        """Whether acknowledgements do not wait for a sync (`flush.messages` = 9223372036854775807)."""
-        return self._page_cache
-
-    @property
-    def latest_epoch(self) -> Epoch:
-        """The leader epoch of the last record, NO_EPOCH in an empty log."""
-        return self.epochs.latest
-
-    @property
-    def size(self) -> int:
-        """Bytes of records."""
-        return sum(segment.end_position for segment in self.segments)
-
-    def epoch_at(self, offset: Offset) -> Epoch:
-        return self.epochs.epoch_at(offset)
-
-    def end_offset_for_epoch(self, epoch: Epoch) -> tuple[Epoch, Offset]:
-        """(largest known epoch up to `epoch`, its end offset); (-1, -1) when unknown (KIP-101)."""
-        return self.epochs.end_offset_for(epoch, self.log_end_offset)
+        return self.written_end_offset if self.page_cache else self.durable_end_offset
 
     # --- appending ----------------------------------------------------------------------------------------
 
@@ -298,7 +161,7 @@ class Log:
         self.log_end_offset = last + 1
         if header.producer_id >= 0:
             if header.attributes & _CONTROL:
-                recovery.end_transaction(self, segment, batch, header, last)
+                end_transaction(self, segment, batch, header, last)
             else:
                 self.producers.append(header, first, last)
         return tuple.__new__(Appended, (first, last))
@@ -341,7 +204,7 @@ class Log:
         self.log_end_offset = last + 1
         if header.producer_id >= 0:
             if header.attributes & _CONTROL:
-                recovery.end_transaction(self, segment, batch, header, last)
+                end_transaction(self, segment, batch, header, last)
             else:
                 self.producers.append(header, header.base_offset, last)
 
@@ -356,10 +219,10 @@ class Log:
         if self.failed is not None:
             raise self.failed
         try:
-            self._active_file.append(pending)
+            self.active.file.append(pending)
         except StorageError as error:
             if error.full:
-                cutting.take_back(self, pending)
+                truncation.roll_back_unwritten(self, pending)
             self.fail(error)
             raise
         pending.clear()
@@ -373,9 +236,8 @@ class Log:
     def fail(self, error: StorageError) -> None:
         """A file operation failed: refuse everything from now on, unless there was only no room."""
         if self.failed is None and not error.full:
-            self.failed = error
             self._pending.clear()
-            stop_cleaning(self)
+        super().fail(error)
 
     # --- syncing ------------------------------------------------------------------------------------------
 
@@ -386,9 +248,9 @@ class Log:
         """
         if self.failed is not None:
             raise self.failed
-        if self._in_flight is not None or not self.needs_sync:
+        if self.unsynced.in_flight is not None or not self.needs_sync:
             return None
-        self._in_flight = job = self._make_job()
+        self.unsynced.in_flight = job = self._make_job()
         return job
 
     @property
@@ -396,44 +258,28 @@ class Log:
         """Whether anything written is not durable yet."""
         return (
             self.written_end_offset > self.durable_end_offset
-            or self._directory_changed
-            or bool(self._unsynced_files)
+            or self.unsynced.directory
+            or bool(self.unsynced.files)
             or self.epochs.dirty
         )
 
     @property
     def rolled_unsynced(self) -> bool:
         """Whether a finished segment waits for a sync (page-cache mode: sync soon, as Kafka does then)."""
-        return bool(self._unsynced_files)
+        return bool(self.unsynced.files)
 
     def _make_job(self) -> SyncJob:
-        files = [*self._unsynced_files, self._active_file]
-        job = SyncJob(
-            self.disk,
-            self.path,
-            files=files,
-            paths=self._unsynced_paths,
-            directories=[self.path] * self._directory_changed + self._unsynced_parents,
-            epochs=epoch_rows(self.epochs.entries()) if self.epochs.dirty else None,
-            end_offset=self.written_end_offset,
-            generation=self._generation,
-        )
-        self._unsynced_files, self._unsynced_paths, self._unsynced_parents = [], [], []
-        self._directory_changed = False
-        self.epochs.dirty = False
-        return job
+        return self.unsynced.job(self.disk, self.path, self.active.file, self.epochs, self.written_end_offset)
 
     def finish_sync(self, job: SyncJob) -> None:
         """`job` has run: its records are durable, unless it was refused or the log was cut meanwhile."""
-        if self._in_flight is job:
-            self._in_flight = None
-        if job.refused is not None:  # all of it is due again
+        unsynced = self.unsynced
+        if unsynced.in_flight is job:
+            unsynced.in_flight = None
+        if job.refused is not None:
             self.epochs.dirty = True
-            self._unsynced_files = [*job.files[:-1], *self._unsynced_files]
-            self._unsynced_paths = [*job.paths, *self._unsynced_paths]
-            self._unsynced_parents += [one for one in job.directories if one != self.path]
-            self._directory_changed |= self.path in job.directories
-        elif job.generation == self._generation and job.end_offset > self.durable_end_offset:
+            unsynced.refused(job, self.path)
+        elif job.generation == unsynced.generation and job.end_offset > self.durable_end_offset:
             self.durable_end_offset = job.end_offset
 
     def sync(self) -> None:
@@ -453,21 +299,6 @@ class Log:
         self.finish_sync(job)
         if job.refused is not None:
             raise job.refused
-
-    def sync_recovered(self, synced: Offset) -> None:
-        """After a recovery: make durable what was read again, unless all of it lies below `synced`."""
-        for segment in self.segments[:-1]:
-            self._unsynced_paths += segment.write_tables()
-        first = len(self.segments) - max(1, self.recovery.segments)
-        if first < len(self.segments) - 1:
-            self._unsynced_paths.append(self.snapshots.take(self.log_end_offset, self.producers.rows()))
-        if first and self.bases[first] >= synced:
-            first -= 1  # the process may have cut it to where it ends, and died before it synced that
-        self._unsynced_files += [segment.file for segment in self.segments[first:-1]]
-        self._directory_changed = self.log_end_offset > synced or self.log_end_offset == 0
-        if self.log_end_offset > synced or self.recovery.cut_at >= 0 or self._unsynced_files:
-            self.sync()
-        self.durable_end_offset = self.written_end_offset
 
     # --- reading ------------------------------------------------------------------------------------------
 
@@ -507,11 +338,11 @@ class Log:
             self.write()
             old = self.active
             old.seal()
-            self._unsynced_paths += old.write_tables()
-            self._unsynced_paths.append(self.snapshots.take(base, self.producers.rows()))
-            file = self._active_file
+            self.unsynced.paths += old.write_tables()
+            self.unsynced.paths.append(self.snapshots.take(base, self.producers.rows()))
+            file = old.file
             self.add_segment(base, now)
-            self._unsynced_files.append(file)
+            self.unsynced.files.append(file)
             self.snapshots.prune(self.bases)
             if len(self.segments) > _TABLES_KEPT:
                 self.segments[-_TABLES_KEPT - 1].release()
@@ -519,76 +350,76 @@ class Log:
             self.fail(error)
             raise
 
-    def add_segment(self, base: Offset, now: Now) -> Segment:
-        """Make an empty segment the active one."""
-        segment = Segment(self.disk, self.path, base, created_ms=now.wall_ms)
-        segment.create()
-        if self.segments and self.segments[-1].base == base:
-            self.segments.pop()
-            self.bases.pop()
-        if self.segments:
-            self.segments[-1].limit = base
-            SEALED.used(self.segments[-1])
-        self.segments.append(segment)
-        self.bases.append(base)
-        self.activate()
-        self._directory_changed = True
-        return segment
-
-    def activate(self) -> None:
-        """The last segment is the one that grows."""
-        self.active = self.segments[-1]
-        self.active.limit = MAX_OFFSET
-        self._active_file = self.active.file
-        SEALED.forget(self.active)
-        self.positions = {self.log_end_offset: self.active.end_position}
-        self.reconfigure(self.config)
-
     def reconfigure(self, config: LogConfig) -> None:
         """Take other topic settings; they hold from now on, for the active segment too."""
-        self.config = config
-        self._page_cache = config.flush_messages == _NO_FLUSH
-        age = min(config.segment_ms, config.max_compaction_lag_ms) if config.compact else config.segment_ms
-        after = age - min(config.segment_jitter_ms, age)
-        self.active.configure(
-            config.segment_bytes, min(after, NEVER), config.index_interval_bytes, config.segment_index_bytes
-        )
+        super().reconfigure(config)
+        self.page_cache = config.flush_messages == _NO_FLUSH
 
     def retain(self, now: Now) -> list[str]:
         """Delete what the retention settings say, oldest first.
 
         Returns the names of the segments deleted.
         """
-        return retention.retain(self, now)
+        if self.failed is not None:
+            raise self.failed
+        return [name for count in retention.expired(self, now) for name in self._delete_first(count, now)]
 
-    def doom(self, segment: Segment, now: Now) -> None:
-        """Rename the segment's files to `.deleted`; `tick` gives them out after file.delete.delay.ms."""
-        stop_cleaning(self)
-        path = segment.path(".log")
-        doomed = segment.rename_deleted()
-        self._directory_changed = True
-        self._unsynced_files = [file for file in self._unsynced_files if file.path != path]
-        self.doomed.add(now.mono + self.config.file_delete_delay_ms / 1000, doomed, segment)
+    def _delete_first(self, count: int, now: Now) -> list[str]:
+        """Delete the oldest segments.  If that is all, a new one starts first.
+
+        The log start is raised before any file is renamed.
+        """
+        if not count:
+            return []
+        try:
+            if count == len(self.segments):
+                self.roll(now)
+            self.increment_log_start(self.bases[count])
+            going = self.drop_first(count)
+            for segment in going:
+                self.mark_deleted(segment, now)
+            self.snapshots.prune(self.bases)
+        except StorageError as error:
+            self.fail(error)
+            raise
+        return [file_name(segment.base, ".log") for segment in going]
 
     def tick(self, now: Now, known_start: Offset = MAX_OFFSET) -> list[str]:
-        """Forget silent producers, and close doomed files whose time has come.
+        """Forget silent producers, and close deleted files whose time has come.
 
-        Returns their paths: they are to be removed (in a thread; that takes long).  `known_start`: `doomed`.
+        Returns their paths: they are to be removed (in a thread; that takes long).
+        `known_start`: see `DeletedFiles.take`.
         """
         if now.mono >= self._next_expiry:
             self._next_expiry = now.mono + _EXPIRY_EVERY
             self.producers.expire(now)
-        return [] if self._in_flight is not None else self.doomed.take(now, known_start, self.bases[0])
+        if self.unsynced.in_flight is not None:
+            return []
+        return self.deleted.take(now, known_start, self.bases[0])
 
     # --- cutting ------------------------------------------------------------------------------------------
 
     def truncate_to(self, offset: Offset, now: Now) -> bool:
         """Cut the log so that `offset` is (at most) its end; false when it ends there or earlier already."""
-        return cutting.truncate_to(self, offset, now)
+        self.write()
+        if self.failed is not None:
+            raise self.failed
+        if offset >= self.log_end_offset:
+            return False
+        if offset <= self.bases[0]:
+            self.truncate_fully_and_start_at(offset, now)
+        else:
+            self.lower_recovery_point(offset)
+            truncation.truncate_to(self, offset, now)
+        return True
 
     def truncate_fully_and_start_at(self, offset: Offset, now: Now) -> None:
         """Forget every record; the log starts and ends at `offset`."""
-        cutting.truncate_fully_and_start_at(self, offset, now)
+        self.write()
+        if self.failed is not None:
+            raise self.failed
+        self.lower_recovery_point(min(offset, self.log_start_offset))
+        truncation.truncate_fully_and_start_at(self, offset, now)
 
     def increment_log_start(self, offset: Offset) -> bool:
         """Raise the log start (DeleteRecords, a snapshot); segments go with the next `retain`.
@@ -607,39 +438,17 @@ class Log:
         self.epochs.truncate_from_start(offset)
         return True
 
-    def cut(self, end: Offset) -> None:
-        """The segments were cut: bring the offsets down to `end` and let no earlier sync count."""
-        stop_cleaning(self)
-        self.cleaned_offset = min(self.cleaned_offset, end)
-        self._generation += 1
-        self._directory_changed = True
-        self.positions.clear()
-        self.log_end_offset = self.written_end_offset = end
-        self.durable_end_offset = min(self.durable_end_offset, end)
-        self.log_start_offset = min(self.log_start_offset, end)
-        self.high_watermark = self._high_watermark
-        if self.damage:
-            forget_damage(self, self.log_start_offset, end)
-
     def belongs_to(self, topic_id: TopicId) -> None:
         """Write down whose log this is; durable, with the directory's own entry, before the first record is."""
-        self._unsynced_paths.append(write_partition_metadata(self.disk, self.path, topic_id))
-        self._unsynced_parents = [self.path.rpartition("/")[0] or "."]
-        self._directory_changed = True
+        self.unsynced.paths.append(write_partition_metadata(self.disk, self.path, topic_id))
+        self.unsynced.parents = [parent_of(self.path)]
+        self.unsynced.directory = True
         self.topic_id = topic_id
 
     @property
     def syncing(self) -> bool:
         """Whether a job of this log is in flight."""
-        return self._in_flight is not None
-
-    def moved(self, path: str, name: Callable[[str], str]) -> None:
-        """Its directory is called `path` now; `name` gives what lies in it its new path (`future.take_name`)."""
-        self.path = path
-        self._unsynced_paths = [name(one) for one in self._unsynced_paths]
-        self._unsynced_parents = [path.rpartition("/")[0] or "."]
-        self.doomed.moved(name)
-        self._directory_changed = True
+        return self.unsynced.in_flight is not None
 
     # --- ending -------------------------------------------------------------------------------------------
 
@@ -663,22 +472,22 @@ class Log:
             paths.append(self.snapshots.take(self.log_end_offset, self.producers.rows()))
             self.snapshots.prune(self.bases)
         if paths:
-            self._unsynced_paths += paths
-            self._directory_changed = True
+            self.unsynced.paths += paths
+            self.unsynced.directory = True
         return self._make_job() if self.needs_sync else None
 
     def abandon(self) -> None:
         """Close the files and nothing else (the directory is offline or about to be deleted)."""
         self.retire()
-        self.doomed.close()
+        self.deleted.close()
         for segment in self.segments:
             segment.close()
 
     def retire(self) -> None:
         """Refuse everything from now on; present readers of its files may continue until `abandon`."""
         self.fail(StorageError(f"the log of {self.topic_partition} is closed"))
-        if self._in_flight is not None:
-            self._in_flight.cancel()
+        if self.unsynced.in_flight is not None:
+            self.unsynced.in_flight.cancel()
 
     def batches(self) -> Iterator[BatchHeader]:
         """The header of every batch that is written, oldest first (dump, tests)."""

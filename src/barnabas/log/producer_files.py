@@ -40,6 +40,10 @@ class ProducerSnapshots:
         """The log's directory has another name."""
         self._directory = directory
 
+    def found(self, offsets: Iterable[Offset]) -> None:
+        """These are there."""
+        self.offsets = sorted(offsets)
+
     def path(self, offset: Offset) -> str:
         return f"{self._directory}/{file_name(offset, SUFFIX)}"
 

@@ -12,19 +12,19 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from barnabas.errors import CorruptRecordError, ErrorCode, KafkaError
-from barnabas.log.segments.damage import Damage, DamagedError, examine, note_damage
+from barnabas.log.segments.damage import Damage, DamagedError, examine
 from barnabas.log.segments.open_files import SEALED
 from barnabas.log.segments.scan import FileSlice, batches_of
 from barnabas.log.segments.segment import Segment
 from barnabas.model import Offset
 
 if TYPE_CHECKING:
-    from barnabas.log.log import Log
+    from barnabas.log.state import LogState
 
 __all__ = ["damaged_at", "read"]
 
 
-def read(log: Log, offset: Offset, max_bytes: int, end: Offset, *, at_least_one: bool) -> FileSlice:
+def read(log: LogState, offset: Offset, max_bytes: int, end: Offset, *, at_least_one: bool) -> FileSlice:
     """See `Log.read`."""
     if log.failed is not None:
         raise log.failed
@@ -61,7 +61,7 @@ def read(log: Log, offset: Offset, max_bytes: int, end: Offset, *, at_least_one:
     return FileSlice(segment.file, start, size)
 
 
-def _up_to_damage(log: Log, offset: Offset, end: Offset) -> Offset:
+def _up_to_damage(log: LogState, offset: Offset, end: Offset) -> Offset:
     """Up to where it can be read from `offset` on.  Raises DamagedError if not at all."""
     for damage in log.damage:
         if damage.start <= offset < damage.end:
@@ -82,28 +82,27 @@ def _locate_end(segment: Segment, end: Offset, start: int) -> int:
         return stop
 
 
-def _find(log: Log, offset: Offset, end: Offset) -> tuple[Segment, int, int]:
+def _find(log: LogState, offset: Offset, end: Offset) -> tuple[Segment, int, int]:
     """The segment of `offset` that is not the active one, and the range to read in it."""
     place = bisect_right(log.bases, offset) - 1
     while True:
         segment = log.segments[place]
         SEALED.used(segment)
         start = segment.locate(offset)
-        if offset == log.read_before:
+        if log.read_again(offset):
             for _ in batches_of(segment.file, start, start + segment.batch_size(start)):
                 break
-        log.read_before = offset
         last = place + 1 == len(log.segments)
         ends_here = last or end < log.bases[place + 1]
         stop = _locate_end(segment, end, start) if ends_here else segment.end_position
         if stop > start or ends_here:
             return segment, start, stop
-        if segment.base >= log.gaps_below:
+        if segment.base >= log.recovery.gaps_below:
             raise CorruptRecordError(f"{segment.path('.log')} ends before offset {offset}")
         place += 1  # compaction left nothing at or after `offset` in this one
 
 
-def damaged_at(log: Log, offset: Offset, reason: str) -> DamagedError:
+def damaged_at(log: LogState, offset: Offset, reason: str) -> DamagedError:
     """A reader met no batch at `offset`, or one that is not what it says: find out how much is gone.
 
     Raises StorageError.
@@ -111,10 +110,10 @@ def damaged_at(log: Log, offset: Offset, reason: str) -> DamagedError:
     place = max(0, bisect_right(log.bases, offset) - 1)
     segment = log.segments[place]
     end = min(segment.limit, log.written_end_offset)
-    found = examine(segment, end, gaps=segment.base < log.gaps_below, near=offset)
+    found = examine(segment, end, gaps=segment.base < log.recovery.gaps_below, near=offset)
     at = next((one for one in found if one.start <= offset < one.end), None)
     if at is None:  # its headers are right, what is in it is not
         last = next((h.last_offset for _, h in segment.headers(segment.locate(offset))), offset)
         at = Damage(offset, max(offset, min(last, end - 1)) + 1, reason)
         found.append(at)
-    return DamagedError(log.topic_partition, at, note_damage(log, found))
+    return DamagedError(log.topic_partition, at, log.note_damage(found))

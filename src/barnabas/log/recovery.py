@@ -12,82 +12,43 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Generator
-from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.errors import CorruptRecordError, StorageError
 from barnabas.log.epochs import EpochCache
-from barnabas.log.future import future_of
-from barnabas.log.segments.damage import forget_damage, note_damage, read_damage
+from barnabas.log.producer_replay import replay_producers
 from barnabas.log.segments.scan import batches_of
 from barnabas.log.segments.sealed import check_first, check_sealed
 from barnabas.log.segments.segment import MAX_OFFSET, Segment, base_of, file_name
-from barnabas.log.segments.transactions import AbortedTransaction
+from barnabas.log.state import LogState
 from barnabas.log.storage.checkpoint import read_epochs
-from barnabas.log.storage.meta_properties import read_partition_metadata
-from barnabas.model import NO_EPOCH, NO_OFFSET, Epoch, Now, Offset, TopicId, TopicPartition
+from barnabas.model import NO_EPOCH, NO_OFFSET, Epoch, Now, Offset
 from barnabas.ports import Disk
-from barnabas.wire.records import HEADER_SIZE, BatchHeader, read_records
+from barnabas.wire.records import HEADER_SIZE
 
-if TYPE_CHECKING:
-    from barnabas.log.log import Log
-
-__all__ = ["EPOCHS", "Recovery", "end_transaction", "identify", "load", "replay_producers"]
+__all__ = ["EPOCHS", "load"]
 
 EPOCHS = "leader-epoch-checkpoint"
-_CONTROL = 0x20
 _STEP = 1 << 20
 _OFFSETS_IN_A_SEGMENT = 1 << 31
 """Its tables count from its base in 32 bits; no CRC covers a batch's base offset."""
-_ABORT = 0
 _TABLES = (".index", ".timeindex", ".txnindex")
 
 
-class Recovery(NamedTuple):
-    """What opening a log found."""
-
-    clean: bool = True
-    segments: int = 0
-    """Segments that were read again."""
-    batches: int = 0
-    cut_at: Offset = NO_OFFSET
-    """Where the log was cut, NO_OFFSET if all was good."""
-    bytes_cut: int = 0
-    reason: str = ""
-    below_recovery_point: bool = False
-    """Records that had been synced were lost: the disk did not keep its word."""
-
-
-def identify(disk: Disk, path: str) -> tuple[TopicPartition, TopicId | None]:
-    """Whose log lies in the directory `path`, by its name and its `partition.metadata`.
-
-    Raises StorageError when the name is not `<topic>-<partition>`.
-    """
-    name = path.rstrip("/").rpartition("/")[2]
-    if (copied := future_of(name)) is not None:
-        return copied, read_partition_metadata(disk, path)
-    topic, _, partition = name.rpartition("-")
-    if not topic or not partition.isdigit():
-        raise StorageError(
-            f"{path} is no log: its name is not <topic>-<partition>",
-            next_step="move it out of the log directory",
-        )
-    return TopicPartition(topic, int(partition)), read_partition_metadata(disk, path)
-
-
 def load(
-    log: Log,
+    log: LogState,
     *,
     clean: bool,
     recovery_point: Offset,
     log_start: Offset,
     first: Offset,
-    cleaned: Offset,
     required: Offset,
     now: Now,
-) -> Generator[None, None, None]:
-    """Fill a new Log from its directory.  Raises StorageError, before anything below `required` is cut."""
+) -> Generator[None, None, bool]:
+    """Fill a new log from its directory.  Raises StorageError, before anything below `required` is cut.
+
+    Returns whether it is to be synced; everything is durable then.
+    """
     disk = log.disk
-    log.cleaned_offset = log.gaps_below = cleaned
     if not disk.is_directory(log.path):
         disk.make_directories(log.path)
         disk.sync_directory(log.path.rpartition("/")[0] or ".")
@@ -98,17 +59,17 @@ def load(
         _demand(log, log_start, required, "its segments are gone")
         _miss_end(log, log_start, recovery_point, "its segments are gone")
         _start_empty(log, log_start, now)
-        return
+        return False
     for base in bases:
         segment = Segment(
-            disk, log.path, base, created_ms=disk.modified_ms(f"{log.path}/{file_name(base, '.log')}")
+            disk,
+            log.path,
+            base,
+            created_ms=disk.modified_ms(f"{log.path}/{file_name(base, '.log')}"),
+            index_interval=log.config.index_interval_bytes,
         )
-        segment.index_interval = log.config.index_interval_bytes
         segment.load()
-        if log.segments:
-            log.segments[-1].limit = base
-        log.segments.append(segment)
-    log.bases = bases
+        log.take_segment(segment)
     for segment in log.segments:
         if not _transactions_good(segment):
             clean, recovery_point = False, min(recovery_point, segment.base)
@@ -116,31 +77,43 @@ def load(
     if clean:
         clean = _trust(log)
     if not clean:
-        yield from _reread(log, recovery_point, cleaned, required)
+        yield from _reread(log, recovery_point, required)
     _demand(log, log.log_end_offset, required, "its end is missing")
     _miss_end(log, log.log_end_offset, recovery_point, "its end is missing")
-    log.log_start_offset = max(log_start, log.bases[0])
+    log.start_at(max(log_start, log.bases[0]))
     _find_damage(log, first, orphans, gone)
     _finish_deletions(log, deleted, first, now)
     if log.log_end_offset < log.log_start_offset:
-        _wipe(log)
+        while log.segments:  # its records were deleted already, all of them
+            _remove_segment(log.drop_last())
         _start_empty(log, log.log_start_offset, now)
-        return
-    log.written_end_offset = log.log_end_offset
+        return False
     log.activate()
     yield from _load_epochs(log, clean)
     first_reread = log.bases[len(log.bases) - log.recovery.segments] if log.recovery.segments else NO_OFFSET
     yield from replay_producers(log, rebuild_from=first_reread)
     log.producers.expire(now, log.log_start_offset)
-    if cleaned > log.log_end_offset:
-        log.cleaned_offset = 0
-    if clean:
-        log.durable_end_offset = log.log_end_offset
-    else:
-        log.sync_recovered(recovery_point)
+    if log.cleaned_offset > log.log_end_offset:
+        log.forget_compaction()
+    return not clean and _needs_sync(log, recovery_point)
 
 
-def _demand(log: Log, end: Offset, required: Offset, reason: str) -> None:
+def _needs_sync(log: LogState, synced: Offset) -> bool:
+    """Note what was read again as not durable; false when all of it lies below `synced`."""
+    unsynced = log.unsynced
+    for segment in log.segments[:-1]:
+        unsynced.paths += segment.write_tables()
+    first = len(log.segments) - max(1, log.recovery.segments)
+    if first < len(log.segments) - 1:
+        unsynced.paths.append(log.snapshots.take(log.log_end_offset, log.producers.rows()))
+    if first and log.bases[first] >= synced:
+        first -= 1  # the process may have cut it to where it ends, and died before it synced that
+    unsynced.files += [segment.file for segment in log.segments[first:-1]]
+    unsynced.directory = log.log_end_offset > synced or log.log_end_offset == 0
+    return log.log_end_offset > synced or log.recovery.cut_at >= 0 or bool(unsynced.files)
+
+
+def _demand(log: LogState, end: Offset, required: Offset, reason: str) -> None:
     """Refuse a log that lost what was durable and must not be lost; its files stay as they are."""
     if end < required:
         raise StorageError(
@@ -153,35 +126,37 @@ def _demand(log: Log, end: Offset, required: Offset, reason: str) -> None:
         )
 
 
-def _miss_end(log: Log, end: Offset, recovery_point: Offset, reason: str) -> None:
+def _miss_end(log: LogState, end: Offset, recovery_point: Offset, reason: str) -> None:
     """Say so if the log ends before what was known to be durable."""
     if end < recovery_point and not log.recovery.below_recovery_point:
         found = log.recovery
-        log.recovery = found._replace(
-            cut_at=end,
-            reason=f"{log.path}: {reason}: up to {recovery_point} all was synced",
-            below_recovery_point=True,
+        log.found(
+            found._replace(
+                cut_at=end,
+                reason=f"{log.path}: {reason}: up to {recovery_point} all was synced",
+                below_recovery_point=True,
+            )
         )
 
 
-def _find_damage(log: Log, first: Offset, orphans: set[Offset], gone: set[Offset]) -> None:
+def _find_damage(log: LogState, first: Offset, orphans: set[Offset], gone: set[Offset]) -> None:
     """Look at the segments that are not read again; where some are missing at the start, it starts before."""
     read_again = max(1, log.recovery.segments)
     found = check_first(log, first, gone)
     if found:
-        log.log_start_offset = first
+        log.start_at(first)
     found += check_sealed(log, len(log.segments) - read_again, orphans, gone)
-    log.damage = read_damage(log.disk, log.path)
-    note_damage(log, found)
-    forget_damage(log, log.log_start_offset, log.log_end_offset)
-    log.damaged_at_start = bool(log.damage)
+    log.load_damage()
+    log.note_damage(found)
+    log.forget_damage()
+    log.found(log.recovery._replace(damaged=bool(log.damage)))
     for orphan in orphans:
         for kind in _TABLES:
             if log.disk.exists(path := f"{log.path}/{file_name(orphan, kind)}"):
                 log.disk.remove(path)
 
 
-def _finish_deletions(log: Log, names: list[str], first: Offset, now: Now) -> None:
+def _finish_deletions(log: LogState, names: list[str], first: Offset, now: Now) -> None:
     """Remove what was deleted, but not what tells where the log begins, to who knows only where it began."""
     telling = []
     for name in names:
@@ -191,23 +166,14 @@ def _finish_deletions(log: Log, names: list[str], first: Offset, now: Now) -> No
         else:
             log.disk.remove(path)
     if telling:
-        log.doomed.add(now.mono, telling)
+        log.deleted.add(now.mono, telling)
 
 
-def _start_empty(log: Log, offset: Offset, now: Now) -> None:
-    log.log_start_offset = log.log_end_offset = log.written_end_offset = log.durable_end_offset = offset
-    log.add_segment(offset, now)
+def _start_empty(log: LogState, offset: Offset, now: Now) -> None:
+    log.start_empty(offset, now)
     if log.snapshots.remove_after(-1):
         log.producers.replace(())
     log.epochs.dirty = log.disk.exists(f"{log.path}/{EPOCHS}")
-
-
-def _wipe(log: Log) -> None:
-    """The log ends before it may start: its records were deleted already, all of them."""
-    for segment in reversed(log.segments):
-        _remove_segment(segment)
-    log.segments.clear()
-    log.bases.clear()
 
 
 def _remove_segment(segment: Segment) -> int:
@@ -268,22 +234,22 @@ def _finish_swaps(disk: Disk, path: str, files: list[str], swaps: list[str]) -> 
         disk.sync_directory(path)
 
 
-def _list_segments(log: Log) -> tuple[list[Offset], set[Offset]]:
+def _list_segments(log: LogState) -> tuple[list[Offset], set[Offset]]:
     """The segments that are there, and those of which there are only tables."""
     names = log.disk.list(log.path)
     logs = {
         base_of(name) for name in names if name.endswith(".log") and len(name) == 24 and base_of(name) >= 0
     }
-    orphans = set()
+    orphans, snapshots = set(), []
     for name in names:
         base = base_of(name)
         if base < 0:
             continue
         if name.endswith(".snapshot"):
-            log.snapshots.offsets.append(base)
+            snapshots.append(base)
         elif name.endswith(_TABLES) and base not in logs:
             orphans.add(base)
-    log.snapshots.offsets.sort()
+    log.snapshots.found(snapshots)
     return sorted(logs), orphans
 
 
@@ -297,7 +263,7 @@ def _transactions_good(segment: Segment) -> bool:
         return False
 
 
-def _trust(log: Log) -> bool:
+def _trust(log: LogState) -> bool:
     """Take the segments as they are; false when the last one is not what a clean stop leaves."""
     last = log.segments[-1]
     try:
@@ -311,13 +277,11 @@ def _trust(log: Log) -> bool:
             return False
     except CorruptRecordError:
         return False
-    log.log_end_offset = end
+    log.end_at(end)
     return True
 
 
-def _reread(
-    log: Log, recovery_point: Offset, cleaned: Offset, required: Offset
-) -> Generator[None, None, None]:
+def _reread(log: LogState, recovery_point: Offset, required: Offset) -> Generator[None, None, None]:
     """Check every batch from the recovery point's segment on, and cut at the first that is bad.
 
     A segment that does not begin where the one before it ends is bad too, unless compaction came that far.
@@ -333,7 +297,9 @@ def _reread(
         keep = place + 1
         limit = log.segments[keep].base if keep < len(log.segments) else MAX_OFFSET
         limit = min(limit, segment.base + _OFFSETS_IN_A_SEGMENT)
-        gap = segment.base > end and place > first and not compacted and segment.base > cleaned
+        gap = (
+            segment.base > end and place > first and not compacted and segment.base > log.recovery.gaps_below
+        )
         if segment.base < end or gap:
             reason = f"segment {segment.base} does not begin at {end}, where the one before it ends"
             keep = place
@@ -348,28 +314,28 @@ def _reread(
             bytes_cut = _cut_after(log, keep)
             break
         place += 1
-    log.bases = [segment.base for segment in log.segments]
-    log.log_end_offset = end
-    log.recovery = Recovery(
-        clean=False,
-        segments=max(0, len(log.segments) - first),
-        batches=batches,
-        cut_at=cut_at,
-        bytes_cut=bytes_cut,
-        reason=reason,
-        below_recovery_point=0 <= cut_at < recovery_point,
+    log.end_at(end)
+    log.found(
+        log.recovery._replace(
+            clean=False,
+            segments=max(0, len(log.segments) - first),
+            batches=batches,
+            cut_at=cut_at,
+            bytes_cut=bytes_cut,
+            reason=reason,
+            below_recovery_point=0 <= cut_at < recovery_point,
+        )
     )
 
 
-def _cut_after(log: Log, keep: int) -> int:
+def _cut_after(log: LogState, keep: int) -> int:
     """Cut the last segment to keep at its good end and remove those after it.
 
     Returns the bytes that went.
     """
     gone = 0
-    for later in reversed(log.segments[keep:]):
-        gone += _remove_segment(later)
-    del log.segments[keep:]
+    while len(log.segments) > keep:
+        gone += _remove_segment(log.drop_last())
     last = log.segments[-1]
     gone += last.file.size() - last.end_position
     last.file.truncate(last.end_position)
@@ -386,8 +352,7 @@ def _reread_segment(
     """
     file = segment.file
     size = file.size()
-    segment.fresh_tables()
-    segment.end_position = 0
+    segment.start_over()
     count = seen = 0
     try:
         for position, header, _ in batches_of(file, 0, size):
@@ -421,7 +386,7 @@ def _reread_segment(
 # --- what is remembered besides records -------------------------------------------------------------------
 
 
-def _load_epochs(log: Log, clean: bool) -> Generator[None, None, None]:
+def _load_epochs(log: LogState, clean: bool) -> Generator[None, None, None]:
     path = f"{log.path}/{EPOCHS}"
     try:
         cache = EpochCache(read_epochs(log.disk, path))
@@ -448,60 +413,4 @@ def _load_epochs(log: Log, clean: bool) -> Generator[None, None, None]:
                 yield
     cache.truncate_from_start(log.log_start_offset)
     cache.truncate_from_end(log.log_end_offset)
-    log.epochs = cache
-
-
-def replay_producers(log: Log, *, rebuild_from: Offset = NO_OFFSET) -> Generator[None, None, None]:
-    """Bring the producers to the log end: the newest good snapshot, then the batches after it.
-
-    `rebuild_from` is the base of the first segment whose `.txnindex` is made anew on the way; snapshots
-    above it are not trusted (a crash may have brought back one of records that were cut).
-    """
-    end = log.log_end_offset
-    log.snapshots.remove_after(end if rebuild_from < 0 else rebuild_from)
-    snapshot = log.snapshots.newest(end)
-    start, rows = snapshot if snapshot is not None else (0, [])
-    log.producers.replace(rows, up_to=start - 1)
-    seen = 0
-    for segment in log.segments[max(0, bisect_right(log.bases, start) - 1) :]:
-        if segment.base == log.bases[-1] and start >= end:
-            break
-        rebuilding = 0 <= rebuild_from <= segment.base
-        for position, header in segment.headers(segment.locate(start)):
-            seen += HEADER_SIZE
-            if seen >= _STEP:
-                seen = 0
-                yield
-            if header.producer_id < 0 or header.base_offset < start:
-                continue
-            if header.attributes & _CONTROL:
-                batch = segment.file.read_at(position, header.size)
-                end_transaction(log, segment if rebuilding else None, batch, header, header.last_offset)
-            else:
-                log.producers.append(header, header.base_offset, header.last_offset)
-
-
-def end_transaction(
-    log: Log,
-    segment: Segment | None,
-    batch: memoryview | bytearray | bytes,
-    header: BatchHeader,
-    offset: Offset,
-) -> None:
-    """A control batch of a producer is at `offset`: end its transaction, note an abort in `segment`.
-
-    One that compaction left empty says only which epoch the producer had.
-    """
-    if not header.count:
-        log.producers.know(header, offset)
-    for record in read_records(batch, 0, header):
-        if record.key is None or record.value is None or len(record.key) < 4 or len(record.value) < 6:
-            continue
-        kind = int.from_bytes(record.key[2:4], "big")
-        if kind > 1:
-            continue
-        ended = log.producers.end_transaction(
-            header, offset, int.from_bytes(record.value[2:6], "big", signed=True)
-        )
-        if ended is not None and kind == _ABORT and segment is not None:
-            segment.transactions.append(AbortedTransaction(*ended))
+    log.know_epochs(cache)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any, NamedTuple, TypedDict, TypeVar
 
-from barnabas.model import Offset
+from barnabas.model import NO_OFFSET, Offset
 
-__all__ = ["Appended", "Known", "finished"]
+__all__ = ["Appended", "Known", "Recovery", "finished"]
 
 _Result = TypeVar("_Result")
 
@@ -17,6 +17,25 @@ class Appended(NamedTuple):
 
     first_offset: Offset
     last_offset: Offset
+
+
+class Recovery(NamedTuple):
+    """What opening a log found."""
+
+    clean: bool = True
+    segments: int = 0
+    """Segments that were read again."""
+    batches: int = 0
+    cut_at: Offset = NO_OFFSET
+    """Where the log was cut, NO_OFFSET if all was good."""
+    bytes_cut: int = 0
+    reason: str = ""
+    below_recovery_point: bool = False
+    """Records that had been synced were lost: the disk did not keep its word."""
+    gaps_below: Offset = 0
+    """Segments that begin below may end before the next one begins: Apache Kafka may have compacted them."""
+    damaged: bool = False
+    """Whether some of what cannot be read was known then."""
 
 
 class Known(TypedDict, total=False):

@@ -2,35 +2,31 @@
 
 Each rule walks from the oldest segment and stops at the first that does not match, so a timestamp in the
 future keeps everything after it.  Only segments that end at or below the high watermark are deleted, and
-never an empty last one.  If all match, a new segment starts first.  The log start is raised before any file
-is renamed.
+never an empty last one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
-from barnabas.errors import StorageError
-from barnabas.log.segments.segment import Segment, file_name
+from barnabas.log.segments.segment import Segment
+from barnabas.log.state import LogState
 from barnabas.model import Now, Offset
 
-if TYPE_CHECKING:
-    from barnabas.log.log import Log
-
-__all__ = ["retain"]
+__all__ = ["expired"]
 
 Rule = Callable[[Segment, Offset], bool]
 
 
-def retain(log: Log, now: Now) -> list[str]:
-    """See `Log.retain`."""
-    if log.failed is not None:
-        raise log.failed
-    deleted = _delete_while(log, lambda segment, end: end <= log.log_start_offset, now)
+def expired(log: LogState, now: Now) -> Iterator[int]:
+    """How many of the oldest segments are to be deleted, rule by rule.
+
+    They are deleted before the next rule is asked.
+    """
+    yield _count(log, lambda segment, end: end <= log.log_start_offset)
     config = log.config
     if "delete" not in config.cleanup_policy:
-        return deleted
+        return
     if config.retention_bytes >= 0:
         excess = log.size - config.retention_bytes
 
@@ -39,10 +35,9 @@ def retain(log: Log, now: Now) -> list[str]:
             excess -= segment.end_position
             return excess >= 0
 
-        deleted += _delete_while(log, too_much, now)
+        yield _count(log, too_much)
     if config.retention_ms >= 0:
-        deleted += _delete_while(log, lambda segment, end: _age(segment, now) > config.retention_ms, now)
-    return deleted
+        yield _count(log, lambda segment, end: _age(segment, now) > config.retention_ms)
 
 
 def _age(segment: Segment, now: Now) -> int:
@@ -53,26 +48,10 @@ def _age(segment: Segment, now: Now) -> int:
     return now.wall_ms - newest
 
 
-def _delete_while(log: Log, rule: Rule, now: Now) -> list[str]:
-    doomed = 0
+def _count(log: LogState, rule: Rule) -> int:
     for place, segment in enumerate(log.segments):
         last = place + 1 == len(log.segments)
         end = log.log_end_offset if last else log.bases[place + 1]
         if end > log.high_watermark or (last and not segment.end_position) or not rule(segment, end):
-            break
-        doomed += 1
-    if not doomed:
-        return []
-    try:
-        if doomed == len(log.segments):
-            log.roll(now)
-        log.increment_log_start(log.bases[doomed])
-        going = log.segments[:doomed]
-        del log.segments[:doomed], log.bases[:doomed]
-        for segment in going:
-            log.doom(segment, now)
-        log.snapshots.prune(log.bases)
-    except StorageError as error:
-        log.fail(error)
-        raise
-    return [file_name(segment.base, ".log") for segment in going]
+            return place
+    return len(log.segments)

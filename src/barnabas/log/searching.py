@@ -20,7 +20,7 @@ from barnabas.wire.record_check import stamps
 from barnabas.wire.records import HEADER_SIZE, BatchHeader, check_crc
 
 if TYPE_CHECKING:
-    from barnabas.log.log import Log
+    from barnabas.log.state import LogState
 
 __all__ = [
     "TimestampOffset",
@@ -48,7 +48,7 @@ class TimestampOffset(NamedTuple):
     epoch: Epoch
 
 
-def offset_for_timestamp(log: Log, timestamp: int, end: Offset) -> TimestampOffset | None:
+def offset_for_timestamp(log: LogState, timestamp: int, end: Offset) -> TimestampOffset | None:
     """The first record in [log start, end) whose timestamp is at least `timestamp`.
 
     Raises CorruptRecordError where that may be one that cannot be read.
@@ -60,7 +60,7 @@ def offset_for_timestamp(log: Log, timestamp: int, end: Offset) -> TimestampOffs
     return found
 
 
-def _search(log: Log, timestamp: int, end: Offset) -> TimestampOffset | None:
+def _search(log: LogState, timestamp: int, end: Offset) -> TimestampOffset | None:
     start = log.log_start_offset
     for place, segment in enumerate(log.segments):
         if place + 1 < len(log.segments) and log.bases[place + 1] <= start:
@@ -83,7 +83,7 @@ def _search(log: Log, timestamp: int, end: Offset) -> TimestampOffset | None:
     return None
 
 
-def max_timestamp_offset(log: Log, end: Offset) -> TimestampOffset | None:
+def max_timestamp_offset(log: LogState, end: Offset) -> TimestampOffset | None:
     """The first record with the largest timestamp among those in [log start, end)."""
     best: tuple[int, Segment, int, BatchHeader] | None = None
     for segment in log.segments:
@@ -114,7 +114,7 @@ def max_timestamp_offset(log: Log, end: Offset) -> TimestampOffset | None:
     return TimestampOffset(timestamp, header.last_offset, header.leader_epoch)
 
 
-def aborted_transactions(log: Log, offset: Offset, end: Offset) -> list[AbortedTransaction]:
+def aborted_transactions(log: LogState, offset: Offset, end: Offset) -> list[AbortedTransaction]:
     """Aborted transactions with records in [offset, end)."""
     found: list[AbortedTransaction] = []
     for segment in log.segments[max(0, bisect_right(log.bases, offset) - 1) :]:

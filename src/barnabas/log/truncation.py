@@ -6,38 +6,24 @@ checks the rest again.  Segments go from the newest to the oldest, so that a cra
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from barnabas.errors import ErrorCode, StorageError
-from barnabas.log.recovery import replay_producers
+from barnabas.log.producer_replay import replay_producers
+from barnabas.log.state import LogState
 from barnabas.model import Now, Offset
 from barnabas.ports import Buffer
 from barnabas.wire.records import read_batch_header
 
-if TYPE_CHECKING:
-    from barnabas.log.log import Log
-
-__all__ = ["take_back", "truncate_fully_and_start_at", "truncate_to"]
+__all__ = ["roll_back_unwritten", "truncate_fully_and_start_at", "truncate_to"]
 
 _PRODUCER_ID, _NO_PRODUCER = slice(43, 51), b"\xff" * 8
 """Where a batch names its producer, and what stands there without one."""
 
 
-def truncate_to(log: Log, offset: Offset, now: Now) -> bool:
-    """See `Log.truncate_to`."""
-    log.write()
-    if log.failed is not None:
-        raise log.failed
-    if offset >= log.log_end_offset:
-        return False
-    if offset <= log.bases[0]:
-        truncate_fully_and_start_at(log, offset, now)
-        return True
-    log.lower_recovery_point(offset)
+def truncate_to(log: LogState, offset: Offset, now: Now) -> None:
+    """Cut the log so that `offset`, which lies above its first base and below its end, is (at most) its end."""
     try:
         while log.bases[-1] >= offset:
-            log.doom(log.segments.pop(), now)
-            log.bases.pop()
+            log.mark_deleted(log.drop_last(), now)
         end = log.segments[-1].truncate(offset)
         log.cut(end)
         log.activate()
@@ -47,40 +33,29 @@ def truncate_to(log: Log, offset: Offset, now: Now) -> bool:
                 pass
         else:
             log.snapshots.remove_after(end)
-        log.high_watermark = log.high_watermark  # markers below it are decided
+        log.adjust_high_watermark()  # markers below it are decided
     except StorageError as error:
         error.full = False  # half cut: nobody can go on from here
         log.fail(error)
         raise
-    return True
 
 
-def truncate_fully_and_start_at(log: Log, offset: Offset, now: Now) -> None:
-    """See `Log.truncate_fully_and_start_at`."""
-    log.write()
-    if log.failed is not None:
-        raise log.failed
-    log.lower_recovery_point(min(offset, log.log_start_offset))
+def truncate_fully_and_start_at(log: LogState, offset: Offset, now: Now) -> None:
+    """Forget every record; the log starts and ends at `offset`."""
     try:
         while log.segments:
-            log.doom(log.segments.pop(), now)
-            log.bases.pop()
+            log.mark_deleted(log.drop_last(), now)
         log.snapshots.remove_after(-1)
         log.producers.replace(())
         log.epochs.clear()
-        log.add_segment(offset, now)
-        log.log_start_offset = offset
-        log.cut(offset)
-        log.durable_end_offset = offset
-        log.log_start_offset = offset
-        log.high_watermark = offset
+        log.restart_at(offset, now)
     except StorageError as error:
         error.full = False
         log.fail(error)
         raise
 
 
-def take_back(log: Log, pending: list[Buffer]) -> None:
+def roll_back_unwritten(log: LogState, pending: list[Buffer]) -> None:
     """The disk had no room for the batches in `pending`: the log ends again where it is written.
 
     Nobody was told of them.  The epoch in which the log would have gone on stays known; producers are back at
@@ -92,7 +67,7 @@ def take_back(log: Log, pending: list[Buffer]) -> None:
     pending.clear()
     try:
         log.active.truncate(end)
-        log.log_end_offset = end
+        log.forget_unwritten()
         log.activate()
         log.epochs.truncate_from_end(end + 1)
         if producers:
@@ -100,7 +75,7 @@ def take_back(log: Log, pending: list[Buffer]) -> None:
                 pass
             for header in producers:
                 log.producers.refused(header, ErrorCode.KAFKA_STORAGE_ERROR)
-        log.high_watermark = log.high_watermark
+        log.adjust_high_watermark()
     except StorageError as error:
         error.full = False
         log.fail(error)

@@ -60,6 +60,7 @@ class Cleaner:
         "_enabled",
         "_handed",
         "_last",
+        "_log",
         "_logs",
         "_look_at",
         "_looking",
@@ -81,6 +82,8 @@ class Cleaner:
         self._outside = outside
         self.running: Cleaning | None = None
         """The round that is under way."""
+        self._log: Log
+        """The log of that round."""
         self.rounds = 0
         self._stopped = False
         self._looking: Iterator[Log] | None = None
@@ -164,7 +167,7 @@ class Cleaner:
         try:
             part = cleanable(log, now)  # the look took a while
             if log.failed is None and part.due(log):
-                self.running = Cleaning(log, part, now, memory=self._room)
+                self.running, self._log = Cleaning(log, part, now, memory=self._room), log
         except StorageError as error:
             self._logs.fail(log, error)
         except BarnabasError as error:
@@ -204,7 +207,7 @@ class Cleaner:
             except StorageError as failed:
                 error = failed
         if error is not None:
-            self._logs.fail(cleaning.log, error)
+            self._logs.fail(self._log, error)
             cleaning.cancel()
             self._over(cleaning, now)
         elif cleaning.finished:
@@ -221,12 +224,10 @@ class Cleaner:
             self.rounds += 1
             self._done = now.mono
             self._last = now.mono - self._begun, cleaning.statistics()
-            self._logs.checkpoint_cleaned(cleaning.log)
-            self._outside.compacted(
-                cleaning.log.topic_partition, cleaning.statistics(), now.mono - self._begun
-            )
+            self._logs.checkpoint_cleaned(self._log)
+            self._outside.compacted(self._log.topic_partition, cleaning.statistics(), now.mono - self._begun)
         elif cleaning.failure is not None and not cleaning.cancelled:
-            self._set_aside(cleaning.log, cleaning.failure, now)
+            self._set_aside(self._log, cleaning.failure, now)
 
     def stop(self) -> None:
         """The node stops: what is under way leaves nothing behind that the next start minds."""

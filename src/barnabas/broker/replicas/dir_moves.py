@@ -14,7 +14,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.errors import CorruptRecordError, ErrorCode, StorageError
-from barnabas.log.cleaning.compacted_segment import stop_cleaning
 from barnabas.log.future import align
 from barnabas.log.storage.sync import SyncJob
 from barnabas.model import Now, TopicPartition
@@ -193,7 +192,7 @@ class Moves:
             self._begin(partition, target.futures[where], target)
 
     def _begin(self, partition: Partition, copy: Log, target: LogDirectory) -> None:
-        stop_cleaning(partition.log)
+        partition.log.stop_compaction()
         copy.reconfigure(partition.config)
         self._moves[partition] = _Move(partition, copy, target)
         partition.touch()

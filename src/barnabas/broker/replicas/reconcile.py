@@ -208,7 +208,7 @@ class Reconciler:
         """
         broker = self._broker
         log = partition.log
-        if not (log.damage and log.damaged_at_start) or partition.offline:
+        if not (log.damage and log.recovery.damaged) or partition.offline:
             return False
         if broker.node_id in state.isr or state.leader == NO_NODE:
             return False

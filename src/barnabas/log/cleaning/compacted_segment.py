@@ -9,17 +9,14 @@ place (`recovery`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from barnabas.errors import StorageError
 from barnabas.log.segments.segment import Segment
+from barnabas.log.state import LogState
 from barnabas.model import Now, Offset
 from barnabas.ports import Buffer, Disk
 
-if TYPE_CHECKING:
-    from barnabas.log.log import Log
-
-__all__ = ["CLEANED", "CleanedSegment", "stop_cleaning", "swap_in"]
+__all__ = ["CLEANED", "CleanedSegment", "swap_in"]
 
 CLEANED = ".cleaned"
 _FLUSH = 1 << 18
@@ -31,8 +28,7 @@ class CleanedSegment:
     __slots__ = ("_parts", "_unwritten", "changed", "segment")
 
     def __init__(self, disk: Disk, directory: str, base: Offset, index_interval: int) -> None:
-        self.segment = Segment(disk, directory, base, suffix=CLEANED)
-        self.segment.index_interval = index_interval
+        self.segment = Segment(disk, directory, base, suffix=CLEANED, index_interval=index_interval)
         self.segment.create()
         self.changed = False
         """Whether it differs from what it is made of."""
@@ -76,7 +72,7 @@ class CleanedSegment:
             segment.disk.remove(f"{segment.directory}/{name}")
 
 
-def swap_in(log: Log, cleaned: Segment, replaced: Sequence[Segment], now: Now) -> None:
+def swap_in(log: LogState, cleaned: Segment, replaced: Sequence[Segment], now: Now) -> None:
     """Let a compacted segment take the place of those it was made of.
 
     Raises StorageError; the log has failed then.
@@ -84,29 +80,17 @@ def swap_in(log: Log, cleaned: Segment, replaced: Sequence[Segment], now: Now) -
     if log.failed is not None:
         raise log.failed
     place = log.segments.index(replaced[0])
-    behind = place + len(replaced)
-    assert log.segments[place:behind] == list(replaced) and behind < len(log.segments)
-    round_, log.cleaning = log.cleaning, None  # which is not disturbed by what it does itself
+    after = place + len(replaced)
+    assert log.segments[place:after] == list(replaced) and after < len(log.segments)
     try:
         cleaned.rename(".swap")
         for segment in replaced:
-            log.doom(segment, now)
+            log.rename_deleted(segment, now)
         cleaned.rename("")
-        cleaned.limit = replaced[-1].limit
-        log.segments[place:behind] = [cleaned]
-        log.bases[place:behind] = [cleaned.base]
-        log.snapshots.prune(log.bases)
+        log.replace_segments(place, len(replaced), cleaned)
     except StorageError as error:
         error.full = False  # half done
         log.fail(error)
         raise
-    log.cleaning = round_
     cleaned.release()
     cleaned.close()  # until somebody reads it
-
-
-def stop_cleaning(log: Log) -> None:
-    """Segments are about to go: a round that is under way ends, and leaves nothing behind."""
-    round_, log.cleaning = log.cleaning, None
-    if round_ is not None:
-        round_.cancel()

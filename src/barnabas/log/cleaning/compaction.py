@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from barnabas.errors import BarnabasError, CorruptRecordError, StorageError, UnreadableError
 from barnabas.log.cleaning.aborted import Undecided
 from barnabas.log.cleaning.compacted_segment import CleanedSegment, swap_in
+from barnabas.log.searching import aborted_transactions
 from barnabas.log.segments.index import OFFSET_ROW, TIME_ROW
 from barnabas.log.segments.scan import batches_of
 from barnabas.model import Epoch, Now, Offset, ProducerId
@@ -39,8 +40,8 @@ from barnabas.wire.spans import hollow, spans, thin_out, unpack, with_horizon
 
 if TYPE_CHECKING:
     from barnabas.log.cleaning.dirty_range import Cleanable
-    from barnabas.log.log import Log
     from barnabas.log.segments.segment import Segment
+    from barnabas.log.state import LogState
 
 __all__ = ["BYTES_PER_KEY", "Cleaning", "CleaningStatistics"]
 
@@ -114,7 +115,7 @@ class Cleaning:
         "written_bytes",
     )
 
-    def __init__(self, log: Log, part: Cleanable, now: Now, *, memory: int) -> None:
+    def __init__(self, log: LogState, part: Cleanable, now: Now, *, memory: int) -> None:
         """`memory`: bytes that the keys may take.  Raises StorageError, CorruptRecordError."""
         assert part.limit <= log.active.base
         self.log = log
@@ -140,12 +141,12 @@ class Cleaning:
             if segment.base < self.limit
         ]
         reach = self._sources[-1].end if self._sources else 0  # markers may lie in later segments
-        self._aborted = log.aborted_transactions(log.bases[0], reach)
+        self._aborted = aborted_transactions(log, log.bases[0], reach)
         self._last_of: dict[ProducerId, tuple[Offset, Epoch]] = {
             state.producer_id: (state.last_offset, state.epoch) for state in log.producers.active()
         }
         self._steps = self._work()
-        log.cleaning = self
+        log.begin_compaction(self)
 
     def __repr__(self) -> str:
         state = "cancelled" if self.cancelled else "finished" if self.finished else "running"
@@ -171,12 +172,9 @@ class Cleaning:
 
     def conclude(self) -> bool:
         """It has finished: remember how far the log is compacted.  False when it was cancelled or failed."""
-        if self.log.cleaning is self:
-            self.log.cleaning = None
-        if self.cancelled or self.failure is not None:
-            return False
-        self.log.cleaned_offset = self.end
-        return True
+        good = not self.cancelled and self.failure is None
+        self.log.end_compaction(self, self.end if good else None)
+        return good
 
     def statistics(self) -> CleaningStatistics:
         return CleaningStatistics(

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from barnabas.model import Now, Offset
 
 if TYPE_CHECKING:
-    from barnabas.log.log import Log
     from barnabas.log.segments.segment import Segment
+    from barnabas.log.state import LogState
 
 __all__ = ["Cleanable", "cleanable"]
 
@@ -34,14 +34,14 @@ class Cleanable(NamedTuple):
         whole = self.clean_bytes + self.dirty_bytes
         return self.dirty_bytes / whole if whole else 0.0
 
-    def due(self, log: Log) -> bool:
+    def due(self, log: LogState) -> bool:
         """Whether it is to be compacted now."""
         if not self.dirty_bytes:
             return False
         return self.overdue_ms > 0 or self.ratio > log.config.min_cleanable_dirty_ratio
 
 
-def cleanable(log: Log, now: Now) -> Cleanable:
+def cleanable(log: LogState, now: Now) -> Cleanable:
     """Look at one log.  Raises StorageError."""
     first_dirty = log.cleaned_offset
     if not log.log_start_offset <= first_dirty <= log.log_end_offset:
@@ -65,14 +65,12 @@ def cleanable(log: Log, now: Now) -> Cleanable:
     )
 
 
-def _overdue(log: Log, dirty: list[Segment], now: Now) -> int:
+def _overdue(log: LogState, dirty: list[Segment], now: Now) -> int:
     longest = log.config.max_compaction_lag_ms
     if longest >= now.wall_ms:
         return 0
     times = []
     for segment in dirty:
-        if segment.first_timestamp < 0 and segment.end_position:
-            segment.first_timestamp = segment.read_first_timestamp()
-        if segment.first_timestamp > 0:
-            times.append(segment.first_timestamp)
+        if (oldest := segment.oldest_timestamp()) > 0:
+            times.append(oldest)
     return max(0, now.wall_ms - longest - min(times, default=now.wall_ms))

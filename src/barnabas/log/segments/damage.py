@@ -19,10 +19,9 @@ from barnabas.model import Offset, TopicPartition
 from barnabas.ports import Disk
 
 if TYPE_CHECKING:
-    from barnabas.log.log import Log
     from barnabas.log.segments.segment import Segment
 
-__all__ = ["FILE", "Damage", "DamagedError", "examine", "forget_damage", "note_damage", "read_damage"]
+__all__ = ["FILE", "Damage", "DamagedError", "clipped", "examine", "merged", "read_damage", "write_damage"]
 
 FILE = "barnabas-damage"
 _NEXT = "see docs/disks.md, 'Records that cannot be read'"
@@ -65,41 +64,39 @@ def read_damage(disk: Disk, path: str) -> list[Damage]:
     return found
 
 
-def note_damage(log: Log, found: list[Damage]) -> tuple[Damage, ...]:
-    """Remember it, on the disk too.  Returns what was not known.  Raises StorageError."""
-    known = [one for one in log.damage if one.end > log.log_start_offset]
+def merged(
+    known: list[Damage], found: list[Damage], log_start: Offset
+) -> tuple[list[Damage], tuple[Damage, ...]]:
+    """What is known with what was found, without what lies below the log start; and what was not known."""
+    present = [one for one in known if one.end > log_start]
     news = [
         one
         for one in found
-        if one.end > log.log_start_offset
-        and not any(k.start <= one.start and one.end <= k.end for k in known)
+        if one.end > log_start and not any(k.start <= one.start and one.end <= k.end for k in present)
     ]
-    if news or known != log.damage:
-        kept = [k for k in known if not any(n.start <= k.start and k.end <= n.end for n in news)]
-        log.damage = sorted(kept + news)
-        _write(log)
-    return tuple(news)
+    if not news and present == known:
+        return known, ()
+    kept = [k for k in present if not any(n.start <= k.start and k.end <= n.end for n in news)]
+    return sorted(kept + news), tuple(news)
 
 
-def forget_damage(log: Log, start: Offset, end: Offset) -> None:
-    """The log holds nothing below `start` and nothing from `end` on.  Raises StorageError."""
-    kept = [
+def clipped(known: list[Damage], start: Offset, end: Offset) -> list[Damage]:
+    """What of it lies in a log that holds nothing below `start` and nothing from `end` on."""
+    return [
         Damage(max(one.start, start), min(one.end, end), one.reason)
-        for one in log.damage
+        for one in known
         if one.start < end and one.end > start
     ]
-    if kept != log.damage:
-        log.damage = kept
-        _write(log)
 
 
-def _write(log: Log) -> None:
-    path = f"{log.path}/{FILE}"
+def write_damage(disk: Disk, path: str, damage: list[Damage]) -> None:
+    """Write it down in the directory `path`.  Raises StorageError."""
+    file = f"{path}/{FILE}"
     try:
-        if log.damage:
-            log.disk.replace(path, "".join(f"{one}\n" for one in log.damage).encode())
-        elif log.disk.exists(path):
-            log.disk.remove(path)
+        if damage:
+            disk.replace(file, "".join(f"{one}\n" for one in damage).encode())
+        elif disk.exists(file):
+            disk.remove(file)
     except StorageError as error:
         if not error.full:  # else it is found again
             raise

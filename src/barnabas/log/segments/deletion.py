@@ -8,7 +8,7 @@ from typing import NamedTuple
 from barnabas.log.segments.segment import Segment, base_of
 from barnabas.model import Now, Offset
 
-__all__ = ["Doomed"]
+__all__ = ["DeletedFiles"]
 
 
 class _Files(NamedTuple):
@@ -18,7 +18,7 @@ class _Files(NamedTuple):
     """Whose they are, where somebody may still read them."""
 
 
-class Doomed:
+class DeletedFiles:
     """The deleted files of one log, oldest first."""
 
     __slots__ = ("_files",)
@@ -27,7 +27,7 @@ class Doomed:
         self._files: list[_Files] = []
 
     def __repr__(self) -> str:
-        return f"<Doomed {len(self._files)}>"
+        return f"<DeletedFiles {len(self._files)}>"
 
     def add(self, due: float, paths: list[str], segment: Segment | None = None) -> None:
         """To be removed at `due` (monotonic seconds)."""

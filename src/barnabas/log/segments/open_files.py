@@ -9,15 +9,20 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from barnabas.log.segments.segment import Segment
+from typing import Protocol
 
 __all__ = ["SEALED", "OpenFiles"]
 
 _USUAL = 1024
 _LEAST = 16
+
+
+class SealedSegment(Protocol):
+    """A segment that does not grow."""
+
+    def drop_file(self) -> None:
+        """Release its file; senders that use it may continue."""
+        ...
 
 
 class OpenFiles:
@@ -27,7 +32,7 @@ class OpenFiles:
 
     def __init__(self, most: int = _USUAL) -> None:
         self.most = most
-        self._opened: OrderedDict[Segment, None] = OrderedDict()
+        self._opened: OrderedDict[SealedSegment, None] = OrderedDict()
         self._guard = threading.Lock()
 
     def __len__(self) -> int:
@@ -42,7 +47,7 @@ class OpenFiles:
             self.most = max(_LEAST, descriptors // 4)
             self._shrink()
 
-    def used(self, segment: Segment) -> None:
+    def used(self, segment: SealedSegment) -> None:
         """A sealed segment is read, or has just been sealed."""
         opened = self._opened
         with self._guard:
@@ -53,7 +58,7 @@ class OpenFiles:
                 if len(opened) > self.most:
                     self._shrink()
 
-    def forget(self, segment: Segment) -> None:
+    def forget(self, segment: SealedSegment) -> None:
         """Its file was closed, or is not to be: it grows again."""
         self._opened.pop(segment, None)
 

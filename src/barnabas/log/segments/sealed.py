@@ -19,15 +19,15 @@ from barnabas.log.segments.segment import file_name
 from barnabas.model import Offset
 
 if TYPE_CHECKING:
-    from barnabas.log.log import Log
     from barnabas.log.segments.segment import Segment
+    from barnabas.log.state import LogState
 
 __all__ = ["check_first", "check_sealed"]
 
 _ROW = Struct(">ii").unpack
 
 
-def check_first(log: Log, first: Offset, gone: set[Offset]) -> list[Damage]:
+def check_first(log: LogState, first: Offset, gone: set[Offset]) -> list[Damage]:
     """Whether the log begins where its directory says (`first`, -1: it does not say).
 
     `gone`: the segments that were deleted on purpose, which that may not know yet.
@@ -37,7 +37,7 @@ def check_first(log: Log, first: Offset, gone: set[Offset]) -> list[Damage]:
     return [Damage(first, log.bases[0], f"{log.path}: the segments before {log.bases[0]} are missing")]
 
 
-def check_sealed(log: Log, count: int, orphans: set[Offset], gone: set[Offset]) -> list[Damage]:
+def check_sealed(log: LogState, count: int, orphans: set[Offset], gone: set[Offset]) -> list[Damage]:
     """What is wrong with the first `count` segments, none of them the last.
 
     `orphans`: tables that are there without their segment, which are no segments that were deleted (`gone`).
@@ -49,7 +49,7 @@ def check_sealed(log: Log, count: int, orphans: set[Offset], gone: set[Offset]) 
         end = segment.limit
         lost = min((base for base in missing if segment.base < base < end), default=None)
         limit = end if lost is None else lost
-        gaps = segment.base < log.gaps_below
+        gaps = segment.base < log.recovery.gaps_below
         if not _ends_well(segment, limit, gaps):
             found += examine(segment, limit, gaps=gaps)
         if lost is not None:

@@ -72,7 +72,14 @@ class Segment:
     )
 
     def __init__(
-        self, disk: Disk, directory: str, base: Offset, *, created_ms: int = 0, suffix: str = ""
+        self,
+        disk: Disk,
+        directory: str,
+        base: Offset,
+        *,
+        created_ms: int = 0,
+        suffix: str = "",
+        index_interval: int = 4096,
     ) -> None:
         self.disk = disk
         self.directory = directory
@@ -92,7 +99,7 @@ class Segment:
         self.roll_at = NEVER
         """A batch with a larger timestamp (ms) begins a new segment."""
         self.byte_limit = _INT32_MAX
-        self.index_interval = 4096
+        self.index_interval = index_interval
         self.roll_after_ms = NEVER
         self.max_rows = _INT32_MAX
         self._hints: dict[Offset, int] = {}
@@ -132,6 +139,11 @@ class Segment:
                 self.disk.remove(self.path(suffix))
         self.fresh_tables()
 
+    def start_over(self) -> None:
+        """Forget the tables and what the file holds: `note` says it anew."""
+        self.fresh_tables()
+        self.end_position = 0
+
     def fresh_tables(self) -> None:
         """Forget the tables; their files are written anew."""
         self._index = OffsetIndex(self.path(".index"))
@@ -149,6 +161,12 @@ class Segment:
             file = self._file = self.disk.open(self.path(".log"))
             SEALED.used(self)  # which may let go of any file, in any thread
         return file
+
+    def grow(self) -> None:
+        """It is the last one of its log: it has no limit, and its file stays open."""
+        self.limit = MAX_OFFSET
+        self._file = self.file
+        SEALED.forget(self)
 
     @property
     def index(self) -> OffsetIndex:
@@ -209,6 +227,12 @@ class Segment:
         for _, header in headers_of(self.file, 0, self.end_position):
             return header.max_timestamp
         return NO_TIMESTAMP
+
+    def oldest_timestamp(self) -> int:
+        """`first_timestamp`, read where it is not known yet.  Raises StorageError."""
+        if self.first_timestamp < 0 and self.end_position:
+            self.first_timestamp = self.read_first_timestamp()
+        return self.first_timestamp
 
     @property
     def largest_timestamp(self) -> int:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from barnabas.errors import StorageError
-from barnabas.log.future import take_over
 from barnabas.log.log import Log
 from barnabas.log.producers import DEFAULT_EXPIRATION_MS
 from barnabas.log.results import finished
@@ -252,7 +251,7 @@ class LogDirectories:
             raise StorageError(f"there is no copy of {topic_partition}")
         source = self.directory_of(topic_partition)
         if source is not None and source.offline is None:
-            take_over(target.futures[topic_partition], source.logs[topic_partition])
+            target.futures[topic_partition].take_over(source.logs[topic_partition])
             source.give_away(topic_partition, now)
         return target.promote(topic_partition, now)
 

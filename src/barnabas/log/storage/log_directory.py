@@ -12,8 +12,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas.errors import StorageError
-from barnabas.log.cleaning.compacted_segment import stop_cleaning
-from barnabas.log.future import future_of, take_name
 from barnabas.log.log import Log
 from barnabas.log.producers import DEFAULT_EXPIRATION_MS
 from barnabas.log.results import finished
@@ -21,6 +19,7 @@ from barnabas.log.storage import meta_properties as meta
 from barnabas.log.storage.checkpoint import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from barnabas.log.storage.checkpoints import CheckpointJob, Checkpoints, Rows
 from barnabas.log.storage.jobs import Opening, Settling
+from barnabas.log.storage.log_names import future_of
 from barnabas.log.storage.removal import Removal
 from barnabas.log.storage.sync import RunJobs, run_in_turn
 from barnabas.model import (
@@ -312,7 +311,7 @@ class LogDirectory:
         """
         self.check_online()
         log = self.logs[topic_partition]
-        stop_cleaning(log)
+        log.stop_compaction()
         target = self._rename(log.path, str(topic_partition), "delete", log.topic_id)
         del self.logs[topic_partition]
         log.retire()
@@ -337,7 +336,7 @@ class LogDirectory:
 
         self._guarded(rename)
         del self.futures[topic_partition]
-        take_name(log, path)
+        log.take_name(path)
         self._adopt(log, self.logs)
         return log
 

@@ -21,7 +21,7 @@ SUBTLE: tuple[Mutant, ...] = (
     mutant(
         "refused records stay known",
         "what found no room on the disk stays in the dedupe state",
-        "log.truncation take_back",
+        "log.truncation roll_back_unwritten",
         "if producers:",
         "if False:",
         guard="tests/log/test_log_full_disk.py, tests/broker/test_space.py",

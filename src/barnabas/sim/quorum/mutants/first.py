@@ -286,8 +286,8 @@ FIRST: tuple[Mutant, ...] = (
     Mutant(
         "old name of a segment",
         "a segment that is being deleted is opened by its old name (our own)",
-        "log.log",
-        "Log.doom",
+        "log.state",
+        "LogState.rename_deleted",
         "if file.path != path",
         "if file is not segment.file",
         5,

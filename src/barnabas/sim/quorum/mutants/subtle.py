@@ -78,10 +78,10 @@ SUBTLE: tuple[Mutant, ...] = (
     Mutant(
         "recovered tail counts as durable",
         "what a start has read after a kill is taken for synced",
-        "log.log",
-        "Log.sync_recovered",
-        "if self.log_end_offset > synced or self.recovery.cut_at >= 0 or self._unsynced_files:",
-        "if self.recovery.cut_at >= 0:",
+        "log.recovery",
+        "_needs_sync",
+        "return log.log_end_offset > synced or log.recovery.cut_at >= 0 or bool(unsynced.files)",
+        "return log.recovery.cut_at >= 0",
         1,
         (
             Change(
