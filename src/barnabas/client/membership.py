@@ -22,6 +22,7 @@ from barnabas.client.assignment import (
 )
 from barnabas.client.blocking import BlockingConnection, ConnectionFailed
 from barnabas.client.cluster import Cluster
+from barnabas.client.group_offsets import commit_offsets, committed_offsets
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.model import Offset, TopicPartition
 from barnabas.wire.schemas.groups import (
@@ -231,8 +232,6 @@ class Membership:
 
         Raises KafkaError; ILLEGAL_GENERATION or UNKNOWN_MEMBER_ID when the partitions are another's now.
         """
-        from barnabas.client.group_offsets import commit_offsets
-
         with self._lock:
             self._with_coordinator(
                 lambda c: commit_offsets(
@@ -242,8 +241,6 @@ class Membership:
 
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Offset]:
         """`membership.committed([...])` -> offsets committed by the group, where there are any."""
-        from barnabas.client.group_offsets import committed_offsets
-
         with self._lock:
             return self._with_coordinator(lambda c: committed_offsets(c, self.group, list(partitions)))
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from barnabas.config import Config
 from barnabas.controller.decisions import brokers
 from barnabas.controller.decisions.features import ELR_FEATURE, bootstrap_levels, bootstrap_records
-from barnabas.controller.decisions.upkeep import Upkeep
+from barnabas.controller.decisions.maintenance import Maintenance
 from barnabas.controller.image import RESOURCE_BROKER, MetadataImage
 from barnabas.controller.replay import Replay
 from barnabas.controller.view import BrokerContact, Deciding, Decision, View
@@ -76,10 +76,10 @@ class Controller:
         "_contacts",
         "_decided",
         "_deciders",
+        "_maintenance",
         "_refused",
         "_replay",
         "_silenced",
-        "_upkeep",
         "_voters",
         "config",
         "randomness",
@@ -101,7 +101,7 @@ class Controller:
         self._contacts: dict[NodeId, BrokerContact] = brokers.presumed_contacts(committed.image, now)
         self._deciders: dict[int, Callable[[View, Any], Decision | Deciding]] = {}
         self._decided = self._refused = self._silenced = 0
-        self._upkeep = Upkeep(config, now)
+        self._maintenance = Maintenance(config, now)
 
     def __repr__(self) -> str:
         return f"<Controller leading={self.image.offset} brokers={len(self.image.brokers)}>"
@@ -151,7 +151,7 @@ class Controller:
         if records:
             self._replay.apply(records, offset=offset, epoch=epoch, timestamp_ms=now.wall_ms)
             self._replay.take_delta()
-            self._upkeep.appended(records, now)
+            self._maintenance.appended(records, now)
 
     def due_records(self, now: Now, next_offset: Offset) -> list[Record]:
         """What is to be written without anybody asking: who is silent is fenced, leaders go where they belong.
@@ -166,13 +166,13 @@ class Controller:
         records = yield from brokers.fence_silent_broker(view)
         self._silenced += bool(records)
         if not records:
-            records = yield from self._upkeep.records(view)
+            records = yield from self._maintenance.records(view)
         return Decision(NoOpRecord(), records)  # nobody waits for the answer
 
     def is_due(self, now: Now) -> bool:
         """Whether `due_records` may find something."""
         view = self._view(0, now, -1)
-        return brokers.silent_broker(view) is not None or self._upkeep.due(now)
+        return brokers.silent_broker(view) is not None or self._maintenance.due(now)
 
     def first_records(self, bootstrap: Sequence[Record] = ()) -> list[Record]:
         """What a new active controller writes before anything else; [] when nothing is due.

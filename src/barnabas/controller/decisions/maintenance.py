@@ -12,17 +12,18 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable
 
 from barnabas.config import Config
+from barnabas.controller.decisions import elections
 from barnabas.controller.view import View
 from barnabas.model import NO_NODE, Now
 from barnabas.wire.codec.message import Record
 from barnabas.wire.metadata import ConfigRecord
 
-__all__ = ["Upkeep"]
+__all__ = ["Maintenance"]
 
 _UNCLEAN = "unclean.leader.election.enable"
 
 
-class Upkeep:
+class Maintenance:
     """When to look next, in monotonic seconds."""
 
     __slots__ = ("_balance_at", "_balance_every", "_unclean_at", "_unclean_every")
@@ -36,7 +37,7 @@ class Upkeep:
         self._unclean_at = now.mono
 
     def __repr__(self) -> str:
-        return f"<Upkeep balance={self._balance_at} unclean={self._unclean_at}>"
+        return f"<Maintenance balance={self._balance_at} unclean={self._unclean_at}>"
 
     def appended(self, records: Iterable[Record], now: Now) -> None:
         """Look soon after the rules for leaders changed."""
@@ -55,8 +56,6 @@ class Upkeep:
         if mono < self._balance_at and not _leaderless(view):
             self._unclean_at = mono + self._unclean_every
             return []
-        from barnabas.controller.decisions import elections  # not needed by every start
-
         if mono >= self._unclean_at:
             found = yield from elections.unclean_leaders(view)
             if len(found) < elections.MOST:
