@@ -98,7 +98,7 @@ def test_records_whose_lengths_lie_are_an_error_that_names_them_and_hold_up_nobo
         with pytest.raises(CorruptRecordError, match=said) as caught:
             while True:
                 read += [message.value for message in consumer.poll(1.0)]
-        assert caught.value.next_step == "to go on behind it, seek to offset 3"
+        assert caught.value.next_step == "to go on after it, seek to offset 3"
         with pytest.raises(CorruptRecordError, match=said):
             while True:
                 read += [message.value for message in consumer.poll(1.0)]

@@ -204,7 +204,7 @@ def test_records_whose_lengths_lie_are_an_error_that_names_their_batch(codec: in
     patch(bad, 0, 7, 0)
     with pytest.raises(CorruptRecordError, match="t-3: the batch at offset 7 cannot be read") as caught:
         decoded([good, bytes(bad), good])
-    assert caught.value.next_step == "to go on behind it, start at offset 9"
+    assert caught.value.next_step == "to go on after it, start at offset 9"
 
 
 def test_of_the_hostile_batches_that_a_broker_takes_both_decodes_read_the_same() -> None:

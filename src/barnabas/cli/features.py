@@ -1,4 +1,4 @@
-"""Features and their levels: what the cluster agreed on, and raising or lowering it.  Kafka's tool's lines.
+"""Features and their levels: what the cluster agreed on, and raising or lowering it.  Prints as Kafka's tool.
 
 barnabas features describe
 barnabas features upgrade --feature kraft.version=1
@@ -7,7 +7,7 @@ barnabas features downgrade --feature transaction.version=1
 barnabas features disable --feature streams.version
 
 A level is raised when every node supports it, or not at all.  --release-version leaves kraft.version alone:
-from 1 on the voters change at run time and it can never be lowered, so it is named or not raised.
+from 1 on the voters change at run time, and it can never be lowered, so only its own name raises it.
 """
 
 from __future__ import annotations

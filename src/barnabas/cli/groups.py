@@ -1,4 +1,4 @@
-"""Consumer groups: who reads what, how far they are, where they go on.
+"""Consumer groups: who reads what, how far they are, where they continue.
 
 barnabas groups list
 barnabas groups describe billing                     partitions, offsets, lag, members

@@ -1,4 +1,4 @@
-"""What the commands that move partitions share: plans as files and tables, doing them, watching them.
+"""What the commands that move partitions share: read and print plans, carry them out, watch them.
 
 A plan file is Apache Kafka's: {"version": 1, "partitions": [{"topic": ..., "partition": ..., "replicas": [...]}]},
 so plans of `kafka-reassign-partitions --generate` are taken, and ours are taken there.

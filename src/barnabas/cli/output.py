@@ -1,6 +1,6 @@
 """How results are printed: a table for people, aligned text for pipes, one versioned document for programs.
 
-`rich` is loaded only when a terminal is there to enjoy it.  JSON documents carry
+`rich` is loaded only when the output is a terminal.  JSON documents carry
 {"version": 1, "kind": ...}; a field may be added without a new version, none is renamed or removed.
 """
 

@@ -1,4 +1,4 @@
-"""Data directories: format them, look whose they are.
+"""Data directories: format them, show which node they belong to.
 
 barnabas storage random-uuid
 barnabas storage format --standalone -t $(barnabas storage random-uuid) -c server.properties

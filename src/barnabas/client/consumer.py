@@ -180,7 +180,7 @@ class Consumer:
             self._look_at_group()
             if not self._ready:
                 self._fill(_TURN if self.idle is None else min(_TURN, self.idle))
-                if self._prefetcher.behind(self._fetched_to):
+                if self._prefetcher.outdated(self._fetched_to):
                     last = time.monotonic()
                 if not self._ready and self.idle is not None and time.monotonic() - last >= self.idle:
                     return

@@ -3,8 +3,8 @@
 The classic protocol (JoinGroup, SyncGroup, Heartbeat).  Whoever the coordinator names leader shares out
 the partitions with the `range` assignor.  A small thread beats while the user's code works; everything
 else happens in the caller's thread.  Reactions to error codes follow what brokers expect of Kafka's own
-consumer: begin again where the generation is over, ask for the coordinator again where it moved, give up
-on the rest.
+consumer: join again when the generation has ended, look for the coordinator again when it has moved, and
+give up on the rest.
 """
 
 from __future__ import annotations

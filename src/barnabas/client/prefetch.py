@@ -107,7 +107,7 @@ class Prefetcher:
             if time.monotonic() >= deadline:
                 return []
 
-    def behind(self, positions: dict[TopicPartition, Offset]) -> bool:
+    def outdated(self, positions: dict[TopicPartition, Offset]) -> bool:
         """Whether what is under way was asked before a seek: nothing can be said of these positions yet."""
         return any(
             positions.get(target, offset) != offset
@@ -239,7 +239,7 @@ def decode(
                 return found, following
             raise CorruptRecordError(
                 f"{target}: {error.message}",
-                next_step=f"to go on behind it, seek to offset {header.last_offset + 1}",
+                next_step=f"to go on after it, seek to offset {header.last_offset + 1}",
             ) from error
         following = max(following, header.last_offset + 1)
         if seen:

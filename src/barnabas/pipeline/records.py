@@ -151,7 +151,7 @@ class ArrowDecoder:
         return CorruptRecordError(
             f"{self._topic}-{self._partition}: the batch at offset {header.base_offset} cannot be read: "
             f"{error.message}",
-            next_step=f"to go on behind it, start at offset {header.last_offset + 1}",
+            next_step=f"to go on after it, start at offset {header.last_offset + 1}",
         )
 
 
@@ -198,8 +198,8 @@ def _decode(
         at, ends = at[keep], ends[keep]
     key_length, key_at = int32s(data, at)  # below zero: null
     value_length, value_at = int32s(data, key_at + np.maximum(key_length, 0))
-    behind = value_at + np.maximum(value_length, 0)
-    if (behind > ends - 1).any():
+    after = value_at + np.maximum(value_length, 0)
+    if (after > ends - 1).any():
         raise CorruptRecordError("a key or value is longer than its record")
 
     rows = len(offset)
@@ -213,7 +213,7 @@ def _decode(
         pa.array(timestamp_type),
     ]
     if schema is ARROW_SCHEMA_WITH_HEADERS:
-        columns.append(_headers(data, behind, ends))
+        columns.append(_headers(data, after, ends))
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 

@@ -120,7 +120,7 @@ def read_range(options: SourceOptions, part: InputPartition) -> Iterator[pa.Reco
             yield from arrow_batches(decoder, batches(fetch(options, wanted)))
             return
         except KafkaError as error:
-            # What was decoded and not given out yet is behind the loss: it is given out first.
+            # What was decoded and not given out yet comes before the loss: give it out first.
             if (rows := decoder.take()) is not None:
                 yield rows
             wanted = after_loss(options, wanted._replace(start=seen), error)

@@ -63,11 +63,11 @@ def record_starts(data: Any, position: int, end: int, count: int, starts: list[i
 
 def int32s(data: Bytes, at: Positions) -> tuple[npt.NDArray[np.int64], Positions]:
     """`zigzags` of numbers that have 32 bits: higher ones do not count, as for Apache Kafka."""
-    values, behind = zigzags(data, at)
+    values, after = zigzags(data, at)
     if ((values > _INT32_MAX) | (values < ~_INT32_MAX)).any():
         raw = ((values << 1) ^ (values >> 63)) & _UINT32_MAX
         values = (raw >> 1) ^ -(raw & 1)
-    return values, behind
+    return values, after
 
 
 def zigzags(data: Bytes, at: Positions) -> tuple[npt.NDArray[np.int64], Positions]:
@@ -78,22 +78,22 @@ def zigzags(data: Bytes, at: Positions) -> tuple[npt.NDArray[np.int64], Position
     try:
         byte = data[at]
         value = (byte & 0x7F).astype(np.uint64)
-        behind = at + 1
+        after = at + 1
         more = np.flatnonzero(byte & 0x80)
         shift = 7
         while more.size:
             if shift > LONGEST_VARINT_BITS:
                 raise CorruptRecordError("a varint of a record is longer than 64 bits")
             if more.size == at.size:
-                byte = data[behind]
+                byte = data[after]
                 value |= (byte & 0x7F).astype(np.uint64) << np.uint64(shift)
-                behind += 1
+                after += 1
             else:
-                byte = data[behind[more]]
+                byte = data[after[more]]
                 value[more] |= (byte & 0x7F).astype(np.uint64) << np.uint64(shift)
-                behind[more] += 1
+                after[more] += 1
             more = more[byte >= 0x80]
             shift += 7
     except IndexError:
         raise CorruptRecordError("a record ends in the middle of a number") from None
-    return (value >> np.uint64(1)).view(np.int64) ^ -(value & np.uint64(1)).view(np.int64), behind
+    return (value >> np.uint64(1)).view(np.int64) ^ -(value & np.uint64(1)).view(np.int64), after

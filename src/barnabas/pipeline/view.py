@@ -1,4 +1,4 @@
-"""The cluster as planning and tasks see it: our own client behind the two doors that `plan` and `source` use.
+"""The cluster as planning and tasks see it: our own client, by the two interfaces that `plan` and `source` use.
 
 One `Cluster` per process and address is kept open: Spark uses its Python workers again, and a connection
 made once serves all tasks of a worker.

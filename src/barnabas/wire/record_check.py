@@ -21,7 +21,7 @@ __all__ = [
     "Lengths",
     "RecordFacts",
     "Stream",
-    "behind_headers",
+    "after_headers",
     "check_records",
     "check_stream",
     "stamps",
@@ -164,7 +164,7 @@ def _scan(data: bytes, p: int, index: int, stop: int) -> tuple[int, int, int, in
             n, p = (n & 127 | data[p] << 7, p + 1) if data[p] < 128 else read_uvarint(data, p - 1)
         if not n & 1:
             p += n >> 1
-        p = behind_headers(data, p, end) if data[p] else p + 1
+        p = after_headers(data, p, end) if data[p] else p + 1
         if p != end:
             raise CorruptRecordError("a record ends elsewhere than its length says")
         index += 1
@@ -244,7 +244,7 @@ def _length(data: bytes, p: int) -> tuple[int, int]:
         raise _EndlessError(str(error)) from error
 
 
-def behind_headers(data: bytes, p: int, end: int) -> int:
+def after_headers(data: bytes, p: int, end: int) -> int:
     """The position after the headers of a record.  A name may be any bytes; a value may be null."""
     n, p = read_uvarint(data, p)
     if n & 1 or n > 2 * (end - p):

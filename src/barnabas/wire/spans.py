@@ -17,7 +17,7 @@ from barnabas.model import NO_TIMESTAMP
 from barnabas.ports import Buffer
 from barnabas.wire.codec.primitives import read_uvarint, read_varlong
 from barnabas.wire.compression import MAX_DECOMPRESSED, compress, decompress
-from barnabas.wire.record_check import behind_headers
+from barnabas.wire.record_check import after_headers
 from barnabas.wire.records import HEADER_SIZE, BatchHeader, read_records, write_batch
 
 __all__ = ["Span", "assemble", "hollow", "spans", "thin_out", "unpack", "with_horizon"]
@@ -99,7 +99,7 @@ def _spans(data: bytes, count: int) -> list[Span]:
             n, p = read_uvarint(data, p - 1)
         if not n & 1:
             p += n >> 1
-        p = behind_headers(data, p, end) if data[p] else p + 1
+        p = after_headers(data, p, end) if data[p] else p + 1
         if p != end:
             raise CorruptRecordError("a record ends elsewhere than its length says")
         found.append(_new(Span, (start, end, (o >> 1) ^ -(o & 1), t, key, not n & 1)))

@@ -1,8 +1,8 @@
 """`barnabas log verify DIR`: every batch of every segment against its CRC, offsets and length, and every segment
 against its neighbours, its tables and the checkpoints of its directory: is each there that must be?
 
-What a crash leaves at the end of the newest segment is no damage: opening the log cuts it off.  Anything
-else is, and makes the command end with code 6.
+Bytes that a crash left at the end of the newest segment are no damage: opening the log cuts them off.
+Anything else that is wrong is damage, and the command ends with code 6.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Look through a cluster's metadata, as one snapshot or log of the controllers has it; no node has to run.
+"""Look through a cluster's metadata in one snapshot or log of a controller; no node has to run.
 
   barnabas metadata shell -s FILE [COMMAND ...]   one command, or a prompt where you type them (`help`)
 

@@ -1,4 +1,4 @@
-"""The quorum of controllers: who leads, who votes, who keeps up, and who shall.  The lines of Kafka's tool.
+"""The quorum of controllers: show who leads, votes and keeps up, and change the voters.  Prints as Kafka's tool.
 
 barnabas quorum describe --status
 barnabas quorum describe --replication --human-readable

@@ -2,7 +2,7 @@
 
 On the machine of each surviving controller, stopped:      recover --config FILE --json > N.json
 With all of them, where the plan is to be written:         recover --config FILE --from N.json ...
-The same, and it is done:                                  recover --config FILE --from N.json --execute
+The same, and the plan is carried out:                     recover --config FILE --from N.json --execute
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Many seeds for `barnabas simulate`: progress while they live, and the ledger kept as they end.
+"""Many seeds for `barnabas simulate`: shows progress while they run, and writes their results to the ledger.
 
-The ledger gets what was lived without a gap from the first seed on, every few dozen seeds, and at the end
-whatever stopped the run: an interrupt, a signal.  It gets nothing more once the code on disk is another.
+The ledger counts seeds without a gap from the first one on.  It is written every few dozen seeds and at the
+end, also when an interrupt or a signal ends the run, and no more once the code on disk has changed.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Live whole quorums by seed: virtual time, faults, membership changes, and every promise checked.
+"""Run whole quorums by seed: virtual time, faults, membership changes, and every promise checked.
 
 barnabas simulate --seed 17              one seed, with its story where a promise was broken
 barnabas simulate --seed 17 --story      its whole timeline
 barnabas simulate --seeds 200 --first 1  many seeds, and what they came to
-barnabas simulate --seeds 200 --resume   the next ones that this code has not lived; the ledger counts them
+barnabas simulate --seeds 200 --resume   the next ones that this code has not run; the ledger counts them
 barnabas simulate --status               how many seeds the ledger counts, by code
 barnabas simulate --cluster ...          the same with whole clusters: real nodes, clients, replication
 barnabas simulate --beyond ...           quorums with one fault more than they can bear

@@ -259,8 +259,8 @@ class Admin:
             Broker(b.broker_id, b.host, b.port, b.rack)
             for b in sorted(response.brokers, key=lambda b: int(b.broker_id))
         )
-        behind = tuple(b.broker_id for b in response.brokers if b.is_fenced)
-        return ClusterDescription(response.cluster_id, response.controller_id, brokers, behind)
+        fenced_ids = tuple(b.broker_id for b in response.brokers if b.is_fenced)
+        return ClusterDescription(response.cluster_id, response.controller_id, brokers, fenced_ids)
 
     def quorum(self) -> QuorumDescription:
         """`admin.quorum().leader` -> the metadata quorum as its leader sees it.  Controllers answer too."""

@@ -1,4 +1,4 @@
-"""Moving partitions between brokers, and electing their leaders: the requests behind `Admin`.
+"""Moving partitions between brokers, and electing their leaders: the requests that `Admin` sends.
 
 with Cluster("127.0.0.1:9092") as cluster:
     refused = move(cluster, {TopicPartition("orders", 0): [4, 5, 6]})
