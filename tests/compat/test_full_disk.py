@@ -71,7 +71,7 @@ def test_nothing_of_an_idempotent_producer_is_lost_or_there_twice_when_a_disk_is
             room = True
             told = await producing
             assert told == [None] * RECORDS
-            partition = node.services.broker.partition("t", 0)
+            partition = node.broker.partition("t", 0)
             assert partition is not None and partition.log.log_end_offset == RECORDS
 
     with (

@@ -63,7 +63,7 @@ def records_of(partition: int, number: int) -> list[bytes]:
 
 
 def _log(node: Node, topic: str, index: int) -> Log:
-    partition = node.services.broker.partition(topic, index)
+    partition = node.broker.partition(topic, index)
     assert partition is not None
     return partition.log
 
@@ -106,10 +106,10 @@ async def make(folder: Path) -> Made:
                 for topic, partitions in TOPICS.items():
                     for index in range(partitions):
                         if round_ + 1 < ROUNDS:
-                            _log(node, topic, index).roll(node.services.clock.now())
+                            _log(node, topic, index).roll(node.runtime.clock.now())
         log = _log(node, "keyed", 0)
         log.sync()
-        assert drive(begin(log, node.services.clock.now()), node.services.clock.now())
+        assert drive(begin(log, node.runtime.clock.now()), node.runtime.clock.now())
         for directory in node.home.logs.directories:
             directory.checkpoint_recovery_points()
             directory.checkpoint_high_watermarks()

@@ -26,14 +26,14 @@ def play(request: pytest.FixtureRequest) -> Iterator[Callable[..., None]]:
     def run(scenario: Scenario, settings: dict[str, str] | None = None) -> None:
         async def whole() -> None:
             world = World(asyncio.get_running_loop(), settings or {})
-            await world.listener.start()
+            await world.listener.start(world.requests.take)
             try:
                 await scenario(world)
             finally:
                 world.listener.stop_accepting()
                 for connection in list(world.connections.opened.values()):
                     connection.abort()
-                world.node.turn.stop()
+                world.runtime.step.stop()
                 await settled()
 
         with asyncio.Runner(loop_factory=factory) as runner:

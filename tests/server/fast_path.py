@@ -397,14 +397,18 @@ def run(
             node = Node(settings, disk=disk, clock=FixedClock(), random=Seeded(), format_new=True)
             async with node:
                 await work(node, result)
-                traffic = node.services.traffic
-                routes = [listener.requests.routes.get(0) for listener in node.listeners]
+                assert node.runtime is not None
+                metrics = node.runtime.metrics
+                topics, requests = (
+                    "kafka.server:type=BrokerTopicMetrics,name=",
+                    "kafka.network:type=RequestMetrics,name=",
+                )
                 result.counted = (
-                    traffic.messages_in.value,
-                    traffic.bytes_in.value,
-                    sum(route.requests.value for route in routes if route is not None),
-                    sum(route.total_s.count for route in routes if route is not None),
-                    sum(route.handled_s.count for route in routes if route is not None),
+                    metrics.counter(f"{topics}MessagesInPerSec").value,
+                    metrics.counter(f"{topics}BytesInPerSec").value,
+                    metrics.counter(f"{requests}RequestsPerSec,request=Produce").value,
+                    metrics.histogram(f"{requests}TotalTimeMs,request=Produce").count,
+                    metrics.histogram(f"{requests}LocalTimeMs,request=Produce").count,
                 )
 
     ProduceMemos.take = counted  # type: ignore[method-assign]

@@ -14,15 +14,19 @@ from tests.patience import PATIENCE_S
 from barnabas.broker.ports import Operation, ResourceType
 from barnabas.broker.purgatory import Waiting
 from barnabas.config import Config
+from barnabas.controller.image import MetadataImage
 from barnabas.model import Endpoint, Now
-from barnabas.server.api.cluster import api_versions
-from barnabas.server.api.table import Row
-from barnabas.server.loop.loop_step import Turn
-from barnabas.server.loop.runtime import Services
+from barnabas.server.api.cluster import ClusterApi
+from barnabas.server.api.table import handler_of
+from barnabas.server.loop.runtime import Runtime
 from barnabas.server.loop.system import SystemClock, SystemRandomness
+from barnabas.server.net.addresses import Addresses
 from barnabas.server.net.context import RequestContext
 from barnabas.server.net.listener import Connections, Listener
+from barnabas.server.net.network import Network
+from barnabas.server.net.platform import Machine
 from barnabas.server.net.requests import Requests
+from barnabas.server.net.route import Route, Row
 from barnabas.wire.codec.message import Message
 from barnabas.wire.frame import RequestHeader, write_request
 from barnabas.wire.registry import response_class, response_header_version
@@ -52,26 +56,46 @@ class BrokerDouble:
             waiting.complete(ProduceResponse())
         return []
 
-    def produce(self, node: Services, context: RequestContext, request: Any) -> Waiting | None:
+    def produce(self, context: RequestContext, request: Any) -> Waiting | None:
         self._views += [p.records for t in request.topic_data for p in t.partition_data]
         if request.acks == 0:
             return None
         self.pending.append(Waiting(0.0))
         return self.pending[-1]
 
-    def fetch(self, node: Services, context: RequestContext, request: Any) -> Any:
+    def fetch(self, context: RequestContext, request: Any) -> Any:
         waiting = Waiting(0.0)
         self.fetches.append(waiting)
         self.fetch_ids.append(context.correlation_id)
         return waiting
 
-    def heartbeat(self, node: Services, context: RequestContext, request: HeartbeatRequest) -> Message:
+    def heartbeat(self, context: RequestContext, request: HeartbeatRequest) -> Message:
         if self.failure is not None:
             raise self.failure
         return HeartbeatResponse(throttle_time_ms=request.generation_id)
 
+    def metadata(self, context: RequestContext, request: Any) -> asyncio.Future[Message]:
+        """Never answers."""
+        return asyncio.get_running_loop().create_future()
+
     def tick(self, now: Now) -> None: ...
     def maintain(self, now: Now) -> None: ...
+    def next_deadline(self) -> float | None:
+        return None
+
+
+class QuorumDouble:
+    """A cluster without features, which this node leads."""
+
+    image = MetadataImage("cluster")
+    is_active_controller = True
+    kraft_version = 0
+
+
+class GroupsDouble:
+    """No groups."""
+
+    def tick(self, now: Now) -> None: ...
     def next_deadline(self) -> float | None:
         return None
 
@@ -80,26 +104,36 @@ class World:
     """The sockets of one node, and raw clients."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, settings: dict[str, str]) -> None:
-        self.node = Services(Config.load(settings), loop, SystemClock(), SystemRandomness())
-        self.broker = BrokerDouble()
-        self.node.broker = self.broker  # type: ignore[assignment]
-        self.node.turn = Turn(self.node)
-        self.connections = Connections(self.node)
-        anyone = (Operation.ANY, ResourceType.CLUSTER)
-        self.rows = [
-            Row(18, 0, 4, "B", api_versions, *anyone),
-            Row(0, 3, 12, "B", self.broker.produce, *anyone),
-            Row(1, 4, 12, "B", self.broker.fetch, *anyone, waits=True),
-            Row(12, 0, 4, "B", self.broker.heartbeat, *anyone),
-            Row(3, 0, 12, "B", lambda *_: loop.create_future(), *anyone),
-        ]
-        self.listener = Listener(
-            self.node,
-            self.connections,
-            Requests(self.node, self.rows),
-            Endpoint("PLAINTEXT", "127.0.0.1", 0),
-            "B",
+        config, platform = Config.load(settings), Machine()
+        self.errors: list[Exception] = []
+        self.runtime = Runtime(
+            config,
+            loop,
+            SystemClock(),
+            SystemRandomness(),
+            syncer=platform.syncer,
+            on_fatal=self.errors.append,
         )
+        self.network = Network(self.runtime, platform, self.errors.append)
+        self.broker = BrokerDouble()
+        self.runtime.step.drive(self.broker, GroupsDouble(), lambda: None)  # type: ignore[arg-type]
+        self.connections = Connections(config, self.runtime.metrics)
+        anyone = (Operation.ANY, ResourceType.CLUSTER)
+        rows = [
+            Row(18, 0, 4, "B", ClusterApi.api_versions, *anyone),
+            Row(0, 3, 12, "B", BrokerDouble.produce, *anyone),
+            Row(1, 4, 12, "B", BrokerDouble.fetch, *anyone, waits=True),
+            Row(12, 0, 4, "B", BrokerDouble.heartbeat, *anyone),
+            Row(3, 0, 12, "B", BrokerDouble.metadata, *anyone),
+        ]
+        quorum: Any = QuorumDouble()
+        apis = (ClusterApi(rows, quorum, Addresses(config.node_id, quorum.image)), self.broker)
+        slow_s = self.network.limits.slow_request_s
+        self.requests = Requests(
+            self.network, [Route(row, handler_of(row, apis), self.runtime.metrics, slow_s) for row in rows]
+        )
+        endpoint = Endpoint("PLAINTEXT", "127.0.0.1", 0)
+        self.listener = Listener(self.network, self.connections, endpoint, "B")
 
     async def client(self) -> Client:
         reader, writer = await asyncio.open_connection("127.0.0.1", self.listener.endpoint.port)

@@ -104,6 +104,7 @@ def make(disk: MemoryDisk, seed: int = 2, steps: int = STEPS, **settings: str) -
         random=random,
         directory=DIRECTORY,
         on_fatal=errors.append,
+        on_step=lambda seconds: None,
         steps=steps,
     )
     return Node(quorum, errors, random)

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from barnabas.model import NodeId
-from barnabas.server.net.addresses import node_address
+from barnabas.server.net.addresses import Addresses
+from barnabas.server.net.context import Client
 
 DIALLED = ("10.0.0.7", 9092)
 
@@ -17,17 +18,15 @@ def told(
     registered: str, dialled: str = DIALLED[0], *, brokers: int = 3, advertised: bool = False, kind: str = "B"
 ) -> tuple[str, int]:
     """What node 1 says about itself."""
-    listener = SimpleNamespace(name="PLAINTEXT", advertised=advertised, kind=kind)
     members = {NodeId(id_): None for id_ in range(1, brokers + 1)}
     nobody: dict[NodeId, None] = {}
     brokers_are, controllers_are = (nobody, members) if kind == "C" else (members, nobody)
-    image = SimpleNamespace(brokers=brokers_are, controllers=controllers_are)
-    node: Any = SimpleNamespace(node_id=1, quorum=SimpleNamespace(image=image))
-    context: Any = SimpleNamespace(
-        connection=SimpleNamespace(listener=listener), local_host=dialled, local_port=DIALLED[1]
-    )
+    image: Any = SimpleNamespace(brokers=brokers_are, controllers=controllers_are)
+    client = Client(1, "PLAINTEXT", kind, advertised, lambda: None)
+    client.local_host, client.local_port = dialled, DIALLED[1]
+    context: Any = SimpleNamespace(client=client)
     endpoint = SimpleNamespace(listener="PLAINTEXT", host=registered, port=9093)
-    return node_address(node, context, NodeId(1), [endpoint])
+    return Addresses(NodeId(1), image).of(context, NodeId(1), [endpoint])
 
 
 @pytest.mark.parametrize("registered", ["host1", "192.168.1.1", "fe80::1"])
@@ -57,7 +56,6 @@ def test_what_is_configured_always_counts() -> None:
 
 
 def test_a_node_without_that_listener_has_no_address() -> None:
-    listener = SimpleNamespace(name="OTHER", advertised=False, kind="B")
-    context: Any = SimpleNamespace(connection=SimpleNamespace(listener=listener))
-    node: Any = SimpleNamespace(node_id=1)
-    assert node_address(node, context, NodeId(2), []) == ("", -1)
+    context: Any = SimpleNamespace(client=Client(1, "OTHER", "B", False, lambda: None))
+    image: Any = None
+    assert Addresses(NodeId(1), image).of(context, NodeId(2), []) == ("", -1)

@@ -53,11 +53,11 @@ class World:
             clock=self.clock,
             loop=loop,
             tasks=Tasks(loop, self.errors.append),
-            turn=SimpleNamespace(soon=lambda: None, note=lambda what, seconds: None),
-            machine=SimpleNamespace(slice_steps=most),
-            broker=SimpleNamespace(behind=self.behind, note=self.note),
+            step=SimpleNamespace(soon=lambda: None, note=lambda what, seconds: None),
         )
-        self.applier = Applier(self.node)
+        broker: Any = SimpleNamespace(behind=self.behind, note=self.note)
+        self.applier = Applier(self.node, most)
+        self.applier.follow(broker)
 
     def note(self, steps: int) -> None:
         self.behind.left += steps

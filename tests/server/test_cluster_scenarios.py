@@ -103,7 +103,7 @@ def add_controller(cluster: Virtual, node: SimNode) -> None:
         cluster_id=cluster.world.setup.cluster_id,
         timeout_ms=10_000,
         voter_id=node.id,
-        voter_directory_id=node.process.services.quorum.settings.key.directory_id,
+        voter_directory_id=node.process.quorum.settings.key.directory_id,
         listeners=[AddRaftVoterRequestListener(name="CONTROLLER", host=f"n{node.id}", port=9093)],
     )
     answer = cluster.ask(request)
@@ -115,7 +115,7 @@ def remove_controller(cluster: Virtual, node: SimNode) -> None:
     request = RemoveRaftVoterRequest(
         cluster_id=cluster.world.setup.cluster_id,
         voter_id=node.id,
-        voter_directory_id=node.process.services.quorum.settings.key.directory_id,
+        voter_directory_id=node.process.quorum.settings.key.directory_id,
     )
     answer = cluster.ask(request)
     assert answer.error_code == ErrorCode.NONE, answer
@@ -710,7 +710,7 @@ def test_gauges_tell_what_moves_and_what_ails() -> None:
         def gauge(name: str, node: NodeId = 4) -> float:
             process = cluster[node].process
             assert process is not None
-            return next(m.read() for m in process.services.metrics if m.name.endswith(f"name={name}"))  # type: ignore[attr-defined]
+            return next(m.read() for m in process.runtime.metrics if m.name.endswith(f"name={name}"))  # type: ignore[attr-defined]
 
         assert (gauge("GlobalTopicCount"), gauge("GlobalPartitionCount")) == (1, 2)
         cluster.move("t", [7, 4])

@@ -82,7 +82,7 @@ def test_a_frame_may_come_byte_by_byte(play: Play) -> None:
             number, body = await client.answer()
             assert number == 5
             assert decoded(12, 4, body).throttle_time_ms == 9
-        assert world.node.memory.used == 0
+        assert world.network.memory.used == 0
 
     play(scenario)
 
@@ -107,7 +107,7 @@ def test_records_of_any_size_arrive_whole(play: Play, size: int) -> None:
             client.send(produce(records), 9, n)
         assert [(await client.answer())[0] for _ in range(4)] == [0, 1, 2, 3]
         assert world.broker.produced == [records] * 4
-        assert world.node.memory.used == 0
+        assert world.network.memory.used == 0
 
     play(scenario)
 
@@ -154,7 +154,7 @@ def test_records_go_from_the_file_to_the_socket(play: Play, tmp_path: Path, size
             answer = decoded(1, 12, body)
             assert number == n
             assert bytes(answer.responses[0].partitions[0].records) == content[50 : 50 + size]
-        assert world.node.memory.used == 0
+        assert world.network.memory.used == 0
 
     play(scenario)
 
@@ -162,10 +162,9 @@ def test_records_go_from_the_file_to_the_socket(play: Play, tmp_path: Path, size
 def test_a_future_may_answer_later(play: Play) -> None:
     async def scenario(world: World) -> None:
         promised: list[asyncio.Future[Any]] = []
-        row = world.rows[4]._replace(
-            handler=lambda node, *_: promised.append(node.loop.create_future()) or promised[-1]
+        world.requests.routes[3].handler = lambda *_: (
+            promised.append(world.runtime.loop.create_future()) or promised[-1]
         )
-        world.listener.requests.routes[3].row = row
         client = await world.client()
         client.send(MetadataRequest(), 12, 1)
         client.send(HeartbeatRequest(), 4, 2)
@@ -288,12 +287,11 @@ def test_a_refusal_that_comes_when_its_client_is_gone_is_not_reported_as_lost(pl
     reported: list[dict[str, Any]] = []
 
     async def scenario(world: World) -> None:
-        world.node.loop.set_exception_handler(lambda loop, context: reported.append(context))
+        world.runtime.loop.set_exception_handler(lambda loop, context: reported.append(context))
         promised: list[asyncio.Future[Any]] = []
-        row = world.rows[4]._replace(
-            handler=lambda node, *_: promised.append(node.loop.create_future()) or promised[-1]
+        world.requests.routes[3].handler = lambda *_: (
+            promised.append(world.runtime.loop.create_future()) or promised[-1]
         )
-        world.listener.requests.routes[3].row = row
         client = await world.client()
         client.send(MetadataRequest(), 12, 1)
         await until(lambda: bool(promised))
@@ -320,7 +318,7 @@ def test_a_full_line_stops_the_reading_and_an_emptier_one_resumes_it(play: Play)
             world.broker.fetches[answered].complete(FetchResponse())
             assert (await client.answer())[0] == answered
             answered += 1
-        assert world.node.memory.used == 0
+        assert world.network.memory.used == 0
 
     play(scenario, {"barnabas.connection.max.pipelined": "16"})
 

@@ -36,15 +36,17 @@ class World:
             clock=SystemClock(),
             config=Config.load({}),
             tasks=Tasks(loop, self.errors.append),
-            quorum=SimpleNamespace(image=image, is_active_controller=active, epoch=1, submit=self.submit),
         )
-        self.deaths = Deaths(self.node)
+        self.controller: Any = SimpleNamespace(
+            image=image, is_active_controller=active, epoch=1, submit=self.submit
+        )
+        self.deaths = Deaths(self.node, self.controller)
         self.line: Any = SimpleNamespace(id=5, software="barnabas 0.1")
 
     async def reached(self, *ports: int) -> None:
         """Have the controller connect to these ports while something listens there, then let that die."""
         doors = [socket.create_server(("127.0.0.1", port)) for port in ports]
-        broker = self.node.quorum.image.brokers[2]
+        broker = self.controller.image.brokers[2]
         self.deaths._try_to_reach(broker, self.node.clock.now().mono)
         while len(self.deaths._reach[2].reached) < len(broker.endpoints):  # noqa: ASYNC110 - bounded by `run`
             await asyncio.sleep(0.001)
@@ -207,7 +209,7 @@ def test_a_new_controller_looks_at_everybody_who_is_not_fenced(fenced: bool) -> 
         port = closed_port()
         world = World(port)
         await world.reached(port)
-        brokers = world.node.quorum.image.brokers
+        brokers = world.controller.image.brokers
         brokers[2] = brokers[2]._replace(fenced=fenced)
         watching = asyncio.ensure_future(world.deaths.watch())
         await asyncio.sleep(0.01)
@@ -222,7 +224,7 @@ def test_an_address_that_never_answered_this_controller_says_nothing() -> None:
 
     async def story() -> None:
         world = World(closed_port())
-        world.deaths._try_to_reach(world.node.quorum.image.brokers[2], world.node.clock.now().mono)
+        world.deaths._try_to_reach(world.controller.image.brokers[2], world.node.clock.now().mono)
         world.deaths.heard(world.line, 2)
         world.deaths.lost(5)
         assert not await world.examined()
@@ -235,7 +237,7 @@ def test_what_took_connections_for_an_earlier_registration_says_nothing_of_this_
         port = closed_port()
         world = World(port)
         await world.reached(port)
-        brokers = world.node.quorum.image.brokers
+        brokers = world.controller.image.brokers
         brokers[2] = brokers[2]._replace(epoch=8)
         world.deaths.heard(world.line, 2)
         world.deaths.lost(5)
@@ -262,7 +264,7 @@ def test_a_port_that_closes_a_moment_after_the_connection_is_seen_to_close() -> 
 def test_an_address_that_does_not_answer_is_tried_again_and_again() -> None:
     async def story() -> None:
         world = World(closed_port())
-        broker, began = world.node.quorum.image.brokers[2], world.node.clock.now().mono
+        broker, began = world.controller.image.brokers[2], world.node.clock.now().mono
         tried = []
         for step in range(2000):
             before = world.deaths._reach.get(2)

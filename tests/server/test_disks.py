@@ -69,8 +69,7 @@ def places(node: Node) -> dict[int, str]:
     return {
         index: partition.directory.path
         for index in range(4)
-        if (partition := node.services.broker.partition("t", index)) is not None
-        and partition.directory is not None
+        if (partition := node.broker.partition("t", index)) is not None and partition.directory is not None
     }
 
 
@@ -88,7 +87,7 @@ def test_one_disk_fails_and_the_other_goes_on_and_the_controller_knows() -> None
             disk.fail("sync", "/two/")
             lost = next(index for index, path in lay.items() if path == "/two")
             assert await send(connection, lost, b"lost") == ErrorCode.KAFKA_STORAGE_ERROR
-            image = node.services.quorum.image
+            image = node.quorum.image
             await until(lambda: len(image.brokers[1].directories) == 1)
             for index, path in lay.items():
                 state = image.partition("t", index)
@@ -100,7 +99,7 @@ def test_one_disk_fails_and_the_other_goes_on_and_the_controller_knows() -> None
             errors = {row.log_dir: row.error_code for row in described.results}
             assert errors == {"/one": 0, "/two": ErrorCode.KAFKA_STORAGE_ERROR}
             await create(connection, "new", 3)
-            assert len(node.services.broker.topics["new"].partitions) == 3
+            assert len(node.broker.topics["new"].partitions) == 3
 
     async def again(node: Node) -> None:
         assert node.not_ready() is None
@@ -127,7 +126,7 @@ def test_a_start_with_a_disk_missing_serves_the_rest_and_all_of_it_when_it_is_ba
 
     async def without(node: Node) -> None:
         assert "/two" in (node.not_ready() or "")
-        assert len(node.services.quorum.image.brokers[1].directories) == 1
+        assert len(node.quorum.image.brokers[1].directories) == 1
         async with await connect(node) as connection:
             for index, path in lay.items():
                 found = await read(connection, index)
@@ -172,8 +171,8 @@ def test_a_failed_disk_that_no_controller_hears_of_stops_the_node(monkeypatch: p
         async with await connect(node) as connection:
             await create(connection)
             index = next(index for index, path in places(node).items() if path == "/two")
-            lifecycle = node._lifecycle
-            assert lifecycle is not None
+            assert node.part is not None
+            lifecycle = node.part.lifecycle
 
             async def refused(request: Any) -> Any:
                 raise KafkaError(ErrorCode.NOT_CONTROLLER)
@@ -211,10 +210,10 @@ def test_a_replica_moves_between_the_disks_of_a_node_that_serves(tmp_path: Path)
             for value in sent[200:]:
                 assert await send(connection, 0, value) == 0
             await until(lambda: places(node)[0] == there)
-            state = node.services.quorum.image.partition("t", 0)
+            state = node.quorum.image.partition("t", 0)
             assert state is not None
             assert state.directories == (node.home.logs.at(there).directory_id,)  # type: ignore[union-attr]
-            partition = node.services.broker.partition("t", 0)
+            partition = node.broker.partition("t", 0)
             assert partition is not None and partition.log.log_end_offset == 300
             found = partition.read(0, 1 << 30).read()
             assert all(value in found for value in sent)
@@ -363,7 +362,7 @@ def test_a_cordoned_directory_takes_no_new_replicas_and_serves_what_it_has() -> 
     disk = MemoryDisk()
 
     async def work(node: Node) -> None:
-        image = node.services.quorum.image
+        image = node.quorum.image
         async with await connect(node) as connection:
             await create(connection)
             assert sorted(places(node).values()) == ["/one", "/one", "/two", "/two"]
@@ -371,7 +370,7 @@ def test_a_cordoned_directory_takes_no_new_replicas_and_serves_what_it_has() -> 
             assert answer.responses[0].error_code == 0
             await until(lambda: len(image.brokers[1].cordoned) == 1)
             await create(connection, "new", 3)
-            hosted = node.services.broker.topics["new"].partitions
+            hosted = node.broker.topics["new"].partitions
             assert {one.directory.path for one in hosted.values() if one.directory} == {"/one"}
             for index in range(4):
                 assert await send(connection, index, b"served") == 0
@@ -394,7 +393,7 @@ def test_a_cordoned_directory_takes_no_new_replicas_and_serves_what_it_has() -> 
             await connection.request(cordon(""))
             await until(lambda: not image.brokers[1].cordoned)
             await create(connection, "more", 2)
-            placed = node.services.broker.topics["more"].partitions.values()
+            placed = node.broker.topics["more"].partitions.values()
             assert "/two" in {one.directory.path for one in placed if one.directory}
 
     on(asyncio.new_event_loop, CONFIG, work, disk=disk)

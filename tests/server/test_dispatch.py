@@ -42,9 +42,9 @@ def test_old_clients_find_the_versions_they_insist_on() -> None:
         assert low <= version <= high, API[key].name
 
 
-def test_every_handler_takes_the_node_the_context_and_the_request() -> None:
+def test_every_handler_is_a_method_that_takes_the_context_and_the_request() -> None:
     for row in TABLE:
-        assert list(inspect.signature(row.handler).parameters) == ["node", "context", "request"]
+        assert list(inspect.signature(row.handler).parameters) == ["self", "context", "request"]
 
 
 def test_every_request_is_put_to_the_authorizer(play: Callable[..., None]) -> None:
@@ -61,7 +61,7 @@ def test_every_request_is_put_to_the_authorizer(play: Callable[..., None]) -> No
             return False
 
     async def scenario(world: World) -> None:
-        strict = world.node.authorizer = Strict()
+        strict = world.requests.authorizer = Strict()
         client = await world.client()
         client.send(HeartbeatRequest(), 4)
         answer = decoded(12, 4, (await client.answer())[1])

@@ -24,6 +24,10 @@ class Clock:
         return Now(self.mono, 0)
 
 
+async def nobody(leaders: Iterable[NodeId]) -> None:
+    """Asks none of them."""
+
+
 def topic(leader: int) -> Any:
     return SimpleNamespace(id=TOPIC, partitions={0: SimpleNamespace(leader=leader)})
 
@@ -94,10 +98,10 @@ def test_a_question_is_settled_when_its_leader_answers_again_and_not_before() ->
     async def story() -> None:
         doubts = Doubts(Clock())
         doubts.lost(3)
-        asked = asyncio.ensure_future(doubts.settled(lambda: [topic(3)]))
+        asked = asyncio.ensure_future(doubts.settled(lambda: [topic(3)], nobody))
         await asyncio.wait([asked], timeout=0.03)
         assert not asked.done()
-        await asyncio.wait_for(doubts.settled(lambda: [topic(2)]), PATIENCE_S)
+        await asyncio.wait_for(doubts.settled(lambda: [topic(2)], nobody), PATIENCE_S)
         doubts.heard(3)
         await asyncio.wait_for(asked, PATIENCE_S)
 
@@ -113,8 +117,9 @@ def test_a_question_asks_the_leaders_that_it_would_name_and_no_others() -> None:
             asked.append(list(leaders))
             doubts.lost(NodeId(3))
 
-        doubts.ask = ask
-        waiting = asyncio.ensure_future(doubts.settled(lambda: [topic(3), topic(1), topic(-1), topic(2)]))
+        waiting = asyncio.ensure_future(
+            doubts.settled(lambda: [topic(3), topic(1), topic(-1), topic(2)], ask)
+        )
         await asyncio.wait([waiting], timeout=0.03)
         assert asked == [[2, 3]] and not waiting.done(), "node 3 turned out to be gone"
         doubts.changed(fenced(3))
@@ -129,7 +134,7 @@ def test_nobody_waits_when_nothing_is_in_doubt() -> None:
 
 def asking(doubts: Doubts, connection: int) -> asyncio.Task[None]:
     """A question of a connection that waits."""
-    return asyncio.ensure_future(doubts.settled(lambda: [topic(3)], connection))
+    return asyncio.ensure_future(doubts.settled(lambda: [topic(3)], nobody, connection))
 
 
 def test_a_connection_that_asks_twice_hears_once_more_of_a_leader_that_was_fenced() -> None:

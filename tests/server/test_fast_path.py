@@ -153,7 +153,7 @@ def test_a_leader_that_goes_sends_everybody_away_alike(loop_factory: Loop) -> No
     async def work(node: Node, result: Run) -> None:
         ids = await create_topics(node)
         result.answers["synced"] = await converse(node, [frame(plain(9, ids), 9, n) for n in range(3)])
-        partition = node.services.broker.partition("plain", 0)
+        partition = node.broker.partition("plain", 0)
         assert partition is not None
         with stuck_syncs():
             talk = asyncio.ensure_future(converse(node, [frame(plain(9, ids), 9, n) for n in range(3)]))
@@ -169,7 +169,7 @@ def test_a_connection_that_dies_leaves_nothing_behind(loop_factory: Loop) -> Non
     async def work(node: Node, result: Run) -> None:
         ids = await create_topics(node)
         result.answers["synced"] = await converse(node, [frame(plain(9, ids), 9, n) for n in range(3)])
-        partition, room = node.services.broker.partition("plain", 0), node.services.broker.room
+        partition, room = node.broker.partition("plain", 0), node.broker.room
         assert partition is not None
         _, writer = await asyncio.open_connection(*node.address)
         frames = [frame(plain(9, ids), 9, n) for n in range(4)]
@@ -219,7 +219,7 @@ def test_nothing_is_acknowledged_before_its_own_sync_when_it_comes_behind_a_full
         for _ in range(2):
             await client.answer()
         held: list[Any] = []
-        submit, log = Syncer.submit, node.services.broker.partition("other", 0)
+        submit, log = Syncer.submit, node.broker.partition("other", 0)
 
         def only_plain(self: Syncer, job: Any, done: Any) -> None:
             if getattr(job, "partition", None) is log:
@@ -228,13 +228,13 @@ def test_nothing_is_acknowledged_before_its_own_sync_when_it_comes_behind_a_full
                 submit(self, job, done)
 
         with mock.patch.object(Syncer, "submit", only_plain):
-            limit = node.services.limits.max_pipelined
+            limit = node.network.limits.max_pipelined
             client.writer.write(b"".join(frame(first, 9, 10 + n) for n in range(limit + 4)))
             client.writer.write(frame(second, 9, 7) + frame(first, 9, 8))
             for n in range(limit + 4):
                 assert (await client.answer())[0] == 10 + n
             await until(lambda: len(held) == 1)
-            durable = node.services.broker.partition("plain", 0)
+            durable = node.broker.partition("plain", 0)
             assert durable is not None
             await until(lambda: durable.waiting == 0)
             with stuck_syncs():
@@ -295,7 +295,7 @@ def test_what_finds_no_room_is_to_be_tried_again_and_nothing_that_was_written_is
 
     async def work(node: Node, result: Run) -> None:
         await create_topics(node)
-        broker = node.services.broker
+        broker = node.broker
         partition = broker.partition(topic, 0)
         assert partition is not None and partition.directory is not None
         client = Client(*await asyncio.open_connection(*node.address))

@@ -43,8 +43,8 @@ class Follower:
 class Dialling(_Fetcher):
     """A fetcher that dials by `dial`."""
 
-    def __init__(self, node: Any, follower: Any, listener: str, dial: Callable[[], Awaitable[Any]]) -> None:
-        super().__init__(node, follower, listener)
+    def __init__(self, node: Any, follower: Any, doubts: Doubts, dial: Callable[[], Awaitable[Any]]) -> None:
+        super().__init__(node, follower, doubts, lambda: None)  # type: ignore[arg-type, return-value]
         self.dial = dial
 
     async def _dial(self) -> Any:
@@ -96,11 +96,11 @@ class World:
             loop=asyncio.get_running_loop(),
             clock=clock,
             random=SimpleNamespace(uniform=lambda low, high: 1.0),
-            doubts=Doubts(clock),
             config=SimpleNamespace(int=lambda name: 500),
-            turn=SimpleNamespace(soon=lambda: None),
+            step=SimpleNamespace(soon=lambda: None),
         )
-        self.fetcher = Dialling(self.node, self.follower, "PLAINTEXT", self.dial)
+        self.doubts = Doubts(clock)
+        self.fetcher = Dialling(self.node, self.follower, self.doubts, self.dial)
 
     async def dial(self) -> Any:
         self.dials.append(asyncio.get_running_loop().time())
@@ -112,7 +112,7 @@ class World:
     def doubted(self) -> bool:
         """Whether this node believes that its leader may have died."""
         leads: Any = SimpleNamespace(partitions={0: SimpleNamespace(leader=self.follower.leader)})
-        return self.node.doubts.concern([leads])
+        return self.doubts.concern([leads])
 
     async def dialled(self, times: int) -> None:
         while len(self.dials) < times:  # noqa: ASYNC110 - bounded by `run`

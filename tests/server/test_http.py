@@ -9,8 +9,8 @@ import pytest
 from tests.patience import PATIENCE_S
 
 from barnabas.model import Endpoint
+from barnabas.server.net.bind import bind
 from barnabas.server.net.http import HttpServer
-from barnabas.server.net.listener import bind
 from barnabas.server.observe.exposition import exposition
 from barnabas.server.observe.metrics import Metrics
 

@@ -45,12 +45,12 @@ def test_a_client_that_announces_much_and_sends_little_holds_little(play: Play) 
                 client.writer.write(b"\0")
             await settled(10)
         await until(lambda: len(world.connections.opened) == 50)
-        assert world.node.memory.used <= 50 * 128 * 1024
+        assert world.network.memory.used <= 50 * 128 * 1024
         await still_served(world)
         for client in slow:
             client.close()
         await until(lambda: not world.connections.opened)
-        assert world.node.memory.used == 0
+        assert world.network.memory.used == 0
 
     play(scenario)
 
@@ -61,14 +61,14 @@ def test_a_thousand_half_open_connections_cost_no_buffers(play: Play) -> None:
         for client in clients:
             client.writer.write(b"\0\0")  # half of a length
         await until(lambda: len(world.connections.opened) == 1000)
-        await until(lambda: world.node.memory.used == 2000)
-        assert world.node.arena.size <= 4 * MB
+        await until(lambda: world.network.memory.used == 2000)
+        assert world.network.arena.size <= 4 * MB
         await still_served(world)
         for connection in world.connections.opened.values():
             connection.last_active -= 61
         world.connections.sweep(memory_is_short=False)
         await until(lambda: not world.connections.opened)
-        assert world.node.memory.used == 0
+        assert world.network.memory.used == 0
 
     play(scenario, {"connections.max.idle.ms": "60000"})
 
@@ -150,7 +150,7 @@ def test_clients_that_stop_reading_hold_little_and_stop_nobody(play: Play, tmp_p
         for waiting, size in zip(world.broker.fetches, world.broker.fetch_ids, strict=True):
             waiting.complete(fetch_response(Slice(path, 0, size)))
         await until(lambda: all(c.outlet.blocked for c in world.connections.opened.values()))
-        assert world.node.memory.used <= 40 * 64 * 1024, "large records stay in their file"
+        assert world.network.memory.used <= 40 * 64 * 1024, "large records stay in their file"
         await still_served(world)
         listening = deaf[0]
         listening.read_on()
@@ -161,7 +161,7 @@ def test_clients_that_stop_reading_hold_little_and_stop_nobody(play: Play, tmp_p
         for client in deaf:
             client.writer.transport.abort()
         await until(lambda: not world.connections.opened)
-        assert world.node.memory.used == 0
+        assert world.network.memory.used == 0
 
     play(scenario)
 
@@ -191,7 +191,7 @@ def test_reading_pauses_while_memory_is_used_up_and_goes_on_after(
     play: Play, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario(world: World) -> None:
-        memory = world.node.memory
+        memory = world.network.memory
         stuck = [await world.client() for _ in range(4)]
         for client in stuck:  # half of a frame of 3 MB each; 4 MB may be held
             client.writer.write(frame(produce(bytes(3 * MB)), 9)[: 2 * MB])
@@ -225,7 +225,7 @@ def test_while_memory_is_short_the_stuck_are_closed_and_the_rest_is_not(
         stuck: Client = await world.client()
         stuck.writer.write(struct.pack(">i", 50 * MB) + bytes(300_000))
         idle = await world.client()
-        await until(lambda: world.node.memory.used > 300_000 and len(world.connections.opened) == 2)
+        await until(lambda: world.network.memory.used > 300_000 and len(world.connections.opened) == 2)
         for connection in world.connections.opened.values():
             connection.last_active -= 30
         world.connections.sweep(memory_is_short=False)
@@ -246,7 +246,7 @@ def test_a_thousand_connections_of_which_a_hundred_do_not_read(play: Play, tmp_p
     path.write_bytes(os.urandom(MB))
 
     async def scenario(world: World) -> None:
-        limit = world.node.memory.limit
+        limit = world.network.memory.limit
         everybody = [await world.client() for _ in range(1000)]
         deaf, rest = everybody[:100], everybody[100:]
         for client in deaf:
@@ -259,18 +259,18 @@ def test_a_thousand_connections_of_which_a_hundred_do_not_read(play: Play, tmp_p
             waiting.complete(fetch_response(shared))
         for client in rest:
             assert len((await client.answer())[1]) > MB
-        assert world.node.memory.peak <= limit
+        assert world.network.memory.peak <= limit
         for client in everybody:
             client.writer.transport.abort()
         await until(lambda: not world.connections.opened)
-        assert world.node.memory.used == 0
+        assert world.network.memory.used == 0
 
     play(scenario, {"queued.max.request.bytes": "104857600"})
 
 
 def test_many_who_announce_much_and_send_what_they_can_hold_a_bounded_amount(play: Play) -> None:
     async def scenario(world: World) -> None:
-        memory = world.node.memory
+        memory = world.network.memory
         greedy = [await world.client() for _ in range(40)]
         for client in greedy:
             client.writer.write(struct.pack(">i", 3 * MB) + bytes(2 * MB))

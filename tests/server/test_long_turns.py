@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,10 +12,8 @@ from barnabas.server.observe.metrics import Metrics
 
 
 def test_long_steps_are_counted_and_very_long_ones_get_a_line(caplog: pytest.LogCaptureFixture) -> None:
-    node: Any = SimpleNamespace(
-        metrics=Metrics(), loop=None, machine=SimpleNamespace(syncer=lambda loop, seconds: None)
-    )
-    turn = Turn(node)
+    nothing: Any = None
+    turn = Turn(nothing, nothing, Metrics(), nothing, lambda loop, seconds: nothing, lambda error: None)
     turn.note("metadata", LONG / 2)
     assert turn.long_turns.value == 0
     turn.note("metadata", LONG * 2)

@@ -80,11 +80,11 @@ class World:
             clock=clock,
             loop=loop,
             node_id=1,
-            doubts=Doubts(clock, NodeId(1)),
             tasks=Tasks(loop, self.errors.append),
-            quorum=SimpleNamespace(image=SimpleNamespace(brokers={LEADER: broker})),
         )
-        self.probes = Probes(self.node, "PLAINTEXT")
+        self.image: Any = SimpleNamespace(brokers={LEADER: broker})
+        self.doubts = Doubts(clock, NodeId(1))
+        self.probes = Probes(self.node, self.image, self.doubts, "PLAINTEXT")
 
     def ask(self) -> asyncio.Task[None]:
         return asyncio.ensure_future(self.probes.ask([LEADER]))
@@ -92,7 +92,7 @@ class World:
     @property
     def doubted(self) -> bool:
         leads: Any = SimpleNamespace(partitions={0: SimpleNamespace(leader=LEADER)})
-        return self.node.doubts.concern([leads])
+        return self.doubts.concern([leads])
 
 
 def run(story: Callable[[World], Coroutine[Any, Any, None]]) -> None:

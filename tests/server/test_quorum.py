@@ -26,6 +26,7 @@ from barnabas.errors import BarnabasError, ConfigError, ErrorCode, KafkaError, S
 from barnabas.log.storage.snapshot import list_snapshots
 from barnabas.model import METADATA_TOPIC
 from barnabas.raft.entries import Batch, KraftVersionEntry, LeaderChange, VotersEntry
+from barnabas.server.kraft.describe import describe_quorum
 from barnabas.server.kraft.records import decode_batch, metadata_of
 from barnabas.server.loop.system import SystemClock
 from barnabas.server.node.format import FormatPlan, format_directories
@@ -261,7 +262,7 @@ def test_describe_names_the_leader_the_voter_with_its_disk_and_the_high_watermar
         async with running(formatted()) as node:
             partitions = [DescribeQuorumRequestPartitionData(partition_index=i) for i in (0, 1)]
             topic = DescribeQuorumRequestTopicData(topic_name=METADATA_TOPIC, partitions=partitions)
-            answer = node.quorum.describe(DescribeQuorumRequest(topics=[topic]))
+            answer = describe_quorum(node.quorum.describe(), DescribeQuorumRequest(topics=[topic]))
             assert isinstance(answer, DescribeQuorumResponse)
             known, unknown = answer.topics[0].partitions
             assert (known.leader_id, known.leader_epoch) == (1, 1)

@@ -14,7 +14,7 @@ from tests.server.test_quorum_peers import Other
 
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import Endpoint
-from barnabas.server.api.cluster import api_versions
+from barnabas.server.api.cluster import ClusterApi
 from barnabas.server.api.envelope import principal_of
 from barnabas.server.api.forwarding import ControllerChannel
 from barnabas.server.api.table import served_on
@@ -182,8 +182,8 @@ def test_a_client_whose_request_the_controller_cannot_read_is_hung_up_on_to_ask_
         other.answers[58] = envelope
         knows.leader_endpoint = other.endpoint
         closed: list[ErrorCode] = []
-        connection = SimpleNamespace(close=lambda: closed.append(says[-1]))
-        context = cast("Any", SimpleNamespace(**vars(CONTEXT), connection=connection))
+        client = SimpleNamespace(hang_up=lambda: closed.append(says[-1]))
+        context = cast("Any", SimpleNamespace(**vars(CONTEXT), client=client))
         for _ in range(2):
             with pytest.raises(KafkaError):
                 await channel.forward(context, CREATE)
@@ -200,15 +200,13 @@ def test_a_broker_offers_of_what_it_forwards_only_what_the_active_controller_can
 
         other.answers[63] = heartbeat
         other.served = {18: (0, 4), 63: (0, 1), 19: (2, 5), 20: (90, 99), 3: (0, 1)}
-        rows = SimpleNamespace(rows=served_on("B"))
-        listener = SimpleNamespace(kind="B", requests=rows)
         image = SimpleNamespace(features={}, offset=0)
         vars(knows).update(channel=channel, image=image, kraft_version=1)
-        node = cast("Any", SimpleNamespace(quorum=knows))
-        context = cast("Any", SimpleNamespace(version=0, connection=SimpleNamespace(listener=listener)))
+        api = ClusterApi(served_on("B"), cast("Any", knows), cast("Any", None))
+        context = cast("Any", SimpleNamespace(version=0, client=SimpleNamespace(kind="B")))
 
         def offered() -> dict[int, tuple[int, int]]:
-            keys = api_versions(node, context, ApiVersionsRequest()).api_keys
+            keys = api.api_versions(context, ApiVersionsRequest()).api_keys
             return {key.api_key: (key.min_version, key.max_version) for key in keys}
 
         alone = offered()

@@ -34,7 +34,7 @@ def test_a_directory_that_a_release_left_opens_with_topics_settings_records_and_
 
     async def story() -> None:
         async with asyncio.timeout(PATIENCE_S), Node(config) as node:
-            quorum, image = node.services.quorum, node.services.quorum.image
+            quorum, image = node.quorum, node.quorum.image
             assert sorted(image.topics_by_name) == ["flights-0", "flights-1", "flights-2", "last"]
             assert image.topic_config("last") == {"retention.ms": "86400000"}
             assert quorum.kraft_version == 1 and quorum.voters.ids == (1,) and quorum.epoch > 1
@@ -43,7 +43,7 @@ def test_a_directory_that_a_release_left_opens_with_topics_settings_records_and_
                 name for name in image.cluster_config() if name.startswith("barnabas.quorum.removed.2-")
             ]
             assert removed, "an operator removed controller 2: that is not forgotten"
-            ends = {(p.topic, p.index): p.log.log_end_offset for p in node.services.broker.partitions()}
+            ends = {(p.topic, p.index): p.log.log_end_offset for p in node.broker.partitions()}
             assert ends[("last", 0)] == 10
 
     asyncio.run(story())

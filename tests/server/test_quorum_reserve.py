@@ -45,7 +45,7 @@ def test_a_full_metadata_volume_costs_new_topics_and_not_the_node() -> None:
     config = settings("/data", barnabas_metadata_reserve_bytes=str(SIZE))
 
     async def work(node: Node) -> None:
-        quorum = node.services.quorum
+        quorum = node.quorum
         reserve = quorum._store.reserve
         await until(lambda: reserve.held)
         assert disk.size(f"{METADATA}/{FILE}") == SIZE
@@ -65,7 +65,7 @@ def test_a_full_metadata_volume_costs_new_topics_and_not_the_node() -> None:
             assert await create(connection, "after") == 0
 
     async def again(node: Node) -> None:
-        assert sorted(node.services.quorum.image.topics_by_name) == ["after", "from-the-reserve"]
+        assert sorted(node.quorum.image.topics_by_name) == ["after", "from-the-reserve"]
 
     with mock.patch.object(quorum_reserve, "_LOOK_EVERY", 0.05):
         on(asyncio.new_event_loop, config, work, disk=disk)

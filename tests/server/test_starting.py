@@ -18,7 +18,7 @@ from barnabas.log.storage.log_directories import LogDirectories
 from barnabas.log.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 from barnabas.model import Endpoint, TopicPartition
 from barnabas.server.loop.system import SystemClock, SystemRandomness
-from barnabas.server.net.listener import bind
+from barnabas.server.net.bind import bind
 from barnabas.server.node.format import FormatPlan, format_directories
 from barnabas.server.node.process import Node, _loop_failed
 from barnabas.server.node.storage_setup import open_home

@@ -84,6 +84,7 @@ def run(args: argparse.Namespace) -> int:
 def about(node: Node) -> dict[str, Any]:
     """`about(node)` -> what is said of a node that is ready."""
     home, config = node.home, node.config
+    assert home is not None
     return {
         "cluster_id": home.cluster_id,
         "node_id": config.node_id,

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from barnabas.broker.ports import Operation, ResourceType, allowed, authorized_operations
+from barnabas.broker.ports import Authorizer, Operation, ResourceType, allowed, authorized_operations
 from barnabas.controller.image import PartitionState, Topic
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import INTERNAL_TOPICS, METADATA_TOPIC, NO_NODE
+from barnabas.server.kraft.driver import Quorum
 from barnabas.server.net.context import RequestContext
 from barnabas.wire.codec.message import Message
 from barnabas.wire.schemas.acls import (
@@ -45,17 +45,7 @@ from barnabas.wire.schemas.reassignment import (
     OngoingTopicReassignment,
 )
 
-if TYPE_CHECKING:
-    from barnabas.server.loop.runtime import Services
-
-__all__ = [
-    "create_acls",
-    "delete_acls",
-    "describe_acls",
-    "describe_topic_partitions",
-    "list_config_resources",
-    "list_reassignments",
-]
+__all__ = ["AdminApi"]
 
 MOST_PARTITIONS = 2000
 """Partitions in one answer of DescribeTopicPartitions at most (Kafka's max.request.partition.size.limit)."""
@@ -64,44 +54,135 @@ TOPICS, BROKERS, METRICS, GROUPS = 2, 4, 16, 32
 NO_AUTHORIZER = "this node has no authorizer: everybody may do everything"
 
 
-def describe_topic_partitions(
-    node: Services, context: RequestContext, request: DescribeTopicPartitionsRequest
-) -> DescribeTopicPartitionsResponse:
-    """DescribeTopicPartitions (key 75; KIP-966): partitions in pages, by topic name, with the ELR."""
-    cursor = request.cursor
-    if cursor is not None and cursor.partition_index < 0:
-        wrong = [_absent(asked.name, ErrorCode.INVALID_REQUEST) for asked in request.topics]
-        return DescribeTopicPartitionsResponse(topics=wrong)
-    image = node.quorum.image
-    names = {asked.name for asked in request.topics} or image.topics_by_name.keys()
-    room = max(1, min(request.response_partition_limit, MOST_PARTITIONS))
-    found: list[DescribeTopicPartitionsResponseTopic] = []
-    following: DescribeTopicPartitionsResponseCursor | None = None
-    alive = {broker.id for broker in image.alive_brokers()}
-    for name in sorted(names):
-        if cursor is not None and name < cursor.topic_name:
-            continue
-        if room == 0:
-            following = DescribeTopicPartitionsResponseCursor(topic_name=name, partition_index=0)
-            break
-        topic = image.topic(name)
-        if not allowed(node.authorizer, context, Operation.DESCRIBE, ResourceType.TOPIC, name):
-            if request.topics:
-                found.append(_absent(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
-            continue
-        if topic is None:
-            found.append(_absent(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-            continue
-        first = cursor.partition_index if cursor is not None and name == cursor.topic_name else 0
-        states = [state for index, state in sorted(topic.partitions.items()) if index >= first]
-        found.append(_page(topic, states[:room], alive))
-        if len(states) > room:
-            following = DescribeTopicPartitionsResponseCursor(
-                topic_name=name, partition_index=states[room].index
-            )
-            break
-        room -= len(states)
-    return DescribeTopicPartitionsResponse(topics=found, next_cursor=following)
+class AdminApi:
+    """Answers from the metadata, as this node or the active controller has them."""
+
+    __slots__ = ("_authorizer", "_quorum")
+
+    def __init__(self, quorum: Quorum, authorizer: Authorizer | None) -> None:
+        self._quorum = quorum
+        self._authorizer = authorizer
+
+    def describe_topic_partitions(
+        self, context: RequestContext, request: DescribeTopicPartitionsRequest
+    ) -> DescribeTopicPartitionsResponse:
+        """DescribeTopicPartitions (key 75; KIP-966): partitions in pages, by topic name, with the ELR."""
+        cursor = request.cursor
+        if cursor is not None and cursor.partition_index < 0:
+            wrong = [_absent(asked.name, ErrorCode.INVALID_REQUEST) for asked in request.topics]
+            return DescribeTopicPartitionsResponse(topics=wrong)
+        image = self._quorum.image
+        names = {asked.name for asked in request.topics} or image.topics_by_name.keys()
+        room = max(1, min(request.response_partition_limit, MOST_PARTITIONS))
+        found: list[DescribeTopicPartitionsResponseTopic] = []
+        following: DescribeTopicPartitionsResponseCursor | None = None
+        alive = {broker.id for broker in image.alive_brokers()}
+        for name in sorted(names):
+            if cursor is not None and name < cursor.topic_name:
+                continue
+            if room == 0:
+                following = DescribeTopicPartitionsResponseCursor(topic_name=name, partition_index=0)
+                break
+            topic = image.topic(name)
+            if not allowed(self._authorizer, context, Operation.DESCRIBE, ResourceType.TOPIC, name):
+                if request.topics:
+                    found.append(_absent(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+                continue
+            if topic is None:
+                found.append(_absent(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+                continue
+            first = cursor.partition_index if cursor is not None and name == cursor.topic_name else 0
+            states = [state for index, state in sorted(topic.partitions.items()) if index >= first]
+            found.append(_page(topic, states[:room], alive))
+            if len(states) > room:
+                following = DescribeTopicPartitionsResponseCursor(
+                    topic_name=name, partition_index=states[room].index
+                )
+                break
+            room -= len(states)
+        return DescribeTopicPartitionsResponse(topics=found, next_cursor=following)
+
+    def list_config_resources(
+        self, context: RequestContext, request: ListConfigResourcesRequest
+    ) -> ListConfigResourcesResponse:
+        """ListConfigResources (key 74; KIP-714, KIP-1142): names of what has settings, by kind."""
+        image = self._quorum.image
+        known = (TOPICS, BROKERS, METRICS, GROUPS)
+        kinds = [METRICS] if context.version == 0 else request.resource_types or known
+        if wrong := [kind for kind in kinds if kind not in known]:
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"settings of kind {wrong[0]} cannot be listed")
+        names: dict[int, list[str]] = {
+            TOPICS: list(image.topics_by_name),
+            BROKERS: [str(broker) for broker in image.brokers],
+            METRICS: [name for kind, name in image.configs if kind == METRICS],
+            GROUPS: [name for kind, name in image.configs if kind == GROUPS],
+        }
+        return ListConfigResourcesResponse(
+            config_resources=[
+                ConfigResource(resource_name=name, resource_type=kind)
+                for kind in dict.fromkeys(kinds)
+                for name in sorted(names[kind])
+            ]
+        )
+
+    def list_reassignments(
+        self, context: RequestContext, request: ListPartitionReassignmentsRequest
+    ) -> Message | asyncio.Future[Message]:
+        """ListPartitionReassignments (key 46; KIP-455): replicas that come or go, as the active controller has it.
+
+        Who has just been told that a move began must find it here, so a broker that may be behind does not say.
+        """
+        if not self._quorum.is_active_controller:
+            if context.client.kind == "B":
+                return self._quorum.forward(request, context)
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, "this node is not the active controller")
+        image = self._quorum.image
+
+        def asked() -> Iterator[tuple[Topic, PartitionState]]:
+            if request.topics is None:
+                for topic in image.topics_by_name.values():
+                    yield from ((topic, state) for state in topic.partitions.values())
+                return
+            for one in request.topics:
+                named = image.topic(one.name)
+                if named is not None:
+                    states = (named.partitions.get(index) for index in one.partition_indexes)
+                    yield from ((named, state) for state in states if state is not None)
+
+        moving: dict[str, list[OngoingPartitionReassignment]] = {}
+        for topic, state in asked():
+            if state.adding or state.removing:
+                moving.setdefault(topic.name, []).append(
+                    OngoingPartitionReassignment(
+                        partition_index=state.index,
+                        replicas=list(state.replicas),
+                        adding_replicas=list(state.adding),
+                        removing_replicas=list(state.removing),
+                    )
+                )
+        topics = [OngoingTopicReassignment(name=name, partitions=rows) for name, rows in moving.items()]
+        if request.topics is None or any(one.name == METADATA_TOPIC for one in request.topics):
+            from barnabas.server.kraft.target import ongoing  # rarely needed
+
+            if (voters := ongoing(self._quorum)) is not None:
+                topics.append(voters)
+        return ListPartitionReassignmentsResponse(error_message=None, topics=topics)
+
+    def describe_acls(self, context: RequestContext, request: DescribeAclsRequest) -> DescribeAclsResponse:
+        """DescribeAcls (key 29; KIP-140): there are no access rules without an authorizer."""
+        return DescribeAclsResponse(error_code=int(ErrorCode.SECURITY_DISABLED), error_message=NO_AUTHORIZER)
+
+    def create_acls(self, context: RequestContext, request: CreateAclsRequest) -> CreateAclsResponse:
+        """CreateAcls (key 30; KIP-140): refused, so that nobody believes to be protected."""
+        refusal = AclCreationResult(error_code=int(ErrorCode.SECURITY_DISABLED), error_message=NO_AUTHORIZER)
+        return CreateAclsResponse(results=[refusal] * len(request.creations))
+
+    def delete_acls(self, context: RequestContext, request: DeleteAclsRequest) -> DeleteAclsResponse:
+        """DeleteAcls (key 31; KIP-140)."""
+        refusal = DeleteAclsFilterResult(
+            error_code=int(ErrorCode.SECURITY_DISABLED), error_message=NO_AUTHORIZER
+        )
+        return DeleteAclsResponse(filter_results=[refusal] * len(request.filters))
 
 
 def _absent(name: str, code: ErrorCode) -> DescribeTopicPartitionsResponseTopic:
@@ -133,90 +214,3 @@ def _page(
             for state in states
         ],
     )
-
-
-def list_config_resources(
-    node: Services, context: RequestContext, request: ListConfigResourcesRequest
-) -> ListConfigResourcesResponse:
-    """ListConfigResources (key 74; KIP-714, KIP-1142): names of what has settings, by kind."""
-    image = node.quorum.image
-    known = (TOPICS, BROKERS, METRICS, GROUPS)
-    kinds = [METRICS] if context.version == 0 else request.resource_types or known
-    if wrong := [kind for kind in kinds if kind not in known]:
-        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"settings of kind {wrong[0]} cannot be listed")
-    names: dict[int, list[str]] = {
-        TOPICS: list(image.topics_by_name),
-        BROKERS: [str(broker) for broker in image.brokers],
-        METRICS: [name for kind, name in image.configs if kind == METRICS],
-        GROUPS: [name for kind, name in image.configs if kind == GROUPS],
-    }
-    return ListConfigResourcesResponse(
-        config_resources=[
-            ConfigResource(resource_name=name, resource_type=kind)
-            for kind in dict.fromkeys(kinds)
-            for name in sorted(names[kind])
-        ]
-    )
-
-
-def list_reassignments(
-    node: Services, context: RequestContext, request: ListPartitionReassignmentsRequest
-) -> Message | asyncio.Future[Message]:
-    """ListPartitionReassignments (key 46; KIP-455): replicas that come or go, as the active controller has it.
-
-    Who has just been told that a move began must find it here, so a broker that may be behind does not say.
-    """
-    if not node.quorum.is_active_controller:
-        if context.connection.listener.kind == "B":
-            return node.quorum.forward(request, context)
-        raise KafkaError(ErrorCode.NOT_CONTROLLER, "this node is not the active controller")
-    image = node.quorum.image
-
-    def asked() -> Iterator[tuple[Topic, PartitionState]]:
-        if request.topics is None:
-            for topic in image.topics_by_name.values():
-                yield from ((topic, state) for state in topic.partitions.values())
-            return
-        for one in request.topics:
-            named = image.topic(one.name)
-            if named is not None:
-                states = (named.partitions.get(index) for index in one.partition_indexes)
-                yield from ((named, state) for state in states if state is not None)
-
-    moving: dict[str, list[OngoingPartitionReassignment]] = {}
-    for topic, state in asked():
-        if state.adding or state.removing:
-            moving.setdefault(topic.name, []).append(
-                OngoingPartitionReassignment(
-                    partition_index=state.index,
-                    replicas=list(state.replicas),
-                    adding_replicas=list(state.adding),
-                    removing_replicas=list(state.removing),
-                )
-            )
-    topics = [OngoingTopicReassignment(name=name, partitions=rows) for name, rows in moving.items()]
-    if request.topics is None or any(one.name == METADATA_TOPIC for one in request.topics):
-        from barnabas.server.kraft.target import ongoing  # rarely needed
-
-        if (voters := ongoing(node.quorum)) is not None:
-            topics.append(voters)
-    return ListPartitionReassignmentsResponse(error_message=None, topics=topics)
-
-
-def describe_acls(
-    node: Services, context: RequestContext, request: DescribeAclsRequest
-) -> DescribeAclsResponse:
-    """DescribeAcls (key 29; KIP-140): there are no access rules without an authorizer."""
-    return DescribeAclsResponse(error_code=int(ErrorCode.SECURITY_DISABLED), error_message=NO_AUTHORIZER)
-
-
-def create_acls(node: Services, context: RequestContext, request: CreateAclsRequest) -> CreateAclsResponse:
-    """CreateAcls (key 30; KIP-140): refused, so that nobody believes to be protected."""
-    refusal = AclCreationResult(error_code=int(ErrorCode.SECURITY_DISABLED), error_message=NO_AUTHORIZER)
-    return CreateAclsResponse(results=[refusal] * len(request.creations))
-
-
-def delete_acls(node: Services, context: RequestContext, request: DeleteAclsRequest) -> DeleteAclsResponse:
-    """DeleteAcls (key 31; KIP-140)."""
-    refusal = DeleteAclsFilterResult(error_code=int(ErrorCode.SECURITY_DISABLED), error_message=NO_AUTHORIZER)
-    return DeleteAclsResponse(filter_results=[refusal] * len(request.filters))

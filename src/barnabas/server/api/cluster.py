@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from barnabas.broker.ports import ResourceType, authorized_operations
 from barnabas.errors import ErrorCode
-from barnabas.server.net.addresses import node_address
+from barnabas.server.kraft.driver import Quorum
+from barnabas.server.net.addresses import Addresses
 from barnabas.server.net.context import RequestContext
+from barnabas.server.net.route import Row
 from barnabas.wire.schemas.cluster import (
     ApiVersion,
     ApiVersionsRequest,
@@ -21,89 +22,118 @@ from barnabas.wire.schemas.cluster import (
     SupportedFeatureKey,
 )
 
-if TYPE_CHECKING:
-    from barnabas.server.api.table import Row
-    from barnabas.server.loop.runtime import Services
-
-__all__ = ["api_versions", "describe_cluster", "unsupported_version"]
+__all__ = ["ClusterApi"]
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
-PRODUCE, API_VERSIONS = 0, 18
+PRODUCE = 0
 BROKERS, CONTROLLERS = 1, 2
 """Endpoint types of DescribeCluster (KIP-919)."""
 
 
-def unsupported_version(rows: Iterable[Row]) -> ApiVersionsResponse:
-    """The answer, in version 0, to an ApiVersions whose version we do not know (KIP-511)."""
-    mine = [
-        ApiVersion(api_key=r.key, min_version=r.low, max_version=r.high)
-        for r in rows
-        if r.key == API_VERSIONS
-    ]
-    return ApiVersionsResponse(error_code=int(ErrorCode.UNSUPPORTED_VERSION), api_keys=mine)
+class ClusterApi:
+    """Says what one kind of listener serves (`rows`), and which nodes are behind it."""
 
+    __slots__ = ("_addresses", "_quorum", "_rows")
 
-def api_versions(node: Services, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
-    """ApiVersions (key 18; KIP-35, KIP-511, KIP-584): the rows of the table, and the cluster's features.
+    def __init__(self, rows: Iterable[Row], quorum: Quorum, addresses: Addresses) -> None:
+        self._rows = tuple(rows)
+        self._quorum = quorum
+        self._addresses = addresses
 
-    Two lies that clients need: Produce is advertised from 0 on, because librdkafka otherwise believes
-    that no codec is known (KAFKA-18659); features whose least level is 0 are left out below version 4,
-    because older clients cannot read them (KAFKA-17492).
-    """
-    if context.version >= 3:
-        name, version = request.client_software_name, request.client_software_version
-        if not _SOFTWARE.fullmatch(name) or not _SOFTWARE.fullmatch(version):
-            return ApiVersionsResponse(error_code=int(ErrorCode.INVALID_REQUEST))
-        context.connection.software = f"{name} {version}"
-    keys = [
-        ApiVersion(api_key=row.key, min_version=0 if row.key == PRODUCE else low, max_version=high)
-        for row, low, high in _served(node, context)
-    ]
-    keys.sort(key=lambda key: key.api_key)
-    supported, epoch, finalized = _features(node, context.version)
-    return ApiVersionsResponse(
-        api_keys=keys,
-        supported_features=supported,
-        finalized_features_epoch=epoch,
-        finalized_features=finalized,
-    )
+    def api_versions(self, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
+        """ApiVersions (key 18; KIP-35, KIP-511, KIP-584): the rows of the table, and the cluster's features.
 
+        Two lies that clients need: Produce is advertised from 0 on, because librdkafka otherwise believes
+        that no codec is known (KAFKA-18659); features whose least level is 0 are left out below version 4,
+        because older clients cannot read them (KAFKA-17492).
+        """
+        if context.version >= 3:
+            name, version = request.client_software_name, request.client_software_version
+            if not _SOFTWARE.fullmatch(name) or not _SOFTWARE.fullmatch(version):
+                return ApiVersionsResponse(error_code=int(ErrorCode.INVALID_REQUEST))
+            context.client.software = f"{name} {version}"
+        keys = [
+            ApiVersion(api_key=row.key, min_version=0 if row.key == PRODUCE else low, max_version=high)
+            for row, low, high in self._served(context)
+        ]
+        keys.sort(key=lambda key: key.api_key)
+        supported, epoch, finalized = self._features(context.version)
+        return ApiVersionsResponse(
+            api_keys=keys,
+            supported_features=supported,
+            finalized_features_epoch=epoch,
+            finalized_features=finalized,
+        )
 
-def _served(node: Services, context: RequestContext) -> Iterator[tuple[Row, int, int]]:
-    """Rows of the table and their versions; a broker forwards only what the active controller can read."""
-    listener, quorum = context.connection.listener, node.quorum
-    forwards = listener.kind == "B" and quorum is not None and not quorum.is_active_controller
-    theirs = quorum.channel.serves() if forwards else None
-    for row in listener.requests.rows:
-        low, high = row.low, row.high
-        if row.forward and theirs is not None:
-            first, last = theirs.get(row.key, (0, -1))
-            low, high = max(low, first), min(high, last)
-        if low <= high:
-            yield row, low, high
+    def _served(self, context: RequestContext) -> Iterator[tuple[Row, int, int]]:
+        """Rows of the table and their versions; a broker forwards only what the active controller can read."""
+        quorum = self._quorum
+        forwards = context.client.kind == "B" and not quorum.is_active_controller
+        theirs = quorum.channel.serves() if forwards else None
+        for row in self._rows:
+            low, high = row.low, row.high
+            if row.forward and theirs is not None:
+                first, last = theirs.get(row.key, (0, -1))
+                low, high = max(low, first), min(high, last)
+            if low <= high:
+                yield row, low, high
 
+    def _features(self, version: int) -> tuple[list[SupportedFeatureKey], int, list[FinalizedFeatureKey]]:
+        from barnabas.controller.decisions.features import supported as ranges  # loaded by the quorum anyway
 
-def _features(
-    node: Services, version: int
-) -> tuple[list[SupportedFeatureKey], int, list[FinalizedFeatureKey]]:
-    from barnabas.controller.decisions.features import supported as ranges  # loaded by the quorum anyway
+        supported = [
+            SupportedFeatureKey(name=name, min_version=low, max_version=high)
+            for name, (low, high) in ranges().items()
+            if low > 0 or version >= 4
+        ]
+        image = self._quorum.image
+        levels = dict(image.features)
+        if self._quorum.kraft_version:
+            levels["kraft.version"] = self._quorum.kraft_version
+        finalized = [
+            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+            for name, level in sorted(levels.items())
+        ]
+        return supported, image.offset, finalized
 
-    supported = [
-        SupportedFeatureKey(name=name, min_version=low, max_version=high)
-        for name, (low, high) in ranges().items()
-        if low > 0 or version >= 4
-    ]
-    if node.quorum is None:
-        return supported, -1, []
-    image = node.quorum.image
-    levels = dict(image.features)
-    if node.quorum.kraft_version:
-        levels["kraft.version"] = node.quorum.kraft_version
-    finalized = [
-        FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
-        for name, level in sorted(levels.items())
-    ]
-    return supported, image.offset, finalized
+    def describe_cluster(
+        self, context: RequestContext, request: DescribeClusterRequest
+    ) -> DescribeClusterResponse:
+        """DescribeCluster (key 60; KIP-700, KIP-919): its id and the nodes behind this kind of listener."""
+        controllers = context.client.kind == "C"
+        mine = CONTROLLERS if controllers else BROKERS
+        if request.endpoint_type != mine:
+            return _other_endpoint_type(context.version, request.endpoint_type, mine)
+        image = self._quorum.image
+        nodes: list[DescribeClusterBroker] = []
+        if controllers:
+            for controller in image.controllers.values():
+                host, port = self._addresses.of(context, controller.id, controller.endpoints)
+                if port >= 0:
+                    nodes.append(DescribeClusterBroker(broker_id=controller.id, host=host, port=port))
+        else:
+            for broker in image.brokers.values():
+                host, port = self._addresses.of(context, broker.id, broker.endpoints)
+                fenced = broker.fenced
+                if port >= 0 and (not fenced or request.include_fenced_brokers):
+                    nodes.append(
+                        DescribeClusterBroker(
+                            broker_id=broker.id, host=host, port=port, rack=broker.rack, is_fenced=fenced
+                        )
+                    )
+        operations = -(2**31)
+        if request.include_cluster_authorized_operations:
+            operations = authorized_operations(ResourceType.CLUSTER)
+        leader = self._quorum.leader_id
+        ids = {found.broker_id for found in nodes}
+        shown = leader if controllers or leader in ids else min(ids, default=-1)
+        return DescribeClusterResponse(
+            endpoint_type=mine,
+            cluster_id=image.cluster_id,
+            controller_id=-1 if shown is None or shown not in ids else shown,
+            brokers=nodes,
+            cluster_authorized_operations=operations,
+        )
 
 
 def _other_endpoint_type(version: int, asked: int, mine: int) -> DescribeClusterResponse:
@@ -118,43 +148,3 @@ def _other_endpoint_type(version: int, asked: int, mine: int) -> DescribeCluster
         code = ErrorCode.MISMATCHED_ENDPOINT_TYPE if version > 0 else ErrorCode.INVALID_REQUEST
         message = f"this listener is for {names[mine]}, the request asks for {names[asked]}"
     return DescribeClusterResponse(error_code=int(code), error_message=message)
-
-
-def describe_cluster(
-    node: Services, context: RequestContext, request: DescribeClusterRequest
-) -> DescribeClusterResponse:
-    """DescribeCluster (key 60; KIP-700, KIP-919): its id and the nodes behind this kind of listener."""
-    controllers = context.connection.listener.kind == "C"
-    mine = CONTROLLERS if controllers else BROKERS
-    if request.endpoint_type != mine:
-        return _other_endpoint_type(context.version, request.endpoint_type, mine)
-    image = node.quorum.image
-    nodes: list[DescribeClusterBroker] = []
-    if controllers:
-        for controller in image.controllers.values():
-            host, port = node_address(node, context, controller.id, controller.endpoints)
-            if port >= 0:
-                nodes.append(DescribeClusterBroker(broker_id=controller.id, host=host, port=port))
-    else:
-        for broker in image.brokers.values():
-            host, port = node_address(node, context, broker.id, broker.endpoints)
-            fenced = broker.fenced
-            if port >= 0 and (not fenced or request.include_fenced_brokers):
-                nodes.append(
-                    DescribeClusterBroker(
-                        broker_id=broker.id, host=host, port=port, rack=broker.rack, is_fenced=fenced
-                    )
-                )
-    operations = -(2**31)
-    if request.include_cluster_authorized_operations:
-        operations = authorized_operations(ResourceType.CLUSTER)
-    leader = node.quorum.leader_id
-    ids = {found.broker_id for found in nodes}
-    shown = leader if controllers or leader in ids else min(ids, default=-1)
-    return DescribeClusterResponse(
-        endpoint_type=mine,
-        cluster_id=image.cluster_id,
-        controller_id=-1 if shown is None or shown not in ids else shown,
-        brokers=nodes,
-        cluster_authorized_operations=operations,
-    )

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any, Protocol
 
-from barnabas.broker.ports import ResourceType
+from barnabas.broker.ports import Authorizer, ResourceType
 from barnabas.errors import ErrorCode, KafkaError, WireError
 from barnabas.server.api.item_errors import refusal
 from barnabas.server.net.context import RequestContext
+from barnabas.server.net.route import Route
 from barnabas.wire.codec.message import Message, decode
 from barnabas.wire.codec.primitives import read_uvarint, uvarint
 from barnabas.wire.frame import (
@@ -27,11 +29,7 @@ from barnabas.wire.frame import (
 from barnabas.wire.registry import response_class
 from barnabas.wire.schemas.brokers import EnvelopeRequest, EnvelopeResponse
 
-if TYPE_CHECKING:
-    from barnabas.server.loop.runtime import Services
-    from barnabas.server.net.requests import Route
-
-__all__ = ["ForwardedContext", "open_answer", "principal_bytes", "principal_of", "serve_envelope", "wrap"]
+__all__ = ["EnvelopeApi", "ForwardedContext", "open_answer", "principal_bytes", "principal_of", "wrap"]
 
 _LENGTH = 4
 """Bytes of a frame's length, which an envelope does not hold."""
@@ -43,7 +41,7 @@ class ForwardedContext(RequestContext):
     __slots__ = ("_address", "_principal")
 
     def __init__(self, outer: RequestContext, header: RequestHeader, principal: str, address: str) -> None:
-        super().__init__(outer.connection, header, outer.request_id, outer.received)
+        super().__init__(outer.client, header, outer.request_id, outer.received)
         self._principal = principal
         self._address = address
 
@@ -88,45 +86,66 @@ def open_answer(context: RequestContext, answer: EnvelopeResponse) -> Message:
 # ------------------------------------------------------------------ the controller's side
 
 
-def serve_envelope(
-    node: Services, context: RequestContext, request: EnvelopeRequest
-) -> Message | asyncio.Future[Message]:
-    """Envelope (key 58): open it, serve what is in it, wrap the answer."""
-    if not node.quorum.is_active_controller:
-        raise KafkaError(ErrorCode.NOT_CONTROLLER)
-    try:
-        header, position = read_request_header(request.request_data)
-        route = context.connection.listener.requests.routes.get(header.api_key)
-        if route is None or not route.row.forward:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "that request cannot be forwarded")
-        if not route.row.low <= header.version <= route.row.high:
-            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
-        inner, end = decode(route.request_class, request.request_data, header.version, position)
-        if end != len(request.request_data):
-            raise WireError("bytes too many")
-        address = str(ipaddress.ip_address(bytes(request.client_host_address)))
-    except (WireError, ValueError) as error:
-        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, str(error)) from error
-    forwarded = ForwardedContext(context, header, principal_of(request.request_principal), address)
-    try:
-        answer = _serve(node, route, forwarded, inner)
-    except KafkaError as error:
-        return _wrapped(route, header, _error(route, inner, error))
-    if isinstance(answer, Message):
-        return _wrapped(route, header, answer)
-    later: asyncio.Future[Message] = node.loop.create_future()
-    answer.add_done_callback(lambda future: _finish(route, header, inner, future, later))
-    return later
+class ActiveController(Protocol):
+    """Whether this node is it."""
+
+    @property
+    def is_active_controller(self) -> bool: ...
 
 
-def _serve(node: Services, route: Route, context: ForwardedContext, request: Message) -> Any:
-    row = route.row
-    name = "kafka-cluster" if row.resource == ResourceType.CLUSTER else ""
-    if node.authorizer is not None and not node.authorizer.authorize(
-        context, row.operation, row.resource, name
-    ):
-        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    return row.handler(node, context, request)
+class EnvelopeApi:
+    """Serves what is in an envelope; `routes` are those that may be forwarded."""
+
+    __slots__ = ("_authorizer", "_loop", "_quorum", "_routes")
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        quorum: ActiveController,
+        routes: Mapping[int, Route],
+        authorizer: Authorizer | None,
+    ) -> None:
+        self._loop = loop
+        self._quorum = quorum
+        self._routes = routes
+        self._authorizer = authorizer
+
+    def serve(self, context: RequestContext, request: EnvelopeRequest) -> Message | asyncio.Future[Message]:
+        """Envelope (key 58): open it, serve what is in it, wrap the answer."""
+        if not self._quorum.is_active_controller:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER)
+        try:
+            header, position = read_request_header(request.request_data)
+            route = self._routes.get(header.api_key)
+            if route is None:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "that request cannot be forwarded")
+            if not route.row.low <= header.version <= route.row.high:
+                raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+            inner, end = decode(route.request_class, request.request_data, header.version, position)
+            if end != len(request.request_data):
+                raise WireError("bytes too many")
+            address = str(ipaddress.ip_address(bytes(request.client_host_address)))
+        except (WireError, ValueError) as error:
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, str(error)) from error
+        forwarded = ForwardedContext(context, header, principal_of(request.request_principal), address)
+        try:
+            answer = self._serve(route, forwarded, inner)
+        except KafkaError as error:
+            return _wrapped(route, header, _error(route, inner, error))
+        if isinstance(answer, Message):
+            return _wrapped(route, header, answer)
+        later: asyncio.Future[Message] = self._loop.create_future()
+        answer.add_done_callback(lambda future: _finish(route, header, inner, future, later))
+        return later
+
+    def _serve(self, route: Route, context: ForwardedContext, request: Message) -> Any:
+        row = route.row
+        name = "kafka-cluster" if row.resource == ResourceType.CLUSTER else ""
+        if self._authorizer is not None and not self._authorizer.authorize(
+            context, row.operation, row.resource, name
+        ):
+            raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        return route.handler(context, request)
 
 
 def _finish(

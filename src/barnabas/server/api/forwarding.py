@@ -128,7 +128,7 @@ class ControllerChannel:
             if error.code is ErrorCode.NOT_CONTROLLER:
                 raise
             if error.code is ErrorCode.UNSUPPORTED_VERSION:  # the client asks for versions when it is back
-                context.connection.close()
+                context.client.hang_up()
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, error.message) from error
 
     async def _ask(self, lane: str, request: Callable[[AsyncConnection], Awaitable[Message]]) -> Message:

@@ -7,18 +7,20 @@ leaders is answered after it (`doubts`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from barnabas.broker.ports import Operation, ResourceType, allowed, authorized_operations
+from barnabas.broker.ports import Authorizer, Operation, ResourceType, allowed, authorized_operations
 from barnabas.controller.decisions.topic_names import is_valid
 from barnabas.controller.image import ImageDelta, MetadataImage, PartitionState, Topic
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.model import INTERNAL_TOPICS, NO_NODE, OFFSETS_TOPIC, ZERO_UUID, NodeId, TopicId
-from barnabas.server.net.addresses import node_address
+from barnabas.model import INTERNAL_TOPICS, NO_NODE, ZERO_UUID, NodeId, TopicId
+from barnabas.server.api.auto_topics import AutoTopics
+from barnabas.server.loop.runtime import Runtime
+from barnabas.server.net.addresses import Addresses
 from barnabas.server.net.context import RequestContext
-from barnabas.server.replication.leader_suspicion import others_lead
+from barnabas.server.replication.leader_suspicion import Ask, Doubts, others_lead
 from barnabas.wire.codec.message import Message, replace
 from barnabas.wire.schemas.cluster import (
     MetadataRequest,
@@ -27,14 +29,11 @@ from barnabas.wire.schemas.cluster import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from barnabas.wire.schemas.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
 if TYPE_CHECKING:
     import asyncio
 
-    from barnabas.server.loop.runtime import Services
-
-__all__ = ["TopicAnswers", "create_topics", "metadata", "offsets_topic"]
+__all__ = ["MetadataApi", "TopicAnswers"]
 
 LISTENER_NOT_FOUND_FROM = 6
 ALL_TOPICS_IS_NONE_FROM = 1
@@ -104,27 +103,147 @@ def _partition(
     )
 
 
-def metadata(
-    node: Services, context: RequestContext, request: MetadataRequest
-) -> MetadataResponse | asyncio.Future[Message]:
-    """Metadata (key 3): nodes, topics, partitions, leaders; creates topics where asked and allowed.
+class MetadataApi:
+    """Serves Metadata.  `ask` asks leaders whether they live, for `doubts`."""
 
-    A topic that is being created is answered once it is there (Apache Kafka answers at once with an error
-    that makes the client ask again); if that fails, with the error that clients repeat after.
-    """
-    everything = request.topics is None or (context.version < ALL_TOPICS_IS_NONE_FROM and not request.topics)
-    image = node.quorum.image
-    if not everything and request.allow_auto_topic_creation and node.config.bool("auto.create.topics.enable"):
-        wanted = [
-            asked.name
-            for asked in request.topics or ()
-            if asked.name and image.topic(asked.name) is None and is_valid(asked.name)
-        ]
-        if wanted and _may_create(node, context):
-            return node.tasks.start(_create_then_answer(node, context, request, wanted), "create-topics")
-    if len(image.brokers) > 1 and others_lead(_topics_of(image, request, everything), node.node_id):
-        return node.tasks.start(_answer_when_led(node, context, request, everything), "leaders in doubt")
-    return _answer(node, context, request, everything)
+    __slots__ = ("_addresses", "_answers", "_ask", "_authorizer", "_doubts", "_image", "_runtime", "_topics")
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        image: MetadataImage,
+        addresses: Addresses,
+        answers: TopicAnswers,
+        topics: AutoTopics,
+        doubts: Doubts,
+        ask: Ask,
+        authorizer: Authorizer | None,
+    ) -> None:
+        self._runtime = runtime
+        self._image = image
+        self._addresses = addresses
+        self._answers = answers
+        self._topics = topics
+        self._doubts = doubts
+        self._ask = ask
+        self._authorizer = authorizer
+
+    def metadata(
+        self, context: RequestContext, request: MetadataRequest
+    ) -> MetadataResponse | asyncio.Future[Message]:
+        """Metadata (key 3): nodes, topics, partitions, leaders; creates topics where asked and allowed.
+
+        A topic that is being created is answered once it is there (Apache Kafka answers at once with an error
+        that makes the client ask again); if that fails, with the error that clients repeat after.
+        """
+        everything = request.topics is None or (
+            context.version < ALL_TOPICS_IS_NONE_FROM and not request.topics
+        )
+        image = self._image
+        if (
+            not everything
+            and request.allow_auto_topic_creation
+            and self._runtime.config.bool("auto.create.topics.enable")
+        ):
+            wanted = [
+                asked.name
+                for asked in request.topics or ()
+                if asked.name and image.topic(asked.name) is None and is_valid(asked.name)
+            ]
+            if wanted and self._may_create(context):
+                return self._runtime.tasks.start(
+                    self._create_then_answer(context, request, wanted), "create-topics"
+                )
+        if len(image.brokers) > 1 and others_lead(
+            _topics_of(image, request, everything), self._runtime.node_id
+        ):
+            return self._runtime.tasks.start(
+                self._answer_when_led(context, request, everything), "leaders in doubt"
+            )
+        return self._answer(context, request, everything)
+
+    async def _answer_when_led(
+        self, context: RequestContext, request: MetadataRequest, everything: bool
+    ) -> Message:
+        """The answer once no leader in it is in doubt."""
+        topics = lambda: _topics_of(self._image, request, everything)  # noqa: E731
+        await self._doubts.settled(topics, self._ask, context.connection_id)
+        return self._answer(context, request, everything)
+
+    def _may_create(self, context: RequestContext) -> bool:
+        return allowed(self._authorizer, context, Operation.CREATE, ResourceType.CLUSTER, "kafka-cluster")
+
+    async def _create_then_answer(
+        self, context: RequestContext, request: MetadataRequest, names: list[str]
+    ) -> Message:
+        with suppress(KafkaError):  # the topic is not there: the client is told so below, and asks again
+            await self._topics.create(names)
+        return self._answer(context, request, False)
+
+    def _answer(
+        self, context: RequestContext, request: MetadataRequest, everything: bool
+    ) -> MetadataResponse:
+        image = self._image
+        brokers: list[MetadataResponseBroker] = []
+        departed = self._doubts.departed(context.connection_id)
+        for broker in (
+            *image.alive_brokers(),
+            *(image.brokers[id_] for id_ in departed if id_ in image.brokers),
+        ):
+            host, port = self._addresses.of(context, broker.id, broker.endpoints)
+            if port >= 0:
+                brokers.append(
+                    MetadataResponseBroker(node_id=broker.id, host=host, port=port, rack=broker.rack)
+                )
+        if everything:
+            topics = [
+                self._answers.topic(topic, context.listener, context.version)
+                for name, topic in sorted(image.topics_by_name.items())
+                if allowed(self._authorizer, context, Operation.DESCRIBE, ResourceType.TOPIC, name)
+            ]
+        else:
+            topics = [self._asked(context, asked.name, asked.topic_id) for asked in request.topics or ()]
+        if request.include_topic_authorized_operations:
+            bits = authorized_operations(ResourceType.TOPIC)
+            topics = [replace(topic, topic_authorized_operations=bits) for topic in topics]
+        ids = [broker.node_id for broker in brokers if broker.node_id not in departed]
+        answer = MetadataResponse(
+            brokers=brokers,
+            cluster_id=image.cluster_id,
+            controller_id=self._runtime.node_id
+            if self._runtime.node_id in ids
+            else min(ids, default=NO_NODE),
+            topics=topics,
+        )
+        if request.include_cluster_authorized_operations:
+            return replace(answer, cluster_authorized_operations=authorized_operations(ResourceType.CLUSTER))
+        return answer
+
+    def _asked(self, context: RequestContext, name: str | None, topic_id: TopicId) -> MetadataResponseTopic:
+        """The answer about a topic that was asked for by name or by id."""
+        image = self._image
+        if context.version < TOPIC_IDS_FROM and (topic_id != ZERO_UUID or name is None):
+            return MetadataResponseTopic(
+                error_code=int(ErrorCode.INVALID_REQUEST), name=name or "", topic_id=topic_id
+            )
+        if topic_id != ZERO_UUID:
+            topic = image.topics.get(topic_id)
+            if topic is None or not self._may_describe(context, topic.name):
+                return MetadataResponseTopic(
+                    error_code=int(ErrorCode.UNKNOWN_TOPIC_ID), name=None, topic_id=topic_id
+                )
+            return self._answers.topic(topic, context.listener, context.version)
+        wanted = name or ""
+        if not self._may_describe(context, wanted):
+            return MetadataResponseTopic(error_code=int(ErrorCode.TOPIC_AUTHORIZATION_FAILED), name=wanted)
+        topic = image.topic(wanted)
+        if topic is not None:
+            return self._answers.topic(topic, context.listener, context.version)
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_valid(wanted) else ErrorCode.INVALID_TOPIC_EXCEPTION
+        return MetadataResponseTopic(error_code=int(code), name=wanted, is_internal=wanted in INTERNAL_TOPICS)
+
+    def _may_describe(self, context: RequestContext, name: str) -> bool:
+        return allowed(self._authorizer, context, Operation.DESCRIBE, ResourceType.TOPIC, name)
 
 
 def _topics_of(image: MetadataImage, request: MetadataRequest, everything: bool) -> Iterator[Topic]:
@@ -136,117 +255,3 @@ def _topics_of(image: MetadataImage, request: MetadataRequest, everything: bool)
         topic = image.topics.get(asked.topic_id) or image.topic(asked.name or "")
         if topic is not None:
             yield topic
-
-
-async def _answer_when_led(
-    node: Services, context: RequestContext, request: MetadataRequest, everything: bool
-) -> Message:
-    """The answer once no leader in it is in doubt."""
-    topics = lambda: _topics_of(node.quorum.image, request, everything)  # noqa: E731
-    await node.doubts.settled(topics, context.connection_id)
-    return _answer(node, context, request, everything)
-
-
-def _may_create(node: Services, context: RequestContext) -> bool:
-    return allowed(node.authorizer, context, Operation.CREATE, ResourceType.CLUSTER, "kafka-cluster")
-
-
-async def _create_then_answer(
-    node: Services, context: RequestContext, request: MetadataRequest, names: list[str]
-) -> Message:
-    with suppress(KafkaError):  # the topic is not there: the client is told so below, and asks again
-        await create_topics(node, context, names)
-    return _answer(node, context, request, False)
-
-
-async def create_topics(node: Services, context: RequestContext, names: Iterable[str]) -> None:
-    """Have the controller create topics with this node's defaults; returns when it answered."""
-    asked = [
-        offsets_topic(node)
-        if name == OFFSETS_TOPIC
-        else CreatableTopic(name=name, num_partitions=-1, replication_factor=-1)
-        for name in dict.fromkeys(names)
-    ]
-    request = CreateTopicsRequest(topics=asked, timeout_ms=node.config.int("request.timeout.ms"))
-    await node.quorum.request(request)
-
-
-def offsets_topic(node: Services) -> CreatableTopic:
-    """`__consumer_offsets` as this node's settings want it, on as many brokers as there are where none is set."""
-    config = node.config
-    replicas = config.int("offsets.topic.replication.factor")
-    if not config.is_given("offsets.topic.replication.factor"):
-        replicas = max(1, min(replicas, len(node.quorum.image.alive_brokers())))
-    return CreatableTopic(
-        name=OFFSETS_TOPIC,
-        num_partitions=config.int("offsets.topic.num.partitions"),
-        replication_factor=replicas,
-        configs=[
-            CreatableTopicConfig(name="cleanup.policy", value="compact"),
-            CreatableTopicConfig(name="compression.type", value="producer"),
-            CreatableTopicConfig(name="segment.bytes", value=str(config.int("offsets.topic.segment.bytes"))),
-        ],
-    )
-
-
-def _answer(
-    node: Services, context: RequestContext, request: MetadataRequest, everything: bool
-) -> MetadataResponse:
-    image = node.quorum.image
-    brokers: list[MetadataResponseBroker] = []
-    departed = node.doubts.departed(context.connection_id)
-    for broker in (*image.alive_brokers(), *(image.brokers[id_] for id_ in departed if id_ in image.brokers)):
-        host, port = node_address(node, context, broker.id, broker.endpoints)
-        if port >= 0:
-            brokers.append(MetadataResponseBroker(node_id=broker.id, host=host, port=port, rack=broker.rack))
-    if everything:
-        topics = [
-            node.metadata.topic(topic, context.listener, context.version)
-            for name, topic in sorted(image.topics_by_name.items())
-            if allowed(node.authorizer, context, Operation.DESCRIBE, ResourceType.TOPIC, name)
-        ]
-    else:
-        topics = [_asked(node, context, asked.name, asked.topic_id) for asked in request.topics or ()]
-    if request.include_topic_authorized_operations:
-        bits = authorized_operations(ResourceType.TOPIC)
-        topics = [replace(topic, topic_authorized_operations=bits) for topic in topics]
-    ids = [broker.node_id for broker in brokers if broker.node_id not in departed]
-    answer = MetadataResponse(
-        brokers=brokers,
-        cluster_id=image.cluster_id,
-        controller_id=node.node_id if node.node_id in ids else min(ids, default=NO_NODE),
-        topics=topics,
-    )
-    if request.include_cluster_authorized_operations:
-        return replace(answer, cluster_authorized_operations=authorized_operations(ResourceType.CLUSTER))
-    return answer
-
-
-def _asked(
-    node: Services, context: RequestContext, name: str | None, topic_id: TopicId
-) -> MetadataResponseTopic:
-    """The answer about a topic that was asked for by name or by id."""
-    image = node.quorum.image
-    if context.version < TOPIC_IDS_FROM and (topic_id != ZERO_UUID or name is None):
-        return MetadataResponseTopic(
-            error_code=int(ErrorCode.INVALID_REQUEST), name=name or "", topic_id=topic_id
-        )
-    if topic_id != ZERO_UUID:
-        topic = image.topics.get(topic_id)
-        if topic is None or not _may_describe(node, context, topic.name):
-            return MetadataResponseTopic(
-                error_code=int(ErrorCode.UNKNOWN_TOPIC_ID), name=None, topic_id=topic_id
-            )
-        return node.metadata.topic(topic, context.listener, context.version)
-    wanted = name or ""
-    if not _may_describe(node, context, wanted):
-        return MetadataResponseTopic(error_code=int(ErrorCode.TOPIC_AUTHORIZATION_FAILED), name=wanted)
-    topic = image.topic(wanted)
-    if topic is not None:
-        return node.metadata.topic(topic, context.listener, context.version)
-    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_valid(wanted) else ErrorCode.INVALID_TOPIC_EXCEPTION
-    return MetadataResponseTopic(error_code=int(code), name=wanted, is_internal=wanted in INTERNAL_TOPICS)
-
-
-def _may_describe(node: Services, context: RequestContext, name: str) -> bool:
-    return allowed(node.authorizer, context, Operation.DESCRIBE, ResourceType.TOPIC, name)

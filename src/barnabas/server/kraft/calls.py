@@ -14,6 +14,7 @@ from barnabas.errors import ErrorCode
 from barnabas.raft.messages import FetchResponse, FetchSnapshotResponse, ReadSnapshot, Request, Response
 from barnabas.raft.value import altered
 from barnabas.server.kraft.codec import request_in, response_out
+from barnabas.server.kraft.describe import describe_quorum
 from barnabas.server.kraft.transfer import read_log
 from barnabas.server.observe import events
 from barnabas.wire.codec.message import Message
@@ -92,7 +93,7 @@ def ask(quorum: Quorum, request: Message, context: RequestContext) -> asyncio.Fu
         return quorum.handle(request, context)
     if isinstance(request, DescribeQuorumRequest):
         future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
-        future.set_result(quorum.describe(request))
+        future.set_result(describe_quorum(quorum.describe(), request))
         return future
     if request.KEY == UPDATE_FEATURES:
         from barnabas.server.kraft.features import update_features  # rarely needed

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from math import inf
@@ -34,6 +33,7 @@ from barnabas.log.storage.removal import Removal
 from barnabas.model import NO_NODE, Endpoint, Epoch, NodeId, Offset
 from barnabas.ports import Clock, Disk, Randomness
 from barnabas.raft import messages
+from barnabas.raft.describe import Description
 from barnabas.raft.driver import Driver
 from barnabas.raft.effects import (
     Accepted,
@@ -60,8 +60,9 @@ from barnabas.raft.messages import (
 )
 from barnabas.raft.node import RaftNode
 from barnabas.raft.voters import VoterSet
+from barnabas.server.kraft import quorum_events
 from barnabas.server.kraft.proposals import STEPS, Requests, Submission
-from barnabas.server.kraft.quorum_events import STEP, tell
+from barnabas.server.kraft.quorum_events import tell
 from barnabas.server.kraft.records import BOOTSTRAP, metadata_of, read_snapshot
 from barnabas.server.kraft.registration import Registration, warn_of_other_disk
 from barnabas.server.kraft.settings import QuorumSettings
@@ -78,16 +79,6 @@ if TYPE_CHECKING:
     from barnabas.server.net.context import RequestContext
 
 __all__ = ["Quorum", "QuorumStatistics"]
-
-RECOVERED = events.register("quorum.recovered", logging.INFO, "the metadata log is open")
-ACTIVE = events.register("quorum.active", logging.INFO, "this node is the active controller")
-LEADER = events.register("quorum.leader", logging.INFO, "the quorum has another leader")
-WAITS = events.register("quorum.waits", logging.INFO, "this node looks for the quorum's leader")
-VOTERS = events.register("quorum.voters", logging.INFO, "the set of voters changed")
-SNAPSHOT = events.register("quorum.snapshot", logging.INFO, "a metadata snapshot was written")
-CLEANED = events.register("quorum.cleaned", logging.INFO, "metadata that a snapshot covers were deleted")
-FAILED = events.register("quorum.failed", logging.ERROR, "the quorum cannot continue; this node stops")
-CUT = events.register("quorum.cut", logging.WARNING, "the torn end of the metadata log was truncated")
 
 _CLEAN_EVERY = 60.0
 _UPKEEP = 1.0
@@ -107,10 +98,11 @@ class Quorum:
         random: Randomness,
         directory: str,
         on_fatal: Callable[[BarnabasError], None],
+        on_step: Callable[[float], None],
         clean: bool = False,
         steps: int = STEPS,
     ) -> None:
-        """`clean`: the directory was closed cleanly the last time (its clean-shutdown marker says so)."""
+        """`on_step` hears the seconds that each step took; `clean`: the last stop was clean (it left a marker)."""
         self.settings = settings
         self.config = config
         self.directory = directory
@@ -120,8 +112,8 @@ class Quorum:
         self._clock = clock
         self._random = random
         self._on_fatal = on_fatal
-        self.on_leader: Callable[[], object] = int  # called when another node, or this one, leads
-        self.on_step: Callable[[float], object] = float  # called with the seconds that a step took
+        self._on_step = on_step
+        self._leader_callbacks: list[Callable[[], None]] = []
         self.registration: Registration | None = None
         if settings.raft.can_vote:
             self.registration = Registration(settings.key.id, settings.endpoints, random)
@@ -204,13 +196,13 @@ class Quorum:
         """
         self._callbacks.append(callback)
 
-    def describe(self, request: Message) -> Message:
-        """The answer to a DescribeQuorumRequest."""
-        from barnabas.server.kraft.describe import describe_quorum  # rarely needed
-        from barnabas.wire.schemas.quorum import DescribeQuorumRequest
+    def on_leader(self, callback: Callable[[], None]) -> None:
+        """Call `callback` soon after another node, or this one, has begun to lead."""
+        self._leader_callbacks.append(callback)
 
-        assert isinstance(request, DescribeQuorumRequest)
-        return describe_quorum(self._order.node.describe(self._clock.now()), request)
+    def describe(self) -> Description:
+        """The quorum as this node sees it; only a leader knows the replicas."""
+        return self._order.node.describe(self._clock.now())
 
     def statistics(self) -> QuorumStatistics:
         """A reading for metrics."""
@@ -252,9 +244,11 @@ class Quorum:
         )
         self._order = Driver(node, store, self)
         if cut := store.log.recovery.bytes_cut:
-            events.emit(CUT, bytes=cut, at=store.log.recovery.cut_at, reason=store.log.recovery.reason)
+            events.emit(
+                quorum_events.CUT, bytes=cut, at=store.log.recovery.cut_at, reason=store.log.recovery.reason
+            )
         events.emit(
-            RECOVERED,
+            quorum_events.RECOVERED,
             start=store.log.log_start_offset,
             end=store.log.log_end_offset,
             voters=_names(store.log_view.voters),
@@ -277,7 +271,7 @@ class Quorum:
             self._upkeep()
             if not self._ready.done() and self.leader_id == NO_NODE:
                 bootstrap = ",".join(f"{e.host}:{e.port}" for e in self.settings.raft.bootstrap)
-                events.emit(WAITS, voters=_names(self.voters), bootstrap=bootstrap)
+                events.emit(quorum_events.WAITS, voters=_names(self.voters), bootstrap=bootstrap)
             await self._ready
         except BaseException:
             await self.stop()
@@ -443,7 +437,7 @@ class Quorum:
             self._fail(error)
         finally:
             self._turning = False
-        self.on_step(self._clock.now().mono - begun)
+        self._on_step(self._clock.now().mono - begun)
         if self._requests.resting and not self._resuming:
             self._resuming = True
             self._loop.call_soon(self._guarded, self._go_on)
@@ -482,7 +476,7 @@ class Quorum:
         """The end: retry nothing, tell every waiting caller, stop the node."""
         if self.failed is not None:
             return
-        events.emit(FAILED, error=error, directory=self.directory)
+        events.emit(quorum_events.FAILED, error=error, directory=self.directory)
         if not isinstance(error, BarnabasError):
             error = StorageError(f"the metadata cannot go on: {error!r}", directory=self.directory)
         error.fatal = True
@@ -537,11 +531,11 @@ class Quorum:
         elif isinstance(effect, LeaderChanged):
             self._leader_changed(effect)
         elif isinstance(effect, VotersChanged):
-            events.emit(VOTERS, voters=_names(effect.voters), offset=effect.offset)
+            events.emit(quorum_events.VOTERS, voters=_names(effect.voters), offset=effect.offset)
             if self.registration is not None:
                 warn_of_other_disk(self.settings.key, effect.voters)
         elif isinstance(effect, KraftVersionChanged):
-            events.emit(STEP, what="kraft.version", version=effect.version)
+            events.emit(quorum_events.STEP, what="kraft.version", version=effect.version)
         elif isinstance(effect, Event):
             tell(effect)
         elif isinstance(effect, Stopped) and not self._stopped.done():
@@ -596,14 +590,14 @@ class Quorum:
         self._tell(delta)
 
     def _leader_changed(self, effect: LeaderChanged) -> None:
-        self._loop.call_soon(self.on_leader)
+        self._loop.call_soon(self._tell_leader)
         if self._channel is not None:
             self._channel.leader_moved()
         if effect.leader_id != self.settings.key.id:
             error = KafkaError(ErrorCode.NOT_CONTROLLER, "this node is no longer the active controller")
             self._requests.refuse_all(error)
             leader = NO_NODE if effect.leader_id is None else effect.leader_id
-            events.emit(LEADER, epoch=effect.epoch, leader=leader)
+            events.emit(quorum_events.LEADER, epoch=effect.epoch, leader=leader)
             if leader != NO_NODE and self.registration is not None and not self._closed:
                 self.registration.begin(self.request, lambda: self.image)
             self._progress()
@@ -611,7 +605,7 @@ class Quorum:
         now = self._clock.now()
         controller = Controller(self.config, self._random, self._replay, now, lambda: self.voters.ids)
         self._requests.controller = controller
-        events.emit(ACTIVE, epoch=effect.epoch, offset=self.image.offset)
+        events.emit(quorum_events.ACTIVE, epoch=effect.epoch, offset=self.image.offset)
         first = controller.first_records(self._bootstrap_records())
         if first:
             self._append_own(first)
@@ -619,6 +613,10 @@ class Quorum:
             self._requests.add(Submission(self.registration.request()))
             self._pump()
         self._upkeep()
+
+    def _tell_leader(self) -> None:
+        for callback in self._leader_callbacks:
+            callback()
 
     def _bootstrap_records(self) -> list[Record]:
         """What `storage format` left for the first active controller."""
@@ -682,7 +680,7 @@ class Quorum:
                 self._fail(error)
             return
         self._snapshots.finished()
-        events.emit(SNAPSHOT, end=snapshot.end_offset, epoch=snapshot.epoch, bytes=size)
+        events.emit(quorum_events.SNAPSHOT, end=snapshot.end_offset, epoch=snapshot.epoch, bytes=size)
         self._receive(messages.SnapshotTaken(snapshot, size))
 
     def _removed(self, error: BaseException | None) -> None:
@@ -692,7 +690,7 @@ class Quorum:
     def _cut_log(self) -> None:
         start = self._snapshots.clean()
         if start is not None:
-            events.emit(CLEANED, start=start)
+            events.emit(quorum_events.CLEANED, start=start)
             self._receive(messages.LogStartMoved(start))
 
 

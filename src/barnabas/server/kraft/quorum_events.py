@@ -10,6 +10,15 @@ from barnabas.server.observe import events
 
 __all__ = ["tell"]
 
+RECOVERED = events.register("quorum.recovered", logging.INFO, "the metadata log is open")
+ACTIVE = events.register("quorum.active", logging.INFO, "this node is the active controller")
+LEADER = events.register("quorum.leader", logging.INFO, "the quorum has another leader")
+WAITS = events.register("quorum.waits", logging.INFO, "this node looks for the quorum's leader")
+VOTERS = events.register("quorum.voters", logging.INFO, "the set of voters changed")
+SNAPSHOT = events.register("quorum.snapshot", logging.INFO, "a metadata snapshot was written")
+CLEANED = events.register("quorum.cleaned", logging.INFO, "metadata that a snapshot covers were deleted")
+FAILED = events.register("quorum.failed", logging.ERROR, "the quorum cannot continue; this node stops")
+CUT = events.register("quorum.cut", logging.WARNING, "the torn end of the metadata log was truncated")
 STEP = events.register("quorum.step", logging.DEBUG, "the quorum reports an internal step")
 REJECTED = events.register(
     "quorum.snapshot-rejected", logging.WARNING, "a downloaded snapshot cannot be read; it is asked for again"

@@ -20,10 +20,15 @@ from typing import TYPE_CHECKING, Protocol
 
 from barnabas.errors import StorageError
 from barnabas.log.storage.sync import Job
+from barnabas.ports import Clock
+from barnabas.server.loop.receive_buffer import Arena
+from barnabas.server.loop.sync_threads import Syncing
 from barnabas.server.observe import events
+from barnabas.server.observe.metrics import Histogram, Metrics
 
 if TYPE_CHECKING:
-    from barnabas.server.loop.runtime import Services
+    from barnabas.broker.groups.coordinator import Groups
+    from barnabas.broker.replicas.broker import Broker
 
 __all__ = ["Flushable", "Turn"]
 
@@ -50,24 +55,44 @@ class Turn:
     """The clockwork of one node.  `soon()` whenever a core may have something for the end of the turn."""
 
     __slots__ = (
+        "_arena",
         "_begun",
+        "_broker",
+        "_clock",
         "_dirty",
+        "_groups",
+        "_loop",
         "_maintenance",
-        "_node",
+        "_on_behind",
+        "_on_fatal",
         "_scheduled",
         "_timer",
         "_timer_at",
         "lag",
         "long_turns",
-        "on_fatal",
         "steps",
         "stopped",
         "syncer",
         "turns",
     )
 
-    def __init__(self, node: Services) -> None:
-        self._node = node
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
+        metrics: Metrics,
+        arena: Arena,
+        syncer: Callable[[asyncio.AbstractEventLoop, Histogram], Syncing],
+        on_fatal: Callable[[Exception], None],
+    ) -> None:
+        """`syncer` makes what calls fsync."""
+        self._loop = loop
+        self._clock = clock
+        self._arena = arena
+        self._on_fatal = on_fatal
+        self._broker: Broker | None = None
+        self._groups: Groups | None = None
+        self._on_behind: Callable[[], None] = _nobody_waits
         self._scheduled = False
         self._begun = 0.0
         self._dirty: list[Flushable] = []
@@ -75,8 +100,6 @@ class Turn:
         self._timer_at = 0.0
         self._maintenance: asyncio.TimerHandle | None = None
         self.stopped = False
-        self.on_fatal: Callable[[Exception], None] | None = None
-        metrics = node.metrics
         self.steps = metrics.histogram(
             "barnabas:type=Loop,name=TurnEndTime", "Seconds that the end of a turn took"
         )
@@ -91,14 +114,21 @@ class Turn:
         sync_time = metrics.histogram(
             "kafka.log:type=LogFlushStats,name=LogFlushRateAndTimeMs", "Seconds per sync"
         )
-        self.syncer = node.machine.syncer(node.loop, sync_time)
+        self.syncer = syncer(loop, sync_time)
+
+    def drive(self, broker: Broker, groups: Groups, on_behind: Callable[[], None]) -> None:
+        """From now on do the broker's work at the end of each step.
+
+        `on_behind` is called when the broker has metadata to carry out that no commit announces.
+        """
+        self._broker, self._groups, self._on_behind = broker, groups, on_behind
 
     def soon(self) -> None:
         """Have the end of this turn run."""
         if not self._scheduled:
             self._scheduled = True
             self._begun = monotonic()
-            self._node.loop.call_soon(self._end)
+            self._loop.call_soon(self._end)
 
     def flush_later(self, connection: Flushable) -> None:
         """Have `connection.flush()` called at the end of this turn (the caller sees to once)."""
@@ -106,7 +136,7 @@ class Turn:
         if not self._scheduled:
             self._scheduled = True
             self._begun = monotonic()
-            self._node.loop.call_soon(self._end)
+            self._loop.call_soon(self._end)
 
     def sync(self, sync: Job) -> None:
         """Run a sync that the broker handed out at another time than the end of a turn."""
@@ -119,13 +149,12 @@ class Turn:
 
     def start(self) -> None:
         """Begin the regular work: maintenance, and the measuring of the loop's lag."""
-        self._maintain(self._node.loop.time())
+        self._maintain(self._loop.time())
 
     def _end(self) -> None:
-        node = self._node
-        now = node.clock.now()
+        now = self._clock.now()
         begun, began = self._begun, monotonic()
-        broker = node.broker
+        broker = self._broker
         if broker is not None and not self.stopped:
             try:
                 for sync in broker.end_turn(now):
@@ -133,9 +162,9 @@ class Turn:
             except Exception as error:
                 self._failed(error)
             self._arm(broker.next_deadline())
-            if node.groups is not None:
-                self._arm(node.groups.next_deadline())
-        node.arena.reset()
+            if self._groups is not None:
+                self._arm(self._groups.next_deadline())
+        self._arena.reset()
         self._scheduled = False  # whoever comes from here on, comes for the next end
         dirty, self._dirty = self._dirty, []
         for connection in dirty:
@@ -158,10 +187,10 @@ class Turn:
                 events.emit(events.LOOP_LATE, what=what, seconds=f"{seconds:.3f}")
 
     def _synced(self, sync: Job, error: StorageError | None) -> None:
-        if self.stopped:
+        if self.stopped or self._broker is None:
             return
         try:
-            self._node.broker.synced(sync, error, self._node.clock.now())  # type: ignore[arg-type]  # it made it
+            self._broker.synced(sync, error, self._clock.now())  # type: ignore[arg-type]  # it made it
         except Exception as failure:
             self._failed(failure)
         self.soon()
@@ -174,19 +203,18 @@ class Turn:
             if self._timer_at <= deadline:
                 return
             self._timer.cancel()
-        loop = self._node.loop
         self._timer_at = deadline
-        self._timer = loop.call_later(max(0.0, deadline - self._node.clock.now().mono), self._tick)
+        self._timer = self._loop.call_later(max(0.0, deadline - self._clock.now().mono), self._tick)
 
     def _tick(self) -> None:
         self._timer = None
-        if self.stopped:
+        if self.stopped or self._broker is None:
             return
-        node, now = self._node, self._node.clock.now()
+        now = self._clock.now()
         try:
-            node.broker.tick(now)
-            if node.groups is not None:
-                node.groups.tick(now)
+            self._broker.tick(now)
+            if self._groups is not None:
+                self._groups.tick(now)
         except Exception as error:
             self._failed(error)
         self.soon()
@@ -194,18 +222,18 @@ class Turn:
     def _maintain(self, expected: float) -> None:
         if self.stopped:
             return
-        loop, node = self._node.loop, self._node
+        loop, broker = self._loop, self._broker
         begun = loop.time()
         self.lag.observe(max(0.0, begun - expected))
-        if node.broker is not None:
+        if broker is not None:
             try:
-                node.broker.maintain(node.clock.now())
+                broker.maintain(self._clock.now())
             except Exception as error:
                 self._failed(error)
-            if node.broker.behind:
-                node.applier.soon()
+            if broker.behind:
+                self._on_behind()
         self.note("maintenance", loop.time() - begun)
-        busy = node.broker is not None and node.broker.maintaining
+        busy = broker is not None and broker.maintaining
         again = loop.time() + (BREATH if busy else MAINTENANCE)
         self._maintenance = loop.call_at(again, self._maintain, again)
         self.soon()
@@ -213,8 +241,7 @@ class Turn:
     def _failed(self, error: Exception) -> None:
         """An error of ours in the middle of a step: what is half done cannot be trusted any more."""
         events.emit(events.NODE_FAILED, error=error)
-        if self.on_fatal is not None:
-            self.on_fatal(error)
+        self._on_fatal(error)
 
     def stop(self) -> None:
         """No more ends of turns for the broker; answers still leave."""
@@ -226,3 +253,7 @@ class Turn:
 
     def __repr__(self) -> str:
         return f"<Turn {'stopped' if self.stopped else 'scheduled' if self._scheduled else 'idle'}>"
+
+
+def _nobody_waits() -> None:
+    """What is called before there is a broker."""

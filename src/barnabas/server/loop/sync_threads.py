@@ -20,10 +20,19 @@ from barnabas.errors import StorageError
 from barnabas.log.storage.sync import Job
 from barnabas.server.observe.metrics import Histogram
 
-__all__ = ["Stepwise", "Syncer", "run_aside", "run_together"]
+__all__ = ["Stepwise", "Syncer", "Syncing", "run_aside", "run_together"]
 
 _Work = TypeVar("_Work")
 _TOGETHER = 32
+
+
+class Syncing(Protocol):
+    """Whoever calls fsync for the loop (`Syncer`, or the simulator)."""
+
+    in_flight: int
+
+    def submit(self, job: Job, done: Callable[[Job, StorageError | None], None]) -> None: ...
+    def stop(self) -> None: ...
 
 
 class Syncer:

@@ -12,15 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from barnabas.controller.image import MetadataImage
 from barnabas.model import NodeId
 from barnabas.server.net.context import RequestContext
 
-if TYPE_CHECKING:
-    from barnabas.server.loop.runtime import Services
-
-__all__ = ["node_address"]
+__all__ = ["Addresses"]
 
 
 class RegisteredEndpoint(Protocol):
@@ -34,19 +32,27 @@ class RegisteredEndpoint(Protocol):
     def port(self) -> int: ...
 
 
-def node_address(
-    node: Services, context: RequestContext, node_id: NodeId, endpoints: Iterable[RegisteredEndpoint]
-) -> tuple[str, int]:
-    """Host and port of node `node_id` for the client of `context`; ("", -1): it has no such listener."""
-    listener = context.connection.listener
-    found = next(((e.host, e.port) for e in endpoints if e.listener == listener.name), ("", -1))
-    if node_id != node.node_id or listener.advertised:
+class Addresses:
+    """The addresses of all nodes, as the clients of one of them are told."""
+
+    __slots__ = ("_image", "_node_id")
+
+    def __init__(self, node_id: NodeId, image: MetadataImage) -> None:
+        self._node_id = node_id
+        self._image = image
+
+    def of(
+        self, context: RequestContext, node_id: NodeId, endpoints: Iterable[RegisteredEndpoint]
+    ) -> tuple[str, int]:
+        """Host and port of node `node_id` for the client of `context`; ("", -1): it has no such listener."""
+        client = context.client
+        found = next(((e.host, e.port) for e in endpoints if e.listener == client.listener), ("", -1))
+        if node_id != self._node_id or client.advertised:
+            return found
+        alone = len(self._image.controllers if client.kind == "C" else self._image.brokers) <= 1
+        if alone or found[1] < 0 or (_only_here(found[0]) and not _only_here(client.local_host)):
+            return client.local_host, client.local_port
         return found
-    image = node.quorum.image
-    alone = len(image.controllers if listener.kind == "C" else image.brokers) <= 1
-    if alone or found[1] < 0 or (_only_here(found[0]) and not _only_here(context.local_host)):
-        return context.local_host, context.local_port
-    return found
 
 
 @lru_cache(64)

@@ -17,29 +17,83 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections import deque
+from collections.abc import Callable
 from struct import Struct
 from time import monotonic
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, Protocol, cast
 
 from barnabas.errors import StorageError, WireError
+from barnabas.server.loop.memory import MemoryBudget
+from barnabas.server.net.context import Client, RequestContext
 from barnabas.server.net.frame_reader import Receiving
+from barnabas.server.net.network import Network
+from barnabas.server.net.route import Route
+from barnabas.server.net.send_queue import Outlet
 from barnabas.server.observe import events
+from barnabas.server.observe.metrics import Counter
 from barnabas.wire.frame import write_response
 
-if TYPE_CHECKING:
-    from barnabas.server.net.context import RequestContext
-    from barnabas.server.net.listener import Listener
-    from barnabas.server.net.produce_fast_path import ProduceMemos, ProduceRun
-    from barnabas.server.net.requests import Route
-    from barnabas.server.net.send_queue import Outlet
-
-__all__ = ["Connection", "Slot"]
+__all__ = ["Acceptor", "Connection", "Memos", "Place", "Slot", "TakeFrame"]
 
 _LENGTH = Struct(">i")
 SHARE_OF_TURN = 0.0015
 """How long (seconds) one connection's requests are served before others have their turn."""
 SENT_AT_ONCE = 512 * 1024
 """Answers of more bytes than this do not wait for the end of the turn: what the peer does not take is counted."""
+
+
+class Acceptor(Protocol):
+    """The listener of a connection."""
+
+    name: str
+    kind: str
+    advertised: bool
+    memory: MemoryBudget
+    bytes_in: Counter
+    malformed: Counter
+
+    def opened(self, connection: Connection) -> None:
+        """A new connection is there."""
+        ...
+
+    def closed(self, connection: Connection) -> None:
+        """A connection has ended."""
+        ...
+
+
+class Place(Protocol):
+    """A place in the line of answers: of one request, or of neighbouring ones."""
+
+    def send(self, now: float) -> bool:
+        """Its turn has come: send what is there.  Returns whether that was all."""
+        ...
+
+    def cancel(self) -> None:
+        """The connection is gone."""
+        ...
+
+
+class Memos(Protocol):
+    """What the producer on a connection was seen to send (`produce_fast_path`)."""
+
+    unwritten: bool
+    """Whether the bytes that `take` took last are needed until the end of the step."""
+
+    def take(self, data: memoryview, position: int, end: int, received: float) -> bool:
+        """Serve the frame data[position:end] if it is like an earlier one."""
+        ...
+
+    def learn(self, context: RequestContext, frame: memoryview, request: Any, waiting: Any) -> None:
+        """A request of an unknown kind was taken in, and waits."""
+        ...
+
+    def end_of_read(self) -> None:
+        """Every frame of one read was handed on."""
+        ...
+
+
+TakeFrame = Callable[["Connection", memoryview, float], bool]
+"""Serves one frame.  Returns whether its bytes must stay untouched until the end of the step."""
 
 
 class Slot:
@@ -85,48 +139,42 @@ class Slot:
 
 
 class Connection(asyncio.BufferedProtocol):
-    """See the module.  Made by `listener`, one for each socket; `listener` is what it belongs to."""
+    """See the module.  Made by `listener`, one for each socket; `take` serves its frames."""
 
     __slots__ = (
         "_closing",
         "_dirty",
+        "_network",
         "_paused",
         "_receiving",
         "_stopping",
+        "_take",
         "_transport",
         "_waits_for_memory",
         "_yields",
-        "client_host",
-        "client_port",
+        "client",
         "id",
         "last_active",
         "line",
         "listener",
-        "local_host",
-        "local_port",
         "memos",
         "more",
-        "opened",
         "outlet",
-        "principal",
-        "software",
     )
 
-    def __init__(self, listener: Listener, connection_id: int) -> None:
+    def __init__(self, network: Network, listener: Acceptor, take: TakeFrame, connection_id: int) -> None:
+        self._network = network
+        self._take = take
         self.listener = listener
         self.id = connection_id
-        self.principal = "User:ANONYMOUS"
-        self.software = ""
-        """Name and version of the client's library, once it said so (ApiVersions v3)."""
-        self.client_host = self.local_host = ""
-        self.client_port = self.local_port = 0
-        self.opened = self.last_active = monotonic()
+        self.client = Client(connection_id, listener.name, listener.kind, listener.advertised, self.close)
+        self.last_active = monotonic()
         self.outlet: Outlet = cast("Outlet", None)
         self._transport: asyncio.Transport = cast("asyncio.Transport", None)
-        self.line: deque[Slot | ProduceRun] = deque()
+        self.line: deque[Place] = deque()
         self.more = 0
         """Unanswered requests beyond one for each place in the line."""
-        self.memos: ProduceMemos | None = None
+        self.memos: Memos | None = None
         """What its producer was seen to send; None before its first Produce."""
         self._receiving: Receiving = cast("Receiving", None)
         self._closing = False
@@ -142,18 +190,18 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
         peer, local = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
+        client, network = self.client, self._network
         if peer:
-            self.client_host, self.client_port = peer[0], peer[1]
+            client.host, client.port = peer[0], peer[1]
         if local:
-            self.local_host, self.local_port = local[0], local[1]
-        node = self.listener.node
-        account = self.listener.memory.account(self.id, self.client_host, self._memory_back, self.abort)
-        self._receiving = Receiving(node.arena, account)
-        self.outlet = node.machine.outlet(
-            node.loop,
+            client.local_host, client.local_port = local[0], local[1]
+        account = self.listener.memory.account(self.id, client.host, self._memory_back, self.abort)
+        self._receiving = Receiving(network.arena, account)
+        self.outlet = network.platform.outlet(
+            network.loop,
             transport.get_extra_info("socket").fileno(),
             account,
-            sendfile_from=node.limits.sendfile_from,
+            sendfile_from=network.limits.sendfile_from,
             on_progress=self._sent_some,
             on_error=self._send_failed,
         )
@@ -170,8 +218,8 @@ class Connection(asyncio.BufferedProtocol):
         for slot in slots:
             slot.cancel()
         if slots:
-            self.listener.node.turn.soon()  # nobody needs to wait for this client any more
-        self.listener.closed(self, exc)
+            self._network.step.soon()  # nobody needs to wait for this client any more
+        self.listener.closed(self)
 
     def eof_received(self) -> bool:
         return False
@@ -180,13 +228,13 @@ class Connection(asyncio.BufferedProtocol):
         return self._receiving.room()
 
     def buffer_updated(self, nbytes: int) -> None:
-        node, receiving = self.listener.node, self._receiving
+        receiving = self._receiving
         self.last_active = monotonic()
         self.listener.bytes_in.value += nbytes
         if receiving.buffer is not None:
             self._fill_buffer(nbytes)
         else:
-            arena = node.arena
+            arena = self._network.arena
             lent, total = arena.lent, len(receiving.rest) + nbytes
             receiving.set_rest(b"")
             used, keep = self._take_frames(lent, total)
@@ -214,9 +262,9 @@ class Connection(asyncio.BufferedProtocol):
     def _take_frames(self, data: memoryview, total: int) -> tuple[int, bool]:
         """Hand on the whole frames of data[:total]; returns the bytes used and whether they must stay."""
         position, keep = 0, False
-        listener, received = self.listener, self.last_active
-        most = listener.node.limits.max_request
-        clock = listener.node.machine.monotonic
+        serve, received = self._take, self.last_active
+        most = self._network.limits.max_request
+        clock = self._network.platform.monotonic
         until = clock() + SHARE_OF_TURN
         self._yields = False
         while total - position >= 4:
@@ -230,7 +278,7 @@ class Connection(asyncio.BufferedProtocol):
             if (memos := self.memos) is not None and memos.take(data, position + 4, end, received):
                 keep = True
             else:
-                keep |= listener.requests.take(self, data[position + 4 : end], received)
+                keep |= serve(self, data[position + 4 : end], received)
             position = end
             if self._closing:
                 return total, keep
@@ -251,12 +299,12 @@ class Connection(asyncio.BufferedProtocol):
         if memos is not None and memos.take(buffer, 0, size, self.last_active):
             keep = memos.unwritten
         else:
-            keep = self.listener.requests.take(self, buffer[:size], self.last_active)
+            keep = self._take(self, buffer[:size], self.last_active)
         receiving.done(buffer, keep)
 
     def _refuse_frame(self, head: bytes, size: int) -> None:
         """The length in front of a frame is none: say what it looks like, and hang up."""
-        client = f"{self.client_host}:{self.client_port}"
+        client = f"{self.client.host}:{self.client.port}"
         tls, http = head[:2] == b"\x16\x03", head.split(b" ")[0] in _HTTP
         if tls or http:
             looks_like = "TLS" if tls else "HTTP"
@@ -272,7 +320,7 @@ class Connection(asyncio.BufferedProtocol):
         elif size <= 0:
             events.emit(events.FRAME_NEGATIVE, reason="", client=client, length=size)
         else:
-            limit = self.listener.node.limits.max_request
+            limit = self._network.limits.max_request
             events.emit(events.FRAME_TOO_LARGE, reason="", client=client, length=size, limit=limit)
         self.listener.malformed.value += 1
         self.close()
@@ -295,7 +343,7 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self.encode(context, route, response, handled, handled)
 
-    def slot_done(self, slot: Slot | ProduceRun) -> None:
+    def slot_done(self, slot: Place) -> None:
         """A slot of the line was completed: encode what can go now."""
         slots = self.line
         if not slots or slots[0] is not slot or self._closing:
@@ -327,7 +375,7 @@ class Connection(asyncio.BufferedProtocol):
         """Have `flush` called at the end of this turn."""
         if not self._dirty:
             self._dirty = True
-            self.listener.node.turn.flush_later(self)
+            self._network.step.flush_later(self)
 
     def flush(self) -> None:
         """The end of a turn: send what was answered in it; stop reading or go on as it turned out."""
@@ -336,10 +384,10 @@ class Connection(asyncio.BufferedProtocol):
             return
         self.outlet.flush()
         if self._yields:
-            self.listener.node.loop.call_soon(self._try_resume)  # after the answers of others
+            self._network.loop.call_soon(self._try_resume)  # after the answers of others
         elif self._paused:
             self._try_resume()
-        elif not self._closing and self.outlet.pending > self.listener.node.limits.max_unsent:
+        elif not self._closing and self.outlet.pending > self._network.limits.max_unsent:
             self._pause()
 
     def _sent_some(self) -> None:
@@ -349,18 +397,16 @@ class Connection(asyncio.BufferedProtocol):
 
     def _send_failed(self, error: Exception) -> None:
         if not isinstance(error, OSError) or isinstance(error, StorageError):
-            events.emit(events.REQUEST_FAILED, client=self.client_host, error=error)
+            events.emit(events.REQUEST_FAILED, client=self.client.host, error=error)
         if isinstance(error, StorageError) and isinstance(error.__cause__, OSError):
-            node = self.listener.node
-            if error.__cause__.errno == errno.EIO and node.broker is not None:
-                node.broker.unreadable(error, node.clock.now())
-                node.turn.soon()
+            if error.__cause__.errno == errno.EIO:
+                self._network.on_unreadable(error)
         self.abort()
 
     # -- pausing --
 
     def _line_is_full(self) -> bool:
-        limits = self.listener.node.limits
+        limits = self._network.limits
         return len(self.line) + self.more >= limits.max_pipelined or self.outlet.pending > limits.max_unsent
 
     def _pause(self) -> None:
@@ -453,7 +499,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def __repr__(self) -> str:
         state = ("closing " if self._closing else "") + ("paused " if self._paused else "")
-        return f"<Connection {self.id} {self.client_host}:{self.client_port} {state}line={len(self.line)}>"
+        return f"<Connection {self.id} {self.client.host}:{self.client.port} {state}line={len(self.line)}>"
 
 
 _HTTP = frozenset((b"GET", b"POST", b"PUT", b"HEAD", b"DELETE", b"OPTIONS", b"CONNECT", b"PATCH", b"PRI"))

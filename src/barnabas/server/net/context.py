@@ -1,66 +1,102 @@
-"""The sender of a request and its listener: what handlers and cores get besides the request itself."""
+"""The client of a connection and its requests: what handlers and cores get besides the request itself."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from barnabas.errors import BarnabasError
+from barnabas.wire.frame import RequestHeader
 
-if TYPE_CHECKING:
-    from barnabas.server.net.connection import Connection
-    from barnabas.wire.frame import RequestHeader
-
-__all__ = ["NoAnswerError", "RequestContext"]
+__all__ = ["Client", "NoAnswerError", "RequestContext"]
 
 
 class NoAnswerError(BarnabasError):
     """A request that cannot be answered: its connection ends."""
 
 
+class Client:
+    """The other side of one connection, and the listener that it dialled.
+
+    `id` counts the connections of the node.  `kind` of the listener: "B" serves clients, "C" controllers;
+    `advertised`: clients are told a configured address instead of the one they dialled.
+    """
+
+    __slots__ = (
+        "advertised",
+        "hang_up",
+        "host",
+        "id",
+        "kind",
+        "listener",
+        "local_host",
+        "local_port",
+        "port",
+        "principal",
+        "software",
+    )
+
+    def __init__(
+        self, id_: int, listener: str, kind: str, advertised: bool, hang_up: Callable[[], None]
+    ) -> None:
+        self.id = id_
+        self.listener = listener
+        self.kind = kind
+        self.advertised = advertised
+        self.hang_up = hang_up
+        """Sends what is ready, and ends the connection."""
+        self.principal = "User:ANONYMOUS"
+        self.software = ""
+        """Name and version of the client's library, once it said so (ApiVersions v3)."""
+        self.host = self.local_host = ""
+        """`local_host` is the address that the client dialled."""
+        self.port = self.local_port = 0
+
+    def __repr__(self) -> str:
+        return f"<Client {self.id} {self.host}:{self.port}>"
+
+
 class RequestContext:
-    """One request.  What belongs to its connection is read from there.
+    """One request.  What belongs to its connection is read from its client.
 
     `request_id` counts all requests of the node; `received` is in monotonic seconds.
     """
 
-    __slots__ = ("api_key", "client_id", "connection", "correlation_id", "received", "request_id", "version")
+    __slots__ = ("api_key", "client", "client_id", "correlation_id", "received", "request_id", "version")
 
-    def __init__(
-        self, connection: Connection, header: RequestHeader, request_id: int, received: float
-    ) -> None:
-        self.connection = connection
+    def __init__(self, client: Client, header: RequestHeader, request_id: int, received: float) -> None:
+        self.client = client
         self.api_key, self.version, self.correlation_id, self.client_id = header
         self.request_id = request_id
         self.received = received
 
     @property
     def connection_id(self) -> int:
-        return self.connection.id
+        return self.client.id
 
     @property
     def principal(self) -> str:
-        return self.connection.principal
+        return self.client.principal
 
     @property
     def listener(self) -> str:
-        return self.connection.listener.name
+        return self.client.listener
 
     @property
     def client_host(self) -> str:
-        return self.connection.client_host
+        return self.client.host
 
     @property
     def client_port(self) -> int:
-        return self.connection.client_port
+        return self.client.port
 
     @property
     def local_host(self) -> str:
         """The address the client dialled."""
-        return self.connection.local_host
+        return self.client.local_host
 
     @property
     def local_port(self) -> int:
-        return self.connection.local_port
+        return self.client.local_port
 
     def __repr__(self) -> str:
         return f"<RequestContext {self.request_id} api={self.api_key} v{self.version} {self.client_host}>"

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import socket
 from collections import Counter as Tally
+from collections.abc import Callable
 from time import monotonic
-from typing import TYPE_CHECKING
 
-from barnabas.errors import ConfigError
+from barnabas.config import Config
 from barnabas.model import Endpoint
 from barnabas.server.loop.system import most_descriptors
-from barnabas.server.net.connection import Connection
+from barnabas.server.net.connection import Connection, TakeFrame
+from barnabas.server.net.network import Network
 from barnabas.server.observe import events
+from barnabas.server.observe.metrics import Metrics
 
-if TYPE_CHECKING:
-    from barnabas.config import Config
-    from barnabas.server.loop.runtime import Services
-    from barnabas.server.net.requests import Requests
-
-__all__ = ["Connections", "Listener", "bind"]
+__all__ = ["Connections", "Listener"]
 
 STUCK_S = 10.0
 """While memory is short, a connection that holds some and did not move for so long is closed."""
@@ -28,53 +24,6 @@ SWEEP_S = 2.0
 KEPT_FOR_FILES = 512
 """Descriptors that connections leave to the logs (the system gives out the lowest that is free): a log that
 cannot open its next segment takes its whole directory offline."""
-
-
-def bind(endpoint: Endpoint, backlog: int) -> socket.socket:
-    """A socket bound to `endpoint` (not listening yet).  Raises ConfigError with the next step."""
-    host = endpoint.host or None
-    try:
-        found = socket.getaddrinfo(host, endpoint.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    except OSError as error:
-        raise ConfigError(
-            f"{endpoint}: the host name does not resolve ({error.strerror or error})",
-            next_step="check listeners in the configuration",
-        ) from error
-    found.sort(key=lambda item: item[0] != (socket.AF_INET6 if host is None else item[0]))
-    family, kind, protocol, _, address = found[0]
-    bound = socket.socket(family, kind, protocol)
-    try:
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # accepted sockets inherit it
-        if family == socket.AF_INET6 and host is None:
-            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        bound.setblocking(False)
-        bound.bind(address)
-    except OSError as error:
-        bound.close()
-        raise _cannot_bind(endpoint, error) from error
-    return bound
-
-
-def _cannot_bind(endpoint: Endpoint, error: OSError) -> ConfigError:
-    if error.errno == errno.EADDRINUSE:
-        return ConfigError(
-            f"{endpoint}: port {endpoint.port} is taken by another process",
-            next_step=f"stop it (`ss -ltnp 'sport = :{endpoint.port}'` shows it) "
-            "or choose another port in listeners",
-        )
-    if error.errno == errno.EACCES:
-        return ConfigError(
-            f"{endpoint}: port {endpoint.port} needs privileges this process does not have",
-            next_step="choose a port from 1024 on",
-        )
-    if error.errno == errno.EADDRNOTAVAIL:
-        return ConfigError(
-            f"{endpoint}: {endpoint.host} is no address of this machine",
-            next_step="listen on an address of this machine or on all (an empty host), "
-            "and name the other in advertised.listeners",
-        )
-    return ConfigError(f"{endpoint}: cannot listen: {error.strerror}")
 
 
 class Connections:
@@ -91,8 +40,7 @@ class Connections:
         "refused",
     )
 
-    def __init__(self, node: Services) -> None:
-        config = node.config
+    def __init__(self, config: Config, metrics: Metrics) -> None:
         self.reconfigure(config)
         idle = config.int("connections.max.idle.ms")
         self.idle_s = idle / 1000 if idle >= 0 else float("inf")
@@ -101,10 +49,10 @@ class Connections:
         self._next_id = 0
         allowed = most_descriptors()
         self._most_descriptors = allowed - min(KEPT_FOR_FILES, allowed // 4)
-        self.refused = node.metrics.counter(
+        self.refused = metrics.counter(
             "kafka.network:type=Acceptor,name=RefusedConnections", "Connections closed at once: too many"
         )
-        node.metrics.gauge(
+        metrics.gauge(
             "kafka.server:type=socket-server-metrics,name=connection-count",
             "Open connections",
             lambda: len(self.opened),
@@ -121,7 +69,7 @@ class Connections:
 
     def admit(self, connection: Connection) -> bool:
         """Count a new connection in; False when it is one too many."""
-        host = connection.client_host
+        host = connection.client.host
         if len(self.opened) >= self._most:
             limit = self._most
         elif connection.outlet.descriptor >= self._most_descriptors:
@@ -139,7 +87,7 @@ class Connections:
     def leave(self, connection: Connection) -> None:
         """Count a connection out."""
         if self.opened.pop(connection.id, None) is not None:
-            host = connection.client_host
+            host = connection.client.host
             self._by_host[host] -= 1
             if not self._by_host[host]:
                 del self._by_host[host]
@@ -150,11 +98,11 @@ class Connections:
         for connection in list(self.opened.values()):
             quiet = now - connection.last_active
             if quiet > self.idle_s:
-                events.emit(events.CONNECTION_IDLE, client=connection.client_host, seconds=int(quiet))
+                events.emit(events.CONNECTION_IDLE, client=connection.client.host, seconds=int(quiet))
                 connection.abort()
             elif memory_is_short and quiet > STUCK_S and connection.holds_memory:
                 why = connection.stuck_because
-                events.emit(why, reason="", client=connection.client_host, seconds=int(quiet))
+                events.emit(why, reason="", client=connection.client.host, seconds=int(quiet))
                 connection.abort()
 
     @property
@@ -169,11 +117,15 @@ class Connections:
 class Listener:
     """One listener: kind "B" serves clients, "C" controllers.
 
+    It is bound when it is made; connections are taken from `start` on.
+
     `advertised`: clients are told a configured address instead of the one they dialled.
     """
 
     __slots__ = (
         "_bytes_out",
+        "_network",
+        "_on_lost",
         "_server",
         "_socket",
         "advertised",
@@ -184,54 +136,53 @@ class Listener:
         "malformed",
         "memory",
         "name",
-        "node",
-        "requests",
     )
 
     def __init__(
         self,
-        node: Services,
+        network: Network,
         connections: Connections,
-        requests: Requests,
         endpoint: Endpoint,
         kind: str,
         *,
         advertised: bool = False,
     ) -> None:
-        self.node = node
+        self._network = network
+        self._on_lost: Callable[[int], None] | None = None
         self.connections = connections
-        self.requests = requests
         self.name = endpoint.listener
         self.kind = kind
         self.advertised = advertised
-        self.memory = node.controller_memory if kind == "C" else node.memory
-        self._socket = node.machine.bind(endpoint)
+        self.memory = network.controller_memory if kind == "C" else network.memory
+        self._socket = network.platform.bind(endpoint)
         self._server: asyncio.Server | None = None
         port = self._socket.getsockname()[1]
         self.endpoint = Endpoint(endpoint.listener, endpoint.host, port)
         tag = f",listener={self.name}"
-        self.bytes_in = node.metrics.counter(
+        metrics = network.runtime.metrics
+        self.bytes_in = metrics.counter(
             f"kafka.server:type=socket-server-metrics,name=incoming-byte-total{tag}", "Bytes received"
         )
         self._bytes_out = 0
-        node.metrics.gauge(
+        metrics.gauge(
             f"kafka.server:type=socket-server-metrics,name=outgoing-byte-total{tag}",
             "Bytes sent",
             self.bytes_out,
         )
-        self.malformed = node.metrics.counter(
+        self.malformed = metrics.counter(
             f"barnabas:type=Listener,name=MalformedRequests{tag}", "Connections ended over what they sent"
         )
 
-    async def start(self) -> None:
-        """Take connections."""
-        config = self.node.config
+    async def start(self, take: TakeFrame, on_lost: Callable[[int], None] | None = None) -> None:
+        """Take connections, and have their frames served by `take`; `on_lost` hears which of them ended."""
+        self._on_lost = on_lost
+        network, config = self._network, self._network.runtime.config
         for option, name in ((socket.SO_SNDBUF, "socket.send"), (socket.SO_RCVBUF, "socket.receive")):
             size = config.int(f"{name}.buffer.bytes")
             if size > 0:
                 self._socket.setsockopt(socket.SOL_SOCKET, option, size)
-        self._server = await self.node.loop.create_server(
-            lambda: Connection(self, self.connections.next_id()),
+        self._server = await network.loop.create_server(
+            lambda: Connection(network, self, take, self.connections.next_id()),
             sock=self._socket,
             backlog=config.int("socket.listen.backlog.size"),
         )
@@ -249,12 +200,12 @@ class Listener:
         if not self.connections.admit(connection):
             connection.abort()
 
-    def closed(self, connection: Connection, error: Exception | None) -> None:
+    def closed(self, connection: Connection) -> None:
         """Called by a connection that has ended."""
         self._bytes_out += connection.outlet.sent
         self.connections.leave(connection)
-        if self.kind == "C" and (deaths := self.node.deaths) is not None:
-            deaths.lost(connection.id)
+        if self._on_lost is not None:
+            self._on_lost(connection.id)
 
     def bytes_out(self) -> int:
         """Bytes sent through this listener."""

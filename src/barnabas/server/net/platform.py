@@ -10,28 +10,16 @@ import asyncio
 import socket
 from collections.abc import Callable, Sequence
 from time import monotonic
-from typing import TYPE_CHECKING, Protocol
 
-from barnabas.errors import StorageError
 from barnabas.log.storage.sync import Job
 from barnabas.model import Endpoint
-from barnabas.server.loop.sync_threads import Stepwise, Syncer, run_aside, run_together
+from barnabas.server.loop.memory import Account
+from barnabas.server.loop.sync_threads import Stepwise, Syncer, Syncing, run_aside, run_together
+from barnabas.server.net.bind import bind
 from barnabas.server.net.send_queue import Outlet
 from barnabas.server.observe.metrics import Histogram
 
-if TYPE_CHECKING:
-    from barnabas.server.loop.memory import Account
-
-__all__ = ["Machine", "Syncing"]
-
-
-class Syncing(Protocol):
-    """Whoever calls fsync for the loop (`server.syncing.Syncer`)."""
-
-    in_flight: int
-
-    def submit(self, job: Job, done: Callable[[Job, StorageError | None], None]) -> None: ...
-    def stop(self) -> None: ...
+__all__ = ["Machine"]
 
 
 class Machine:
@@ -48,8 +36,6 @@ class Machine:
 
     def bind(self, endpoint: Endpoint) -> socket.socket:
         """A socket bound to `endpoint` (not listening yet).  Raises ConfigError with the next step."""
-        from barnabas.server.net.listener import bind
-
         return bind(endpoint, 0)
 
     def outlet(

@@ -29,7 +29,12 @@ from barnabas.broker.requests.produce import ProduceWaiting
 from barnabas.broker.requests.validation import LeftToAThread, check_shape
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import Now, Offset
+from barnabas.server.net.connection import Connection
+from barnabas.server.net.context import RequestContext
+from barnabas.server.net.network import Network
+from barnabas.server.net.route import Route
 from barnabas.server.observe import events
+from barnabas.server.observe.traffic import Traffic
 from barnabas.wire.codec.message import encode_parts
 from barnabas.wire.frame import write_response
 from barnabas.wire.schemas.produce import (
@@ -40,9 +45,7 @@ from barnabas.wire.schemas.produce import (
 )
 
 if TYPE_CHECKING:
-    from barnabas.server.net.connection import Connection
-    from barnabas.server.net.context import RequestContext
-    from barnabas.server.net.requests import Route
+    from barnabas.broker.replicas.broker import Broker
 
 __all__ = ["MOST_REMEMBERED", "ProduceMemo", "ProduceMemos", "ProduceRun"]
 
@@ -188,24 +191,32 @@ class ProduceMemos:
 
     __slots__ = (
         "_bytes",
+        "_clock",
         "_generation",
         "_known",
         "_last",
+        "_network",
         "_now",
         "_received",
         "_records",
         "_run",
         "_shapes",
         "_taken",
+        "_traffic",
+        "broker",
         "connection",
-        "node",
         "route",
         "unwritten",
     )
 
-    def __init__(self, connection: Connection, route: Route) -> None:
+    def __init__(
+        self, network: Network, broker: Broker, traffic: Traffic, connection: Connection, route: Route
+    ) -> None:
+        self._network = network
+        self._clock = network.runtime.clock
+        self._traffic = traffic
+        self.broker = broker
         self.connection = connection
-        self.node = connection.listener.node
         self.route = route
         self.unwritten = False
         """Whether the bytes that `take` took last are needed until the end of the turn."""
@@ -225,9 +236,9 @@ class ProduceMemos:
         self, context: RequestContext, frame: memoryview, request: ProduceRequest, waiting: ProduceWaiting
     ) -> None:
         """The slow path took this request in and waits: remember what it looks like."""
-        broker = self.node.broker
+        broker = self.broker
         partition = waiting.only_partition
-        if partition is None or broker.authorizer is not None or self.node.authorizer is not None:
+        if partition is None or broker.authorizer is not None:
             return
         if self._generation != broker.generation:
             self._forget(broker.generation)
@@ -256,8 +267,7 @@ class ProduceMemos:
         if memo is not self._last:
             self._last = memo
             _, correlation, _, size = memo.unpack(data, position)
-        node = self.node
-        broker = node.broker
+        broker = self.broker
         if self._generation != broker.generation:
             self._forget(-1)
             return False
@@ -272,7 +282,7 @@ class ProduceMemos:
         if start + size != end or size < _LEAST_BATCH:
             return False
         if received != self._received:
-            self._received, self._now = received, node.clock.now()
+            self._received, self._now = received, self._clock.now()
         records, partition, time = data[start:end], memo.partition, -1
         checks = broker.checks
         if broker.room.full or (checks.in_order and checks.is_busy(self.connection.id, partition)):
@@ -308,7 +318,7 @@ class ProduceMemos:
         if run is None or not line or line[-1] is not run:
             run = self._run = ProduceRun(self, self._received)
             line.append(run)
-            self.node.turn.soon()
+            self._network.step.soon()
         else:
             self.connection.more += 1
         return run
@@ -352,11 +362,11 @@ class ProduceMemos:
     def end_of_read(self) -> None:
         """Count what `take` served of one read, as the slow path counts each request."""
         if taken := self._taken:
-            traffic = self.node.traffic
+            traffic = self._traffic
             traffic.messages_in.value += self._records
             traffic.bytes_in.value += self._bytes
             self._taken = self._records = self._bytes = 0
-            self.node.request_ids += taken
+            self._network.request_ids += taken
             self.route.requests.value += taken
             if self._run is not None:
                 self._run.handled = (monotonic() - self._received) / taken
@@ -368,7 +378,7 @@ class ProduceMemos:
         route.handled_s.observe(handled, count)
         route.total_s.observe(spent, count)
         if spent > route.slow_s:
-            client = f"{self.connection.client_host}:{self.connection.client_port}"
+            client = f"{self.connection.client.host}:{self.connection.client.port}"
             waited = f"{spent * 1000:.1f}"
             events.emit(events.REQUEST_SLOW, api=route.name, requests=count, client=client, waited_ms=waited)
 
@@ -480,7 +490,7 @@ class _Batches(Acknowledgement):
         if self.done:
             return False
         self._parked = _Parked(self.run.received + self.memo.timeout_s, self)
-        self.run.memos.node.broker.room.add(self._parked, force=True)
+        self.run.memos.broker.room.add(self._parked, force=True)
         return True
 
     def cancel(self) -> None:

@@ -8,94 +8,28 @@ it never ends the node.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from barnabas.broker.ports import ResourceType
+from barnabas.broker.ports import Authorizer, ResourceType
 from barnabas.broker.requests.produce import ProduceWaiting
 from barnabas.errors import ErrorCode, KafkaError, StorageError, WireError
-from barnabas.server.api.cluster import unsupported_version
-from barnabas.server.api.table import Row
+from barnabas.server.net.connection import Connection, Slot
 from barnabas.server.net.context import NoAnswerError, RequestContext
+from barnabas.server.net.network import Network
 from barnabas.server.net.produce_fast_path import ProduceMemos
+from barnabas.server.net.route import Route
 from barnabas.server.observe import events
 from barnabas.wire.codec.message import Message, decode
 from barnabas.wire.frame import read_request_header
-from barnabas.wire.registry import API_NAMES, request_class, response_class
+from barnabas.wire.registry import API_NAMES
+from barnabas.wire.schemas.cluster import ApiVersion, ApiVersionsResponse
 
-if TYPE_CHECKING:
-    from barnabas.server.loop.runtime import Services
-    from barnabas.server.net.connection import Connection, Slot
-    from barnabas.server.observe.metrics import Counter, Histogram
-
-__all__ = ["Requests", "Route"]
+__all__ = ["Requests"]
 
 API_VERSIONS_KEY = 18
 PRODUCE_KEY = 0
-
-
-class Route:
-    """A row of the table at work in one node: its message class, and what is counted about it."""
-
-    __slots__ = ("_class", "errors", "handled_s", "key", "name", "requests", "row", "slow_s", "total_s")
-
-    requests: Counter
-    errors: Counter
-    handled_s: Histogram
-    total_s: Histogram
-
-    def __init__(self, node: Services, row: Row) -> None:
-        self.row = row
-        self.key = row.key
-        self.name = API_NAMES[row.key]
-        self.slow_s = node.limits.slow_request_s
-        self._class: type[Message] | None = None
-        base = "kafka.network:type=RequestMetrics,name="
-        tag = f",request={self.name}"
-        self.requests = node.metrics.counter(f"{base}RequestsPerSec{tag}", "Requests received")
-        self.errors = node.metrics.counter(f"{base}ErrorsPerSec{tag}", "Requests that failed as a whole")
-        self.handled_s = node.metrics.histogram(f"{base}LocalTimeMs{tag}", "Seconds in the handler")
-        self.total_s = node.metrics.histogram(f"{base}TotalTimeMs{tag}", "Seconds from arrival to answer")
-
-    @property
-    def request_class(self) -> type[Message]:
-        """Loaded with its family when the first such request comes."""
-        found = self._class
-        if found is None:
-            found = self._class = request_class(self.key)
-        return found
-
-    def finished(self, context: RequestContext, handled: float, done: float) -> None:
-        """A request was answered: count it, and say so if it was slow (long polls may wait as they like)."""
-        received = context.received
-        self.handled_s.observe(handled - received)
-        self.total_s.observe(done - received)
-        spent = handled - received if self.row.waits else done - received
-        if spent > self.slow_s:
-            events.emit(
-                events.REQUEST_SLOW,
-                reason=self.name,
-                api=self.name,
-                request=context.request_id,
-                client=f"{context.client_host}:{context.client_port}",
-                client_id=context.client_id,
-                handled_ms=f"{(handled - received) * 1000:.1f}",
-                waited_ms=f"{(done - handled) * 1000:.1f}",
-            )
-
-    def error_answer(self, error: KafkaError) -> Message | None:
-        """The API's answer that is nothing but an error; None where it has no place for one."""
-        made = response_class(self.key)
-        if "error_code" not in made.__annotations__:
-            return None
-        fields: dict[str, Any] = {"error_code": int(error.code)}
-        if "error_message" in made.__annotations__ and error.message != error.code.name:
-            fields["error_message"] = error.message
-        return made(**fields)
-
-    def __repr__(self) -> str:
-        return f"<Route {self.name} {self.row.low}-{self.row.high} requests={self.requests.value}>"
 
 
 METADATA_KEY = 3
@@ -110,14 +44,25 @@ def _padded(api_key: int, frame: memoryview, end: int) -> bool:
 
 
 class Requests:
-    """What one kind of listener serves."""
+    """What one kind of listener serves.
 
-    __slots__ = ("node", "routes", "rows")
+    `memos` makes what a connection remembers of its producer; None: every request takes the slow path.
+    """
 
-    def __init__(self, node: Services, rows: Iterable[Row]) -> None:
-        self.node = node
-        self.rows = tuple(rows)
-        self.routes = {row.key: Route(node, row) for row in self.rows}
+    __slots__ = ("_memos", "_network", "authorizer", "routes")
+
+    def __init__(
+        self,
+        network: Network,
+        routes: Iterable[Route],
+        *,
+        memos: Callable[[Connection, Route], ProduceMemos] | None = None,
+        authorizer: Authorizer | None = None,
+    ) -> None:
+        self._network = network
+        self._memos = memos if authorizer is None else None
+        self.authorizer = authorizer
+        self.routes = {route.key: route for route in routes}
 
     def take(self, connection: Connection, frame: memoryview, received: float) -> bool:
         """Serve one frame.  Returns whether its bytes must stay untouched until the end of the turn."""
@@ -126,9 +71,9 @@ class Requests:
         except WireError as error:
             return self._malformed(connection, "?", error)
         route = self.routes.get(header.api_key)
-        node = self.node
-        node.request_ids += 1
-        context = RequestContext(connection, header, node.request_ids, received)
+        network = self._network
+        network.request_ids += 1
+        context = RequestContext(connection.client, header, network.request_ids, received)
         if route is None or not route.row.low <= header.version <= route.row.high:
             return self._unsupported(connection, route, context)
         route.requests.value += 1
@@ -141,24 +86,24 @@ class Requests:
         answer = self._serve(connection, route, context, request)
         if header.api_key != PRODUCE_KEY:
             return False
-        if node.produce_memo and type(answer) is ProduceWaiting and not answer.done:
+        if self._memos is not None and type(answer) is ProduceWaiting and not answer.done:
             if connection.memos is None:
-                connection.memos = ProduceMemos(connection, route)
+                connection.memos = self._memos(connection, route)
             connection.memos.learn(context, frame, request, answer)  # type: ignore[arg-type]  # by its key
         return True
 
     def _serve(self, connection: Connection, route: Route, context: RequestContext, request: Message) -> Any:
         """Have a decoded request answered, now or later.  Returns what its handler returned."""
-        row, node = route.row, self.node
+        row, authorizer = route.row, self.authorizer
         try:
-            if node.authorizer is not None and not node.authorizer.authorize(
+            if authorizer is not None and not authorizer.authorize(
                 context,
                 row.operation,
                 row.resource,
                 "kafka-cluster" if row.resource == ResourceType.CLUSTER else "",
             ):
                 raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-            answer = row.handler(node, context, request)
+            answer = route.handler(context, request)
         except KafkaError as error:
             answer = self._refused(connection, route, context, error)
         except NoAnswerError as error:
@@ -177,7 +122,7 @@ class Requests:
         except Exception as error:
             _say_failed(route, context, error)
             answer = self._refused(connection, route, context, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
-        node.turn.soon()
+        self._network.step.soon()
         handled = monotonic()
         if isinstance(answer, Message):
             connection.answer(context, route, answer, handled)
@@ -239,7 +184,7 @@ class Requests:
         return answer
 
     def _malformed(self, connection: Connection, what: str, error: WireError) -> bool:
-        client = f"{connection.client_host}:{connection.client_port}"
+        client = f"{connection.client.host}:{connection.client.port}"
         events.emit(events.REQUEST_MALFORMED, reason=what, client=client, request=what, error=error)
         connection.listener.malformed.value += 1
         connection.close()
@@ -249,8 +194,8 @@ class Requests:
         """An API or a version that is not served: ApiVersions is told what is (KIP-511), others hang up."""
         if route is not None and route.key == API_VERSIONS_KEY:
             context.version = 0
-            connection.answer(context, route, unsupported_version(self.rows), monotonic())
-            self.node.turn.soon()
+            connection.answer(context, route, _unsupported_version(route), monotonic())
+            self._network.step.soon()
             return False
         events.emit(
             events.REQUEST_UNKNOWN if route is None else events.REQUEST_VERSION,
@@ -266,6 +211,13 @@ class Requests:
 
     def __repr__(self) -> str:
         return f"<Requests {len(self.routes)} APIs>"
+
+
+def _unsupported_version(route: Route) -> ApiVersionsResponse:
+    """The answer, in version 0, to an ApiVersions whose version we do not know (KIP-511)."""
+    row = route.row
+    served = [ApiVersion(api_key=row.key, min_version=row.low, max_version=row.high)]
+    return ApiVersionsResponse(error_code=int(ErrorCode.UNSUPPORTED_VERSION), api_keys=served)
 
 
 def _say_failed(route: Route, context: RequestContext, error: BaseException) -> None:

@@ -10,9 +10,13 @@ from typing import TYPE_CHECKING
 from barnabas.server.observe.metrics import Gauge, Metric
 
 if TYPE_CHECKING:
+    from barnabas.broker.groups.coordinator import Groups
+    from barnabas.broker.replicas.broker import Broker
     from barnabas.broker.replicas.cleaner import CleanerStatistics
+    from barnabas.controller.image import MetadataImage
     from barnabas.log.storage.log_directories import LogDirectories
-    from barnabas.server.loop.runtime import Services
+    from barnabas.ports import Clock
+    from barnabas.server.net.network import Network
 
 __all__ = ["register_gauges"]
 
@@ -20,9 +24,12 @@ MOST_PARTITIONS = 2000
 """Partitions that get gauges of their own; a scrape must not grow without limit."""
 
 
-def register_gauges(node: Services, logs: LogDirectories) -> None:
-    """Give `node.metrics` the gauges of a broker."""
-    broker, groups, quorum, memory = node.broker, node.groups, node.quorum, node.memory
+def register_gauges(
+    network: Network, image: MetadataImage, broker: Broker, groups: Groups, logs: LogDirectories
+) -> None:
+    """Give the node's metrics the gauges of a broker."""
+    runtime, memory = network.runtime, network.memory
+    metrics, clock = runtime.metrics, runtime.clock
     read: tuple[tuple[str, str, Callable[[], float]], ...] = (
         ("kafka.server:type=ReplicaManager,name=PartitionCount", "Partitions hosted",
          lambda: broker.statistics().partitions),
@@ -35,7 +42,7 @@ def register_gauges(node: Services, logs: LogDirectories) -> None:
         ("kafka.server:type=FetchSessionCache,name=NumIncrementalFetchSessions", "Fetch sessions",
          lambda: broker.statistics().sessions[0]),
         ("kafka.server:type=broker-metadata-metrics,name=last-applied-record-offset", "Metadata applied",
-         lambda: quorum.image.offset),
+         lambda: image.offset),
         ("kafka.log:type=LogManager,name=OfflineLogDirectoryCount", "Log directories offline",
          lambda: len(logs.missing())),
         ("kafka.coordinator.group:type=GroupMetadataManager,name=NumGroups", "Consumer groups coordinated",
@@ -50,10 +57,10 @@ def register_gauges(node: Services, logs: LogDirectories) -> None:
         ("barnabas:type=Memory,name=Pauses", "Times that reading paused for want of memory",
          lambda: memory.pauses),
         ("barnabas:type=Broker,name=Waiters", "Requests that wait", lambda: broker.statistics().waiting),
-        ("barnabas:type=Broker,name=SyncsInFlight", "Syncs in flight", lambda: node.turn.syncer.in_flight),
+        ("barnabas:type=Broker,name=SyncsInFlight", "Syncs in flight", lambda: runtime.step.syncer.in_flight),
     )  # fmt: skip
     for name, meaning, reader in read:
-        node.metrics.gauge(name, meaning, reader)
+        metrics.gauge(name, meaning, reader)
     for name, meaning, value in (
         ("LogCleanerManager,name=max-dirty-percent", "Largest uncompacted part of a log, in percent",
          lambda now: 100 * now.dirtiest),
@@ -70,23 +77,23 @@ def register_gauges(node: Services, logs: LogDirectories) -> None:
         ("LogCleaner,name=max-compaction-delay-secs", "Seconds for which a record waits beyond its time",
          lambda now: now.overdue_seconds),
     ):  # fmt: skip
-        node.metrics.gauge(f"kafka.log:type={name}", meaning, partial(_of_cleaner, node, value))
-    node.metrics.collect(lambda: _of_partitions(node))
-    node.metrics.collect(lambda: _of_directories(node, logs))
+        metrics.gauge(f"kafka.log:type={name}", meaning, partial(_of_cleaner, broker, clock, value))
+    metrics.collect(lambda: _of_partitions(broker))
+    metrics.collect(lambda: _of_directories(broker, logs))
 
 
-def _of_cleaner(node: Services, value: Callable[[CleanerStatistics], float]) -> float:
-    return value(node.broker.upkeep.cleaner.statistics(node.clock.now()))
+def _of_cleaner(broker: Broker, clock: Clock, value: Callable[[CleanerStatistics], float]) -> float:
+    return value(broker.upkeep.cleaner.statistics(clock.now()))
 
 
-def _of_directories(node: Services, logs: LogDirectories) -> Iterator[Metric]:
+def _of_directories(broker: Broker, logs: LogDirectories) -> Iterator[Metric]:
     """Whether each log directory is there, and the room on its volume."""
     missing = logs.missing()
     for path in dict.fromkeys((*(directory.path for directory in logs.directories), *missing)):
         tag = f",logDirectory={path.replace(',', '_')}"
         gone = partial(float, path in missing)
         yield Gauge(f"kafka.log:type=LogManager,name=LogDirectoryOffline{tag}", "1: offline", gone)
-        if (space := node.broker.space.known.get(path)) is not None and path not in missing:
+        if (space := broker.space.known.get(path)) is not None and path not in missing:
             for name, meaning, value in (
                 ("FreeBytes", "Bytes free on the volume of a log directory", space.free),
                 ("ReserveBytes", "Bytes of it that are kept free", space.reserve),
@@ -95,9 +102,9 @@ def _of_directories(node: Services, logs: LogDirectories) -> Iterator[Metric]:
                 yield Gauge(f"barnabas:type=Disk,name={name}{tag}", meaning, partial(float, value))
 
 
-def _of_partitions(node: Services) -> Iterator[Metric]:
+def _of_partitions(broker: Broker) -> Iterator[Metric]:
     """The end, the start and the size of each partition's log."""
-    for partition in islice(node.broker.partitions(), MOST_PARTITIONS):
+    for partition in islice(broker.partitions(), MOST_PARTITIONS):
         log = partition.log
         tags = f",topic={partition.topic},partition={partition.index}"
         for name, meaning, value in (

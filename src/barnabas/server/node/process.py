@@ -31,45 +31,39 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from barnabas.config import SETTINGS, Config
-from barnabas.controller.decisions.features import METADATA_VERSION
-from barnabas.controller.image import RESOURCE_BROKER, BrokerEndpoint
-from barnabas.controller.versions import CORDONED
-from barnabas.errors import BarnabasError, ConfigError, KafkaError, StorageError
+from barnabas.config import Config
+from barnabas.errors import BarnabasError, KafkaError, StorageError
 from barnabas.log.segments.open_files import SEALED
-from barnabas.model import BrokerEpoch, DirectoryId, Endpoint, NodeId, Offset
-from barnabas.server.api.table import served_on
+from barnabas.model import Endpoint
 from barnabas.server.loop.collector import Collector
-from barnabas.server.loop.loop_step import Turn
-from barnabas.server.loop.runtime import Services
+from barnabas.server.loop.runtime import Runtime
 from barnabas.server.loop.system import (
     SystemClock,
     SystemRandomness,
     most_descriptors,
     raise_descriptor_limit,
 )
-from barnabas.server.loop.tasks import Tasks
-from barnabas.server.net.listener import SWEEP_S, Connections, Listener, bind
-from barnabas.server.net.requests import Requests
+from barnabas.server.net.bind import bind
+from barnabas.server.net.listener import SWEEP_S, Connections, Listener
+from barnabas.server.net.network import Network
+from barnabas.server.net.platform import Machine
 from barnabas.server.node.storage_setup import Home, open_home
 from barnabas.server.observe import events
+from barnabas.server.replication.applier import Applier
 
 if TYPE_CHECKING:
     from barnabas.broker.replicas.broker import Broker
-    from barnabas.controller.image import ImageDelta
     from barnabas.ports import Clock, Disk, Randomness
+    from barnabas.server.kraft.driver import Quorum
     from barnabas.server.net.http import HttpServer
-    from barnabas.server.net.platform import Machine
-    from barnabas.server.replication.lifecycle import BrokerLifecycle
-    from barnabas.server.replication.previous_epoch import LastLife
-    from barnabas.server.replication.replica_fetcher import Fetchers
+    from barnabas.server.node.broker_part import BrokerPart
+    from barnabas.server.node.serving import Serving
+    from barnabas.server.replication.fast_fencing import Deaths
 
 __all__ = ["Node", "loop_factory", "run"]
 
 LINGER = 0.3
 """Seconds for which a node goes on telling clients who leads now, after it has handed everything over."""
-PLAINTEXT = 0
-"""Security protocol of every listener of this release."""
 
 
 class Node:
@@ -92,23 +86,29 @@ class Node:
         self._disk = disk
         self._clock = clock or SystemClock()
         self._random = random or SystemRandomness()
-        self._machine = machine
+        self._platform = machine or Machine()
         self._format_new = config.zero_config if format_new is None else format_new
         self._undo: list[tuple[str, Callable[[], Any]]] = []
-        self.services: Services
-        self.home: Home
-        self.connections: Connections
+        self.runtime: Runtime | None = None
+        self.network: Network | None = None
+        self.home: Home | None = None
+        self.quorum: Quorum | None = None
+        """Once it is open."""
+        self.part: BrokerPart | None = None
+        """Once the broker is registered."""
+        self.connections: Connections | None = None
         self.listeners: list[Listener] = []
         self.failure: BaseException | None = None
         self.failed = asyncio.Event()
         self.ready = False
-        self._lifecycle: BrokerLifecycle | None = None
-        self._fetchers: Fetchers | None = None
-        self._last_life: LastLife
+        self._applier: Applier | None = None
         self._http: HttpServer | None = None
         self._stopped = False
-        self._hosting = True
-        """Whether the broker follows the metadata: until it serves nobody any more."""
+
+    @property
+    def broker(self) -> Broker | None:
+        """The broker of this node, once it is registered."""
+        return None if self.part is None else self.part.broker
 
     @property
     def address(self) -> tuple[str, int]:
@@ -144,64 +144,58 @@ class Node:
             raise
 
     async def _start(self) -> None:
-        config = self.config
+        config, platform = self.config, self._platform
         loop = asyncio.get_running_loop()
-        node = self.services = Services(config, loop, self._clock, self._random, self._machine)
-        node.tasks = Tasks(loop, self.fail)
+        runtime = self.runtime = Runtime(
+            config, loop, self._clock, self._random, syncer=platform.syncer, on_fatal=self.fail
+        )
         events.emit(events.NODE_STARTING, node=config.node_id, roles=",".join(sorted(config.roles)))
-        node.turn = Turn(node)
-        node.turn.on_fatal = self.fail
-        self.connections = Connections(node)
-        self._bind_listeners(node)
+        network = self.network = Network(runtime, platform, self._unreadable)
+        connections = self.connections = Connections(config, runtime.metrics)
+        self._bind_listeners(network, connections)
         disk = self._disk
         if disk is None:
             from barnabas.log.storage.disk import OsDisk
 
             disk = OsDisk()
         controller = next((x.endpoint for x in self.listeners if x.kind == "C"), None)
-        self.home = await open_home(
+        home = self.home = await open_home(
             config,
             disk,
             self._clock,
             self._random,
             controller=controller,
             format_new=self._format_new,
-            run=node.machine.run_aside,
+            run=platform.run_aside,
         )
-        self._undo.append(("the directories", self.home.abandon))
-        await self._start_quorum(node, disk)
+        self._undo.append(("the directories", home.abandon))
+        applier = self._applier = Applier(runtime, platform.slice_steps)
+        deaths, serving = await self._start_quorum(network, home, disk, applier)
         if "broker" in config.roles:
-            await self._start_broker(node, disk)
-        await self._start_http(node)
-        node.tasks.start(self._sweep(), "sweep")
-        if node.deaths is not None:
-            node.tasks.start(node.deaths.watch(), "deaths")
-        node.turn.start()
-        self.ready = node.applier.serving = True
+            await self._start_broker(network, home, disk, applier, serving)
+        if self._http is not None:
+            await self._http.start()
+            self._undo.append(("HTTP", self._http.stop))
+        runtime.tasks.start(self._sweep(network, connections), "sweep")
+        if deaths is not None:
+            runtime.tasks.start(deaths.watch(), "deaths")
+        runtime.step.start()
+        self.ready = applier.serving = True
         events.emit(
             events.NODE_STARTED,
             node=config.node_id,
-            cluster=self.home.cluster_id,
+            cluster=home.cluster_id,
             listeners=",".join(str(listener.endpoint) for listener in self.listeners),
             acknowledges="after sync" if config.log_config().sync_before_ack else "from page cache",
         )
 
-    def _bind_listeners(self, node: Services) -> None:
+    def _bind_listeners(self, network: Network, connections: Connections) -> None:
         config = self.config
         advertised = {endpoint.listener for endpoint in config.advertised_listeners}
         for kind, endpoints in (("C", config.controller_listeners), ("B", config.listeners)):
-            if not endpoints:
-                continue
-            requests = Requests(node, served_on(kind))
             for endpoint in endpoints:
-                listener = Listener(
-                    node,
-                    self.connections,
-                    requests,
-                    endpoint,
-                    kind,
-                    advertised=endpoint.listener in advertised,
-                )
+                given = endpoint.listener in advertised
+                listener = Listener(network, connections, endpoint, kind, advertised=given)
                 self.listeners.append(listener)
                 self._undo.append((f"listener {listener.name}", listener.stop_accepting))
         if (where := config.optional_str("barnabas.http.listener")) is not None:
@@ -209,7 +203,7 @@ class Node:
 
             host, _, port = where.rpartition(":")
             bound = bind(Endpoint("HTTP", host, int(port)), 16)
-            self._http = HttpServer(bound, node.metrics, self.not_ready)
+            self._http = HttpServer(bound, network.runtime.metrics, self.not_ready)
             self._undo.append(("HTTP", bound.close))
 
     def _advertised(self, kind: str) -> tuple[Endpoint, ...]:
@@ -224,181 +218,100 @@ class Node:
                 found.append(own if own.port else own._replace(port=listener.endpoint.port))
         return tuple(found)
 
-    async def _start_quorum(self, node: Services, disk: Disk) -> None:
-        from barnabas.server.api.metadata import TopicAnswers
+    async def _start_quorum(
+        self, network: Network, home: Home, disk: Disk, applier: Applier
+    ) -> tuple[Deaths | None, Serving]:
         from barnabas.server.kraft.driver import Quorum
         from barnabas.server.kraft.proposals import STEPS
         from barnabas.server.kraft.settings import QuorumSettings
         from barnabas.server.node.quorum_gauges import register_quorum_gauges
+        from barnabas.server.node.serving import Serving
 
+        config, runtime = self.config, network.runtime
         settings = QuorumSettings.of(
-            self.config,
-            cluster_id=self.home.cluster_id,
-            directory_id=self.home.directory_id,
+            config,
+            cluster_id=home.cluster_id,
+            directory_id=home.directory_id,
             endpoints=self._advertised("C"),
         )
         quorum = Quorum(
             settings,
-            self.config,
+            config,
             disk=disk,
             clock=self._clock,
             random=self._random,
-            directory=self.config.metadata_log_dir,
+            directory=config.metadata_log_dir,
             on_fatal=self.fail,
-            clean=self.home.metadata.was_clean,
-            steps=min(STEPS, node.machine.slice_steps),
+            on_step=lambda seconds: runtime.step.note("the quorum", seconds),
+            clean=home.metadata.was_clean,
+            steps=min(STEPS, self._platform.slice_steps),
         )
-        node.quorum = quorum
-        quorum.on_step = lambda seconds: node.turn.note("the quorum", seconds)
         self._undo.append(("the quorum", quorum.stop))
         await quorum.open()
-        register_quorum_gauges(node.metrics, quorum)
-        for listener in self.listeners:
-            if listener.kind == "C":
-                await listener.start()
-        if "controller" in self.config.roles and self.config.bool("barnabas.fast.fencing"):
+        self.quorum = quorum
+        register_quorum_gauges(runtime.metrics, quorum)
+        deaths = None
+        if "controller" in config.roles and config.bool("barnabas.fast.fencing"):
             from barnabas.server.replication.fast_fencing import Deaths
 
-            node.deaths = Deaths(node)
-            quorum.on_leader = node.deaths.look
+            deaths = Deaths(runtime, quorum)
+            quorum.on_leader(deaths.look)
+        serving = Serving(network, quorum, applier, deaths)
+        controllers = [listener for listener in self.listeners if listener.kind == "C"]
+        if controllers:
+            requests = serving.to_controllers()
+            for listener in controllers:
+                await listener.start(requests.take, None if deaths is None else deaths.lost)
         await quorum.start()
-        node.metadata = TopicAnswers(quorum.image)
+        return deaths, serving
 
-    async def _start_broker(self, node: Services, disk: Disk) -> None:
-        from barnabas.broker.groups.coordinator import Groups
-        from barnabas.broker.replicas.broker import Broker
+    async def _start_broker(
+        self, network: Network, home: Home, disk: Disk, applier: Applier, serving: Serving
+    ) -> None:
+        from barnabas.server.node.broker_part import BrokerPart
         from barnabas.server.node.gauges import register_gauges
-        from barnabas.server.replication.host import NodeOutside
-        from barnabas.server.replication.lifecycle import BrokerLifecycle, LifecycleSettings
-        from barnabas.server.replication.previous_epoch import LastLife
-        from barnabas.server.replication.probes import Probes
-        from barnabas.server.replication.replica_fetcher import Fetchers
 
-        if unknown := self.home.logs.cordon(self.config.list("cordoned.log.dirs")):
-            raise ConfigError(
-                f"cordoned.log.dirs names {', '.join(unknown)}, which is not among log.dirs",
-                next_step="name directories as log.dirs has them, or * for all of them",
-            )
-        outside = NodeOutside(node, self.home.logs, self.config.metadata_log_dir, self.fail)
-        broker = Broker(
-            self.config,
-            node.node_id,
-            self.home.logs,
-            node.quorum.image,
-            outside=outside,
-            random=self._random,
-            authorizer=node.authorizer,
+        assert self.quorum is not None and self.connections is not None
+        part = BrokerPart(
+            network,
+            self.quorum,
+            applier,
+            home,
+            disk,
+            advertised=self._advertised("B"),
+            peers=self._inter_broker_listener(),
+            reconfigured=self.connections.reconfigure,
+            on_fatal=self.fail,
         )
-        groups = Groups(self.config, self._random, broker)
-        quorum = node.quorum
-        self._last_life = LastLife(disk, self.home.logs.directories)
-        settings = LifecycleSettings.of(
-            self.config,
-            cluster_id=self.home.cluster_id,
-            listeners=[BrokerEndpoint(e.listener, e.host, e.port, PLAINTEXT) for e in self._advertised("B")],
-            directories=[directory.directory_id for directory in self.home.logs.online()],
-            previous_epoch=self._last_life.epoch(),
-        )
-        lifecycle = self._lifecycle = BrokerLifecycle(
-            quorum.request, settings, metadata_offset=self._applied_offset, random=self._random
-        )
-        lifecycle.on_registered = self._remember
-        lifecycle.cordoned = self._cordoned
-        self._undo.append(("the heartbeats", lifecycle.abandon))
-        outside.lifecycle = lifecycle
-        await quorum.replayed(await lifecycle.register())
-        node.broker, node.groups = broker, groups
-        outside.fetchers = self._fetchers = Fetchers(node, self._inter_broker_listener())
-        self._undo.append(("the fetchers", self._fetchers.stop))
-        probes = Probes(node, self._inter_broker_listener())
-        self._undo.append(("the probes", probes.stop))
-        node.doubts.ask = probes.ask
-        self._reconfigure(node)
-        broker.begin(self._clock.now())
-        node.quorum.on_change(self._metadata_changed)
-        node.applier.soon()
-        await node.applier.applied()
-        if not self._all_is_synced():
-            self._last_life.remember(lifecycle.epoch, synced=False)
-        register_gauges(node, self.home.logs)
-        await lifecycle.unfence()
+        self._undo.append(("the heartbeats", part.lifecycle.abandon))
+        await part.register()
+        self.part = part
+        self._undo.append(("the fetchers", part.fetchers.stop))
+        self._undo.append(("the probes", part.probes.stop))
+        await part.open()
+        register_gauges(network, self.quorum.image, part.broker, part.groups, home.logs)
+        requests = serving.to_clients(part.broker, part.groups, part.answers, part.doubts, part.probes.ask)
+        await part.lifecycle.unfence()
         for listener in self.listeners:
             if listener.kind == "B":
-                await listener.start()
-        node.turn.soon()
-
-    def _remember(self, epoch: BrokerEpoch) -> None:
-        """This broker is registered under a new epoch, and not in sync anywhere yet."""
-        self._last_life.remember(epoch, synced=self._all_is_synced())
-
-    def _all_is_synced(self) -> bool:
-        from barnabas.server.replication.previous_epoch import everything_is_synced
-
-        return everything_is_synced(self.config, self.services.quorum.image, self.config.node_id)
-
-    def _applied_offset(self) -> Offset:
-        """Up to where this node is what the metadata say."""
-        node = self.services
-        broker: Broker | None = node.broker
-        return node.quorum.image.offset if broker is None else broker.applied_offset
-
-    def _cordoned(self) -> list[DirectoryId] | None:
-        """The directories that take no new replicas; None where the controllers know no such thing."""
-        if self.services.quorum.image.feature(METADATA_VERSION) < CORDONED:
-            return None
-        return sorted(one.directory_id for one in self.home.logs.directories if one.cordoned)
+                await listener.start(requests.take)
+        network.step.soon()
 
     def _inter_broker_listener(self) -> str:
         """The name of the listener by which brokers reach each other."""
         named = self.config.optional_str("inter.broker.listener.name")
         return named or next(listener.name for listener in self.listeners if listener.kind == "B")
 
-    def _metadata_changed(self, delta: ImageDelta) -> None:
-        """A commit was replayed: everything that depends on the metadata follows."""
-        node, now = self.services, self._clock.now()
-        node.metadata.changed(delta)
-        node.doubts.changed(delta)
-        if node.broker is not None and self._hosting:
-            if any(kind == RESOURCE_BROKER for kind, _ in delta.configs):
-                self._reconfigure(node)
-            if delta.configs and self._lifecycle is not None and not self._all_is_synced():
-                self._last_life.remember(self._lifecycle.epoch, synced=False)
-            node.applier.changed(delta)
-            if self._lifecycle is not None:
-                self._lifecycle.metadata_changed(delta)
-            if self._lifecycle is not None and _somebody_leaves(delta, node.node_id):
-                node.applier.then(self._lifecycle.report_soon)
-            for topic in delta.topics_deleted.values():
-                node.groups.topic_deleted(topic.name, topic.id, now)
+    def _unreadable(self, error: StorageError) -> None:
+        if self.part is not None:
+            self.part.unreadable(error)
 
-    def _reconfigure(self, node: Services) -> None:
-        """Take over the settings that were changed at run time, for all brokers or for this one."""
-        image = node.quorum.image
-        changes = {**image.cluster_config(), **image.broker_config(node.node_id)}
-        known = {name: v for name, v in changes.items() if name in SETTINGS}
-        if known or node.config is not self.config:
-            try:
-                node.config = self.config.with_changes(known)
-            except ConfigError as error:  # set by an older or newer controller
-                events.emit(events.SETTING_REFUSED, error=error)
-                return
-            before = self._cordoned()
-            node.broker.reconfigure(node.config)
-            if self._lifecycle is not None and self._cordoned() != before:
-                self._lifecycle.report_soon()
-            self.connections.reconfigure(node.config)
-
-    async def _start_http(self, node: Services) -> None:
-        if self._http is not None:
-            await self._http.start()
-            self._undo.append(("HTTP", self._http.stop))
-
-    async def _sweep(self) -> None:
+    async def _sweep(self, network: Network, connections: Connections) -> None:
         while True:
             await asyncio.sleep(SWEEP_S)
-            self.connections.sweep(self.services.memory.short)
-            self.services.memory.relieve()
-            self.services.controller_memory.relieve()
+            connections.sweep(network.memory.short)
+            network.memory.relieve()
+            network.controller_memory.relieve()
 
     # -- running --
 
@@ -408,12 +321,11 @@ class Node:
             return f"failed: {self.failure}"
         if not self.ready:
             return "starting or stopping"
-        if self.services.quorum.leader_id < 0:
+        if self.quorum is None or self.quorum.leader_id < 0:
             return "the quorum has no leader"
-        if offline := self.home.logs.missing():
+        if self.home is not None and (offline := self.home.logs.missing()):
             return f"log directories are offline: {', '.join(offline)}"
-        broker = self.services.broker
-        known = broker.space.known if broker is not None else {}
+        known = self.broker.space.known if self.broker is not None else {}
         full = [f"{path} ({space})" for path, space in known.items() if space.full]
         return f"records are refused for want of room in {', '.join(full)}" if full else None
 
@@ -437,14 +349,16 @@ class Node:
         seconds = self.config.int("barnabas.shutdown.timeout.ms") / 1000
         try:
             async with asyncio.timeout(seconds):
-                await self._stop_serving()
-                await self.services.quorum.stop()
+                assert self.runtime is not None and self.quorum is not None
+                assert self.home is not None and self.connections is not None
+                await self._stop_serving(self.runtime, self.quorum, self.connections)
+                await self.quorum.stop()
                 for connection in list(self.connections.opened.values()):
                     connection.abort()
                 self._undo = [item for item in self._undo if item[0] not in ("the quorum", "the directories")]
                 if self.failure is None or not isinstance(self.failure, StorageError):
-                    epoch = self._lifecycle.epoch if self._lifecycle is not None else -1
-                    self.home.close(self._clock, epoch, self.services.machine.run_syncs)
+                    epoch = self.part.lifecycle.epoch if self.part is not None else -1
+                    self.home.close(self._clock, epoch, self._platform.run_syncs)
                 else:
                     self.home.abandon()
         except TimeoutError:
@@ -456,45 +370,45 @@ class Node:
             await self._undo_all()
         events.emit(events.NODE_STOPPED, node=self.config.node_id)
 
-    async def _stop_serving(self) -> None:
-        node = self.services
-        image = node.quorum.image
-        if self._lifecycle is not None and self.failure is None and len(image.alive_brokers()) > 1:
+    async def _stop_serving(self, runtime: Runtime, quorum: Quorum, connections: Connections) -> None:
+        part = self.part
+        if part is not None and self.failure is None and len(quorum.image.alive_brokers()) > 1:
             with suppress(KafkaError):  # others take over while this node still serves
-                await self._lifecycle.leave()
+                await part.lifecycle.leave()
                 await asyncio.sleep(LINGER)
-        self._hosting = False
-        node.applier.stop()
+        if part is not None:
+            part.stop_following()
+        if self._applier is not None:
+            self._applier.stop()
         for listener in self.listeners:
             if listener.kind == "B":
                 listener.stop_accepting()
-        opened = [c for c in self.connections.opened.values() if c.listener.kind == "B"]
+        opened = [c for c in connections.opened.values() if c.listener.kind == "B"]
         for connection in opened:
             connection.stop_reading()
-        if self._lifecycle is not None and self.failure is None:
-            with suppress(KafkaError):
-                await self._lifecycle.leave()
-        if self._fetchers is not None:
-            self._fetchers.stop()
-        if node.broker is not None:
-            node.broker.upkeep.stop()
-            await self._settle(node)
+        if part is not None:
+            if self.failure is None:
+                with suppress(KafkaError):
+                    await part.lifecycle.leave()
+            part.fetchers.stop()
+            part.broker.upkeep.stop()
+            await self._settle(runtime)
             now = self._clock.now()
-            node.groups.stop(now)
-            for sync in node.broker.stop(now):
-                node.turn.sync(sync)
-            await self._settle(node)
+            part.groups.stop(now)
+            for sync in part.broker.stop(now):
+                runtime.step.sync(sync)
+            await self._settle(runtime)
         while any(connection.busy for connection in opened):  # noqa: ASYNC110 - bounded by stop's deadline
             await asyncio.sleep(0.001)
         for connection in opened:
             connection.abort()
-        await node.tasks.stop()
-        node.turn.stop()
+        await runtime.tasks.stop()
+        runtime.step.stop()
 
-    async def _settle(self, node: Services) -> None:
-        """Until the turn has ended and no sync is in flight."""
-        node.turn.soon()
-        while node.turn.busy:  # noqa: ASYNC110 - bounded by stop's deadline
+    async def _settle(self, runtime: Runtime) -> None:
+        """Until the step has ended and no sync is in flight."""
+        runtime.step.soon()
+        while runtime.step.busy:  # noqa: ASYNC110 - bounded by stop's deadline
             await asyncio.sleep(0.001)
 
     async def _undo_all(self) -> None:
@@ -506,22 +420,13 @@ class Node:
                     await result
             except Exception as error:
                 events.emit(events.TASK_FAILED, task=f"stop {what}", error=error)
-        if hasattr(self, "services"):
-            await self.services.tasks.stop()
-            self.services.turn.stop()
+        if self.runtime is not None:
+            await self.runtime.tasks.stop()
+            self.runtime.step.stop()
 
     def __repr__(self) -> str:
         state = "ready" if self.ready else "stopped" if self._stopped else "starting"
         return f"<Node {self.config.node_id} {state} {' '.join(map(str, self.endpoints))}>"
-
-
-def _somebody_leaves(delta: ImageDelta, but: NodeId) -> bool:
-    """Whether a broker on its way out was touched: it may go when all others have replayed what moved."""
-    brokers = delta.image.brokers
-    return any(
-        id_ != but and (broker := brokers.get(id_)) is not None and broker.in_controlled_shutdown
-        for id_ in delta.brokers
-    )
 
 
 def loop_factory(config: Config) -> Callable[[], asyncio.AbstractEventLoop] | None:

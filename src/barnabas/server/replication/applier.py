@@ -12,11 +12,12 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from barnabas.server.loop.runtime import Runtime
 from barnabas.wire.codec.message import Message
 
 if TYPE_CHECKING:
+    from barnabas.broker.replicas.broker import Broker
     from barnabas.controller.image import ImageDelta
-    from barnabas.server.loop.runtime import Services
 
 __all__ = ["SLICE", "Applier"]
 
@@ -25,12 +26,24 @@ SLICE = 0.004
 
 
 class Applier:
-    """One per node with a broker: `changed(delta)` for each commit."""
+    """`follow(broker)`, then `changed(delta)` for each commit.  Without a broker there is nothing to carry out."""
 
-    __slots__ = ("_node", "_pause", "_running", "_stopped", "_waiting", "serving")
+    __slots__ = (
+        "_broker",
+        "_pause",
+        "_running",
+        "_runtime",
+        "_slice_steps",
+        "_stopped",
+        "_waiting",
+        "serving",
+    )
 
-    def __init__(self, node: Services) -> None:
-        self._node = node
+    def __init__(self, runtime: Runtime, slice_steps: int) -> None:
+        """A slice has at most `slice_steps` steps."""
+        self._runtime = runtime
+        self._slice_steps = slice_steps
+        self._broker: Broker | None = None
         self._running = False
         self._stopped = False
         self._pause = 0.0
@@ -38,16 +51,21 @@ class Applier:
         """Whether clients are served: then slices take half of the time and no more."""
         self._waiting: list[Callable[[], object]] = []
 
+    def follow(self, broker: Broker) -> None:
+        """Carry out here what this broker takes note of."""
+        self._broker = broker
+
     def changed(self, delta: ImageDelta) -> None:
         """A commit was applied to the image."""
-        self._node.broker.note(delta)
-        self.soon()
+        if self._broker is not None:
+            self._broker.note(delta)
+            self.soon()
 
     def soon(self) -> None:
         """The broker may have something to carry out: a slice of it now, the others later."""
         if not self._running and not self._stopped and not self._slice():
             self._running = True
-            self._node.tasks.start(self._go_on(), "apply metadata")
+            self._runtime.tasks.start(self._go_on(), "apply metadata")
 
     def stop(self) -> None:
         """Carry out nothing more."""
@@ -55,22 +73,21 @@ class Applier:
 
     async def applied(self) -> None:
         """Returns when everything that is committed by now is carried out here."""
-        if self._node.broker.behind:
+        if self._broker is not None and self._broker.behind:
             done = asyncio.Event()
             self.then(done.set)
             await done.wait()
 
     def then(self, action: Callable[[], object]) -> None:
         """Call it when everything that is committed by now is carried out here; now, if it is."""
-        broker = self._node.broker
-        if broker is not None and broker.behind:
+        if self._broker is not None and self._broker.behind:
             self._waiting.append(action)
         else:
             action()
 
     def after(self, answer: asyncio.Future[Message]) -> asyncio.Future[Message]:
         """The same answer, once this node has carried out what it is about (as far as it knows of it)."""
-        later: asyncio.Future[Message] = self._node.loop.create_future()
+        later: asyncio.Future[Message] = self._runtime.loop.create_future()
 
         def pass_on() -> None:
             if later.done():
@@ -96,10 +113,12 @@ class Applier:
 
     def _slice(self) -> bool:
         """Do so much; whether nothing is left."""
-        node = self._node
-        behind, clock = node.broker.behind, node.clock
+        if self._broker is None:
+            return True
+        runtime = self._runtime
+        behind, clock = self._broker.behind, runtime.clock
         now = clock.now()
-        begun, end, most = now.mono, now.mono + SLICE, node.machine.slice_steps
+        begun, end, most = now.mono, now.mono + SLICE, self._slice_steps
         while behind and most:
             behind.step(now)
             most -= 1
@@ -108,8 +127,8 @@ class Applier:
                 break
         behind.tell()
         self._pause = now.mono - begun
-        node.turn.note("metadata", self._pause)
-        node.turn.soon()
+        runtime.step.note("metadata", self._pause)
+        runtime.step.soon()
         if behind:
             return False
         waiting, self._waiting = self._waiting, []

@@ -35,18 +35,17 @@ import logging
 from collections.abc import Iterable
 from contextlib import suppress
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 from barnabas.client.aio import AsyncConnection
+from barnabas.controller.image import BrokerState, MetadataImage
 from barnabas.errors import BarnabasError, KafkaError
-from barnabas.model import BrokerEpoch, NodeId
+from barnabas.model import BrokerEpoch, Epoch, NodeId
+from barnabas.server.loop.runtime import Runtime
+from barnabas.server.net.context import Client
 from barnabas.server.observe import events
+from barnabas.wire.codec.message import Message
 from barnabas.wire.schemas.brokers import BrokerHeartbeatRequest
-
-if TYPE_CHECKING:
-    from barnabas.controller.image import BrokerState
-    from barnabas.server.loop.runtime import Services
-    from barnabas.server.net.connection import Connection
 
 __all__ = ["Deaths"]
 
@@ -89,26 +88,44 @@ class _Reach(NamedTuple):
     pause: float
 
 
+class Controller(Protocol):
+    """This node as a controller: whether it is the active one, and the way to have a broker fenced."""
+
+    @property
+    def image(self) -> MetadataImage: ...
+    @property
+    def is_active_controller(self) -> bool: ...
+    @property
+    def epoch(self) -> Epoch: ...
+    def submit(self, request: Message) -> asyncio.Future[Message]: ...
+
+
 class Deaths:
     """Suspects and examines brokers while this node is the active controller.  Times in monotonic seconds."""
 
     __slots__ = (
         "_active_since",
         "_asked",
+        "_clock",
+        "_controller",
         "_examined",
         "_heard",
         "_lines",
-        "_node",
+        "_node_id",
         "_others",
         "_patience",
         "_reach",
         "_silence",
+        "_tasks",
         "_wake",
     )
 
-    def __init__(self, node: Services) -> None:
-        self._node = node
-        interval = node.config.int("broker.heartbeat.interval.ms") / 1000
+    def __init__(self, runtime: Runtime, controller: Controller) -> None:
+        self._clock = runtime.clock
+        self._tasks = runtime.tasks
+        self._node_id = runtime.node_id
+        self._controller = controller
+        interval = runtime.config.int("broker.heartbeat.interval.ms") / 1000
         self._patience = interval * 1.5
         self._silence = interval * 1.25
         self._asked: set[NodeId] = set()
@@ -122,11 +139,11 @@ class Deaths:
         self._active_since = -1
         self._wake = asyncio.Event()
 
-    def heard(self, connection: Connection, broker: NodeId) -> None:
-        """A heartbeat came in over this connection."""
-        self._heard[broker] = self._node.clock.now().mono
-        if connection.software.startswith("barnabas"):
-            self._lines[connection.id] = broker
+    def heard(self, client: Client, broker: NodeId) -> None:
+        """A heartbeat came in over the connection of this client."""
+        self._heard[broker] = self._clock.now().mono
+        if client.software.startswith("barnabas"):
+            self._lines[client.id] = broker
             self._others.discard(broker)
         else:
             self._others.add(broker)
@@ -143,14 +160,14 @@ class Deaths:
 
     async def watch(self) -> None:
         """Look for silent brokers, for as long as the node runs."""
-        node = self._node
+        controller = self._controller
         while True:
-            quorum = node.quorum
-            others = [b for b in quorum.image.brokers.values() if not b.fenced and b.id != node.node_id]
-            now = node.clock.now().mono
-            if others and quorum.is_active_controller:
-                if self._active_since != quorum.epoch:
-                    self._active_since = quorum.epoch
+            brokers = controller.image.brokers.values()
+            others = [b for b in brokers if not b.fenced and b.id != self._node_id]
+            now = self._clock.now().mono
+            if others and controller.is_active_controller:
+                if self._active_since != controller.epoch:
+                    self._active_since = controller.epoch
                     self._heard.clear()
                     for broker in others:
                         self._suspect(broker.id)
@@ -186,7 +203,7 @@ class Deaths:
         if missing and known.again_at <= now:
             pause = min(2 * known.pause, _LONGEST_PAUSE)
             known = known._replace(again_at=now + pause, pause=pause)
-            self._node.tasks.start(self._reach_out(broker.id, broker.epoch, missing), f"reach {broker.id}")
+            self._tasks.start(self._reach_out(broker.id, broker.epoch, missing), f"reach {broker.id}")
         self._reach[broker.id] = known
 
     async def _reach_out(self, id_: NodeId, epoch: BrokerEpoch, addresses: Iterable[Address]) -> None:
@@ -201,14 +218,14 @@ class Deaths:
     def _suspect(self, id_: NodeId) -> None:
         """Examine it, unless that is under way."""
         if id_ not in self._examined and id_ not in self._others and self._living(id_) is not None:
-            self._examined[id_] = self._node.clock.now().mono
-            self._node.tasks.start(self._examine(id_), f"examine broker {id_}")
+            self._examined[id_] = self._clock.now().mono
+            self._tasks.start(self._examine(id_), f"examine broker {id_}")
 
     def _living(self, id_: NodeId) -> BrokerState | None:
         """The broker, if it is for us to judge it: unfenced, another node's, and we are active."""
-        quorum = self._node.quorum
-        broker = quorum.image.brokers.get(id_)
-        if broker is None or broker.fenced or id_ == self._node.node_id or not quorum.is_active_controller:
+        controller = self._controller
+        broker = controller.image.brokers.get(id_)
+        if broker is None or broker.fenced or id_ == self._node_id or not controller.is_active_controller:
             return None
         return broker
 
@@ -226,12 +243,12 @@ class Deaths:
             broker_id=id_, broker_epoch=epoch, want_fence=True, want_shut_down=dead
         )
         with suppress(KafkaError):  # it came back meanwhile as another, or somebody else is active
-            await self._node.quorum.submit(request)
+            await self._controller.submit(request)
 
     async def _gone(self, id_: NodeId) -> BrokerEpoch | None:
         """The epoch of the registration that is certainly dead; None when it lives, or nobody can say."""
         since = self._examined[id_]
-        clock = self._node.clock
+        clock = self._clock
         epoch: BrokerEpoch | None = None
         refusals, pause = 0, _APART
         while clock.now().mono - since < _ASK_FOR:
@@ -261,11 +278,11 @@ class Deaths:
         """Ask it whether it is there, unless that is under way."""
         if id_ not in self._asked and id_ not in self._others and self._living(id_) is not None:
             self._asked.add(id_)
-            self._node.tasks.start(self._ask(id_), f"question to broker {id_}")
+            self._tasks.start(self._ask(id_), f"question to broker {id_}")
 
     async def _ask(self, id_: NodeId) -> None:
         try:
-            since, broker, known = self._node.clock.now().mono, self._living(id_), self._reach.get(id_)
+            since, broker, known = self._clock.now().mono, self._living(id_), self._reach.get(id_)
             if broker is None or known is None or known.epoch != broker.epoch or not known.reached:
                 return
             if await self._answers(sorted(known.reached)) or self._heard.get(id_, since) > since:
@@ -280,7 +297,7 @@ class Deaths:
     async def _answers(self, addresses: Iterable[Address]) -> bool:
         """Whether anything but silence comes from one of these addresses."""
         asked = [asyncio.ensure_future(_greet(address)) for address in addresses]
-        clock, waited = self._node.clock, 0.0
+        clock, waited = self._clock, 0.0
         try:
             while waited < _ANSWER_WITHIN:
                 before = clock.now().mono

@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING
 
 from barnabas.errors import BarnabasError, ConfigError, ErrorCode, KafkaError, StorageError
 from barnabas.model import DirectoryId, NodeId, Offset, TopicId, TopicPartition
+from barnabas.server.loop.memory import MemoryBudget
+from barnabas.server.loop.runtime import Runtime
 from barnabas.server.observe import events
+from barnabas.server.replication.lifecycle import BrokerLifecycle
+from barnabas.server.replication.replica_fetcher import Fetchers
 from barnabas.wire.codec.message import Message
 from barnabas.wire.schemas.brokers import AlterPartitionRequest, AlterPartitionResponse
 from barnabas.wire.schemas.reassignment import (
@@ -23,14 +27,12 @@ from barnabas.wire.schemas.transactions import AllocateProducerIdsRequest, Alloc
 
 if TYPE_CHECKING:
     from barnabas.broker.ports import DirectorySpace
+    from barnabas.broker.replicas.broker import Broker
     from barnabas.log.cleaning.compaction import CleaningStatistics
     from barnabas.log.log import Log
     from barnabas.log.segments.damage import Damage
     from barnabas.log.storage.log_directories import LogDirectories
     from barnabas.log.storage.log_directory import LogDirectory
-    from barnabas.server.loop.runtime import Services
-    from barnabas.server.replication.lifecycle import BrokerLifecycle
-    from barnabas.server.replication.replica_fetcher import Fetchers
 
 __all__ = ["NodeOutside"]
 
@@ -55,58 +57,72 @@ NOT_COMPACTED = events.register(
 
 
 class NodeOutside:
-    """Implements `broker.ports.Outside` over the quorum's driver."""
+    """Implements `broker.ports.Outside`.  `ask` carries a request to the active controller."""
 
-    __slots__ = ("_logs", "_metadata_directory", "_node", "_on_fatal", "fetchers", "lifecycle")
+    __slots__ = (
+        "_ask",
+        "_broker",
+        "_fetchers",
+        "_lifecycle",
+        "_logs",
+        "_memory",
+        "_metadata_directory",
+        "_on_fatal",
+        "_runtime",
+    )
 
     def __init__(
         self,
-        node: Services,
+        runtime: Runtime,
+        lifecycle: BrokerLifecycle,
+        ask: Callable[[Message], asyncio.Future[Message]],
+        *,
+        memory: MemoryBudget,
         logs: LogDirectories,
         metadata_directory: str,
         on_fatal: Callable[[Exception], None],
     ) -> None:
-        self._node = node
+        self._runtime = runtime
+        self._lifecycle = lifecycle
+        self._ask = ask
+        self._memory = memory
         self._logs = logs
         self._metadata_directory = metadata_directory
         self._on_fatal = on_fatal
-        self.lifecycle: BrokerLifecycle | None = None
-        """Once the broker is about to register."""
-        self.fetchers: Fetchers | None = None
-        """Once the broker may follow others."""
+        self._broker: Broker | None = None
+        self._fetchers: Fetchers | None = None
 
-    @property
-    def _epoch(self) -> int:
-        return -1 if self.lifecycle is None else self.lifecycle.epoch
+    def serve(self, broker: Broker, fetchers: Fetchers) -> None:
+        """The broker is registered: answers go to it, and it may follow others."""
+        self._broker, self._fetchers = broker, fetchers
 
     def allocate_producer_ids(self) -> None:
         """AllocateProducerIds (key 67; KIP-730); the answer goes to `Broker.producer_ids_allocated`."""
-        request = AllocateProducerIdsRequest(broker_id=self._node.node_id, broker_epoch=self._epoch)
-        future = self._node.quorum.request(request)
-        future.add_done_callback(self._allocated)
+        request = AllocateProducerIdsRequest(
+            broker_id=self._runtime.node_id, broker_epoch=self._lifecycle.epoch
+        )
+        self._ask(request).add_done_callback(self._allocated)
 
     def _allocated(self, future: asyncio.Future[Message]) -> None:
-        node = self._node
-        now = node.clock.now()
-        if future.cancelled():
+        broker, now = self._broker, self._runtime.clock.now()
+        if future.cancelled() or broker is None:
             return
         error = future.exception()
         answer = None if error is not None else future.result()
         if isinstance(answer, AllocateProducerIdsResponse):
             code = ErrorCode(answer.error_code)
-            node.broker.producer_ids_allocated(answer.producer_id_start, answer.producer_id_len, code, now)
+            broker.producer_ids_allocated(answer.producer_id_start, answer.producer_id_len, code, now)
         else:
             code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
-            node.broker.producer_ids_allocated(-1, 0, code, now)
-        node.turn.soon()
+            broker.producer_ids_allocated(-1, 0, code, now)
+        self._runtime.step.soon()
 
     def directory_failed(self, directory: LogDirectory, error: StorageError) -> None:
         """A log directory is offline for good; the node stops without its last or its metadata directory."""
         events.emit(events.DIRECTORY_OFFLINE, directory=directory.path, error=error)
-        if self.lifecycle is not None:
-            self.lifecycle.directory_failed(directory.directory_id)
-            patience = self._node.config.int("log.dir.failure.timeout.ms") / 1000
-            self._node.loop.call_later(patience, self._must_be_reported, directory)
+        self._lifecycle.directory_failed(directory.directory_id)
+        patience = self._runtime.config.int("log.dir.failure.timeout.ms") / 1000
+        self._runtime.loop.call_later(patience, self._must_be_reported, directory)
         if directory.path == self._metadata_directory:
             self._on_fatal(
                 StorageError(f"the metadata directory {directory.path} failed: {error}", fatal=True)
@@ -118,8 +134,7 @@ class NodeOutside:
 
     def _must_be_reported(self, directory: LogDirectory) -> None:
         """As long as the controller believes in a dead disk, nobody else leads what lay on it."""
-        lifecycle = self.lifecycle
-        if lifecycle is not None and directory.directory_id not in lifecycle.reported:
+        if directory.directory_id not in self._lifecycle.reported:
             self._on_fatal(
                 StorageError(
                     f"the log directory {directory.path} failed, and no controller has heard of it since",
@@ -148,8 +163,8 @@ class NodeOutside:
         for topic_id, index, directory in assignments:
             by_directory.setdefault(directory, {}).setdefault(topic_id, []).append(index)
         request = AssignReplicasToDirsRequest(
-            broker_id=self._node.node_id,
-            broker_epoch=self._epoch,
+            broker_id=self._runtime.node_id,
+            broker_epoch=self._lifecycle.epoch,
             directories=[
                 DirectoryData(
                     id=directory,
@@ -161,12 +176,12 @@ class NodeOutside:
                 for directory, topics in by_directory.items()
             ],
         )
-        self._node.quorum.request(request).add_done_callback(self._assigned)
+        self._ask(request).add_done_callback(self._assigned)
 
     def _assigned(self, future: asyncio.Future[Message]) -> None:
-        if future.cancelled():
+        broker = self._broker
+        if future.cancelled() or broker is None:
             return
-        node = self._node
         answer = None if future.exception() is not None else future.result()
         results: dict[tuple[TopicId, int], ErrorCode] | None = None
         if isinstance(answer, AssignReplicasToDirsResponse) and not answer.error_code:
@@ -176,31 +191,31 @@ class NodeOutside:
                 for topic in directory.topics
                 for row in topic.partitions
             }
-        node.broker.directories_assigned(results, node.clock.now())
-        node.turn.soon()
+        broker.directories_assigned(results, self._runtime.clock.now())
+        self._runtime.step.soon()
 
     def held(self, connection: int, size: int) -> None:
         """Batches that wait for their check are memory held for a client, as partly received frames are."""
-        self._node.memory.take_for(connection, size)
+        self._memory.take_for(connection, size)
 
     def fetch_from(self, leader: NodeId) -> None:
         """Something is new about what is fetched from that node."""
-        if self.fetchers is not None:
-            self.fetchers.soon(leader)
+        if self._fetchers is not None:
+            self._fetchers.soon(leader)
 
     def alter_partitions(self, request: AlterPartitionRequest) -> None:
         """AlterPartition (key 56; KIP-497); the answer goes to `Broker.partitions_altered`."""
-        self._node.quorum.request(request).add_done_callback(self._altered)
+        self._ask(request).add_done_callback(self._altered)
 
     def _altered(self, future: asyncio.Future[Message]) -> None:
-        if future.cancelled():
+        broker = self._broker
+        if future.cancelled() or broker is None:
             return
-        node = self._node
         answer = None if future.exception() is not None else future.result()
-        node.broker.partitions_altered(
-            answer if isinstance(answer, AlterPartitionResponse) else None, node.clock.now()
+        broker.partitions_altered(
+            answer if isinstance(answer, AlterPartitionResponse) else None, self._runtime.clock.now()
         )
-        node.turn.soon()
+        self._runtime.step.soon()
 
     def not_replicated(self, topic: str, index: int, error: BarnabasError) -> None:
         """What a leader sent could not be taken."""
@@ -260,4 +275,4 @@ class NodeOutside:
         events.emit(NOT_COMPACTED, topic=where.topic, partition=where.partition, error=error)
 
     def __repr__(self) -> str:
-        return f"<NodeOutside epoch={self._epoch}>"
+        return f"<NodeOutside epoch={self._lifecycle.epoch}>"

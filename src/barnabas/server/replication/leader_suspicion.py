@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from barnabas.controller.image import ImageDelta, Topic
     from barnabas.ports import Clock
 
-__all__ = ["LONGEST", "Doubts", "others_lead"]
+__all__ = ["LONGEST", "Ask", "Doubts", "others_lead"]
 
 NOBODY = -1
 LONGEST = 1.0
@@ -50,15 +50,14 @@ class _Departed(NamedTuple):
 class Doubts:
     """`lost(leader)` when a connection to it ended, `heard(leader)` when it answers; times from `clock`.
 
-    `ask(leaders)` returns when both have been called for what there is to know now; `me` leads what I lead.
+    `me` leads what this node leads.
     """
 
-    __slots__ = ("_asking", "_changed", "_clock", "_departed", "_me", "_silent", "_since", "ask")
+    __slots__ = ("_asking", "_changed", "_clock", "_departed", "_me", "_silent", "_since")
 
     def __init__(self, clock: Clock, me: NodeId = NO_NODE) -> None:
         self._clock = clock
         self._me = me
-        self.ask: Ask | None = None
         self._asking: Counter[int] = Counter()
         """Questions that wait, by connection."""
         self._since: dict[NodeId, float] = {}
@@ -107,12 +106,16 @@ class Doubts:
             partition.leader in since for topic in topics for partition in topic.partitions.values()
         )
 
-    async def settled(self, topics: Callable[[], Iterable[Topic]], connection: int = NOBODY) -> None:
-        """Ask the leaders of these topics whether they live, and wait as long as one of them is in doubt."""
+    async def settled(
+        self, topics: Callable[[], Iterable[Topic]], ask: Ask, connection: int = NOBODY
+    ) -> None:
+        """Ask the leaders of these topics whether they live, and wait as long as one of them is in doubt.
+
+        `ask(leaders)` returns when `lost` or `heard` was called for what there is to know now.
+        """
         self._asking[connection] += 1
         try:
-            if self.ask is not None:
-                await self.ask(leaders(topics(), self._me))
+            await ask(leaders(topics(), self._me))
             if self._recently_departed():
                 await asyncio.sleep(A_MOMENT)
             while self.concern(topics()):

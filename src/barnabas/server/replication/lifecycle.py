@@ -111,7 +111,12 @@ class BrokerLifecycle:
         *,
         metadata_offset: Callable[[], Offset],
         random: Randomness,
+        cordoned: Callable[[], list[DirectoryId] | None] = lambda: None,
+        on_registered: Callable[[BrokerEpoch], None] = lambda epoch: None,
     ) -> None:
+        """`cordoned` is asked before each report: the directories that take no new replicas, None where nobody
+        would know; `on_registered` is told of each registration, before this broker can be unfenced under it.
+        """
         self.settings = settings
         self.epoch: BrokerEpoch = -1
         self.state = LifecycleState.NOT_RUNNING
@@ -128,10 +133,8 @@ class BrokerLifecycle:
         self._may_stop = False
         self._failures = 0
         self._outdated = False
-        self.cordoned: Callable[[], list[DirectoryId] | None] = lambda: None
-        """Asked before each report: the directories that take no new replicas, None where nobody would know."""
-        self.on_registered: Callable[[BrokerEpoch], None] = lambda epoch: None
-        """Told of each registration, before this broker can be unfenced under it."""
+        self._cordoned = cordoned
+        self._on_registered = on_registered
 
     def __repr__(self) -> str:
         return f"<BrokerLifecycle {self.settings.broker_id} epoch={self.epoch} {self.state.name}>"
@@ -192,7 +195,7 @@ class BrokerLifecycle:
         assert isinstance(answer, BrokerRegistrationResponse)
         if answer.error_code:
             raise KafkaError(ErrorCode(answer.error_code))
-        self.on_registered(answer.broker_epoch)
+        self._on_registered(answer.broker_epoch)
         return answer.broker_epoch
 
     async def unfence(self) -> None:
@@ -275,7 +278,7 @@ class BrokerLifecycle:
                         want_fence=False,
                         want_shut_down=self.state is LifecycleState.PENDING_CONTROLLED_SHUTDOWN,
                         offline_log_dirs=offline,
-                        cordoned_log_dirs=self.cordoned(),
+                        cordoned_log_dirs=self._cordoned(),
                     )
                 )
                 assert isinstance(answer, BrokerHeartbeatResponse)

@@ -13,17 +13,17 @@ neither, and nobody waits for it longer than `LONGEST`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 
 from barnabas.client.aio import AsyncConnection
 from barnabas.client.connection import RequestTimedOut
+from barnabas.controller.image import MetadataImage
 from barnabas.errors import BarnabasError
 from barnabas.model import NodeId
+from barnabas.server.loop.runtime import Runtime
+from barnabas.server.replication.leader_suspicion import Doubts
 from barnabas.wire.schemas.cluster import MetadataRequest
-
-if TYPE_CHECKING:
-    from barnabas.server.loop.runtime import Services
 
 __all__ = ["LONGEST", "Probes"]
 
@@ -35,12 +35,17 @@ _QUESTION = MetadataRequest(topics=[], allow_auto_topic_creation=False)
 
 
 class Probes:
-    """The questions of one node.  `listener` is the name under which brokers reach each other."""
+    """The questions of one node; `doubts` hears what they come to.
 
-    __slots__ = ("_listener", "_node", "_probes")
+    `listener` is the name under which brokers reach each other, `image` says where.
+    """
 
-    def __init__(self, node: Services, listener: str) -> None:
-        self._node = node
+    __slots__ = ("_doubts", "_image", "_listener", "_probes", "_runtime")
+
+    def __init__(self, runtime: Runtime, image: MetadataImage, doubts: Doubts, listener: str) -> None:
+        self._runtime = runtime
+        self._image = image
+        self._doubts = doubts
         self._listener = listener
         self._probes: dict[NodeId, _Probe] = {}
 
@@ -53,8 +58,21 @@ class Probes:
     def _probe(self, leader: NodeId) -> _Probe:
         probe = self._probes.get(leader)
         if probe is None:
-            probe = self._probes[leader] = _Probe(self._node, leader, self._listener)
+            dial = partial(self._dial, leader)
+            probe = self._probes[leader] = _Probe(self._runtime, self._doubts, leader, dial)
         return probe
+
+    async def _dial(self, leader: NodeId) -> AsyncConnection:
+        known = self._image.brokers.get(leader)
+        endpoint = known.endpoint(self._listener) if known is not None else None
+        if endpoint is None:
+            raise BarnabasError(f"broker {leader} has no listener {self._listener}")
+        return await AsyncConnection.connect(
+            endpoint.host,
+            endpoint.port,
+            client_id=f"probe-{self._runtime.node_id}",
+            connect_timeout=_ANSWER_WITHIN,
+        )
 
     def stop(self) -> None:
         """Ask nothing more."""
@@ -68,12 +86,29 @@ class Probes:
 class _Probe:
     """Questions to one node."""
 
-    __slots__ = ("_asked_at", "_asking", "_connection", "_leader", "_listener", "_next", "_node", "_stopped")
+    __slots__ = (
+        "_asked_at",
+        "_asking",
+        "_connection",
+        "_dial",
+        "_doubts",
+        "_leader",
+        "_next",
+        "_runtime",
+        "_stopped",
+    )
 
-    def __init__(self, node: Services, leader: NodeId, listener: str) -> None:
-        self._node = node
+    def __init__(
+        self,
+        runtime: Runtime,
+        doubts: Doubts,
+        leader: NodeId,
+        dial: Callable[[], Awaitable[AsyncConnection]],
+    ) -> None:
+        self._runtime = runtime
+        self._doubts = doubts
         self._leader = leader
-        self._listener = listener
+        self._dial = dial
         self._connection: AsyncConnection | None = None
         self._asking = False
         self._asked_at = 0.0
@@ -83,21 +118,21 @@ class _Probe:
 
     def answer(self) -> asyncio.Future[None] | None:
         """Done with a question that is still to be sent; None: not worth waiting for."""
-        node = self._node
-        if self._stopped or (self._asking and node.clock.now().mono - self._asked_at > LONGEST):
+        runtime = self._runtime
+        if self._stopped or (self._asking and runtime.clock.now().mono - self._asked_at > LONGEST):
             return None
         if self._next is None:
-            self._next = node.loop.create_future()
+            self._next = runtime.loop.create_future()
             if not self._asking:
                 self._asking = True
-                node.tasks.start(self._ask_all(), f"probe of {self._leader}")
+                runtime.tasks.start(self._ask_all(), f"probe of {self._leader}")
         return self._next
 
     async def _ask_all(self) -> None:
         try:
             while (asked := self._next) is not None:
                 self._next = None
-                self._asked_at = self._node.clock.now().mono
+                self._asked_at = self._runtime.clock.now().mono
                 try:
                     await self._ask()
                 finally:
@@ -108,7 +143,7 @@ class _Probe:
     async def _ask(self) -> None:
         """One question.  A kept connection that ends says little: another is made to know."""
         kept = self._connection is not None and not self._connection.closed
-        doubts, leader = self._node.doubts, self._leader
+        doubts, leader = self._doubts, self._leader
         for _ in range(2 if kept else 1):
             try:
                 if self._connection is None or self._connection.closed:
@@ -122,18 +157,6 @@ class _Probe:
             return
         if not self._stopped:
             doubts.lost(leader)
-
-    async def _dial(self) -> AsyncConnection:
-        known = self._node.quorum.image.brokers.get(self._leader)
-        endpoint = known.endpoint(self._listener) if known is not None else None
-        if endpoint is None:
-            raise BarnabasError(f"broker {self._leader} has no listener {self._listener}")
-        return await AsyncConnection.connect(
-            endpoint.host,
-            endpoint.port,
-            client_id=f"probe-{self._node.node_id}",
-            connect_timeout=_ANSWER_WITHIN,
-        )
 
     def stop(self) -> None:
         self._stopped = True

@@ -13,19 +13,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING
 
 from barnabas.client.aio import AsyncConnection
+from barnabas.controller.image import BrokerEndpoint, MetadataImage
 from barnabas.errors import BarnabasError
 from barnabas.model import NodeId
+from barnabas.server.loop.runtime import Runtime
 from barnabas.server.observe import events
+from barnabas.server.replication.leader_suspicion import Doubts
 from barnabas.wire.schemas.fetch import FetchRequest
 
 if TYPE_CHECKING:
+    from barnabas.broker.replicas.broker import Broker
     from barnabas.broker.replicas.fetcher import Follower
-    from barnabas.controller.image import BrokerEndpoint
-    from barnabas.server.loop.runtime import Services
     from barnabas.wire.schemas.offsets import ListOffsetsRequest
 
 __all__ = ["Fetchers"]
@@ -46,11 +50,16 @@ the kernel sends again after 0.2, 0.4, 0.8, 1.6 ... s: a new connection knows so
 class Fetchers:
     """The fetch tasks of a node.  `soon(leader)` whenever a `Follower` may have something to ask."""
 
-    __slots__ = ("_fetchers", "_listener", "_node", "_stopped")
+    __slots__ = ("_broker", "_doubts", "_fetchers", "_image", "_listener", "_runtime", "_stopped")
 
-    def __init__(self, node: Services, listener: str) -> None:
+    def __init__(
+        self, runtime: Runtime, broker: Broker, image: MetadataImage, doubts: Doubts, listener: str
+    ) -> None:
         """`listener` is the name under which brokers reach each other."""
-        self._node = node
+        self._runtime = runtime
+        self._broker = broker
+        self._image = image
+        self._doubts = doubts
         self._listener = listener
         self._fetchers: dict[NodeId, _Fetcher] = {}
         self._stopped = False
@@ -61,18 +70,25 @@ class Fetchers:
             return
         fetcher = self._fetchers.get(leader)
         if fetcher is None:
-            follower = self._node.broker.followers.by_leader.get(leader)
+            follower = self._broker.followers.by_leader.get(leader)
             if follower is None:  # it is being made: looked for again by the end of the turn
-                self._node.loop.call_soon(self._again, leader)
+                self._runtime.loop.call_soon(self._again, leader)
                 return
-            fetcher = self._fetchers[leader] = _Fetcher(self._node, follower, self._listener)
-            self._node.tasks.start(fetcher.run(), f"fetch from {leader}")
+            fetcher = _Fetcher(self._runtime, follower, self._doubts, partial(self._endpoint, leader))
+            self._fetchers[leader] = fetcher
+            self._runtime.tasks.start(fetcher.run(), f"fetch from {leader}")
         fetcher.look()
 
     def _again(self, leader: NodeId) -> None:
-        broker = self._node.broker
-        if broker is not None and leader in broker.followers.by_leader:
+        if leader in self._broker.followers.by_leader:
             self.soon(leader)
+
+    def _endpoint(self, leader: NodeId) -> BrokerEndpoint:
+        known = self._image.brokers.get(leader)
+        endpoint = known.endpoint(self._listener) if known is not None else None
+        if endpoint is None:
+            raise BarnabasError(f"broker {leader} has no listener {self._listener}")
+        return endpoint
 
     def stop(self) -> None:
         """Fetch nothing more; what came before is in the logs."""
@@ -93,18 +109,23 @@ class _Fetcher:
         "_busy",
         "_connection",
         "_dialled_at",
+        "_doubts",
         "_dropped",
+        "_endpoint",
         "_follower",
-        "_listener",
-        "_node",
+        "_runtime",
         "_stopped",
         "_wake",
     )
 
-    def __init__(self, node: Services, follower: Follower, listener: str) -> None:
-        self._node = node
+    def __init__(
+        self, runtime: Runtime, follower: Follower, doubts: Doubts, endpoint: Callable[[], BrokerEndpoint]
+    ) -> None:
+        """`endpoint` says where the metadata has the leader now."""
+        self._runtime = runtime
         self._follower = follower
-        self._listener = listener
+        self._doubts = doubts
+        self._endpoint = endpoint
         self._wake = asyncio.Event()
         self._connection: AsyncConnection | None = None
         self._busy = False
@@ -119,12 +140,12 @@ class _Fetcher:
     def look(self) -> None:
         self._wake.set()
         if self._busy and self._follower.has_news and self._again is None:
-            node = self._node
-            now, least = node.clock.now().mono, _APART * max(0, len(self._follower.partitions) - _FEW)
+            runtime = self._runtime
+            now, least = runtime.clock.now().mono, _APART * max(0, len(self._follower.partitions) - _FEW)
             if now - self._dialled_at >= least:
                 self._drop()  # the parked fetch does not know of it
             else:
-                self._again = node.loop.call_later(self._dialled_at + least - now, self._look_again)
+                self._again = runtime.loop.call_later(self._dialled_at + least - now, self._look_again)
 
     def _look_again(self) -> None:
         self._again = None
@@ -152,19 +173,19 @@ class _Fetcher:
             try:
                 if self._connection is None or self._connection.closed:
                     self._connection = None
-                    if pause and await self._cut_short(pause * self._node.random.uniform(0.8, 1.2)):
+                    if pause and await self._cut_short(pause * self._runtime.random.uniform(0.8, 1.2)):
                         pause = 0.0
                     pause = min(_LONGEST_PAUSE, pause * 2 or _FIRST_PAUSE)
                     self._dropped = False
-                    self._dialled_at = self._node.clock.now().mono
+                    self._dialled_at = self._runtime.clock.now().mono
                     self._connection = await self._dial()
                     if follower.has_news:  # what was to be asked before the pause is not all any more
-                        follower.failed(self._node.clock.now())
+                        follower.failed(self._runtime.clock.now())
                         continue
                 await self._ask(self._connection, request)
                 pause = 0.0
                 self._answered = True
-                self._node.doubts.heard(follower.leader)
+                self._doubts.heard(follower.leader)
             except BarnabasError as error:
                 if self._connection is not None:
                     self._connection.abort()
@@ -173,13 +194,13 @@ class _Fetcher:
                     pause = 0.0
                 elif self._answered:
                     self._lost(error)
-                follower.failed(self._node.clock.now())
+                follower.failed(self._runtime.clock.now())
 
     def _lost(self, error: BarnabasError) -> None:
         """The leader answered before, and now its connection ended, or it takes no other."""
         self._answered = False
         events.emit(LOST, leader=self._follower.leader, error=error)
-        self._node.doubts.lost(self._follower.leader)
+        self._doubts.lost(self._follower.leader)
 
     async def _cut_short(self, seconds: float) -> bool:
         """Wait before another dial; whether something new to follow ended the wait."""
@@ -196,7 +217,7 @@ class _Fetcher:
         """What to ask next; None when this fetcher stops."""
         while not self._stopped:
             self._wake.clear()
-            request = self._follower.next_request(self._node.clock.now())
+            request = self._follower.next_request(self._runtime.clock.now())
             if request is not None:
                 return request
             until = self._follower.next_time()
@@ -204,7 +225,7 @@ class _Fetcher:
                 await self._wake.wait()
                 continue
             try:
-                async with asyncio.timeout(max(0.0, until - self._node.clock.now().mono)):
+                async with asyncio.timeout(max(0.0, until - self._runtime.clock.now().mono)):
                     await self._wake.wait()
             except TimeoutError:
                 continue
@@ -212,12 +233,12 @@ class _Fetcher:
 
     async def _dial(self) -> AsyncConnection:
         """Connect to where the metadata says the leader is.  Raises ConnectionFailed."""
-        node, leader = self._node, self._follower.leader
+        leader = self._follower.leader
         endpoint = self._endpoint()
         connection = await AsyncConnection.connect(
             endpoint.host,
             endpoint.port,
-            client_id=f"replica-{node.node_id}",
+            client_id=f"replica-{self._runtime.node_id}",
             connect_timeout=_CONNECT_WITHIN,
         )
         events.emit(
@@ -225,21 +246,13 @@ class _Fetcher:
         )
         return connection
 
-    def _endpoint(self) -> BrokerEndpoint:
-        leader = self._follower.leader
-        known = self._node.quorum.image.brokers.get(leader)
-        endpoint = known.endpoint(self._listener) if known is not None else None
-        if endpoint is None:
-            raise BarnabasError(f"broker {leader} has no listener {self._listener}")
-        return endpoint
-
     async def _ask(self, connection: AsyncConnection, request: FetchRequest | ListOffsetsRequest) -> None:
-        node = self._node
-        limit = node.config.int("replica.fetch.wait.max.ms") / 1000 + _GRACE
+        runtime = self._runtime
+        limit = runtime.config.int("replica.fetch.wait.max.ms") / 1000 + _GRACE
         until = self._follower.next_time()
         timer = None
         if until != inf:  # a partition that rests now must not wait for those that are parked
-            timer = node.loop.call_later(max(0.0, until - node.clock.now().mono), self._drop)
+            timer = runtime.loop.call_later(max(0.0, until - runtime.clock.now().mono), self._drop)
         self._busy = not isinstance(request, FetchRequest) or request.max_wait_ms > 0
         try:
             answer = await connection.request(request, timeout=limit)
@@ -248,5 +261,5 @@ class _Fetcher:
             if timer is not None:
                 timer.cancel()
         if not self._stopped:
-            self._follower.received(request, answer, node.clock.now())
-            node.turn.soon()
+            self._follower.received(request, answer, runtime.clock.now())
+            runtime.step.soon()

@@ -41,9 +41,9 @@ def whole_again(world: World) -> None:
     image = world.image
     for node_id in list(world.emptied) if image is not None else ():
         node = world.nodes[node_id]
-        lifecycle = None if node.process is None else node.process._lifecycle
+        part = None if node.process is None else node.process.part
         broker = image.brokers.get(node_id) if image is not None else None
-        if lifecycle is None or broker is None or broker.epoch != lifecycle.epoch or broker.fenced:
+        if part is None or broker is None or broker.epoch != part.lifecycle.epoch or broker.fenced:
             continue
         states = [s for topic in image.topics.values() for s in topic.partitions.values()] if image else []
         if all(node_id in state.isr for state in states if node_id in state.replicas):

@@ -210,10 +210,10 @@ class Invariants:
     def life_over(self, node: SimNode) -> None:
         """A life of that node ends: remember what its logs have synced."""
         self.look()
-        process = node.process
-        if process is not None and hasattr(process, "home"):
+        home = None if node.process is None else node.process.home
+        if home is not None:
             self.durable[node.id] = {
-                log.path: (log.durable_end_offset, log.latest_epoch) for log in process.home.logs.all_logs()
+                log.path: (log.durable_end_offset, log.latest_epoch) for log in home.logs.all_logs()
             }
         if node.damaged:
             self.durable.pop(node.id, None)
@@ -224,11 +224,11 @@ class Invariants:
 
     def recovered(self, node: SimNode) -> None:
         """A node has just recovered its logs, and done nothing else yet."""
-        process = node.process
+        home = None if node.process is None else node.process.home
         before = self.durable.pop(node.id, None)
-        if before is None or process is None:
+        if before is None or home is None:
             return
-        for log in process.home.logs.all_logs():
+        for log in home.logs.all_logs():
             end, epoch = before.get(log.path, (0, -1))
             if log.log_end_offset < end and log.log_start_offset < end:
                 self.world.alarm(

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from barnabas.model import Endpoint
     from barnabas.ports import Buffer
     from barnabas.server.loop.memory import Account
-    from barnabas.server.net.platform import Syncing
+    from barnabas.server.loop.sync_threads import Syncing
     from barnabas.server.observe.metrics import Histogram
     from barnabas.sim.cluster.loop import VirtualLoop
     from barnabas.sim.cluster.sockets import End, Host

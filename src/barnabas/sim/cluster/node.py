@@ -95,7 +95,8 @@ class SimNode:
     @property
     def ails(self) -> bool:
         """Whether one of its directories is offline."""
-        return self.serves and self.process is not None and bool(self.process.home.logs.offline())
+        home = None if self.process is None else self.process.home
+        return self.serves and home is not None and bool(home.logs.offline())
 
     @property
     def apart(self) -> bool:
@@ -118,9 +119,7 @@ class SimNode:
     @property
     def broker(self) -> Broker | None:
         """Its broker, once it has one."""
-        if self.apart or self.process is None or not hasattr(self.process, "services"):
-            return None
-        return self.process.services.broker
+        return None if self.apart or self.process is None else self.process.broker
 
     @property
     def quorum(self) -> Quorum | None:
@@ -130,10 +129,7 @@ class SimNode:
     @property
     def own_quorum(self) -> Quorum | None:
         """Its part in whatever quorum it is of."""
-        if self.process is None or not hasattr(self.process, "services"):
-            return None
-        quorum = self.process.services.quorum
-        return quorum if quorum is not None and hasattr(quorum, "_order") else None
+        return None if self.process is None else self.process.quorum
 
     def properties(self) -> dict[str, str]:
         """What it starts with; on a disk that is not its own it is a controller and nothing else."""

@@ -1,0 +1,58 @@
+"""Binding a listening socket, with the next step for each way in which that fails."""
+
+from __future__ import annotations
+
+import errno
+import socket
+
+from barnabas.errors import ConfigError
+from barnabas.model import Endpoint
+
+__all__ = ["bind"]
+
+
+def bind(endpoint: Endpoint, backlog: int) -> socket.socket:
+    """A socket bound to `endpoint` (not listening yet).  Raises ConfigError with the next step."""
+    host = endpoint.host or None
+    try:
+        found = socket.getaddrinfo(host, endpoint.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError as error:
+        raise ConfigError(
+            f"{endpoint}: the host name does not resolve ({error.strerror or error})",
+            next_step="check listeners in the configuration",
+        ) from error
+    found.sort(key=lambda item: item[0] != (socket.AF_INET6 if host is None else item[0]))
+    family, kind, protocol, _, address = found[0]
+    bound = socket.socket(family, kind, protocol)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # accepted sockets inherit it
+        if family == socket.AF_INET6 and host is None:
+            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        bound.setblocking(False)
+        bound.bind(address)
+    except OSError as error:
+        bound.close()
+        raise _cannot_bind(endpoint, error) from error
+    return bound
+
+
+def _cannot_bind(endpoint: Endpoint, error: OSError) -> ConfigError:
+    if error.errno == errno.EADDRINUSE:
+        return ConfigError(
+            f"{endpoint}: port {endpoint.port} is taken by another process",
+            next_step=f"stop it (`ss -ltnp 'sport = :{endpoint.port}'` shows it) "
+            "or choose another port in listeners",
+        )
+    if error.errno == errno.EACCES:
+        return ConfigError(
+            f"{endpoint}: port {endpoint.port} needs privileges this process does not have",
+            next_step="choose a port from 1024 on",
+        )
+    if error.errno == errno.EADDRNOTAVAIL:
+        return ConfigError(
+            f"{endpoint}: {endpoint.host} is no address of this machine",
+            next_step="listen on an address of this machine or on all (an empty host), "
+            "and name the other in advertised.listeners",
+        )
+    return ConfigError(f"{endpoint}: cannot listen: {error.strerror}")

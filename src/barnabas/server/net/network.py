@@ -1,0 +1,75 @@
+"""What the sockets of one node share: the platform, the limits, the memory that clients may hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from barnabas.config import Config
+from barnabas.errors import StorageError
+from barnabas.server.loop.memory import MemoryBudget
+from barnabas.server.loop.runtime import Runtime
+from barnabas.server.net.platform import Machine
+
+__all__ = ["Limits", "Network"]
+
+FOR_CONTROLLERS = 32 * 1024 * 1024
+"""Bytes that connections of the controllers' listener may hold: clients cannot take them away."""
+
+
+class Limits(NamedTuple):
+    """The limits that every connection looks at (bytes and counts)."""
+
+    max_request: int
+    max_unsent: int
+    max_pipelined: int
+    sendfile_from: int
+    slow_request_s: float
+
+    @classmethod
+    def of(cls, config: Config) -> Limits:
+        return cls(
+            config.int("socket.request.max.bytes"),
+            config.int("barnabas.connection.max.unsent.bytes"),
+            config.int("barnabas.connection.max.pipelined"),
+            config.int("barnabas.sendfile.min.bytes"),
+            config.int("barnabas.slow.request.ms") / 1000,
+        )
+
+
+class Network:
+    """One per node.  `request_ids` counts the requests of all its connections."""
+
+    __slots__ = (
+        "arena",
+        "controller_memory",
+        "limits",
+        "loop",
+        "memory",
+        "on_unreadable",
+        "platform",
+        "request_ids",
+        "runtime",
+        "step",
+    )
+
+    def __init__(
+        self, runtime: Runtime, platform: Machine, on_unreadable: Callable[[StorageError], None]
+    ) -> None:
+        """`on_unreadable` hears of a file that the disk could not read for an answer."""
+        config = runtime.config
+        self.runtime = runtime
+        self.loop = runtime.loop
+        self.step = runtime.step
+        self.arena = runtime.arena
+        self.platform = platform
+        self.on_unreadable = on_unreadable
+        self.limits = Limits.of(config)
+        self.memory = MemoryBudget(
+            config.int("queued.max.request.bytes"), self.limits.max_request, platform.monotonic
+        )
+        self.controller_memory = MemoryBudget(FOR_CONTROLLERS, clock=platform.monotonic)
+        self.request_ids = 0
+
+    def __repr__(self) -> str:
+        return f"<Network memory={self.memory.used}>"

@@ -1,0 +1,199 @@
+"""The broker of a node: made, registered, and kept as the metadata say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from barnabas.broker.groups.coordinator import Groups
+from barnabas.broker.replicas.broker import Broker
+from barnabas.config import SETTINGS, Config
+from barnabas.controller.decisions.features import METADATA_VERSION
+from barnabas.controller.image import RESOURCE_BROKER, BrokerEndpoint, ImageDelta
+from barnabas.controller.versions import CORDONED
+from barnabas.errors import ConfigError, StorageError
+from barnabas.model import BrokerEpoch, DirectoryId, Endpoint, NodeId, Offset
+from barnabas.ports import Disk
+from barnabas.server.api.metadata import TopicAnswers
+from barnabas.server.kraft.driver import Quorum
+from barnabas.server.net.network import Network
+from barnabas.server.node.storage_setup import Home
+from barnabas.server.observe import events
+from barnabas.server.replication.applier import Applier
+from barnabas.server.replication.host import NodeOutside
+from barnabas.server.replication.leader_suspicion import Doubts
+from barnabas.server.replication.lifecycle import BrokerLifecycle, LifecycleSettings
+from barnabas.server.replication.previous_epoch import LastLife, everything_is_synced
+from barnabas.server.replication.probes import Probes
+from barnabas.server.replication.replica_fetcher import Fetchers
+
+__all__ = ["BrokerPart"]
+
+PLAINTEXT = 0
+"""Security protocol of every listener of this release."""
+
+
+class BrokerPart:
+    """Made when the metadata is there.  `register`, `open`, serve clients; `stop_following`, `stop`.
+
+    `advertised` are the listeners of this broker as others know them; `peers` is the name of the listener by
+    which brokers reach each other; `reconfigured` hears of settings that changed at run time.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        quorum: Quorum,
+        applier: Applier,
+        home: Home,
+        disk: Disk,
+        *,
+        advertised: Sequence[Endpoint],
+        peers: str,
+        reconfigured: Callable[[Config], None],
+        on_fatal: Callable[[Exception], None],
+    ) -> None:
+        """Raises ConfigError for a setting about directories that are not there."""
+        runtime = self._runtime = network.runtime
+        self._given = config = runtime.config
+        """The node's own settings, without what was changed at run time."""
+        self._quorum = quorum
+        self._applier = applier
+        self._home = home
+        self._reconfigured = reconfigured
+        self._registered = False
+        self._following = False
+        if unknown := home.logs.cordon(config.list("cordoned.log.dirs")):
+            raise ConfigError(
+                f"cordoned.log.dirs names {', '.join(unknown)}, which is not among log.dirs",
+                next_step="name directories as log.dirs has them, or * for all of them",
+            )
+        self._last_life = LastLife(disk, home.logs.directories)
+        settings = LifecycleSettings.of(
+            config,
+            cluster_id=home.cluster_id,
+            listeners=[BrokerEndpoint(e.listener, e.host, e.port, PLAINTEXT) for e in advertised],
+            directories=[directory.directory_id for directory in home.logs.online()],
+            previous_epoch=self._last_life.epoch(),
+        )
+        self.lifecycle = BrokerLifecycle(
+            quorum.request,
+            settings,
+            metadata_offset=self._applied_offset,
+            random=runtime.random,
+            cordoned=self._cordoned,
+            on_registered=self._remember,
+        )
+        self._outside = NodeOutside(
+            runtime,
+            self.lifecycle,
+            quorum.request,
+            memory=network.memory,
+            logs=home.logs,
+            metadata_directory=config.metadata_log_dir,
+            on_fatal=on_fatal,
+        )
+        self.broker = Broker(
+            config, runtime.node_id, home.logs, quorum.image, outside=self._outside, random=runtime.random
+        )
+        self.groups = Groups(config, runtime.random, self.broker)
+        self.answers = TopicAnswers(quorum.image)
+        self.doubts = Doubts(runtime.clock, runtime.node_id)
+        self.probes = Probes(runtime, quorum.image, self.doubts, peers)
+        self.fetchers = Fetchers(runtime, self.broker, quorum.image, self.doubts, peers)
+
+    async def register(self) -> None:
+        """Be known to the controllers, and know what they knew then."""
+        await self._quorum.replayed(await self.lifecycle.register())
+
+    async def open(self) -> None:
+        """Open what the metadata says this broker hosts, and follow the metadata from now on."""
+        runtime, broker = self._runtime, self.broker
+        self._registered = self._following = True
+        self._applier.follow(broker)
+        runtime.step.drive(broker, self.groups, self._applier.soon)
+        self._outside.serve(broker, self.fetchers)
+        self._reconfigure()
+        broker.begin(runtime.clock.now())
+        self._quorum.on_change(self._metadata_changed)
+        self._applier.soon()
+        await self._applier.applied()
+        if not self._all_is_synced():
+            self._last_life.remember(self.lifecycle.epoch, synced=False)
+
+    def unreadable(self, error: StorageError) -> None:
+        """A disk could not read a file that an answer needs."""
+        if self._registered:
+            self.broker.unreadable(error, self._runtime.clock.now())
+            self._runtime.step.soon()
+
+    def stop_following(self) -> None:
+        """The node stops: the broker does not follow the metadata any more."""
+        self._following = False
+
+    # -- what the controllers are told --
+
+    def _remember(self, epoch: BrokerEpoch) -> None:
+        """This broker is registered under a new epoch, and not in sync anywhere yet."""
+        self._last_life.remember(epoch, synced=self._all_is_synced())
+
+    def _all_is_synced(self) -> bool:
+        return everything_is_synced(self._given, self._quorum.image, self._runtime.node_id)
+
+    def _applied_offset(self) -> Offset:
+        """Up to where this node is what the metadata say."""
+        return self.broker.applied_offset if self._registered else self._quorum.image.offset
+
+    def _cordoned(self) -> list[DirectoryId] | None:
+        """The directories that take no new replicas; None where the controllers know no such thing."""
+        if self._quorum.image.feature(METADATA_VERSION) < CORDONED:
+            return None
+        return sorted(one.directory_id for one in self._home.logs.directories if one.cordoned)
+
+    # -- following the metadata --
+
+    def _metadata_changed(self, delta: ImageDelta) -> None:
+        """A commit was replayed: everything that depends on the metadata follows."""
+        now = self._runtime.clock.now()
+        self.answers.changed(delta)
+        self.doubts.changed(delta)
+        if not self._following:
+            return
+        if any(kind == RESOURCE_BROKER for kind, _ in delta.configs):
+            self._reconfigure()
+        if delta.configs and not self._all_is_synced():
+            self._last_life.remember(self.lifecycle.epoch, synced=False)
+        self._applier.changed(delta)
+        self.lifecycle.metadata_changed(delta)
+        if _somebody_leaves(delta, self._runtime.node_id):
+            self._applier.then(self.lifecycle.report_soon)
+        for topic in delta.topics_deleted.values():
+            self.groups.topic_deleted(topic.name, topic.id, now)
+
+    def _reconfigure(self) -> None:
+        """Take over the settings that were changed at run time, for all brokers or for this one."""
+        runtime, image = self._runtime, self._quorum.image
+        changes = {**image.cluster_config(), **image.broker_config(runtime.node_id)}
+        known = {name: v for name, v in changes.items() if name in SETTINGS}
+        if known or runtime.config is not self._given:
+            try:
+                runtime.config = self._given.with_changes(known)
+            except ConfigError as error:  # set by an older or newer controller
+                events.emit(events.SETTING_REFUSED, error=error)
+                return
+            before = self._cordoned()
+            self.broker.reconfigure(runtime.config)
+            if self._cordoned() != before:
+                self.lifecycle.report_soon()
+            self._reconfigured(runtime.config)
+
+    def __repr__(self) -> str:
+        return f"<BrokerPart {self.lifecycle}>"
+
+
+def _somebody_leaves(delta: ImageDelta, but: NodeId) -> bool:
+    """Whether a broker on its way out was touched: it may go when all others have replayed what moved."""
+    brokers = delta.image.brokers
+    return any(
+        id_ != but and (broker := brokers.get(id_)) is not None and broker.in_controlled_shutdown
+        for id_ in delta.brokers
+    )

@@ -1,0 +1,107 @@
+"""Builds what a listener serves: the parts that answer, bound to the rows of the table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from barnabas.server.api.admin import AdminApi
+from barnabas.server.api.auto_topics import AutoTopics
+from barnabas.server.api.cluster import ClusterApi
+from barnabas.server.api.data import DataApi
+from barnabas.server.api.directories import DirectoryApi
+from barnabas.server.api.envelope import EnvelopeApi
+from barnabas.server.api.groups import GroupApi
+from barnabas.server.api.metadata import MetadataApi, TopicAnswers
+from barnabas.server.api.quorum import QuorumApi
+from barnabas.server.api.table import handler_of, served_on
+from barnabas.server.api.topics import TopicApi
+from barnabas.server.kraft.driver import Quorum
+from barnabas.server.loop.runtime import Runtime
+from barnabas.server.net.addresses import Addresses
+from barnabas.server.net.network import Network
+from barnabas.server.net.produce_fast_path import ProduceMemos
+from barnabas.server.net.requests import Requests
+from barnabas.server.net.route import Route, Row
+from barnabas.server.observe.traffic import Traffic
+from barnabas.server.replication.applier import Applier
+from barnabas.server.replication.fast_fencing import Deaths
+from barnabas.server.replication.leader_suspicion import Ask, Doubts
+
+if TYPE_CHECKING:
+    from barnabas.broker.groups.coordinator import Groups
+    from barnabas.broker.ports import Authorizer
+    from barnabas.broker.replicas.broker import Broker
+
+__all__ = ["Serving"]
+
+
+class Serving:
+    """What both kinds of listeners of one node have in common."""
+
+    def __init__(
+        self,
+        network: Network,
+        quorum: Quorum,
+        applier: Applier,
+        deaths: Deaths | None,
+        authorizer: Authorizer | None = None,
+    ) -> None:
+        self._network = network
+        self._quorum = quorum
+        self._authorizer = authorizer
+        runtime = network.runtime
+        self._runtime: Runtime = runtime
+        self._traffic = Traffic(runtime.metrics)
+        self._addresses = Addresses(runtime.node_id, quorum.image)
+        controller = QuorumApi(quorum, deaths)
+        self._apis: tuple[object, ...] = (
+            controller,
+            TopicApi(runtime, controller, quorum.image, applier),
+            AdminApi(quorum, authorizer),
+        )
+
+    def to_controllers(self) -> Requests:
+        """What a listener of kind "C" serves."""
+        rows = served_on("C")
+        apis = (*self._apis, ClusterApi(rows, self._quorum, self._addresses))
+        enveloped = self._routes((row for row in rows if row.forward), apis)
+        envelope = EnvelopeApi(
+            self._runtime.loop,
+            self._quorum,
+            {route.key: route for route in enveloped},
+            self._authorizer,
+        )
+        others = self._routes((row for row in rows if not row.forward), (*apis, envelope))
+        return Requests(self._network, (*enveloped, *others), authorizer=self._authorizer)
+
+    def to_clients(
+        self, broker: Broker, groups: Groups, answers: TopicAnswers, doubts: Doubts, ask: Ask
+    ) -> Requests:
+        """What a listener of kind "B" serves.  `ask` asks leaders whether they live."""
+        rows, runtime, addresses = served_on("B"), self._runtime, self._addresses
+        image = self._quorum.image
+        topics, traffic = AutoTopics(runtime, self._quorum), self._traffic
+        apis = (
+            *self._apis,
+            ClusterApi(rows, self._quorum, addresses),
+            DataApi(broker, runtime.clock, traffic),
+            MetadataApi(runtime, image, addresses, answers, topics, doubts, ask, self._authorizer),
+            GroupApi(runtime, groups, image, addresses, topics, doubts, ask),
+            DirectoryApi(runtime, broker),
+        )
+        memos = partial(ProduceMemos, self._network, broker, traffic)
+        return Requests(
+            self._network,
+            self._routes(rows, apis),
+            memos=memos if runtime.config.bool("barnabas.produce.memo") else None,
+            authorizer=self._authorizer,
+        )
+
+    def _routes(self, rows: Iterable[Row], apis: Iterable[object]) -> list[Route]:
+        metrics, slow_s = self._runtime.metrics, self._network.limits.slow_request_s
+        return [Route(row, handler_of(row, apis), metrics, slow_s) for row in rows]
+
+    def __repr__(self) -> str:
+        return f"<Serving of {self._quorum!r}>"
