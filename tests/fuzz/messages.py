@@ -9,7 +9,8 @@ from typing import Any
 from tests.wire.samples import plain_value, random_message
 
 from barnabas.model import Uuid
-from barnabas.server.api.table import TABLE, Row
+from barnabas.server.api.table import TABLE
+from barnabas.server.net.route import Row
 from barnabas.wire.codec.schema import Field
 from barnabas.wire.frame import RequestHeader, write_request
 from barnabas.wire.records import Record, write_batch
