@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.sim.lives import Elsewhere, kept, lived
+from tests.sim.seed_runs import Elsewhere, kept, report_of
 
 from barnabas.sim.quorum.seeds import Summary
 from barnabas.sim.quorum.targeted_faults import TARGETED_FAULTS
@@ -19,7 +19,7 @@ def test_every_promise_is_kept_and_another_process_with_another_hash_seed_goes_t
 ) -> None:
     seeds = range(first, first + CHUNK)
     elsewhere = Elsewhere(seeds[::5])
-    here = [lived(seed).digest for seed in seeds]
+    here = [report_of(seed).digest for seed in seeds]
     assert elsewhere.digests() == here[::5]
     assert not kept(seeds), kept(seeds)
 
@@ -27,7 +27,7 @@ def test_every_promise_is_kept_and_another_process_with_another_hash_seed_goes_t
 def test_the_seeds_do_what_they_are_for() -> None:
     summary = Summary()
     for seed in range(1, 101):
-        summary.add(lived(seed))
+        summary.add(report_of(seed))
     assert summary.reached >= 98
     assert summary.changes > 3 * summary.seeds
     assert len(summary.faults) >= 22 and {kind.name for kind in (*TARGETED_FAULTS, WrongFormat)} <= set(
@@ -39,4 +39,4 @@ def test_the_seeds_do_what_they_are_for() -> None:
 
 
 def test_different_seeds_go_different_ways() -> None:
-    assert len({lived(seed).digest for seed in range(1, 21)}) == 20
+    assert len({report_of(seed).digest for seed in range(1, 21)}) == 20

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.sim.lives import Elsewhere, kept, lived
+from tests.sim.seed_runs import Elsewhere, kept, report_of
 
 CHUNK = 10
 FIRST = range(101, 161, CHUNK)
@@ -18,6 +18,6 @@ def test_every_promise_is_kept_and_another_process_with_another_hash_seed_goes_t
 ) -> None:
     seeds = range(first, first + CHUNK)
     elsewhere = Elsewhere(seeds[::5])
-    here = [lived(seed).digest for seed in seeds]
+    here = [report_of(seed).digest for seed in seeds]
     assert elsewhere.digests() == here[::5]
     assert not kept(seeds), kept(seeds)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.sim.cluster.seed_run import Report, run_seed
+from barnabas.sim.cluster.seed_run import ClusterReport, run_seed
 from barnabas.sim.cluster.seeds import Summary, code_hash, tell
 
 CHUNK = 10
@@ -19,13 +19,13 @@ AGAIN = range(1, 6)
 
 
 @cache
-def lived(seed: int) -> Report:
+def report_of(seed: int) -> ClusterReport:
     return run_seed(seed)
 
 
 @pytest.mark.parametrize("first", FIRST)
 def test_no_fault_breaks_a_promise_of_the_cluster(first: int) -> None:
-    broken = [report for report in map(lived, range(first, first + CHUNK)) if not report.ok]
+    broken = [report for report in map(report_of, range(first, first + CHUNK)) if not report.ok]
     assert not broken, "\n".join(tell(run_seed(broken[0].seed, story=True)))
 
 
@@ -43,12 +43,12 @@ def test_no_disk_is_lost_while_a_second_quorum_lives() -> None:
 def test_the_seeds_do_what_they_are_for() -> None:
     summary = Summary()
     for seed in range(1, 31):
-        summary.add(lived(seed))
+        summary.add(report_of(seed))
     assert summary.counts["acknowledged"] > 200 * summary.seeds
     assert summary.occurrences > 10 * summary.seeds
     assert len(summary.faults) >= 20
     assert len(summary.operations) >= 3
-    assert any("every promise" in line for line in tell(lived(1)))
+    assert any("every promise" in line for line in tell(report_of(1)))
     assert len(list(summary.lines())) > 20 and summary.document()["seeds"] == 30
 
 
@@ -68,7 +68,7 @@ def test_the_same_seed_of_a_cluster_goes_the_same_way_in_another_process_with_an
         ).stdout.split()
         for hash_seed in ("1", "2")
     ]
-    assert printed[0] == printed[1] == [lived(seed).digest for seed in AGAIN]
+    assert printed[0] == printed[1] == [report_of(seed).digest for seed in AGAIN]
 
 
 def test_the_code_of_a_cluster_has_one_fingerprint() -> None:

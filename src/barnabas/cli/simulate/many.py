@@ -38,7 +38,7 @@ class Report(Protocol):
 
 
 class Kind(NamedTuple):
-    """Quorums or whole clusters: their ledger, what they come to, how seeds are lived, and repeated."""
+    """Quorums or whole clusters: their ledger, what they come to, how seeds are run, and repeated."""
 
     ledger: Ledger
     code: Callable[[], str]
@@ -48,13 +48,13 @@ class Kind(NamedTuple):
 
 
 class Recorder:
-    """Writes down how far the seeds from `first` on were lived.  `ledger` None: nothing is written."""
+    """Writes down how far the seeds from `first` on ran.  `ledger` None: nothing is written."""
 
     def __init__(self, ledger: Ledger | None, code: Callable[[], str], first: int) -> None:
         self.ledger = ledger
         self.first = first
         self.stale = False
-        """The code has changed since: what is lived from here on counts for nothing."""
+        """The code has changed since: what runs from here on counts for nothing."""
         self._code = code
         self._ended: dict[int, Report] = {}
 
@@ -69,26 +69,26 @@ class Recorder:
 
     def flush(self) -> None:
         """Write what follows on the last seed without a gap."""
-        lived: list[Report] = []
-        while self.first + len(lived) in self._ended:
-            lived.append(self._ended.pop(self.first + len(lived)))
-        if not lived or self.ledger is None or self.stale:
+        ended: list[Report] = []
+        while self.first + len(ended) in self._ended:
+            ended.append(self._ended.pop(self.first + len(ended)))
+        if not ended or self.ledger is None or self.stale:
             return
         if self._code() != self.ledger.code:
             self.stale = True
             return
         self.ledger.add(
             self.first,
-            len(lived),
-            [report.seed for report in lived if not report.ok],
-            sum(report.virtual_seconds for report in lived),
-            sum(report.cpu_seconds for report in lived),
+            len(ended),
+            [report.seed for report in ended if not report.ok],
+            sum(report.virtual_seconds for report in ended),
+            sum(report.cpu_seconds for report in ended),
         )
-        self.first += len(lived)
+        self.first += len(ended)
 
 
 def run_many(arguments: argparse.Namespace, kind: Kind) -> int:
-    """Live them.  1 when a promise was broken, 130 when the run was interrupted."""
+    """Run them.  1 when a promise was broken, 130 when the run was interrupted."""
     ledger = kind.ledger if arguments.ledger or arguments.resume else None
     first = kind.ledger.next_seed(arguments.first) if arguments.resume else arguments.first
     seeds = range(first, first + arguments.seeds)
@@ -152,7 +152,7 @@ def show_status(ledger: Ledger, as_json: bool) -> int:
     return 0
 
 
-# ------------------------------------------------------------------ while they live
+# ------------------------------------------------------------------ while they run
 
 
 @contextmanager

@@ -90,7 +90,7 @@ def _one(arguments: argparse.Namespace) -> int:
 def _teller(
     arguments: argparse.Namespace,
 ) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
-    """How a seed of the kind asked for is lived and told, and what only that kind reports."""
+    """How a seed of the kind asked for is run and told, and what only that kind reports."""
     if arguments.beyond:
         from barnabas.sim.quorum.over_budget import seed_run as beyond
 

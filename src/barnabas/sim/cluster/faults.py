@@ -170,7 +170,7 @@ class ClientCut(_Cut):
 
 
 class Reset(ClusterFault):
-    """The connections of a node break, though it lives."""
+    """The connections of a node break, though it runs."""
 
     name = "reset"
     duration = (0.0, 0.0)

@@ -166,7 +166,7 @@ class World:
         return self._hash.hexdigest()[:32]
 
     def alarm(self, invariant: str, text: str) -> NoReturn:
-        """A invariant is broken: the seed ends."""
+        """An invariant is broken: the seed ends."""
         broken = InvariantViolation(invariant, text)
         self.scheduler.alarm = broken
         raise broken

@@ -3,7 +3,7 @@
 Its key is a hash over the sources of raft/, log/, sim/ and the quorum's driver, so that a seed counts only
 for the code that it ran; `--resume` continues after the last one.  A test checks that the hash leaves out
 only what a seed of a quorum never runs: modules of log/ that only serve partitions (a quorum's log is neither
-compacted nor moved, and its disk is simulated), the planted bugs, this ledger, the seeds beyond the budget.
+compacted nor moved, and its disk is simulated), the mutants, this ledger, the seeds beyond the budget.
 There is one line of JSON per run of seeds; a run extends its line as it continues.
 """
 
@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-__all__ = ["NOT_RUN", "Ledger", "Lived", "code_hash"]
+__all__ = ["NOT_RUN", "CodeRuns", "Ledger", "code_hash"]
 
 _ROOMS = ("raft", "log", "sim/kernel", "sim/quorum")
 _DRIVER = ("election_state", "records", "recovery_point", "snapshots", "storage", "transfer")
@@ -42,8 +42,8 @@ def code_hash() -> str:
     return digest.hexdigest()[:16]
 
 
-class Lived(NamedTuple):
-    """What one code has lived: different seeds, those that failed, the first day and the last."""
+class CodeRuns(NamedTuple):
+    """What ran with one code: different seeds, those that failed, the first day and the last."""
 
     code: str
     seeds: int
@@ -68,18 +68,18 @@ class Ledger:
         return [json.loads(line) for line in self.path.read_text().splitlines() if line.strip()]
 
     def seeds(self, *, all_code: bool = False) -> int:
-        """How many seeds were lived: with this code, or with any.  A seed lived twice counts once."""
+        """How many seeds ran: with this code, or with any.  A seed that ran twice counts once."""
         return sum(one.seeds for one in self.by_code() if all_code or one.code == self.code)
 
-    def by_code(self) -> list[Lived]:
-        """What each code has lived, the oldest first."""
+    def by_code(self) -> list[CodeRuns]:
+        """What ran with each code, the oldest first."""
         rows: dict[str, list[dict[str, Any]]] = {}
         for row in self._rows():
             rows.setdefault(row["code"], []).append(row)
-        return [_lived(code, runs) for code, runs in rows.items()]
+        return [_runs_of(code, runs) for code, runs in rows.items()]
 
     def next_seed(self, first: int) -> int:
-        """The first seed from `first` on that this code has not lived."""
+        """The first seed from `first` on that did not run with this code."""
         for low, high in _joined([row for row in self._rows() if row["code"] == self.code]):
             if low <= first < high:
                 first = high
@@ -127,7 +127,7 @@ def _joined(rows: list[dict[str, Any]]) -> list[tuple[int, int]]:
     return ranges
 
 
-def _lived(code: str, rows: list[dict[str, Any]]) -> Lived:
+def _runs_of(code: str, rows: list[dict[str, Any]]) -> CodeRuns:
     dates = sorted(row["date"] for row in rows if "date" in row) or [""]
     failed = sorted({seed for row in rows for seed in row["failed"]})
-    return Lived(code, sum(high - low for low, high in _joined(rows)), failed, dates[0], dates[-1])
+    return CodeRuns(code, sum(high - low for low, high in _joined(rows)), failed, dates[0], dates[-1])

@@ -187,7 +187,7 @@ class Clog(QuorumFault):
 
 
 class Reset(QuorumFault):
-    """The connections of a node break, though it lives."""
+    """The connections of a node break, though it runs."""
 
     name = "reset"
     duration = (0.0, 0.0)

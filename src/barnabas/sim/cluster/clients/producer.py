@@ -301,7 +301,7 @@ class Lane:
             if producer.manner.acks == -1:
                 producer.history.acknowledged(row, offset + number if offset >= 0 else -1, now)
             else:
-                producer.history.given_up(row, now)  # one node's word: no invariant
+                producer.history.given_up(row, now)  # one node's word: nothing guarantees it
 
     def _refused(self, batch: Batch, code: ErrorCode | None) -> None:
         manner, head = self.producer.manner, self.queue[0] is batch

@@ -1,1 +1,1 @@
-"""Bugs planted on purpose, which the seeds of whole clusters must find."""
+"""Mutants of broker/, controller/ and log/, which the seeds of whole clusters must find."""

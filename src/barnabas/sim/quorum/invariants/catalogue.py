@@ -40,7 +40,7 @@ __all__ = ["ALL", "Invariants", "watch"]
 
 
 class Onlookers(Invariant):
-    """No invariant: faults that wait for their moment (`targeted_faults`) are told what happens."""
+    """Not an invariant: faults that wait for their moment (`targeted_faults`) are told what happens."""
 
     def led(self, node: Node) -> None:
         for one in list(self.world.onlookers):
@@ -86,7 +86,7 @@ class Invariants(Invariant):
         listen(self, self.all)
 
     def forget(self, *names: str) -> None:
-        """These are not promised any more."""
+        """These do not have to hold any more."""
         self.all = [one for one in self.all if one.name not in names]
         listen(self, self.all)
 

@@ -1,1 +1,1 @@
-"""Bugs planted on purpose, which the seeds must find."""
+"""Mutants of raft/, log/ and the driver of the quorum, which the seeds must find."""

@@ -122,7 +122,7 @@ class OverBudgetRun:
 
 
 def run_seed(seed: int, *, story: bool = False) -> OverBudgetReport:
-    """Live a seed; never raises what it brings to light."""
+    """Run a seed; never raises what it brings to light."""
     report = OverBudgetReport(seed)
     began = time.process_time()
     run = OverBudgetRun(seed, story=story)

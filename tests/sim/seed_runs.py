@@ -1,4 +1,4 @@
-"""Seeds lived in this process, and the same ones in another process whose hashes come out otherwise."""
+"""Seeds run in this process, and the same ones in another process whose hashes come out otherwise."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-from barnabas.sim.quorum.seed_run import Report, run_seed
+from barnabas.sim.quorum.seed_run import QuorumReport, run_seed
 from barnabas.sim.quorum.story import tell
 
-__all__ = ["Elsewhere", "kept", "lived"]
+__all__ = ["Elsewhere", "kept", "report_of"]
 
 _CODE = """
 import sys
@@ -23,19 +23,19 @@ for seed in map(int, sys.argv[1:]):
 
 
 @cache
-def lived(seed: int) -> Report:
+def report_of(seed: int) -> QuorumReport:
     """What became of a seed here."""
     return run_seed(seed)
 
 
 def kept(seeds: Iterable[int]) -> str:
-    """The story of the first of these seeds that broke a invariant; "" when none did."""
-    broken = [seed for seed in seeds if not lived(seed).ok]
+    """The story of the first of these seeds that violated an invariant; "" when none did."""
+    broken = [seed for seed in seeds if not report_of(seed).ok]
     return "\n".join(tell(run_seed(broken[0], story=True))) if broken else ""
 
 
 class Elsewhere:
-    """These seeds, lived by another process at the same time."""
+    """These seeds, run by another process at the same time."""
 
     def __init__(self, seeds: Iterable[int]) -> None:
         hash_seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"

@@ -18,7 +18,7 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "simulation.md"
 
 
 @cache
-def lived(seed: int) -> OverBudgetReport:
+def report_of(seed: int) -> OverBudgetReport:
     """What became of a seed."""
     return run_seed(seed)
 
@@ -27,7 +27,7 @@ def lived(seed: int) -> OverBudgetReport:
 def test_every_fault_beyond_the_budget_ends_in_a_refusal_or_in_what_is_documented(first: int) -> None:
     reached = set()
     for seed in range(first, first + len(OVER_BUDGET_FAULTS)):
-        report = lived(seed)
+        report = report_of(seed)
         assert report.ok, f"{report.error}\nagain: barnabas simulate --beyond --seed {seed}"
         reached.add(report.fault)
         if KINDS[report.fault].detected:
@@ -36,7 +36,7 @@ def test_every_fault_beyond_the_budget_ends_in_a_refusal_or_in_what_is_documente
 
 
 def test_what_nobody_can_find_out_can_really_lose_something() -> None:
-    report = lived(11)
+    report = report_of(11)
     assert report.fault == "an old copy of the disk" and report.outcome.startswith("lost, "), report
 
 
@@ -46,7 +46,7 @@ def test_the_table_of_what_happens_names_every_fault(name: str) -> None:
 
 
 def test_the_same_seed_beyond_the_budget_gives_the_same_trace() -> None:
-    assert lived(2).digest == run_seed(2, story=True).digest
+    assert report_of(2).digest == run_seed(2, story=True).digest
 
 
 def test_the_command_tells_of_one_seed_and_counts_many(capsys: Any) -> None:
@@ -58,5 +58,5 @@ def test_the_command_tells_of_one_seed_and_counts_many(capsys: Any) -> None:
     assert main(["simulate", "--beyond", "--seeds", "2", "--first", "7", "--jobs", "1"]) == 0
     assert "2 seeds beyond the budget, 0 failed" in capsys.readouterr().out
     summary = OverBudgetSummary()
-    summary.add(lived(8))
+    summary.add(report_of(8))
     assert summary.document()["outcomes"] == {"rot in a download: no harm": 1}

@@ -1,4 +1,4 @@
-"""A simulator that finds nothing proves nothing: each planted bug raises its alarm on its seed."""
+"""A simulator that finds nothing proves nothing: each mutant raises its alarm on its seed."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ NEIGHBOURS = 40
 
 
 @pytest.mark.parametrize("mutant", FOUND, ids=lambda mutant: mutant.name)
-def test_a_planted_bug_is_found(mutant: Mutant) -> None:
+def test_a_mutant_is_found(mutant: Mutant) -> None:
     report = find(run_seed, mutant, [mutant.seed, *range(1, NEIGHBOURS + 1)])
     assert report is not None, f"seed {mutant.seed} and the first {NEIGHBOURS} do not see {mutant.says}"
 
 
-def test_every_planted_bug_still_fits_the_code() -> None:
+def test_every_mutant_still_fits_the_code() -> None:
     for mutant in MUTANTS:
         with applied(mutant):
             pass
 
 
-def test_at_least_twenty_are_planted_and_all_are_found_within_the_search() -> None:
+def test_there_are_at_least_twenty_and_all_are_found_within_the_search() -> None:
     assert len(MUTANTS) >= 20 and len(FOUND) == len(MUTANTS)
     assert all(mutant.seed <= SEARCHED for mutant in FOUND)
 
@@ -40,7 +40,7 @@ def test_the_subtle_ones_are_found_within_forty_seeds() -> None:
     assert all(0 < mutant.seed <= NEIGHBOURS for mutant in SUBTLE)
 
 
-def test_every_planted_bug_stands_in_the_documentation() -> None:
+def test_every_mutant_stands_in_the_documentation() -> None:
     text = (Path(__file__).parents[2] / "docs" / "simulation.md").read_text()
     for mutant in MUTANTS:
         assert f"| {mutant.name} |" in text
