@@ -11,7 +11,6 @@ import random
 from raft_cluster import CLUSTER, Cluster, endpoint_of
 
 from barnabas.errors import ErrorCode
-from barnabas.raft import RaftConfig
 from barnabas.raft.messages import (
     AddVoterRequest,
     ReassignRequest,
@@ -20,6 +19,7 @@ from barnabas.raft.messages import (
     Resign,
     UpgradeRequest,
 )
+from barnabas.raft.settings import RaftConfig
 
 NODES = (1, 2, 3, 4, 5, 6)
 ADDRESSES = tuple((i, (endpoint_of(i),)) for i in NODES)

@@ -16,7 +16,7 @@ from raft_promises import Promises
 
 from barnabas.errors import ErrorCode
 from barnabas.model import Endpoint, Now, ReplicaKey, Uuid
-from barnabas.raft import Driver, LogView, RaftConfig, RaftNode, Voter, VoterSet
+from barnabas.raft.driver import Driver
 from barnabas.raft.effects import (
     Accepted,
     Append,
@@ -43,6 +43,7 @@ from barnabas.raft.entries import (
     SnapshotId,
     VotersEntry,
 )
+from barnabas.raft.log_view import LogView
 from barnabas.raft.messages import (
     Answered,
     ChangeResponse,
@@ -68,8 +69,10 @@ from barnabas.raft.messages import (
     VoteRequest,
     VoteResponse,
 )
+from barnabas.raft.node import RaftNode
+from barnabas.raft.settings import RaftConfig
 from barnabas.raft.value import altered
-from barnabas.raft.voters import VersionRange
+from barnabas.raft.voters import VersionRange, Voter, VoterSet
 
 CLUSTER = "a-cluster"
 
@@ -258,7 +261,7 @@ class Server:
         self.disk.log_start = effect.snapshot.end_offset
         self.driver.receive(SnapshotInstalled(effect.snapshot, effect.size, entries))  # type: ignore[arg-type]
 
-    # -------------------------------------------------------- Outside
+    # -------------------------------------------------------- Outputs
 
     def send(self, effect: Send) -> None:
         target = effect.endpoint.port - 9000 if effect.endpoint is not None else effect.to

@@ -9,9 +9,9 @@ from raft_cluster import CLUSTER, SeededRandom, endpoint_of, key_of, voter_set
 
 from barnabas.errors import ErrorCode
 from barnabas.model import Now
-from barnabas.raft import LogView, RaftConfig, RaftNode
 from barnabas.raft.effects import Append, Effect, Reply, SaveElection, Send
 from barnabas.raft.entries import BOOTSTRAP, Batch, ElectionState, KraftVersionEntry, Opaque, VotersEntry
+from barnabas.raft.log_view import LogView
 from barnabas.raft.messages import (
     Answered,
     BeginQuorumEpochRequest,
@@ -31,6 +31,8 @@ from barnabas.raft.messages import (
     VoteRequest,
     VoteResponse,
 )
+from barnabas.raft.node import RaftNode
+from barnabas.raft.settings import RaftConfig
 from barnabas.raft.voters import SUPPORTED
 
 Kind = TypeVar("Kind")

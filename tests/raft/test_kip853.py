@@ -10,7 +10,6 @@ from raft_solo import Solo, journal_of
 
 from barnabas.errors import ErrorCode
 from barnabas.model import NO_NODE
-from barnabas.raft import RaftConfig
 from barnabas.raft.entries import ElectionState, KraftVersionEntry, LeaderChange, VotersEntry
 from barnabas.raft.membership.pending_change import Waiting
 from barnabas.raft.membership.target import Member, Step, next_step, parse_target, write_target
@@ -23,6 +22,7 @@ from barnabas.raft.messages import (
     UpgradeRequest,
     VoteRequest,
 )
+from barnabas.raft.settings import RaftConfig
 
 ADDRESSES = tuple((i, (endpoint_of(i),)) for i in range(1, 10))
 

@@ -13,7 +13,6 @@ from raft_solo import Solo, journal_of
 
 from barnabas.errors import ErrorCode
 from barnabas.model import ZERO_UUID, Endpoint, ReplicaKey
-from barnabas.raft import RaftConfig
 from barnabas.raft.effects import Append, Send
 from barnabas.raft.entries import (
     BOOTSTRAP,
@@ -43,6 +42,7 @@ from barnabas.raft.messages import (
     UpgradeRequest,
 )
 from barnabas.raft.roles import Leader
+from barnabas.raft.settings import RaftConfig
 from barnabas.raft.voters import VersionRange
 
 

@@ -8,8 +8,7 @@ from raft_solo import Solo, journal_of, records
 
 from barnabas.errors import ErrorCode
 from barnabas.model import NO_NODE, ReplicaKey
-from barnabas.raft import IllegalTransition, RaftConfig
-from barnabas.raft.core import LONGEST_JUMP
+from barnabas.raft.core import LONGEST_JUMP, IllegalTransition
 from barnabas.raft.effects import SaveElection, Stopped
 from barnabas.raft.entries import ElectionState, SnapshotId
 from barnabas.raft.messages import (
@@ -33,6 +32,7 @@ from barnabas.raft.messages import (
     VoteResponse,
 )
 from barnabas.raft.roles import TRANSITIONS, Cause, Follower, Transition
+from barnabas.raft.settings import RaftConfig
 
 
 def ask_for(

@@ -7,9 +7,9 @@ from raft_cluster import CLUSTER, endpoint_of, key_of, voter_set
 from raft_solo import Solo, journal_of, records
 
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.raft import LogView
 from barnabas.raft.effects import Event, SaveElection
 from barnabas.raft.entries import Batch, ElectionState, KraftVersionEntry, Note, VotersEntry
+from barnabas.raft.log_view import LogView
 from barnabas.raft.membership.generation import EPOCH_GAP, GENERATION_NOTE, QuorumGeneration
 from barnabas.raft.messages import (
     BeginQuorumEpochRequest,

@@ -6,7 +6,6 @@ from raft_cluster import CLUSTER, Cluster, SeededRandom, endpoint_of, key_of, vo
 
 from barnabas.errors import ErrorCode
 from barnabas.model import Now
-from barnabas.raft import LogView, RaftConfig, RaftNode
 from barnabas.raft.effects import (
     Accepted,
     Append,
@@ -28,8 +27,11 @@ from barnabas.raft.entries import (
     Opaque,
     VotersEntry,
 )
+from barnabas.raft.log_view import LogView
 from barnabas.raft.messages import ElectionSaved, Message, Persisted, Propose, Resign, Shutdown, Started
+from barnabas.raft.node import RaftNode
 from barnabas.raft.roles import Leader, Resigned
+from barnabas.raft.settings import RaftConfig
 
 NOW = Now(100.0, 1_700_000_000_000)
 

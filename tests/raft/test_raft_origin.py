@@ -8,7 +8,6 @@ from raft_solo import Solo, journal_of, records
 
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import ZERO_UUID, Uuid
-from barnabas.raft import RaftConfig
 from barnabas.raft.effects import Event, SaveElection
 from barnabas.raft.entries import Batch, ElectionState, EpochEnd, KraftVersionEntry, SnapshotId, VotersEntry
 from barnabas.raft.identity.origin import origin_of
@@ -22,6 +21,7 @@ from barnabas.raft.messages import (
     VoteRequest,
     VoteResponse,
 )
+from barnabas.raft.settings import RaftConfig
 from barnabas.raft.voters import Voter, VoterSet
 
 OURS = origin_of(voter_set(1, 2, 3))

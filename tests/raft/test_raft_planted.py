@@ -6,7 +6,7 @@ import pytest
 from raft_chaos import Chaos
 from raft_planted import BUGS, KNOWN, Bug, planted
 
-from barnabas.raft import IllegalTransition
+from barnabas.raft.core import IllegalTransition
 
 LIMIT = 60
 """So many seeds may pass before a bug is noticed."""

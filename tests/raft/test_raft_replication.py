@@ -8,7 +8,6 @@ from raft_solo import Solo, journal_of, records
 
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import ReplicaKey
-from barnabas.raft import RaftConfig
 from barnabas.raft.effects import Committed, KraftVersionChanged, SaveElection, Truncate, VotersChanged
 from barnabas.raft.entries import (
     Batch,
@@ -33,6 +32,7 @@ from barnabas.raft.messages import (
     VoteRequest,
     VoteResponse,
 )
+from barnabas.raft.settings import RaftConfig
 
 
 def propose(solo: Solo, count: int = 1) -> None:

@@ -21,8 +21,8 @@ from barnabas.errors import ConfigError, StorageError
 from barnabas.log.storage import snapshot as files
 from barnabas.log.storage.disk import OsDisk
 from barnabas.model import NO_NODE, ZERO_UUID, Now, ReplicaKey, Uuid
-from barnabas.raft import LogView
 from barnabas.raft.entries import ElectionState, SnapshotId, VotersEntry
+from barnabas.raft.log_view import LogView
 from barnabas.server.kraft.election_state import QUORUM_STATE, election_text, read_election
 from barnabas.server.kraft.records import read_snapshot
 from barnabas.server.kraft.snapshots import SnapshotKeeper

@@ -9,10 +9,11 @@ from raft_cluster import CLUSTER, Cluster, endpoint_of, key_of
 from raft_solo import Solo
 
 from barnabas.errors import ErrorCode
-from barnabas.raft import IllegalTransition, RaftConfig
+from barnabas.raft.core import IllegalTransition
 from barnabas.raft.effects import Accepted, Append, Refused
 from barnabas.raft.entries import LeaderChange, Note, Opaque
 from barnabas.raft.messages import AddVoterRequest, Propose, RemoveVoterRequest, UpgradeRequest
+from barnabas.raft.settings import RaftConfig
 
 
 def add(node_id: int, disk: int = 0) -> AddVoterRequest:

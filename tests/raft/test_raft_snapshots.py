@@ -7,7 +7,6 @@ from raft_cluster import Cluster, endpoint_of, key_of, voter_set
 from raft_solo import Solo, journal_of, records
 
 from barnabas.errors import ErrorCode
-from barnabas.raft import LogView
 from barnabas.raft.effects import Committed, Event, InstallSnapshot, WriteSnapshot
 from barnabas.raft.entries import (
     BOOTSTRAP,
@@ -19,6 +18,7 @@ from barnabas.raft.entries import (
     SnapshotId,
     VotersEntry,
 )
+from barnabas.raft.log_view import LogView
 from barnabas.raft.messages import (
     BeginQuorumEpochRequest,
     Failed,

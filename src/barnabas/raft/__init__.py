@@ -21,7 +21,7 @@ offset that a majority has reached on disk.  It advances only with an entry of t
 
 **Reconfiguration.** The voter set is itself an entry of the log.  It is in force as soon as it is appended,
 and no longer when the entry is truncated.  It changes by one member at a time, so that any two successive
-majorities share a member (`voters`, `reconfigure`, after KIP-853). A voter is a node *and its disk*: a
+majorities share a member (`voters`, `membership`, after KIP-853). A voter is a node *and its disk*: a
 replaced disk is another replica, and must be added again.
 
 **What we leave out.**  No leases, no reads through the leader, no joint consensus: a plan of single changes
@@ -29,27 +29,3 @@ reaches a target set (KIP-642).  Nothing here defends against nodes that lie.
 """
 
 from __future__ import annotations
-
-from barnabas.raft.core import IllegalTransition
-from barnabas.raft.describe import Description, ReplicaRow
-from barnabas.raft.driver import Driver, Outside, Store
-from barnabas.raft.log_view import LogView
-from barnabas.raft.node import RaftNode, RaftStatistics
-from barnabas.raft.settings import RaftConfig
-from barnabas.raft.voters import VersionRange, Voter, VoterSet
-
-__all__ = [
-    "Description",
-    "Driver",
-    "IllegalTransition",
-    "LogView",
-    "Outside",
-    "RaftConfig",
-    "RaftNode",
-    "RaftStatistics",
-    "ReplicaRow",
-    "Store",
-    "VersionRange",
-    "Voter",
-    "VoterSet",
-]

@@ -1,6 +1,6 @@
 """The state that all parts of the quorum share, and the few ways to change it.
 
-The parts (`election`, `replication`, `reconfigure` ...) are functions over one `Core`.  It guarantees three
+The parts (`election`, `replication`, `membership` ...) are functions over one `Core`.  It guarantees three
 things for them:
 
 - a role changes only along `roles.TRANSITIONS`, and an epoch never goes back;

@@ -34,10 +34,10 @@ from barnabas.raft.messages import (
 )
 from barnabas.raft.node import RaftNode
 
-__all__ = ["Driver", "Outside", "Store"]
+__all__ = ["Driver", "Outputs", "Storage"]
 
 
-class Store(Protocol):
+class Storage(Protocol):
     """The log and the small files.  Any error that leaves these methods must stop the node."""
 
     def append(self, batch: Batch) -> None:
@@ -68,7 +68,7 @@ class Store(Protocol):
         ...
 
 
-class Outside(Protocol):
+class Outputs(Protocol):
     """The network, and the callers that wait for decisions."""
 
     def send(self, effect: Send) -> None: ...
@@ -83,12 +83,12 @@ class Outside(Protocol):
 class Driver:
     """Drives one `RaftNode`.  Not reentrant: `receive` may be called from anywhere, `turn` from one place."""
 
-    __slots__ = ("_inbox", "_syncing", "node", "outside", "store", "turns")
+    __slots__ = ("_inbox", "_syncing", "node", "outputs", "store", "turns")
 
-    def __init__(self, node: RaftNode, store: Store, outside: Outside) -> None:
+    def __init__(self, node: RaftNode, store: Storage, outputs: Outputs) -> None:
         self.node = node
         self.store = store
-        self.outside = outside
+        self.outputs = outputs
         self.turns = 0
         self._inbox: deque[Message] = deque()
         self._syncing = False
@@ -151,11 +151,11 @@ class Driver:
     def _send(self, effects: list[Effect]) -> None:
         for effect in effects:
             if isinstance(effect, Send):
-                self.outside.send(effect)
+                self.outputs.send(effect)
             elif isinstance(effect, Reply):
-                self.outside.reply(effect)
+                self.outputs.reply(effect)
 
     def _apply(self, effects: list[Effect]) -> None:
         for effect in effects:
             if isinstance(effect, ApplyEffect):
-                self.outside.apply(effect)
+                self.outputs.apply(effect)

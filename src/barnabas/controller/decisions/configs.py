@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from enum import IntEnum
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from barnabas.config import (
     SETTINGS,
@@ -80,16 +80,9 @@ def incremental_alter_configs(view: View, request: IncrementalAlterConfigsReques
         )
         for resource in request.resources
     ]
-    records, outcomes = _decide(view, asked, _incremental)
-    answer = IncrementalAlterConfigsResponse(
-        responses=[
-            IncrementalAlterConfigsResponseAlterConfigsResourceResponse(
-                error_code=code, error_message=message, resource_type=type_, resource_name=name
-            )
-            for (type_, name), code, message in outcomes
-        ]
-    )
-    return Decision(answer, [] if request.validate_only else records)
+    row = IncrementalAlterConfigsResponseAlterConfigsResourceResponse
+    records, rows = _decide(view, asked, _incremental, row)
+    return Decision(IncrementalAlterConfigsResponse(responses=rows), [] if request.validate_only else records)
 
 
 def alter_configs(view: View, request: AlterConfigsRequest) -> Decision:
@@ -101,29 +94,24 @@ def alter_configs(view: View, request: AlterConfigsRequest) -> Decision:
         )
         for resource in request.resources
     ]
-    records, outcomes = _decide(view, asked, _replacing)
-    answer = AlterConfigsResponse(
-        responses=[
-            AlterConfigsResponseAlterConfigsResourceResponse(
-                error_code=code, error_message=message, resource_type=type_, resource_name=name
-            )
-            for (type_, name), code, message in outcomes
-        ]
-    )
-    return Decision(answer, [] if request.validate_only else records)
+    row = AlterConfigsResponseAlterConfigsResourceResponse
+    records, rows = _decide(view, asked, _replacing, row)
+    return Decision(AlterConfigsResponse(responses=rows), [] if request.validate_only else records)
 
 
-_Outcome = tuple[Resource, ErrorCode, str | None]
 _Wanted = Callable[[Resource, Mapping[str, str], list[Change]], dict[str, str]]
+_Row = TypeVar("_Row")
 
 
 def _decide(
-    view: View, asked: list[tuple[Resource, list[Change]]], wanted: _Wanted
-) -> tuple[list[Record], list[_Outcome]]:
+    view: View, asked: list[tuple[Resource, list[Change]]], wanted: _Wanted, row: Callable[..., _Row]
+) -> tuple[list[Record], list[_Row]]:
+    """The records of all resources, and the row of the answer for each of them."""
     repeated = {resource for resource, count in Counter(r for r, _ in asked).items() if count > 1}
     records: list[Record] = []
-    outcomes: list[_Outcome] = []
+    rows: list[_Row] = []
     for resource, changes in asked:
+        code, message = ErrorCode.NONE, None
         try:
             if resource in repeated:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "the resource is in the request more than once")
@@ -134,10 +122,10 @@ def _decide(
                 )
             records += changed
         except KafkaError as error:
-            outcomes.append((resource, error.code, error.message))
-        else:
-            outcomes.append((resource, ErrorCode.NONE, None))
-    return records, outcomes
+            code, message = error.code, error.message
+        type_, name = resource
+        rows.append(row(error_code=code, error_message=message, resource_type=type_, resource_name=name))
+    return records, rows
 
 
 def _one_resource(view: View, resource: Resource, changes: list[Change], wanted: _Wanted) -> list[Record]:

@@ -3,8 +3,8 @@
 When a lost majority comes back, it must not take over the new quorum (it has the votes), and the two must not
 mix (its log may hold what the new quorum never had).  Three things tell them apart:
 
-* A note in the log, written by `raft.recovery`: the number of the generation, and the epoch and the offset at
-  which it starts.  That epoch is millions above every epoch that the survivors knew (`EPOCH_GAP`).
+* A note in the log, written by `recovery`: the number of the generation, and the epoch and the offset at which
+  it starts.  That epoch is millions above every epoch that the survivors knew (`EPOCH_GAP`).
 * A number in every request and answer between our nodes: the newest generation that the sender knows.  A node
   that learns of a newer generation than the note in its own log stands in no election, and votes for no node
   of the old generation, before it has that note; `quorum-state` keeps the number.  So an old node never leads

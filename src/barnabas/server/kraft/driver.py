@@ -496,7 +496,7 @@ class Quorum:
                 timer.cancel()
         self._timer = self._upkeep_timer = None
 
-    # What raft asks of us (`raft.driver.Outside`).
+    # What raft asks of us (`raft.driver.Outputs`).
 
     def send(self, effect: Send) -> None:
         """Ask another node."""

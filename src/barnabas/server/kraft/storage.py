@@ -93,7 +93,7 @@ class QuorumStatistics(NamedTuple):
 
 
 class MetadataStore:
-    """Implements `raft.driver.Store`.  Make one with `open`, then `attach` it to whoever hears of syncs."""
+    """Implements `raft.driver.Storage`.  Make one with `open`, then `attach` it to whoever hears of syncs."""
 
     def __init__(
         self,
