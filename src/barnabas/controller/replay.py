@@ -449,7 +449,7 @@ def _remove_token(
 
 @_writes(records.NoOpRecord)
 def _no_op(image: MetadataImage, delta: ImageDelta, record: records.NoOpRecord) -> None:
-    """It only moves the offset: the active controller shows that it lives."""
+    """It only moves the offset: the active controller shows that it is alive."""
 
 
 @_writes(records.ZkMigrationRecord)

@@ -419,7 +419,7 @@ class Core:
 
     @property
     def committed(self) -> Offset:
-        """What this node knows to be committed, from this life or from the disk."""
+        """What this node knows to be committed, since it started or from the disk."""
         return max(self.high_watermark or 0, self.log_view.known_committed)
 
     def truncate(self, end_offset: Offset) -> None:

@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 
-# ------------------------------------------------------------------ the start of a life
+# ------------------------------------------------------------------ the start of a node
 
 
 def start(core: Core, saved: ElectionState | None, now: Now) -> None:

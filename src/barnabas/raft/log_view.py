@@ -109,7 +109,7 @@ class LogView:
         self.persisted: Offset = 0
         self.cut = 0
         self.known_committed: Offset = 0
-        """What was committed before this life began, as far as the disk remembers."""
+        """What was committed before this start, as far as the disk knows."""
         self.snapshots: list[tuple[SnapshotId, int]] = []
         self.voter_sets: History[VoterSet] = History(static_voters)
         self.kraft_versions: History[int] = History(0)

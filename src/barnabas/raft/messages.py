@@ -296,7 +296,7 @@ Response: TypeAlias = QuorumResponse | ProbeResponse | ChangeResponse
 
 @value
 class Started:
-    """The first message of a node's life."""
+    """The first message that a node takes."""
 
 
 @value

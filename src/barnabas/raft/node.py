@@ -306,7 +306,7 @@ class RaftNode:
             raise IllegalTransition(f"cannot resign from epoch {epoch}: {self!r}")
         leadership.resign(core, core.role, Cause.STEP_DOWN, now)
 
-    # ------------------------------------------------------------ the end of a life
+    # ------------------------------------------------------------ shutdown
 
     def _shutdown(self, timeout: float, now: Now) -> None:
         core = self.core

@@ -117,7 +117,7 @@ def release(core: Core, role: Leader, now: Now) -> None:
 
 
 def on_fetch_snapshot(core: Core, token: object, request: FetchSnapshotRequest, now: Now) -> None:
-    """FetchSnapshot: a piece of a stored snapshot.  It shows that the follower lives, not what it has."""
+    """FetchSnapshot: a piece of a stored snapshot.  It shows that the follower is alive, not what it has."""
 
     def answer(error: ErrorCode, size: int = 0, read: ReadSnapshot | None = None) -> None:
         said = FetchSnapshotResponse(

@@ -193,4 +193,4 @@ def _table() -> frozenset[Transition]:
 
 
 TRANSITIONS = _table()
-"""Every (from, to, cause) that may happen; from "" is the start of a life."""
+"""Every (from, to, cause) that may happen; from "" is the start of a node."""

@@ -51,19 +51,19 @@ def marks(batch: Buffer, header: BatchHeader, max_size: int, hashed: Callable[[i
     stream = _opened(batch, header, max_size)
     try:
         for index in range(header.count):
-            later, offset, behind = start_of_record(stream, index)
+            later, offset, rest = start_of_record(stream, index)
             n, used = _number(stream)
-            behind -= used
+            rest -= used
             key: bytes | None = None
             if not n & 1:
-                behind -= n >> 1
+                rest -= n >> 1
                 key_hash = hashed(n >> 1)
                 for some in _taken(stream, n >> 1):
                     key_hash.add(some)
                 key = key_hash.value()
             n, used = _number(stream)
             yield Mark((offset >> 1) ^ -(offset & 1), later, key, not n & 1)
-            for _ in stream.skip(max(0, behind - used)):
+            for _ in stream.skip(max(0, rest - used)):
                 pass
     except (IndexError, WireError) as error:
         raise CorruptRecordError(f"broken record in the batch at {header.base_offset}: {error}") from error
@@ -81,17 +81,17 @@ def rewritten(
     newest = -(1 << 63)
     try:
         for index in range(header.count):
-            later, offset, behind = start_of_record(stream, index)
+            later, offset, rest = start_of_record(stream, index)
             if (offset >> 1) ^ -(offset & 1) not in kept:
-                for _ in stream.skip(behind):
+                for _ in stream.skip(rest):
                     pass
                 continue
             newest = max(newest, header.base_timestamp + later)
             start = (
                 b"\0" + varlong(header.base_timestamp + later - base) + varint((offset >> 1) ^ -(offset & 1))
             )
-            body += out.add(varint(len(start) + behind) + start)
-            for some in _taken(stream, behind):
+            body += out.add(varint(len(start) + rest) + start)
+            for some in _taken(stream, rest):
                 body += out.add(some)
     except (IndexError, WireError) as error:
         raise CorruptRecordError(f"broken record in the batch at {header.base_offset}: {error}") from error

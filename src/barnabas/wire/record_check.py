@@ -186,7 +186,7 @@ def _scan(data: bytes, p: int, index: int, stop: int) -> tuple[int, int, int, in
 
 
 def _alike(data: bytes, start: int, index: int, most: int) -> tuple[int, set[int]]:
-    """How many of the records behind the one at `start`, the first with this `index`, have its layout: every
+    """How many of the records after the one at `start`, the first with this `index`, have its layout: every
     length in them is the same, byte for byte.  And their timestamp deltas, zigzag.
 
     Producers of rows write hundreds of such records into a batch.  They are looked at across: the bytes at
@@ -274,19 +274,19 @@ def check_stream(
         stop = min(count, index + _RECORDS_PER_STEP)
         try:
             try:
-                p, behind, new, old, without, ordered = _scan(stream.data, stream.p, index, stop)
+                p, after, new, old, without, ordered = _scan(stream.data, stream.p, index, stop)
             except (IndexError, WireError, CorruptRecordError):
                 if lengths is not Lengths.IGNORED:
                     raise
                 yield from _by_content(stream, index, stop, found)
-                behind = stop
+                after = stop
             else:
                 stream.p = p
                 found.add(new, old, without, ordered)
-                if index == behind:
+                if index == after:
                     if stream.left() and not stream.over:
                         yield from _across(stream, index, found, lengths)
-                        behind += 1
+                        after += 1
                     elif not stream.more():
                         raise _miscounted(index, count, 0)
         except _EndlessError as error:
@@ -294,7 +294,7 @@ def check_stream(
             raise kind(f"the length of a record: {error}") from error
         except (IndexError, WireError) as error:
             raise CorruptRecordError(f"a broken record: {error}") from error
-        index = behind
+        index = after
         yield
     left = stream.left()
     while stream.more():  # to its end: there the codec says whether the bytes were all right
@@ -319,9 +319,9 @@ def stamps(pieces: Iterator[bytes], count: int) -> Iterator[tuple[int, int]]:
         for index in range(count):
             if index == checked:
                 checked = max(index + 1, _good_until(stream, index, count))
-            later, offset, behind = start_of_record(stream, index)
+            later, offset, rest = start_of_record(stream, index)
             yield (offset >> 1) ^ -(offset & 1), later
-            for _ in stream.skip(behind if index + 1 < count else 0):
+            for _ in stream.skip(rest if index + 1 < count else 0):
                 pass
     except (IndexError, WireError) as error:
         raise CorruptRecordError(f"a broken record: {error}") from error
@@ -347,11 +347,11 @@ def start_of_record(stream: Stream, index: int) -> tuple[int, int, int]:
         raise CorruptRecordError(f"record {index} is not whole")
     later, at = read_varlong(stream.data, p + 1)
     offset, at = read_uvarint(stream.data, at)
-    behind = (n >> 1) - (at - p)
-    if behind < 0:
+    rest = (n >> 1) - (at - p)
+    if rest < 0:
         raise CorruptRecordError(f"record {index} is longer than it says")
     stream.p = at
-    return later, offset, behind
+    return later, offset, rest
 
 
 class Stream:
@@ -399,31 +399,31 @@ def _across(stream: Stream, index: int, found: _Found, lengths: Lengths) -> Gene
     if lengths is Lengths.IGNORED:
         yield from _by_content(stream, index, index + 1, found)
         return
-    delta, offset, behind = start_of_record(stream, index)
-    if behind >= _NO_ROOM - _LONGEST_START and lengths is Lengths.CHECKED_UNPACKED:
-        raise UnreadableError(f"record {index} claims {behind} bytes")
+    delta, offset, rest = start_of_record(stream, index)
+    if rest >= _NO_ROOM - _LONGEST_START and lengths is Lengths.CHECKED_UNPACKED:
+        raise UnreadableError(f"record {index} claims {rest} bytes")
     n, used = _counted(stream)
-    behind -= used
+    rest -= used
     has_key = not n & 1
     if has_key:
-        behind -= yield from _sized(stream, n, behind)
+        rest -= yield from _sized(stream, n, rest)
     n, used = _counted(stream)
-    behind -= used
+    rest -= used
     if not n & 1:
-        behind -= yield from _sized(stream, n, behind)
+        rest -= yield from _sized(stream, n, rest)
     n, used = _counted(stream)
-    behind -= used
-    if n & 1 or n > 2 * max(0, behind):
+    rest -= used
+    if n & 1 or n > 2 * max(0, rest):
         raise CorruptRecordError("a record claims more headers than it can hold")
     for _ in range(n >> 1):
         for must in (True, False):
             n, used = _counted(stream)
-            behind -= used
+            rest -= used
             if not n & 1:
-                behind -= yield from _sized(stream, n, behind)
+                rest -= yield from _sized(stream, n, rest)
             elif must:
                 raise CorruptRecordError("a header has no name")
-    if behind:
+    if rest:
         raise CorruptRecordError("a record ends elsewhere than its length says")
     found.add(delta, delta, not has_key, offset == 2 * index)
 
@@ -469,10 +469,10 @@ def _counted(stream: Stream) -> tuple[int, int]:
     return value, used
 
 
-def _sized(stream: Stream, n: int, behind: int) -> Generator[None, None, int]:
+def _sized(stream: Stream, n: int, rest: int) -> Generator[None, None, int]:
     """Skip as many bytes as the zigzag length `n` says; returns how many."""
     size = n >> 1
-    if size > behind:
+    if size > rest:
         raise CorruptRecordError("a part of a record reaches beyond it")
     yield from stream.skip(size)
     return size

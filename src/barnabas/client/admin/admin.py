@@ -190,7 +190,7 @@ class Admin:
     ) -> dict[TopicPartition, KafkaError | None]:
         """`admin.elect_leaders()`: first replicas lead again (None: of all partitions); what became of each.
 
-        `unclean`: whoever lives leads where nobody does; records may be lost by it.
+        `unclean`: where nobody leads, any live replica may; this can lose records.
         """
         from barnabas.client.admin import moves
 

@@ -93,7 +93,7 @@ def move(
 def elect_leaders(
     cluster: Cluster, partitions: Iterable[TopicPartition] | None = None, *, unclean: bool = False
 ) -> dict[TopicPartition, KafkaError | None]:
-    """Have partitions (None: all) led by their first replica, or with `unclean` by any that lives.
+    """Have partitions (None: all) led by their first replica, or with `unclean` by any live one.
 
     Returns for each what was wrong, None where it was done.  Where all were asked for, those that needed
     nothing are left out; else they are told with ELECTION_NOT_NEEDED.

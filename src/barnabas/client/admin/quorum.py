@@ -168,7 +168,7 @@ def remove_controller(
 def reassign_controllers(cluster: Cluster, controllers: Iterable[NodeId] | None) -> None:
     """Name the voters there shall be in the end, by id; None withdraws that (KIP-642, Barnabas only).
 
-    Returns when the wish is committed; the leader then goes there by single changes.  Raises KafkaError.
+    Returns when the target is committed; the leader then reaches it by single changes.  Raises KafkaError.
     """
     replicas = None if controllers is None else list(controllers)
     partition = ReassignablePartition(partition_index=0, replicas=replicas)
@@ -182,7 +182,7 @@ def reassign_controllers(cluster: Cluster, controllers: Iterable[NodeId] | None)
 
 
 def controllers_under_way(cluster: Cluster) -> tuple[list[NodeId], list[NodeId]] | None:
-    """Controllers to come and controllers to go, while a wish of `reassign_controllers` is under way."""
+    """Controllers to come and controllers to go, on the way to a target of `reassign_controllers`."""
     asked = ListPartitionReassignmentsTopics(name=METADATA_TOPIC, partition_indexes=[0])
     response = cluster.ask(ListPartitionReassignmentsRequest(topics=[asked]))
     _check(response, "looking for changes of the controllers")

@@ -1,9 +1,9 @@
-"""The life of a broker as the controller sees it: registered, fenced, unfenced, leaving (KIP-631, KIP-841).
+"""A broker as the controller sees it: registered, fenced, unfenced, leaving (KIP-631, KIP-841).
 
 A broker registers and is fenced; its heartbeats show how far it has replayed the metadata log, and once it
 knows of its own registration and asks for it, it is unfenced and may lead.  Silent for longer than its
 session it is fenced again.  Before it stops it asks to leave, and its leaderships move away first.  Its
-epoch, the offset at which it registered, tells its requests from those of an earlier life.
+epoch, the offset at which it registered, tells its requests from those of an earlier start.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ def register_broker(view: View, request: BrokerRegistrationRequest) -> Deciding:
     known = view.image.brokers.get(request.broker_id)
     _check_registration(view, request, known)
     records: list[Record] = []
-    same_life = known is not None and known.incarnation == request.incarnation_id
-    if known is not None and not same_life:
+    same_incarnation = known is not None and known.incarnation == request.incarnation_id
+    if known is not None and not same_incarnation:
         elr = view.image.feature(ELR_FEATURE) >= 1
         clean = not elr or request.previous_broker_epoch == known.epoch
         records += yield from remove_broker(view.image, known.id, view.rules, unclean_shutdown=not clean)
-    epoch = known.epoch if known is not None and same_life else view.next_offset
+    epoch = known.epoch if known is not None and same_incarnation else view.next_offset
     records.append(
         RegisterBrokerRecord(
             broker_id=request.broker_id,
@@ -87,8 +87,10 @@ def register_broker(view: View, request: BrokerRegistrationRequest) -> Deciding:
                 for f in request.features
             ],
             rack=request.rack,
-            fenced=known.fenced if known is not None and same_life else True,
-            in_controlled_shutdown=known.in_controlled_shutdown if known is not None and same_life else False,
+            fenced=known.fenced if known is not None and same_incarnation else True,
+            in_controlled_shutdown=known.in_controlled_shutdown
+            if known is not None and same_incarnation
+            else False,
             log_dirs=list(request.log_dirs) if _knows_directories(view.image) else [],
             cordoned_log_dirs=None,
         )

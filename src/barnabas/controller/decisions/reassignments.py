@@ -36,11 +36,11 @@ def alter_reassignments(view: View, request: AlterPartitionReassignmentsRequest)
         rows = []
         known = view.image.topic(topic.name)
         rules = None if known is None else view.rules(known)
-        for wish in topic.partitions:
+        for wanted in topic.partitions:
             yield
             code, message = ErrorCode.NONE, None
             try:
-                if asked[topic.name, wish.partition_index] > 1:
+                if asked[topic.name, wanted.partition_index] > 1:
                     raise KafkaError(ErrorCode.INVALID_REQUEST, "the partition is in the request twice")
                 if len(records) == BATCH_LIMIT:
                     raise KafkaError(
@@ -50,14 +50,14 @@ def alter_reassignments(view: View, request: AlterPartitionReassignmentsRequest)
                     raise KafkaError(
                         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic.name} does not exist"
                     )
-                record = _decide(view, known, rules, wish, request.allow_replication_factor_change)
+                record = _decide(view, known, rules, wanted, request.allow_replication_factor_change)
                 if record is not None:
                     records.append(record)
             except KafkaError as error:
                 code, message = error.code, error.message
             rows.append(
                 ReassignablePartitionResponse(
-                    partition_index=wish.partition_index, error_code=code, error_message=message
+                    partition_index=wanted.partition_index, error_code=code, error_message=message
                 )
             )
         topics.append(ReassignableTopicResponse(name=topic.name, partitions=rows))
@@ -70,17 +70,18 @@ def alter_reassignments(view: View, request: AlterPartitionReassignmentsRequest)
 
 
 def _decide(
-    view: View, topic: Topic, rules: ElectionRules, wish: ReassignablePartition, other_factor: bool
+    view: View, topic: Topic, rules: ElectionRules, wanted: ReassignablePartition, other_factor: bool
 ) -> Record | None:
     """The record that begins, replaces or turns back one move; None: nothing changes.  Raises KafkaError."""
-    state = topic.partitions.get(wish.partition_index)
+    state = topic.partitions.get(wanted.partition_index)
     if state is None:
         raise KafkaError(
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {topic.name}-{wish.partition_index}"
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            f"there is no partition {topic.name}-{wanted.partition_index}",
         )
-    if wish.replicas is None:
+    if wanted.replicas is None:
         return _turn_back(topic, state, rules)
-    target = tuple(wish.replicas)
+    target = tuple(wanted.replicas)
     _check_target(view, target)
     have = len(Assignment.of(state).target())
     if not other_factor and len(target) != have:
