@@ -196,7 +196,7 @@ def test_a_dead_follower_leaves_and_comes_back_when_it_caught_up(three: Replicas
     assert three.state.isr == (1, 2)
     three.settle()
     assert three.values(3) == ["a"] and three.state.isr == (1, 2, 3)
-    assert three[1].isr == (1, 2, 3)
+    assert three[1].leading.isr == (1, 2, 3)
 
 
 def test_a_fenced_replica_that_kept_up_until_it_died_holds_the_high_watermark_no_longer(
@@ -536,7 +536,7 @@ def wants_to_join(three: Replicas) -> None:
     three.settle()
     three.restart(3)
     three.fetch(3)
-    assert three[1].proposed == (1, 2, 3)
+    assert three[1].leading.proposed == (1, 2, 3)
     assert len(three.nodes[1].outside.altering) == 1
 
 
@@ -565,7 +565,7 @@ def test_a_replica_counts_for_the_high_watermark_before_the_controller_agreed(th
 def test_a_refused_replica_is_not_in_sync(three: Replicas, error: ErrorCode) -> None:
     wants_to_join(three)
     refuse(three, error)
-    assert three[1].proposed is None and three[1].isr == (1, 2)
+    assert three[1].leading.proposed is None and three[1].leading.isr == (1, 2)
 
 
 @pytest.mark.parametrize("error", [ErrorCode.INVALID_UPDATE_VERSION, ErrorCode.FENCED_LEADER_EPOCH])
@@ -573,9 +573,9 @@ def test_an_old_view_waits_for_the_metadata(three: Replicas, error: ErrorCode) -
     wants_to_join(three)
     refuse(three, error)
     three.nodes[1].after(60.0)
-    assert three[1].proposed == (1, 2, 3) and not three.nodes[1].outside.altering
+    assert three[1].leading.proposed == (1, 2, 3) and not three.nodes[1].outside.altering
     three.put(isr=(1, 2))
-    assert three[1].proposed is None
+    assert three[1].leading.proposed is None
 
 
 def test_an_unanswered_change_is_asked_again(three: Replicas) -> None:
@@ -610,7 +610,7 @@ def test_nothing_acknowledged_is_lost_whatever_fails_in_whatever_order(seed: int
                 acknowledged.setdefault(value, answer.produced.base_offset)
         if three.state.leader in three.nodes:
             leader = three[three.state.leader]
-            for id_ in set(leader.isr) & set(three.nodes):
+            for id_ in set(leader.leading.isr) & set(three.nodes):
                 assert leader.high_watermark <= three[id_].log.acknowledged_end_offset, id_
 
     for number in range(250):

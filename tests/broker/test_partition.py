@@ -128,7 +128,7 @@ def test_a_new_leader_epoch_is_known_before_its_first_record(disk: MemoryDisk) -
     node.change("t", leader=1, leader_epoch=8)
     partition = node.broker.partition("t", 0)
     assert partition is not None
-    assert (partition.epoch_start, partition.log.latest_epoch) == (1, 8)
+    assert (partition.leading.epoch_start, partition.log.latest_epoch) == (1, 8)
     assert partition.log.end_offset_for_epoch(0) == (0, 1)
 
 

@@ -150,7 +150,7 @@ class Life:
             partition = self.node.broker.partition("t", index)
             assert partition is not None
             assert partition.fetchers == {}
-            assert partition.waiting == 0
+            assert len(partition.acknowledgements) == 0
 
 
 @pytest.mark.parametrize("mode", ["1", PAGE_CACHE])

@@ -157,7 +157,7 @@ def test_a_leader_that_goes_sends_everybody_away_alike(loop_factory: Loop) -> No
         assert partition is not None
         with stuck_syncs():
             talk = asyncio.ensure_future(converse(node, [frame(plain(9, ids), 9, n) for n in range(3)]))
-            await until(lambda: partition.log.log_end_offset == 12 and partition.waiting > 0)
+            await until(lambda: partition.log.log_end_offset == 12 and len(partition.acknowledgements) > 0)
             partition.dismiss(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             result.answers["sent away"] = await talk
 
@@ -180,7 +180,7 @@ def test_a_connection_that_dies_leaves_nothing_behind(loop_factory: Loop) -> Non
             await until(lambda: partition.log.log_end_offset == 22 and len(room) > 0)
             writer.transport.abort()
             await until(lambda: not room)
-            assert partition.waiting == 0
+            assert len(partition.acknowledgements) == 0
 
     both(loop_factory, False, work)
 

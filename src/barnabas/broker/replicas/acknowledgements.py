@@ -5,7 +5,7 @@ from __future__ import annotations
 from barnabas.errors import ErrorCode
 from barnabas.model import Offset
 
-__all__ = ["Acknowledgement"]
+__all__ = ["Acknowledgement", "AcknowledgementQueue"]
 
 
 class Acknowledgement:
@@ -27,3 +27,90 @@ class Acknowledgement:
     def park(self) -> bool:
         """The turn is over and it must wait: from now on its deadline counts.  False: nobody waits for it."""
         return True
+
+
+class AcknowledgementQueue:
+    """The open acknowledgements of one partition."""
+
+    __slots__ = ("_everywhere", "_fresh", "_here", "_purging")
+
+    def __init__(self) -> None:
+        self._fresh: list[Acknowledgement] = []
+        """Of this turn."""
+        self._everywhere: dict[Acknowledgement, None] = {}
+        self._here: dict[Acknowledgement, None] = {}
+        self._purging: dict[Acknowledgement, None] = {}
+        """Of DeleteRecords: they wait for the log start of every replica."""
+
+    def __len__(self) -> int:
+        return len(self._fresh) + len(self._everywhere) + len(self._here) + len(self._purging)
+
+    def __repr__(self) -> str:
+        return f"<AcknowledgementQueue {len(self)}>"
+
+    @property
+    def purging(self) -> bool:
+        """Whether some wait for the log start of every replica."""
+        return bool(self._purging)
+
+    def add(self, acknowledgement: Acknowledgement) -> None:
+        """A batch was appended in this turn."""
+        self._fresh.append(acknowledgement)
+
+    def add_purging(self, acknowledgement: Acknowledgement) -> None:
+        """The log start was raised."""
+        self._purging[acknowledgement] = None
+
+    def forget(self, acknowledgement: Acknowledgement) -> None:
+        """It does not wait any longer."""
+        self._everywhere.pop(acknowledgement, None)
+        self._here.pop(acknowledgement, None)
+        self._purging.pop(acknowledgement, None)
+
+    def dismiss(self, error: ErrorCode) -> None:
+        """Settle all of them with this error."""
+        waiting = [*self._everywhere, *self._here, *self._purging, *self._fresh]
+        self._everywhere.clear()
+        self._here.clear()
+        self._purging.clear()
+        self._fresh.clear()
+        for acknowledgement in waiting:
+            acknowledgement.settle(error)
+
+    def refuse_unwritten(self, end: Offset) -> None:
+        """What this turn appended after `end` found no room on the disk."""
+        refused = [acknowledgement for acknowledgement in self._fresh if acknowledgement.end > end]
+        self._fresh = [acknowledgement for acknowledgement in self._fresh if acknowledgement.end <= end]
+        for acknowledgement in refused:
+            acknowledgement.settle(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    def advance(self, high_watermark: Offset, here: Offset, enough_in_sync: bool) -> None:
+        """Settle what all in-sync replicas hold, and what this node holds up to `here`; park the rest."""
+        safe = ErrorCode.NONE if enough_in_sync else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        if self._everywhere:
+            _settle(self._everywhere, high_watermark, safe)
+        if self._here:
+            _settle(self._here, here, ErrorCode.NONE)
+        if self._fresh:
+            fresh, self._fresh = self._fresh, []
+            for acknowledgement in fresh:
+                if acknowledgement.everywhere:
+                    if acknowledgement.end <= high_watermark:
+                        acknowledgement.settle(safe)
+                    elif acknowledgement.park():
+                        self._everywhere[acknowledgement] = None
+                elif acknowledgement.end <= here:
+                    acknowledgement.settle(ErrorCode.NONE)
+                elif acknowledgement.park():
+                    self._here[acknowledgement] = None
+
+    def purged(self, low_watermark: Offset) -> None:
+        """Every replica starts there or later."""
+        _settle(self._purging, low_watermark, ErrorCode.NONE)
+
+
+def _settle(pending: dict[Acknowledgement, None], reached: Offset, error: ErrorCode) -> None:
+    ready = [acknowledgement for acknowledgement in pending if acknowledgement.end <= reached]
+    for acknowledgement in ready:
+        del pending[acknowledgement]
+        acknowledgement.settle(error)

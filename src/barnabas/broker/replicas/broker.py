@@ -230,8 +230,7 @@ class Broker(HostedPartitions):
             for partition in partitions:
                 if partition.advance(now) and partition.fetchers:
                     woken.update(partition.fetchers)
-                if partition.sync_due() and (job := partition.log.begin_sync()) is not None:
-                    partition.syncing = job
+                if (job := partition.begin_sync()) is not None:
                     syncs.append(SyncRequest(partition, job))
             for waiting in woken:
                 waiting.wake(now)
@@ -272,8 +271,7 @@ class Broker(HostedPartitions):
             self.moves.returned(sync, error, now)
             return
         partition = sync.partition
-        if partition.syncing is sync.job:
-            partition.syncing = None
+        partition.sync.returned(sync.job)
         if partition.gone or partition.offline:
             return
         if error is not None:
@@ -374,8 +372,8 @@ class Broker(HostedPartitions):
             len(partitions),
             len(leading),
             sum(partition.offline for partition in partitions),
-            sum(len(partition.isr) < len(partition.replicas) for partition in leading),
-            sum(not partition.enough_in_sync for partition in leading),
+            sum(len(partition.leading.isr) < len(partition.replicas) for partition in leading),
+            sum(not partition.leading.enough_in_sync for partition in leading),
             len(self.room),
             self.generation,
             self.sessions.statistics(),

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.broker.ports import DirectorySpace, Outside
 from barnabas.errors import StorageError
-from barnabas.model import Now
+from barnabas.model import INTERNAL_TOPICS, Now
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -137,7 +137,7 @@ class Space:
             self._outside.room_changed(directory, space)
 
     def _tell(self, partition: Partition, space: DirectorySpace) -> None:
-        full = space.exhausted if partition.internal else space.full
+        full = space.exhausted if partition.topic in INTERNAL_TOPICS else space.full
         if partition.no_room != full:
             partition.no_room = full
             if partition.followed is not None:

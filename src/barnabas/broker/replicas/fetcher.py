@@ -253,7 +253,7 @@ class Follower:
         asked = self._news if self._session_epoch else self.partitions
         for key, followed in list(asked.items()):
             partition = followed.partition
-            if key in self._resting or not partition.follower_throttled or not quota.exceeded(now):
+            if key in self._resting or not partition.settings.follower_throttled or not quota.exceeded(now):
                 continue
             if not 0 <= followed.mark <= partition.log.log_end_offset:
                 self._leave_out(key)
@@ -420,7 +420,7 @@ class Follower:
         appended = log.append_as_follower(records, now, leader_epoch=partition.leader_epoch)
         if appended is not None:
             self.bytes += len(records)
-            if partition.follower_throttled:
+            if partition.settings.follower_throttled:
                 self._broker.follower_quota.record(len(records), now)
             self._unsafe[followed] = None
             self.moved(followed)

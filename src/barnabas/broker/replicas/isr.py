@@ -84,10 +84,14 @@ class InSyncSets:
 
     def consider(self, partition: Partition, node: NodeId, now: Now) -> None:
         """A follower that is not in sync fetched: it may be now."""
-        if node in partition.isr or partition.proposed is not None or not partition.may_join(node):
+        if (
+            node in partition.leading.isr
+            or partition.leading.proposed is not None
+            or not partition.may_join(node)
+        ):
             return
         self.expansions += 1
-        self._propose(partition, (*partition.isr, node), now)
+        self._propose(partition, (*partition.leading.isr, node), now)
 
     def look(self, now: Now) -> None:
         """Every half of `replica.lag.time.max.ms`: laggards leave.  So many partitions in a step."""
@@ -104,13 +108,13 @@ class InSyncSets:
                 not partition.is_leader
                 or partition.offline
                 or partition.gone
-                or partition.proposed is not None
+                or partition.leading.proposed is not None
             ):
                 continue
             behind = partition.laggards(now)
             if behind:
                 self.shrinks += 1
-                self._propose(partition, tuple(n for n in partition.isr if n not in behind), now)
+                self._propose(partition, tuple(n for n in partition.leading.isr if n not in behind), now)
         if looked_at < LOOKED_AT:
             self._looking = None
 
@@ -120,8 +124,7 @@ class InSyncSets:
         return self._looking is not None
 
     def _propose(self, partition: Partition, isr: tuple[NodeId, ...], now: Now) -> None:
-        partition.proposed = isr
-        partition.touch()
+        partition.propose(isr)
         self._wanting[partition] = None
         self._send(now)
 
@@ -144,7 +147,7 @@ class InSyncSets:
         topics: dict[Uuid, list[AlterPartitionRequestPartitionData]] = {}
         for partition in list(islice(self._wanting, _ASKED_AT_ONCE)):
             del self._wanting[partition]
-            if not partition.is_leader or partition.gone or partition.proposed is None:
+            if not partition.is_leader or partition.gone or partition.leading.proposed is None:
                 continue
             asked[partition.topic_id, partition.index] = (
                 partition,
@@ -166,7 +169,7 @@ class InSyncSets:
             )
 
     def _data(self, partition: Partition) -> AlterPartitionRequestPartitionData:
-        own, remote = self._broker.node_id, partition.remote
+        own, progress = self._broker.node_id, partition.leading.progress
         return AlterPartitionRequestPartitionData(
             partition_index=partition.index,
             leader_epoch=partition.leader_epoch,
@@ -174,9 +177,9 @@ class InSyncSets:
             new_isr_with_epochs=[
                 BrokerState(
                     broker_id=node,
-                    broker_epoch=self._broker.epoch if node == own else remote[node].broker_epoch,
+                    broker_epoch=self._broker.epoch if node == own else progress[node].broker_epoch,
                 )
-                for node in partition.proposed or ()
+                for node in partition.leading.proposed or ()
             ],
         )
 
@@ -194,7 +197,7 @@ class InSyncSets:
                 if entry is not None:
                     again |= self._settle(*entry, data)
         for partition, _, _ in asked.values():
-            if partition.proposed is not None:
+            if partition.leading.proposed is not None:
                 self._wanting[partition] = None
                 again = True
         if again:
@@ -218,8 +221,7 @@ class InSyncSets:
         if partition.partition_epoch != partition_epoch:
             return False  # the metadata came first, and with it what counts
         if error in _ROLL_BACK:
-            partition.proposed = None
-            partition.touch()
+            partition.propose(None)
             return False
         if error in _WAIT_FOR_METADATA:
             return False

@@ -29,19 +29,19 @@ def nearest_replica(
     if own is not None and own.rack == rack:
         return NO_NODE
     best: tuple[Offset, float, NodeId] | None = None
-    for node, replica in partition.remote.items():
+    for node, replica in partition.leading.progress.items():
         known = brokers.get(node)
         if (
             known is None
             or known.rack != rack
             or not known.active
-            or node not in partition.isr
+            or node not in partition.leading.isr
             or not replica.log_start <= offset <= replica.log_end
             or replica.log_start < 0
             or known.endpoint(listener) is None
         ):
             continue
-        mark = (replica.log_end, -(now.mono - replica.caught_up_at), node)
-        if best is None or mark > best:
-            best = mark
+        closeness = (replica.log_end, -(now.mono - replica.caught_up_at), node)
+        if best is None or closeness > best:
+            best = closeness
     return NO_NODE if best is None else best[2]

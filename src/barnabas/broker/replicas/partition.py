@@ -19,12 +19,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from barnabas.broker.replicas.acknowledgements import Acknowledgement
-from barnabas.broker.replicas.quota import is_throttled
-from barnabas.broker.replicas.replica_progress import NEVER, RemoteReplica
+from barnabas.broker.replicas.acknowledgements import Acknowledgement, AcknowledgementQueue
+from barnabas.broker.replicas.leader_state import LeaderState
+from barnabas.broker.replicas.partition_settings import PartitionSettings
+from barnabas.broker.replicas.sync_schedule import SyncSchedule
 from barnabas.controller.image import PartitionState
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.model import INTERNAL_TOPICS, NO_EPOCH, NO_NODE, Epoch, NodeId, Now, Offset, TopicId
+from barnabas.model import NO_EPOCH, NO_NODE, Epoch, NodeId, Now, Offset, TopicId
 
 if TYPE_CHECKING:
     from barnabas.config import LogConfig
@@ -34,10 +35,7 @@ if TYPE_CHECKING:
     from barnabas.wire.codec.declaration import LazyBytes
     from barnabas.wire.records import BatchHeader
 
-__all__ = ["NO_LIMIT", "Following", "ParkedFetch", "Partition", "PartitionStatistics"]
-
-NO_LIMIT = (1 << 63) - 1
-_CODECS = {"uncompressed": 0, "none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+__all__ = ["Following", "ParkedFetch", "Partition", "PartitionStatistics"]
 
 
 class Following(Protocol):
@@ -91,45 +89,28 @@ class Partition:
 
     __slots__ = (
         "_dirty",
-        "_flush_at",
-        "_flush_now",
-        "_fresh",
-        "_pending_everywhere",
-        "_pending_here",
-        "_purging",
         "_readable",
-        "_sync_refused",
         "_turn",
+        "acknowledgements",
         "config",
         "directory",
-        "eligible",
-        "enough_in_sync",
-        "epoch_start",
         "fetchers",
         "followed",
-        "follower_throttled",
         "gone",
         "high_watermark",
         "index",
-        "internal",
         "is_leader",
-        "isr",
         "leader",
         "leader_epoch",
-        "leader_throttled",
+        "leading",
         "log",
-        "log_append_time",
-        "max_lag",
         "no_room",
         "node_id",
         "offline",
         "partition_epoch",
-        "plain_size",
-        "proposed",
-        "remote",
         "replicas",
-        "syncing",
-        "target_codec",
+        "settings",
+        "sync",
         "topic",
         "topic_id",
     )
@@ -155,37 +136,24 @@ class Partition:
         self.node_id = node_id
         self.log = log
         self.directory = directory
-        self.max_lag = max_lag
-        self.eligible = eligible
         self.followed: Following | None = None
         self.leader: NodeId = NO_NODE
         self.leader_epoch: Epoch = NO_EPOCH
         self.partition_epoch = -1
-        self.epoch_start: Offset = 0
         self.replicas: tuple[NodeId, ...] = ()
-        self.isr: tuple[NodeId, ...] = ()
-        self.proposed: tuple[NodeId, ...] | None = None
-        self.remote: dict[NodeId, RemoteReplica] = {}
         self.is_leader = False
-        self.enough_in_sync = False
+        self.leading = LeaderState(max_lag, eligible)
         self.offline = False
         self.gone = False
         self.high_watermark: Offset = log.high_watermark
-        self.internal = topic in INTERNAL_TOPICS
         self.no_room = False
         """Its disk is (nearly) full: it takes no records (`space`)."""
-        self._sync_refused = False
-        self.syncing: SyncJob | None = None
+        self.sync = SyncSchedule()
         self.fetchers: dict[ParkedFetch, None] = {}
-        self._fresh: list[Acknowledgement] = []
-        self._pending_everywhere: dict[Acknowledgement, None] = {}
-        self._pending_here: dict[Acknowledgement, None] = {}
-        self._purging: dict[Acknowledgement, None] = {}
+        self.acknowledgements = AcknowledgementQueue()
         self._turn = turn
         self._dirty = False
         self._readable = (-1, -1, -1)
-        self._flush_at: float | None = None
-        self._flush_now = False
         self.configure(config)
 
     # ---- who leads -------------------------------------------------------------------------------------
@@ -194,17 +162,11 @@ class Partition:
         """Take the topic's settings, now and whenever they change."""
         self.config = config
         self.log.reconfigure(config)
-        self.log_append_time = config.log_append_time
-        self.leader_throttled = is_throttled(config.leader_throttled, self.index, self.node_id)
-        self.follower_throttled = is_throttled(config.follower_throttled, self.index, self.node_id)
-        self.target_codec = _CODECS.get(config.compression_type, -1)
-        plain = not self.log_append_time and self.target_codec < 0
-        self.plain_size = min(config.max_message_bytes, config.segment_bytes) if plain else -1
-        """Largest batch that may be appended without a change; -1: none."""
+        self.settings = PartitionSettings.of(config, self.index, self.node_id)
         self._count_in_sync()
 
     def _count_in_sync(self) -> None:
-        self.enough_in_sync = len(self.isr) >= min(self.config.min_insync_replicas, len(self.replicas) or 1)
+        self.leading.count_in_sync(self.config.min_insync_replicas, len(self.replicas))
 
     def lead(self, state: PartitionState, now: Now) -> bool:
         """Lead it from this state of the metadata log on; False when nothing changed hands.
@@ -216,21 +178,15 @@ class Partition:
             return False
         fresh = state.leader_epoch != self.leader_epoch or not self.is_leader
         if fresh or state.partition_epoch > self.partition_epoch:
-            self.proposed = None
+            self.leading.proposed = None
         self.partition_epoch = state.partition_epoch
         self.replicas = state.replicas
-        self.isr = state.isr
         self.leader = self.node_id
-        known = {} if fresh else self.remote
-        self.remote = {
-            replica: known.get(replica) or RemoteReplica(now.mono if replica in state.isr else NEVER)
-            for replica in state.replicas
-            if replica != self.node_id
-        }
+        self.leading.lead(state, self.node_id, now, fresh=fresh)
         if fresh:
             self.leader_epoch = state.leader_epoch
-            self.epoch_start = self.log.log_end_offset
-            self.log.epochs.assign(state.leader_epoch, self.epoch_start)
+            self.leading.epoch_start = self.log.log_end_offset
+            self.log.epochs.assign(state.leader_epoch, self.leading.epoch_start)
             self.is_leader = True
             self.high_watermark = self.log.high_watermark
             self._readable = (-1, -1, -1)  # the requests parked here expect another epoch
@@ -247,9 +203,7 @@ class Partition:
         self.replicas = state.replicas
         self.leader = state.leader
         self.leader_epoch = state.leader_epoch
-        self.isr = ()
-        self.proposed = None
-        self.remote = {}
+        self.leading.clear()
         self.is_leader = False
         self._count_in_sync()
         if changed:
@@ -269,18 +223,13 @@ class Partition:
 
     def refuse_unwritten(self) -> None:
         """What this turn appended found no room and was rolled back: answer the requests that wait."""
-        end = self.log.log_end_offset
-        refused = [acknowledgement for acknowledgement in self._fresh if acknowledgement.end > end]
-        self._fresh = [acknowledgement for acknowledgement in self._fresh if acknowledgement.end <= end]
-        for acknowledgement in refused:
-            acknowledgement.settle(ErrorCode.KAFKA_STORAGE_ERROR)
+        self.acknowledgements.refuse_unwritten(self.log.log_end_offset)
 
     def moved(self, log: Log, directory: LogDirectory) -> None:
         """It lies in another directory now; `log` holds all that the old one held, as durably."""
         self.log = log
         self.directory = directory
-        self.syncing = None
-        self._sync_refused = False
+        self.sync.restart()
         self._readable = (-1, -1, -1)
         self.touch()
 
@@ -292,13 +241,7 @@ class Partition:
 
     def dismiss(self, error: ErrorCode) -> None:
         """Settle everything that waits with this error; parked fetches are woken to see for themselves."""
-        waiting = [*self._pending_everywhere, *self._pending_here, *self._purging, *self._fresh]
-        self._pending_everywhere.clear()
-        self._pending_here.clear()
-        self._purging.clear()
-        self._fresh.clear()
-        for acknowledgement in waiting:
-            acknowledgement.settle(error)
+        self.acknowledgements.dismiss(error)
         if self.fetchers:
             self.touch()
 
@@ -331,32 +274,21 @@ class Partition:
 
     def await_acknowledgement(self, acknowledgement: Acknowledgement) -> None:
         """Settle it when the log is acknowledged far enough, at the end of this turn at the earliest."""
-        self._fresh.append(acknowledgement)
+        self.acknowledgements.add(acknowledgement)
         if not self._dirty:
             self._dirty = True
             self._turn.append(self)
 
     def await_low_watermark(self, acknowledgement: Acknowledgement) -> None:
         """Settle it when every replica starts at its `end` or later (DeleteRecords)."""
-        self._purging[acknowledgement] = None
+        self.acknowledgements.add_purging(acknowledgement)
         self.touch()
-
-    def forget(self, acknowledgement: Acknowledgement) -> None:
-        """It does not wait any longer (its deadline passed, its connection died)."""
-        self._pending_everywhere.pop(acknowledgement, None)
-        self._pending_here.pop(acknowledgement, None)
-        self._purging.pop(acknowledgement, None)
 
     def touch(self) -> None:
         """Something happened that may let somebody go on: look at the end of the turn."""
         if not self._dirty:
             self._dirty = True
             self._turn.append(self)
-
-    @property
-    def waiting(self) -> int:
-        """How many acknowledgements are open here."""
-        return len(self._fresh) + len(self._pending_everywhere) + len(self._pending_here) + len(self._purging)
 
     # ---- the end of the turn ---------------------------------------------------------------------------
 
@@ -375,96 +307,45 @@ class Partition:
             if self.followed is not None and not self.offline:
                 self.followed.advanced(now)
             return True
-        log = self.log
+        log, leading = self.log, self.leading
         here = log.acknowledged_end_offset
-        mark = here if not self.remote else self._least_end(here, now)
-        if mark > self.high_watermark and self.enough_in_sync:
-            self.high_watermark = log.high_watermark = mark
-        mark = self.high_watermark
-        if self._pending_everywhere:
-            self._settle(self._pending_everywhere, mark)
-        if self._pending_here:
-            self._settle(self._pending_here, here)
-        if self._fresh:
-            fresh, self._fresh = self._fresh, []
-            safe = ErrorCode.NONE if self.enough_in_sync else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
-            for acknowledgement in fresh:
-                if acknowledgement.everywhere:
-                    if acknowledgement.end <= mark:
-                        acknowledgement.settle(safe)
-                    elif acknowledgement.park():
-                        self._pending_everywhere[acknowledgement] = None
-                elif acknowledgement.end <= here:
-                    acknowledgement.settle(ErrorCode.NONE)
-                elif acknowledgement.park():
-                    self._pending_here[acknowledgement] = None
-        if self._purging:
-            self._settle(self._purging, self.low_watermark)
-        readable = (mark, here, log.log_start_offset)
+        high_watermark = here if not leading.progress else leading.least_end(here, now)
+        if high_watermark > self.high_watermark and leading.enough_in_sync:
+            self.high_watermark = log.high_watermark = high_watermark
+        high_watermark = self.high_watermark
+        self.acknowledgements.advance(high_watermark, here, leading.enough_in_sync)
+        if self.acknowledgements.purging:
+            self.acknowledgements.purged(self.low_watermark)
+        readable = (high_watermark, here, log.log_start_offset)
         if readable == self._readable:
             return False
         self._readable = readable
         return True
 
-    def sync_due(self) -> bool:
-        """Whether a sync of this log should begin now: never a second one while one is in flight."""
-        if self.syncing is not None or self.gone or self.offline or self._sync_refused:
-            return False
-        log = self.log
-        if not log.page_cache:
-            # An empty log becomes durable with its first record: a thousand new partitions cost nothing.
-            return log.log_start_offset < log.log_end_offset and log.needs_sync
-        if log.rolled_unsynced or log.epochs.dirty or self._flush_now:
-            self._flush_now = False
-            return log.needs_sync
-        return False
+    def begin_sync(self) -> SyncJob | None:
+        """The sync that should begin now, if any."""
+        if self.gone or self.offline or not self.sync.due(self.log):
+            return None
+        job = self.log.begin_sync()
+        if job is not None:
+            self.sync.began(job)
+        return job
 
     def synced(self, log: Log, job: SyncJob) -> None:
         """A sync of its log came back."""
         log.finish_sync(job)
-        self._sync_refused = job.refused is not None
+        self.sync.concluded(job)
         self.touch()
 
     def sync_again(self) -> None:
         """There may be room by now for a sync that found none."""
-        if self._sync_refused:
-            self._sync_refused = False
+        if self.sync.try_again():
             self.touch()
 
     def flush_if_old(self, now: Now) -> None:
         """Where acks do not wait for syncs, flush.ms still bounds how long records stay unsynced."""
-        if self.config.flush_ms >= NO_LIMIT or self.offline or not self.log.page_cache:
-            return
-        if self.log.written_end_offset == self.log.durable_end_offset:
-            self._flush_at = None
-        elif self._flush_at is None:
-            self._flush_at = now.mono + self.config.flush_ms / 1000.0
-        elif now.mono >= self._flush_at:
-            self._flush_at = None
-            self._flush_now = True
+        if not self.offline and self.sync.flush_if_old(self.log, self.config, now):
             self.touch()
-
-    def _settle(self, pending: dict[Acknowledgement, None], reached: Offset) -> None:
-        ready = [acknowledgement for acknowledgement in pending if acknowledgement.end <= reached]
-        for acknowledgement in ready:
-            del pending[acknowledgement]
-            error = ErrorCode.NONE
-            if acknowledgement.everywhere and not self.enough_in_sync:
-                error = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
-            acknowledgement.settle(error)
-
-    def _least_end(self, here: Offset, now: Now) -> Offset:
-        """The least end among the in-sync replicas and those that keep up and will soon be in sync."""
-        end = here
-        proposed = self.proposed or ()
-        for node, replica in self.remote.items():
-            if (
-                node in self.isr
-                or node in proposed
-                or (replica.caught_up(here, now, self.max_lag) and self.eligible(node, replica.broker_epoch))
-            ):
-                end = min(end, replica.log_end)
-        return end
 
     # ---- reading ---------------------------------------------------------------------------------------
 
@@ -480,11 +361,7 @@ class Partition:
     @property
     def low_watermark(self) -> Offset:
         """The least log start over all replicas that live: one that is dead will hear of it when it is back."""
-        start = self.log.log_start_offset
-        for node, replica in self.remote.items():
-            if self.eligible(node, -1):
-                start = min(start, replica.log_start)
-        return start
+        return self.leading.least_start(self.log.log_start_offset)
 
     def read(self, offset: Offset, max_bytes: int) -> LazyBytes:
         """Whole batches from `offset` up to the written end, for the node's own use (loading groups)."""
@@ -493,14 +370,14 @@ class Partition:
     def offsets_available(self) -> bool:
         """Whether offsets may be listed: not before the high watermark reached this leader's epoch, else
         they could go backwards after an election (KIP-207)."""
-        return self.high_watermark >= self.epoch_start
+        return self.high_watermark >= self.leading.epoch_start
 
     def fetched_by(self, node: NodeId, offset: Offset, log_start: Offset, now: Now, epoch: int) -> bool:
         """A follower fetched from `offset`, so it holds everything below.
 
         False when it is no replica, or speaks from an earlier life than the last we heard of it.
         """
-        replica = self.remote.get(node)
+        replica = self.leading.progress.get(node)
         if replica is None or -1 < epoch < replica.broker_epoch:
             return False
         replica.fetched(offset, log_start, self.log.acknowledged_end_offset, now, epoch)
@@ -510,31 +387,23 @@ class Partition:
     # ---- the in-sync set -------------------------------------------------------------------------------
 
     def may_join(self, node: NodeId) -> bool:
-        """Whether a follower holds everything that is committed, and has reached this leader's epoch."""
-        replica = self.remote.get(node)
-        return (
-            replica is not None
-            and self.is_leader
-            and not self.offline
-            and replica.log_end >= self.high_watermark
-            and replica.log_end >= self.epoch_start
-            and self.eligible(node, replica.broker_epoch)
-        )
+        """Whether a follower may be proposed for the in-sync set."""
+        return self.is_leader and not self.offline and self.leading.may_join(node, self.high_watermark)
 
     def laggards(self, now: Now) -> tuple[NodeId, ...]:
-        """The in-sync replicas that have not caught up for `max_lag`."""
-        end = self.log.acknowledged_end_offset
-        remote = self.remote
-        return tuple(
-            node for node in self.isr if node in remote and not remote[node].caught_up(end, now, self.max_lag)
-        )
+        """The in-sync replicas that have not caught up for too long."""
+        return self.leading.laggards(self.log.acknowledged_end_offset, now)
+
+    def propose(self, isr: tuple[NodeId, ...] | None) -> None:
+        """The controller is asked for this in-sync set; None: it did not agree, the last one stays."""
+        self.leading.proposed = isr
+        self.touch()
 
     def agreed(self, isr: tuple[NodeId, ...], leader_epoch: Epoch, partition_epoch: int) -> None:
         """The controller agreed to this in-sync set."""
         if leader_epoch != self.leader_epoch or partition_epoch < self.partition_epoch:
             return
-        self.isr = isr
-        self.proposed = None
+        self.leading.agreed(isr)
         self.partition_epoch = partition_epoch
         self._count_in_sync()
         self.touch()
@@ -562,7 +431,7 @@ class Partition:
             log.log_start_offset,
             self.high_watermark,
             log.log_end_offset,
-            len(self.isr),
+            len(self.leading.isr),
             len(self.replicas),
             log.size,
             self.offline,
@@ -573,5 +442,5 @@ class Partition:
         return (
             f"<Partition {self.topic}-{self.index} {role} epoch={self.leader_epoch} "
             f"start={self.log.log_start_offset} hw={self.high_watermark} end={self.log.log_end_offset} "
-            f"isr={'·'.join(map(str, self.isr))}>"
+            f"isr={'·'.join(map(str, self.leading.isr))}>"
         )

@@ -125,7 +125,7 @@ class Reconciler:
             (self._new if broker.partition(*where) is None else self._here)[where] = None
         if delta.brokers:
             for partition in broker.partitions():
-                if partition.is_leader and not delta.brokers.isdisjoint(partition.remote):
+                if partition.is_leader and not delta.brokers.isdisjoint(partition.leading.progress):
                     self._here[partition.log.topic_partition] = None  # who is gone holds its marks no longer
         for resource, name in delta.configs:
             if resource == RESOURCE_TOPIC and name in broker.topics:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from barnabas.model import Now, Offset
 
-__all__ = ["NEVER", "RemoteReplica"]
+__all__ = ["NEVER", "ReplicaProgress"]
 
 NEVER = float("-inf")
 """A time (mono s) before every other."""
 
 
-class RemoteReplica:
-    """What the leader knows of a follower: where its log ends, and when it last kept up (mono s)."""
+class ReplicaProgress:
+    """How far a follower is: where its log ends, and when it last kept up (mono s)."""
 
     __slots__ = ("broker_epoch", "caught_up_at", "fetched_at", "leader_end_at_fetch", "log_end", "log_start")
 
@@ -43,4 +43,4 @@ class RemoteReplica:
         return self.log_end == leader_end or now.mono - self.caught_up_at <= max_lag
 
     def __repr__(self) -> str:
-        return f"<RemoteReplica end={self.log_end}>"
+        return f"<ReplicaProgress end={self.log_end}>"

@@ -48,7 +48,7 @@ def append_plain(
         or not partition.is_leader
         or partition.offline
         or partition.no_room
-        or (acks < 0 and not partition.enough_in_sync)
+        or (acks < 0 and not partition.leading.enough_in_sync)
         or (header.producer_id >= 0 and partition.log.producers.check(header) is not None)
     ):
         return -1
@@ -91,11 +91,11 @@ def admit(partition: Partition, header: BatchHeader, acks: int) -> None:
     """Rows 10 and 11: leader and in-sync replicas.  Raises KafkaError."""
     if not partition.is_leader or partition.offline:
         raise KafkaError(partition.unavailable())
-    if acks < 0 and not partition.enough_in_sync:
+    if acks < 0 and not partition.leading.enough_in_sync:
         _refused_for_now(partition, header, ErrorCode.NOT_ENOUGH_REPLICAS)
         raise RefusedError(
             ErrorCode.NOT_ENOUGH_REPLICAS,
-            f"{len(partition.isr)} replicas are in sync, "
+            f"{len(partition.leading.isr)} replicas are in sync, "
             f"min.insync.replicas is {partition.config.min_insync_replicas}",
         )
 
@@ -119,7 +119,7 @@ def append_read(
             "the disk is (nearly) full: records are accepted again when there is room",
         )
     append_time = -1
-    if partition.log_append_time:
+    if partition.settings.log_append_time:
         append_time = now.wall_ms
         header = restamp(batch, header, 1, append_time)
     first = _append(broker, partition, batch, header, now)

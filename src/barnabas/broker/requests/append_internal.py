@@ -55,7 +55,7 @@ class _InternalWaiting(Waiting):
         self.complete(ErrorCode.REQUEST_TIMED_OUT)
 
     def release(self) -> None:
-        self.acknowledgement.partition.forget(self.acknowledgement)
+        self.acknowledgement.partition.acknowledgements.forget(self.acknowledgement)
         del self.acknowledgement  # it points back here: leave no circle for the garbage collector
 
 

@@ -42,12 +42,12 @@ class DeleteWaiting(Waiting):
 
     def expired(self, now: Now) -> None:
         for moved in list(self.moved):
-            moved.partition.forget(moved)
+            moved.partition.acknowledgements.forget(moved)
             moved.settle(ErrorCode.REQUEST_TIMED_OUT)
 
     def release(self) -> None:
         for moved in self.moved:
-            moved.partition.forget(moved)
+            moved.partition.acknowledgements.forget(moved)
         self.moved = []  # they point back here: leave no circle for the garbage collector
 
 

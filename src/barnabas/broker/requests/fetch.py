@@ -138,7 +138,7 @@ class _Reader:
                     if position.current_leader_epoch == NO_EPOCH
                     else ErrorCode.UNKNOWN_LEADER_EPOCH
                 )
-            elif self.replica not in partition.isr:
+            elif self.replica not in partition.leading.isr:
                 self.broker.in_sync.consider(partition, self.replica, now)
 
     def read(self, now: Now) -> tuple[list[_Found], int, bool]:
@@ -205,7 +205,7 @@ class _Reader:
                 return one
         if self.replica >= 0:
             end = log.acknowledged_end_offset
-            if partition.leader_throttled and self.replica not in partition.isr:
+            if partition.settings.leader_throttled and self.replica not in partition.leading.isr:
                 if broker.leader_quota.exceeded(now):
                     return one
         else:
@@ -304,7 +304,7 @@ class _Reader:
         for one in found:
             topic = self.topic(one.position.topic) if len(one.records) else None
             partition = topic.partitions.get(one.position.index) if topic is not None else None
-            if partition is not None and partition.leader_throttled:
+            if partition is not None and partition.settings.leader_throttled:
                 self.broker.leader_quota.record(len(one.records), now)
 
     def _news(self, one: _Found) -> bool:

@@ -105,7 +105,7 @@ class ProduceWaiting(Waiting):
         """What is not safe by now is answered REQUEST_TIMED_OUT; it is in the log all the same."""
         for result in list(self.results):
             if isinstance(result, _Appended):
-                result.partition.forget(result)
+                result.partition.acknowledgements.forget(result)
                 result.settle(ErrorCode.REQUEST_TIMED_OUT)
             elif isinstance(result, _InCheck):
                 result.refuse(KafkaError(ErrorCode.REQUEST_TIMED_OUT))
@@ -113,7 +113,7 @@ class ProduceWaiting(Waiting):
     def release(self) -> None:
         for result in self.results:
             if type(result) is _Appended:
-                result.partition.forget(result)
+                result.partition.acknowledgements.forget(result)
         self.results = []  # they point back here: leave no circle for the garbage collector
 
 

@@ -91,10 +91,10 @@ class Rules(NamedTuple):
         config = partition.config
         return Rules(
             config.compact,
-            partition.log_append_time,
+            partition.settings.log_append_time,
             now.wall_ms - config.timestamp_before_max_ms,
             now.wall_ms + config.timestamp_after_max_ms,
-            partition.target_codec,
+            partition.settings.target_codec,
             config.max_message_bytes,
             config.max_decompressed_bytes,
         )
@@ -212,7 +212,7 @@ def plain_header(records: memoryview, most_codec: int, partition: Partition, now
         or not 0 < count <= RECORDS_AT_ONCE
         or last_delta + 1 != count
         or not 0 <= attributes <= most_codec
-        or size > partition.plain_size
+        or size > partition.settings.plain_size
         or newest - now.wall_ms > partition.config.timestamp_after_max_ms
         or (attributes and size > PACKED_AT_ONCE)
         or (producer >= 0 and sequence < 0)

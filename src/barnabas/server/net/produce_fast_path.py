@@ -497,7 +497,7 @@ class _Batches(Acknowledgement):
         """Nobody wants to know any more."""
         self.done = True
         self._unpark()
-        self.partition.forget(self)
+        self.partition.acknowledgements.forget(self)
 
     def _unpark(self) -> None:
         if self._parked is not None:
@@ -522,5 +522,5 @@ class _Parked(Waiting):
 
     def expired(self, now: Now) -> None:
         if (batches := self.batches) is not None:
-            batches.partition.forget(batches)
+            batches.partition.acknowledgements.forget(batches)
             batches.settle(ErrorCode.REQUEST_TIMED_OUT)

@@ -102,7 +102,7 @@ class Invariants:
         if first != node.id:
             self.world.alarm("P4", f"{known.name}: nodes {first} and {node.id} both lead in epoch {epoch}")
         if partition.partition_epoch > known.partition_epoch:
-            known.partition_epoch, known.isr, known.elr = partition.partition_epoch, partition.isr, ()
+            known.partition_epoch, known.isr, known.elr = partition.partition_epoch, partition.leading.isr, ()
         mark = partition.high_watermark
         if mark <= known.end:
             return
