@@ -149,7 +149,7 @@ def test_a_higher_rate_helps_at_once_and_no_list_lets_everything_through() -> No
 def test_the_rates_are_settings_of_a_broker_at_run_time() -> None:
     node = Node(MemoryDisk())
     node.create("t", leader_replication_throttled_replicas="*")
-    assert node.broker.partition("t", 0).leader_throttled  # type: ignore[union-attr]
+    assert node.broker.partition("t", 0).settings.leader_throttled  # type: ignore[union-attr]
     assert not node.broker.leader_quota.limited
     changed = node.config.with_changes({"leader.replication.throttled.rate": "5"})
     node.broker.reconfigure(changed)

@@ -93,7 +93,7 @@ def test_a_deadline_that_passes_is_a_timeout_and_the_record_is_there_all_the_sam
     node.after(0.2)
     assert produced.error == ErrorCode.REQUEST_TIMED_OUT
     assert len(node.broker.room) == 0
-    assert node.broker.partition("t", 0).waiting == 0  # type: ignore[union-attr]
+    assert len(node.broker.partition("t", 0).acknowledgements) == 0  # type: ignore[union-attr]
     node.sync()
     assert produced.count == 1
     assert len(node.fetch().fetched.records) > 0
@@ -202,7 +202,7 @@ def test_a_closed_connection_leaves_nothing_behind(node: Node) -> None:
         answer.waiting.cancel()
     assert len(node.broker.room) == 0
     assert node.broker.partition("t", 0).fetchers == {}  # type: ignore[union-attr]
-    assert node.broker.partition("t", 0).waiting == 0  # type: ignore[union-attr]
+    assert len(node.broker.partition("t", 0).acknowledgements) == 0  # type: ignore[union-attr]
     node.sync()
     assert not produced.here
     assert not parked.here

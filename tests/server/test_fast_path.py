@@ -236,10 +236,10 @@ def test_nothing_is_acknowledged_before_its_own_sync_when_it_comes_behind_a_full
             await until(lambda: len(held) == 1)
             durable = node.broker.partition("plain", 0)
             assert durable is not None
-            await until(lambda: durable.waiting == 0)
+            await until(lambda: len(durable.acknowledgements) == 0)
             with stuck_syncs():
                 client.writer.write(frame(first, 9, 9))
-                await until(lambda: durable.waiting == 1)
+                await until(lambda: len(durable.acknowledgements) == 1)
         result.answers["held"] = b""
         client.close()
 
