@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 
 import pytest
-from tests.log.log_building import NOW, SeededRandomness, append, batch, fill, later, small, tick, values_of
+from tests.log.log_building import NOW, Chance, append, batch, fill, later, small, tick, values_of
 
 from barnabas.config import LogConfig
 from barnabas.errors import StorageError
@@ -37,7 +37,7 @@ def opened(disk: MemoryDisk, *paths: str, config: LogConfig | None = None, now: 
         cluster_id=CLUSTER,
         node_id=1,
         config_for=lambda topic: config or small(),
-        randomness=SeededRandomness(),
+        randomness=Chance(),
         now=now,
     )
 
@@ -50,7 +50,7 @@ def opening(disk: MemoryDisk) -> Generator[Sequence[Opening], None, LogDirectori
         cluster_id=CLUSTER,
         node_id=1,
         config_for=lambda topic: small(),
-        randomness=SeededRandomness(),
+        randomness=Chance(),
         now=NOW,
     )
 
