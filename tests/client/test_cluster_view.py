@@ -9,6 +9,7 @@ from tests.client.fake_broker import CLOSE, FakeBroker
 
 from barnabas.client.blocking import ConnectionFailed
 from barnabas.client.cluster import Cluster, parse_bootstrap
+from barnabas.client.offsets import list_offsets
 from barnabas.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.wire.schemas.cluster import MetadataRequest
 from barnabas.wire.schemas.offsets import ListOffsetsRequest
@@ -101,7 +102,7 @@ def test_a_leader_that_moved_is_found_again() -> None:
         view.topic("t")
         for broker in (first, second):
             broker.leaders["t", 0] = 2
-        assert view.offsets("t")[0].offset == 0
+        assert list_offsets(view, "t")[0].offset == 0
         assert len(first.asked(ListOffsetsRequest)) == 1
         assert len(second.asked(ListOffsetsRequest)) == 1
         assert watch.sleeps == [0.05]
@@ -114,7 +115,7 @@ def test_pauses_grow_and_end_with_the_error_itself() -> None:
         broker.leaders["t", 0] = -1
         view.forget("t")
         with pytest.raises(KafkaError) as caught:
-            view.offsets("t")
+            list_offsets(view, "t")
         assert caught.value.code == ErrorCode.LEADER_NOT_AVAILABLE
         assert watch.sleeps[:5] == [0.05, 0.1, 0.2, 0.4, 0.8]
         assert sum(watch.sleeps) <= 3.0
@@ -126,7 +127,7 @@ def test_a_broken_connection_is_made_anew() -> None:
         view.topic("t")
         answers = iter([CLOSE])
         broker.on(ListOffsetsRequest, lambda _: next(answers, None))
-        assert view.offsets("t")[0].offset == 0
+        assert list_offsets(view, "t")[0].offset == 0
 
 
 def test_what_no_repetition_mends_is_raised_at_once() -> None:
