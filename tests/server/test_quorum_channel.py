@@ -15,10 +15,9 @@ from tests.server.test_quorum_peers import Other
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import Endpoint
 from barnabas.server.api.cluster import ClusterApi
-from barnabas.server.api.envelope import principal_of
-from barnabas.server.api.forwarding import ControllerChannel
 from barnabas.server.api.table import served_on
-from barnabas.server.kraft.driver import Quorum
+from barnabas.server.kraft.controller_channel import ControllerChannel
+from barnabas.server.kraft.envelope import principal_of
 from barnabas.wire.codec.message import Message
 from barnabas.wire.frame import read_request_header, write_response
 from barnabas.wire.schemas.brokers import (
@@ -64,13 +63,18 @@ def run(
         other, knows = Other(), Knows()
         server = await asyncio.start_server(other.serve, "127.0.0.1", 0)
         other.endpoint = Endpoint("CONTROLLER", "127.0.0.1", server.sockets[0].getsockname()[1])
-        channel = ControllerChannel(cast("Quorum", knows), timeout)
+        channel = ControllerChannel(cast("Any", knows), timeout)
         async with asyncio.timeout(PATIENCE_S):
             await story(channel, knows, other)
             await channel.close()
         server.close()
 
     asyncio.run(whole())
+
+
+def forward(channel: ControllerChannel, context: Any = CONTEXT) -> asyncio.Future[Message]:
+    """A client's request, where this node is not the active controller."""
+    return channel.forward(context, CREATE, "clients", lambda context, request: None)
 
 
 def wrapped(answer: Message) -> EnvelopeResponse:
@@ -85,7 +89,7 @@ def test_without_a_controller_an_own_request_fails_at_once_and_a_clients_when_it
             await channel.submit(HEARTBEAT)
         assert own.value.code is ErrorCode.NOT_CONTROLLER
         with pytest.raises(KafkaError) as forwarded:
-            await channel.forward(CONTEXT, CREATE)
+            await forward(channel)
         assert forwarded.value.code is ErrorCode.REQUEST_TIMED_OUT
 
     run(story, timeout=0.05)
@@ -137,7 +141,7 @@ def test_a_clients_request_looks_for_the_controller_until_one_takes_it() -> None
             return wrapped(CreateTopicsResponse(topics=[CreatableTopicResult(name="flights")]))
 
         other.answers[58] = envelope
-        waiting = channel.forward(CONTEXT, CREATE)
+        waiting = forward(channel)
         await asyncio.sleep(0)
         knows.leader_endpoint = other.endpoint
         answer = await waiting
@@ -148,7 +152,7 @@ def test_a_clients_request_looks_for_the_controller_until_one_takes_it() -> None
 
 
 def test_the_envelope_says_who_asks_and_holds_the_request_with_its_header() -> None:
-    from barnabas.server.api.envelope import wrap
+    from barnabas.server.kraft.envelope import wrap
 
     envelope = wrap(CONTEXT, CREATE)
     assert isinstance(envelope, EnvelopeRequest)
@@ -166,7 +170,7 @@ def test_another_error_of_the_envelope_reaches_the_client_as_kafka_says_it() -> 
         other.answers[58] = envelope
         knows.leader_endpoint = other.endpoint
         with pytest.raises(KafkaError) as caught:
-            await channel.forward(CONTEXT, CREATE)
+            await forward(channel)
         assert caught.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
 
     run(story)
@@ -186,7 +190,7 @@ def test_a_client_whose_request_the_controller_cannot_read_is_hung_up_on_to_ask_
         context = cast("Any", SimpleNamespace(**vars(CONTEXT), client=client))
         for _ in range(2):
             with pytest.raises(KafkaError):
-                await channel.forward(context, CREATE)
+                await forward(channel, context)
             says.append(ErrorCode.UNSUPPORTED_VERSION)
         assert closed == [ErrorCode.UNSUPPORTED_VERSION]
 

@@ -11,14 +11,14 @@ from barnabas.controller.decisions.features import KRAFT_VERSION
 from barnabas.controller.image import BrokerState, ControllerState
 from barnabas.errors import ErrorCode
 from barnabas.model import NodeId, Uuid
-from barnabas.server.kraft.features import update_features
+from barnabas.server.api.features import FeatureApi
 from barnabas.wire.schemas.configs import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
 
 
 async def upgrade(node: Node, level: int = 1) -> UpdateFeaturesResponse:
     keys = [FeatureUpdateKey(feature=KRAFT_VERSION, max_version_level=level, upgrade_type=1)]
     asked = UpdateFeaturesRequest(feature_updates=keys, validate_only=True)
-    answer = await update_features(node.quorum, asked, SimpleNamespace(version=2))  # type: ignore[arg-type]
+    answer = await FeatureApi(node.quorum).update(SimpleNamespace(version=2), asked)  # type: ignore[arg-type]
     assert isinstance(answer, UpdateFeaturesResponse)
     return answer
 

@@ -10,7 +10,7 @@ from tests.server.quorum_node import Node, formatted, run, running
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import METADATA_TOPIC, Endpoint, ReplicaKey, Uuid
 from barnabas.raft.membership.target import TARGET, Member, write_target
-from barnabas.server.kraft.target import alter_reassignments, ongoing
+from barnabas.server.api.reassignments import ReassignmentApi, ongoing
 from barnabas.wire.schemas.reassignment import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -23,7 +23,7 @@ def seen(target: str | None, *voters: int) -> tuple[list[int], list[int], list[i
     """What is listed as replicas, to come and to go, with this note in the log and these voters."""
     config = {} if target is None else {TARGET: target}
     image = SimpleNamespace(cluster_config=lambda: config)
-    topic = ongoing(SimpleNamespace(image=image, voters=SimpleNamespace(ids=voters)))  # type: ignore[arg-type]
+    topic = ongoing(image, SimpleNamespace(ids=voters))  # type: ignore[arg-type]
     if topic is None:
         return None
     assert topic.name == METADATA_TOPIC
@@ -46,7 +46,7 @@ async def asked(node: Node, partition: int, replicas: list[int] | None) -> Error
     rows = [ReassignablePartition(partition_index=partition, replicas=replicas)]
     topics = [ReassignableTopic(name=METADATA_TOPIC, partitions=rows)]
     request = AlterPartitionReassignmentsRequest(timeout_ms=60_000, topics=topics)
-    answer = await alter_reassignments(node.quorum, request, SimpleNamespace(version=1))  # type: ignore[arg-type]
+    answer = await ReassignmentApi(node.quorum).alter(SimpleNamespace(version=1), request)  # type: ignore[arg-type]
     assert isinstance(answer, AlterPartitionReassignmentsResponse)
     return ErrorCode(answer.responses[0].partitions[0].error_code)
 
@@ -74,6 +74,6 @@ def test_a_target_is_checked_by_the_active_controller_and_another_one_says_that_
 def test_a_quorum_without_a_target_lists_nothing() -> None:
     async def story() -> None:
         async with running(formatted()) as node:
-            assert ongoing(node.quorum) is None
+            assert ongoing(node.quorum.image, node.quorum.voters) is None
 
     run(story)

@@ -13,10 +13,10 @@ in the simulator.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from importlib import import_module
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from barnabas.config import Config
+from barnabas.controller.deciders import Decider, decider_of
 from barnabas.controller.decisions import brokers
 from barnabas.controller.decisions.features import ELR_FEATURE, bootstrap_levels, bootstrap_records
 from barnabas.controller.decisions.maintenance import Maintenance
@@ -38,25 +38,6 @@ from barnabas.wire.metadata import (
 )
 
 __all__ = ["Controller", "ControllerStatistics"]
-
-_DECIDERS: dict[int, tuple[str, str]] = {
-    19: ("topics", "create_topics"),
-    20: ("topics", "delete_topics"),
-    33: ("configs", "alter_configs"),
-    37: ("topics", "create_partitions"),
-    43: ("elections", "elect_leaders"),
-    44: ("configs", "incremental_alter_configs"),
-    45: ("reassignments", "alter_reassignments"),
-    56: ("isr", "alter_partition"),
-    57: ("update_features", "update_features"),
-    62: ("brokers", "register_broker"),
-    63: ("brokers", "heartbeat"),
-    64: ("brokers", "unregister_broker"),
-    67: ("producer_ids", "allocate_producer_ids"),
-    70: ("brokers", "register_controller"),
-    73: ("directories", "assign_replicas_to_dirs"),
-}
-"""API key -> module and function that decides it.  A module is loaded at its first request."""
 
 BOOTSTRAP_TRANSACTION = "Bootstrap records"
 
@@ -99,7 +80,7 @@ class Controller:
         self._voters = voters
         self._replay = committed.copy()
         self._contacts: dict[NodeId, BrokerContact] = brokers.presumed_contacts(committed.image, now)
-        self._deciders: dict[int, Callable[[View, Any], Decision | Deciding]] = {}
+        self._deciders: dict[int, Decider] = {}
         self._decided = self._refused = self._silenced = 0
         self._maintenance = Maintenance(config, now)
 
@@ -110,11 +91,6 @@ class Controller:
     def image(self) -> MetadataImage:
         """The leading image: committed or not."""
         return self._replay.image
-
-    @staticmethod
-    def handles(key: int) -> bool:
-        """Whether requests of that API key can be decided here."""
-        return key in _DECIDERS
 
     def decide(self, request: Message, version: int, now: Now, next_offset: Offset) -> Decision:
         """What `request` comes to, if its records were appended at `next_offset`.  Touches nothing.
@@ -210,13 +186,12 @@ class Controller:
         """What is known of a broker's session."""
         return self._contacts.get(broker)
 
-    def _decider(self, key: int, name: str) -> Callable[[View, Any], Decision | Deciding]:
+    def _decider(self, key: int, name: str) -> Decider:
         decider = self._deciders.get(key)
         if decider is None:
-            if key not in _DECIDERS:
+            decider = decider_of(key)
+            if decider is None:
                 raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"the controller does not decide {name}")
-            module, function = _DECIDERS[key]
-            decider = getattr(import_module(f"barnabas.controller.decisions.{module}"), function)
             self._deciders[key] = decider
         return decider
 

@@ -6,16 +6,13 @@ tools know: SECURITY_DISABLED.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterator
-
 from barnabas.broker.ports import Authorizer, Operation, ResourceType, allowed, authorized_operations
-from barnabas.controller.image import PartitionState, Topic
+from barnabas.controller.decisions.describe_configs import describe_configs
+from barnabas.controller.image import MetadataImage, PartitionState, Topic
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.model import INTERNAL_TOPICS, METADATA_TOPIC, NO_NODE
-from barnabas.server.kraft.driver import Quorum
+from barnabas.model import INTERNAL_TOPICS, NO_NODE
+from barnabas.server.loop.runtime import Runtime
 from barnabas.server.net.context import RequestContext
-from barnabas.wire.codec.message import Message
 from barnabas.wire.schemas.acls import (
     AclCreationResult,
     CreateAclsRequest,
@@ -35,14 +32,10 @@ from barnabas.wire.schemas.cluster import (
 )
 from barnabas.wire.schemas.configs import (
     ConfigResource,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
-)
-from barnabas.wire.schemas.reassignment import (
-    ListPartitionReassignmentsRequest,
-    ListPartitionReassignmentsResponse,
-    OngoingPartitionReassignment,
-    OngoingTopicReassignment,
 )
 
 __all__ = ["AdminApi"]
@@ -55,12 +48,13 @@ NO_AUTHORIZER = "this node has no authorizer: everybody may do everything"
 
 
 class AdminApi:
-    """Answers from the metadata, as this node or the active controller has them."""
+    """Answers from the metadata, as this node has them."""
 
-    __slots__ = ("_authorizer", "_quorum")
+    __slots__ = ("_authorizer", "_image", "_runtime")
 
-    def __init__(self, quorum: Quorum, authorizer: Authorizer | None) -> None:
-        self._quorum = quorum
+    def __init__(self, runtime: Runtime, image: MetadataImage, authorizer: Authorizer | None) -> None:
+        self._runtime = runtime
+        self._image = image
         self._authorizer = authorizer
 
     def describe_topic_partitions(
@@ -71,7 +65,7 @@ class AdminApi:
         if cursor is not None and cursor.partition_index < 0:
             wrong = [_absent(asked.name, ErrorCode.INVALID_REQUEST) for asked in request.topics]
             return DescribeTopicPartitionsResponse(topics=wrong)
-        image = self._quorum.image
+        image = self._image
         names = {asked.name for asked in request.topics} or image.topics_by_name.keys()
         room = max(1, min(request.response_partition_limit, MOST_PARTITIONS))
         found: list[DescribeTopicPartitionsResponseTopic] = []
@@ -106,7 +100,7 @@ class AdminApi:
         self, context: RequestContext, request: ListConfigResourcesRequest
     ) -> ListConfigResourcesResponse:
         """ListConfigResources (key 74; KIP-714, KIP-1142): names of what has settings, by kind."""
-        image = self._quorum.image
+        image = self._image
         known = (TOPICS, BROKERS, METRICS, GROUPS)
         kinds = [METRICS] if context.version == 0 else request.resource_types or known
         if wrong := [kind for kind in kinds if kind not in known]:
@@ -125,48 +119,11 @@ class AdminApi:
             ]
         )
 
-    def list_reassignments(
-        self, context: RequestContext, request: ListPartitionReassignmentsRequest
-    ) -> Message | asyncio.Future[Message]:
-        """ListPartitionReassignments (key 46; KIP-455): replicas that come or go, as the active controller has it.
-
-        Who has just been told that a move began must find it here, so a broker that may be behind does not say.
-        """
-        if not self._quorum.is_active_controller:
-            if context.client.kind == "B":
-                return self._quorum.forward(request, context)
-            raise KafkaError(ErrorCode.NOT_CONTROLLER, "this node is not the active controller")
-        image = self._quorum.image
-
-        def asked() -> Iterator[tuple[Topic, PartitionState]]:
-            if request.topics is None:
-                for topic in image.topics_by_name.values():
-                    yield from ((topic, state) for state in topic.partitions.values())
-                return
-            for one in request.topics:
-                named = image.topic(one.name)
-                if named is not None:
-                    states = (named.partitions.get(index) for index in one.partition_indexes)
-                    yield from ((named, state) for state in states if state is not None)
-
-        moving: dict[str, list[OngoingPartitionReassignment]] = {}
-        for topic, state in asked():
-            if state.adding or state.removing:
-                moving.setdefault(topic.name, []).append(
-                    OngoingPartitionReassignment(
-                        partition_index=state.index,
-                        replicas=list(state.replicas),
-                        adding_replicas=list(state.adding),
-                        removing_replicas=list(state.removing),
-                    )
-                )
-        topics = [OngoingTopicReassignment(name=name, partitions=rows) for name, rows in moving.items()]
-        if request.topics is None or any(one.name == METADATA_TOPIC for one in request.topics):
-            from barnabas.server.kraft.target import ongoing  # rarely needed
-
-            if (voters := ongoing(self._quorum)) is not None:
-                topics.append(voters)
-        return ListPartitionReassignmentsResponse(error_message=None, topics=topics)
+    def describe_configs(
+        self, context: RequestContext, request: DescribeConfigsRequest
+    ) -> DescribeConfigsResponse:
+        """DescribeConfigs (key 32; KIP-133, KIP-226)."""
+        return describe_configs(self._image, self._runtime.config, request, self._runtime.node_id)
 
     def describe_acls(self, context: RequestContext, request: DescribeAclsRequest) -> DescribeAclsResponse:
         """DescribeAcls (key 29; KIP-140): there are no access rules without an authorizer."""

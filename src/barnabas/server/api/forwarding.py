@@ -1,165 +1,55 @@
-"""Requests for the active controller, wherever it is.
+"""The way of a client's request to the active controller, and of its refusal.
 
-A node that is the active controller decides them itself; any other sends them to it: its own requests
-(registration, heartbeats, producer ids) as they are, those of its clients in envelopes (KIP-590).  Which
-node is active is what the quorum says at this moment; where it is, is the address it leads from.
-
-Requests wait for a controller, and look for it again when the one they asked is none any more, until their
-time is up.  An answer tells what became of them; without one, a client is told REQUEST_TIMED_OUT or
-NOT_CONTROLLER, and the change may have happened.
+On a controllers' listener this node decides itself, or refuses with NOT_CONTROLLER (or
+NOT_LEADER_OR_FOLLOWER): a client of the controllers finds the active one itself.  On a broker's listener this
+node forwards what only the active controller can decide (KIP-590).
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import Awaitable, Callable
-from typing import Any
 
-from barnabas.client.aio import AsyncConnection
-from barnabas.client.connection import ConnectionFailed
-from barnabas.errors import BarnabasError, ErrorCode, KafkaError
-from barnabas.model import Endpoint
-from barnabas.server.api.envelope import open_answer, wrap
+from barnabas.server.api.item_errors import spelled_out
 from barnabas.server.kraft.driver import Quorum
 from barnabas.server.net.context import RequestContext
+from barnabas.server.net.route import Decider, Handler, Row
+from barnabas.server.replication.applier import Applier
 from barnabas.wire.codec.message import Message
-from barnabas.wire.schemas.brokers import EnvelopeResponse
 
-__all__ = ["ControllerChannel"]
-
-_PAUSE = 0.02
-"""Seconds between two looks for the active controller."""
-_OWN_WITHIN = 3.0
-"""Seconds after which a request of this node is taken for lost: a third of a broker's session, so that a link that
-lost some packets costs a heartbeat and not the broker."""
-_SLOW = frozenset({80, 81, 57, 45})
-"""Requests that may wait for seconds: they get a connection that nothing else waits behind."""
+__all__ = ["ToController", "handler_for"]
 
 
-class ControllerChannel:
-    """`submit` a request of this node, `forward` one of a client.  `timeout` in seconds bounds each."""
+def handler_for(row: Row, kind: str, decide: Handler, quorum: Quorum, applier: Applier) -> Handler:
+    """What a request goes to at a listener of that kind: its decider, or what looks for the active controller."""
+    if row.decider is Decider.BROKER or (row.decider is Decider.QUORUM and not row.forward):
+        return decide
+    return ToController(row, kind, decide, quorum, applier).serve
 
-    def __init__(self, quorum: Quorum, timeout: float) -> None:
+
+class ToController:
+    """A row that the active controller decides, at one kind of listener."""
+
+    __slots__ = ("_applier", "_decide", "_lane", "_quorum", "_row")
+
+    def __init__(self, row: Row, kind: str, decide: Handler, quorum: Quorum, applier: Applier) -> None:
+        self._row = row
+        self._decide = decide
         self._quorum = quorum
-        self._timeout = timeout
-        self._lines: dict[str, tuple[Endpoint, AsyncConnection]] = {}
-        self._dialling: dict[str, asyncio.Lock] = {}
-        self._tasks: set[asyncio.Task[Message]] = set()
-        self._closed = False
+        self._applier = applier
+        self._lane = row.forward if kind == "B" else ""
+
+    def serve(self, context: RequestContext, request: Message) -> Message | asyncio.Future[Message]:
+        """Have it decided here or elsewhere; a refusal as a whole becomes one of each item."""
+        row, quorum = self._row, self._quorum
+        answer: Message | asyncio.Future[Message]
+        if not self._lane or (quorum.is_active_controller and len(quorum.voters) == 1):
+            answer = self._decide(context, request)
+        else:
+            answer = quorum.channel.forward(context, request, self._lane, self._decide)
+        if isinstance(answer, Message):
+            return answer
+        answer = spelled_out(row.refused, request, answer)
+        return self._applier.after(answer) if row.applied else answer
 
     def __repr__(self) -> str:
-        return f"<ControllerChannel to {self._quorum.leader_id} under way={len(self._tasks)}>"
-
-    def submit(
-        self, request: Message, context: object = None, version: int | None = None
-    ) -> asyncio.Future[Message]:
-        """A request of this node.  The future raises KafkaError, as `Quorum.submit` does.
-
-        Tried once: who asks repeats it, with what it knows by then.
-        """
-        if self._quorum.is_active_controller:
-            return self._quorum.submit(request, context, version)
-        limit = min(self._timeout, _OWN_WITHIN)
-        return self._start(self._ask("own", lambda line: line.request(request, version, limit)))
-
-    def forward(self, context: RequestContext, request: Message) -> asyncio.Future[Message]:
-        """A client's request.  NOT_CONTROLLER is not for the client: the controller is looked for again."""
-        return self._start(self._forward(context, request))
-
-    def serves(self) -> dict[int, tuple[int, int]] | None:
-        """What the active controller serves, lowest and highest version by API key; None where that is not
-        known, or is this node."""
-        endpoint = self._quorum.leader_endpoint
-        if not self._quorum.is_active_controller:
-            for at, connection in self._lines.values():
-                if at == endpoint and not connection.closed:
-                    return connection.versions
-        return None
-
-    def leader_moved(self) -> None:
-        """The quorum has another leader: who asked the one before asks again, instead of waiting for one
-        that may be dead without a word until the time of a heartbeat, and then its session, is over."""
-        endpoint = self._quorum.leader_endpoint
-        for lane, (at, connection) in list(self._lines.items()):
-            if endpoint is not None and at != endpoint:
-                del self._lines[lane]
-                connection.abort()
-
-    async def close(self) -> None:
-        """Requests that still wait get NOT_CONTROLLER."""
-        self._closed = True
-        for task in list(self._tasks):
-            task.cancel()
-        for _, connection in self._lines.values():
-            connection.abort()
-        self._lines.clear()
-        await asyncio.sleep(0)
-
-    def _start(self, work: Any) -> asyncio.Future[Message]:
-        task: asyncio.Task[Message] = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
-
-    async def _forward(self, context: RequestContext, request: Message) -> Message:
-        lane = "slow" if context.api_key in _SLOW else "clients"
-        last = KafkaError(ErrorCode.REQUEST_TIMED_OUT, "there is no active controller")
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._timeout):
-                while not self._closed:
-                    try:
-                        return await self._forward_once(lane, context, request)
-                    except KafkaError as error:
-                        if error.code is not ErrorCode.NOT_CONTROLLER:
-                            raise
-                        last = KafkaError(ErrorCode.REQUEST_TIMED_OUT, error.message)
-                    await asyncio.sleep(_PAUSE)
-        raise last
-
-    async def _forward_once(self, lane: str, context: RequestContext, request: Message) -> Message:
-        if self._quorum.is_active_controller:
-            return await self._quorum.ask(request, context)
-        answer = await self._ask(lane, lambda line: line.request(wrap(context, request)))
-        assert isinstance(answer, EnvelopeResponse)
-        try:
-            return open_answer(context, answer)
-        except KafkaError as error:
-            if error.code is ErrorCode.NOT_CONTROLLER:
-                raise
-            if error.code is ErrorCode.UNSUPPORTED_VERSION:  # the client asks for versions when it is back
-                context.client.hang_up()
-            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, error.message) from error
-
-    async def _ask(self, lane: str, request: Callable[[AsyncConnection], Awaitable[Message]]) -> Message:
-        """One try.  Raises KafkaError NOT_CONTROLLER when nobody could be asked or nobody answered."""
-        try:
-            return await request(await self._line(lane))
-        except ConnectionFailed as error:
-            raise KafkaError(ErrorCode.NOT_CONTROLLER, error.message) from error
-        except KafkaError:
-            raise
-        except BarnabasError as error:
-            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, error.message) from error
-
-    async def _line(self, lane: str) -> AsyncConnection:
-        async with self._dialling.setdefault(lane, asyncio.Lock()):
-            quorum = self._quorum
-            endpoint = quorum.leader_endpoint
-            if endpoint is None:
-                raise KafkaError(ErrorCode.NOT_CONTROLLER, "no active controller is known")
-            old = self._lines.get(lane)
-            if old is not None:
-                if old[0] == endpoint and not old[1].closed:
-                    return old[1]
-                old[1].abort()
-                del self._lines[lane]
-            connection = await AsyncConnection.connect(
-                endpoint.host,
-                endpoint.port,
-                client_id=f"node-{quorum.settings.key.id}-{lane}",
-                timeout=self._timeout,
-                connect_timeout=quorum.settings.raft.request_timeout,
-            )
-            self._lines[lane] = endpoint, connection
-            return connection
+        return f"<ToController {self._row.key}>"

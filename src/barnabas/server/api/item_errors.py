@@ -8,8 +8,11 @@ connection would have to end.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from typing import Any
 
 from barnabas.errors import KafkaError
+from barnabas.model import ZERO_UUID
 from barnabas.wire.codec.message import Message
 from barnabas.wire.schemas.configs import (
     AlterConfigsRequest,
@@ -31,64 +34,86 @@ from barnabas.wire.schemas.topics import (
     DeleteTopicsResponse,
 )
 
-__all__ = ["refusal", "spelled_out"]
+__all__ = [
+    "alter_configs",
+    "create_partitions",
+    "create_topics",
+    "delete_topics",
+    "incremental_alter_configs",
+    "spelled_out",
+]
 
 
-def refusal(request: Message, error: KafkaError) -> Message | None:
-    """The answer that refuses every item of `request`; None where the answer has its own error field."""
-    code, why = error.code, error.message
-    if isinstance(request, CreateTopicsRequest):
-        created = [
-            CreatableTopicResult(name=t.name, error_code=code, error_message=why) for t in request.topics
+def create_topics(request: CreateTopicsRequest, error: KafkaError) -> Message:
+    """CreateTopics refused."""
+    return CreateTopicsResponse(
+        topics=[
+            CreatableTopicResult(name=topic.name, error_code=error.code, error_message=error.message)
+            for topic in request.topics
         ]
-        return CreateTopicsResponse(topics=created)
-    if isinstance(request, DeleteTopicsRequest):
-        deleted = [
-            DeletableTopicResult(name=t.name, topic_id=t.topic_id, error_code=code, error_message=why)
-            for t in request.topics
-        ]
-        deleted += [
-            DeletableTopicResult(name=name, error_code=code, error_message=why)
-            for name in request.topic_names
-        ]
-        return DeleteTopicsResponse(responses=deleted)
-    if isinstance(request, CreatePartitionsRequest):
-        grown = [
-            CreatePartitionsTopicResult(name=t.name, error_code=code, error_message=why)
-            for t in request.topics
-        ]
-        return CreatePartitionsResponse(results=grown)
-    if isinstance(request, AlterConfigsRequest):
-        altered = AlterConfigsResponseAlterConfigsResourceResponse
-        return AlterConfigsResponse(
-            responses=[
-                altered(
-                    error_code=code,
-                    error_message=why,
-                    resource_type=r.resource_type,
-                    resource_name=r.resource_name,
-                )
-                for r in request.resources
-            ]
-        )
-    if isinstance(request, IncrementalAlterConfigsRequest):
-        changed = IncrementalAlterConfigsResponseAlterConfigsResourceResponse
-        return IncrementalAlterConfigsResponse(
-            responses=[
-                changed(
-                    error_code=code,
-                    error_message=why,
-                    resource_type=r.resource_type,
-                    resource_name=r.resource_name,
-                )
-                for r in request.resources
-            ]
-        )
-    return None
+    )
 
 
-def spelled_out(request: Message, future: asyncio.Future[Message]) -> asyncio.Future[Message]:
-    """The same future, but a refusal as a whole becomes an answer that refuses each item."""
+def delete_topics(request: DeleteTopicsRequest, error: KafkaError) -> Message:
+    """DeleteTopics refused."""
+    asked = [(topic.name, topic.topic_id) for topic in request.topics]
+    asked += [(name, ZERO_UUID) for name in request.topic_names]
+    return DeleteTopicsResponse(
+        responses=[
+            DeletableTopicResult(
+                name=name, topic_id=topic_id, error_code=error.code, error_message=error.message
+            )
+            for name, topic_id in asked
+        ]
+    )
+
+
+def create_partitions(request: CreatePartitionsRequest, error: KafkaError) -> Message:
+    """CreatePartitions refused."""
+    return CreatePartitionsResponse(
+        results=[
+            CreatePartitionsTopicResult(name=topic.name, error_code=error.code, error_message=error.message)
+            for topic in request.topics
+        ]
+    )
+
+
+def alter_configs(request: AlterConfigsRequest, error: KafkaError) -> Message:
+    """AlterConfigs refused."""
+    refused = AlterConfigsResponseAlterConfigsResourceResponse
+    return AlterConfigsResponse(
+        responses=[
+            refused(
+                error_code=error.code,
+                error_message=error.message,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+            for resource in request.resources
+        ]
+    )
+
+
+def incremental_alter_configs(request: IncrementalAlterConfigsRequest, error: KafkaError) -> Message:
+    """IncrementalAlterConfigs refused."""
+    refused = IncrementalAlterConfigsResponseAlterConfigsResourceResponse
+    return IncrementalAlterConfigsResponse(
+        responses=[
+            refused(
+                error_code=error.code,
+                error_message=error.message,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+            for resource in request.resources
+        ]
+    )
+
+
+def spelled_out(
+    refused: Callable[[Any, KafkaError], Message] | None, request: Message, future: asyncio.Future[Message]
+) -> asyncio.Future[Message]:
+    """The same future, but a refusal as a whole becomes the answer of `refused`, where there is such a one."""
     later: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
 
     def ended(future: asyncio.Future[Message]) -> None:
@@ -101,11 +126,10 @@ def spelled_out(request: Message, future: asyncio.Future[Message]) -> asyncio.Fu
         if error is None:
             later.set_result(future.result())
             return
-        answer = refusal(request, error) if isinstance(error, KafkaError) else None
-        if answer is None:
+        if refused is None or not isinstance(error, KafkaError):
             later.set_exception(error)
         else:
-            later.set_result(answer)
+            later.set_result(refused(request, error))
 
     future.add_done_callback(ended)
     return later

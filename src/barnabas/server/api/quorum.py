@@ -1,58 +1,95 @@
-"""Requests that the controllers decide or answer.
-
-On a controllers' listener this node serves every request itself, or refuses it with NOT_CONTROLLER (or
-NOT_LEADER_OR_FOLLOWER): a client of the controllers finds the active one itself.  On a broker's listener this
-node forwards what only the active controller can decide.
-"""
+"""DescribeQuorum (key 55): leader, voters, observers, and how far each is."""
 
 from __future__ import annotations
 
-import asyncio
-
-from barnabas.server.api.item_errors import spelled_out
-from barnabas.server.kraft.describe import describe_quorum
+from barnabas.errors import ErrorCode
+from barnabas.model import METADATA_TOPIC
+from barnabas.raft.describe import Description, ReplicaRow
 from barnabas.server.kraft.driver import Quorum
 from barnabas.server.net.context import RequestContext
-from barnabas.server.replication.fast_fencing import Deaths
-from barnabas.wire.codec.message import Message
-from barnabas.wire.schemas.brokers import BrokerHeartbeatRequest
-from barnabas.wire.schemas.quorum import DescribeQuorumRequest
+from barnabas.wire.schemas.quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    DescribeQuorumResponseListener,
+    DescribeQuorumResponsePartitionData,
+    DescribeQuorumResponseTopicData,
+    Node,
+    ReplicaState,
+)
 
-__all__ = ["QuorumApi"]
+__all__ = ["QuorumApi", "describe_quorum"]
 
 
 class QuorumApi:
-    """The way of a request to the active controller, and of a controller's to this one.
+    """Says what this node sees of the quorum.  A controller that does not lead says who does."""
 
-    `deaths` hears which brokers report; None where nobody is fenced early.
-    """
+    __slots__ = ("_quorum",)
 
-    __slots__ = ("_deaths", "_quorum")
-
-    def __init__(self, quorum: Quorum, deaths: Deaths | None) -> None:
+    def __init__(self, quorum: Quorum) -> None:
         self._quorum = quorum
-        self._deaths = deaths
 
-    def submit(self, context: RequestContext, request: Message) -> asyncio.Future[Message]:
-        """A request for the active controller; answered when what it changes is committed."""
-        if context.__class__ is not RequestContext:  # from an envelope: whoever wrapped it looks further
-            return self._quorum.ask(request, context)
-        if self._deaths is not None and isinstance(request, BrokerHeartbeatRequest):
-            self._deaths.heard(context.client, request.broker_id)
-        broker = context.client.kind == "B"
-        quorum = self._quorum
-        return spelled_out(
-            request, quorum.forward(request, context) if broker else quorum.ask(request, context)
-        )
-
-    def describe(
-        self, context: RequestContext, request: DescribeQuorumRequest
-    ) -> Message | asyncio.Future[Message]:
-        """DescribeQuorum (key 55; KIP-836).  A controller that does not lead says who does."""
-        if context.client.kind == "B" and not self._quorum.is_active_controller:
-            return self._quorum.forward(request, context)
+    def describe(self, context: RequestContext, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
+        """DescribeQuorum (key 55; KIP-595, KIP-836)."""
         return describe_quorum(self._quorum.describe(), request)
 
-    def peer(self, context: RequestContext, request: Message) -> asyncio.Future[Message]:
-        """Vote, BeginQuorumEpoch, EndQuorumEpoch, Fetch, FetchSnapshot, UpdateRaftVoter (KIP-595, KIP-853)."""
-        return self._quorum.handle(request, context)
+
+def describe_quorum(quorum: Description, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
+    """The answer for the partitions asked for; there is one, the metadata log."""
+    topics = []
+    asked_for_it = False
+    for topic in request.topics:
+        partitions = []
+        for asked in topic.partitions:
+            known = topic.topic_name == METADATA_TOPIC and asked.partition_index == 0
+            asked_for_it |= known
+            partitions.append(
+                _partition(quorum)
+                if known
+                else DescribeQuorumResponsePartitionData(
+                    partition_index=asked.partition_index,
+                    error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                    error_message=None,
+                )
+            )
+        topics.append(DescribeQuorumResponseTopicData(topic_name=topic.topic_name, partitions=partitions))
+    nodes = []
+    if asked_for_it and quorum.is_leader:
+        nodes = [
+            Node(
+                node_id=voter.key.id,
+                listeners=[
+                    DescribeQuorumResponseListener(name=e.listener, host=e.host, port=e.port)
+                    for e in voter.endpoints
+                ],
+            )
+            for voter in quorum.voters
+        ]
+    return DescribeQuorumResponse(error_message=None, topics=topics, nodes=nodes)
+
+
+def _partition(quorum: Description) -> DescribeQuorumResponsePartitionData:
+    if not quorum.is_leader:
+        return DescribeQuorumResponsePartitionData(
+            error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            error_message=None,
+            leader_id=-1 if quorum.leader_id is None else quorum.leader_id,
+            leader_epoch=quorum.epoch,
+        )
+    return DescribeQuorumResponsePartitionData(
+        error_message=None,
+        leader_id=-1 if quorum.leader_id is None else quorum.leader_id,
+        leader_epoch=quorum.epoch,
+        high_watermark=quorum.high_watermark,
+        current_voters=[_row(row) for row in quorum.replicas],
+        observers=[_row(row) for row in quorum.observers],
+    )
+
+
+def _row(row: ReplicaRow) -> ReplicaState:
+    return ReplicaState(
+        replica_id=row.key.id,
+        replica_directory_id=row.key.directory_id,
+        log_end_offset=row.end_offset,
+        last_fetch_timestamp=row.last_fetch_ms,
+        last_caught_up_timestamp=row.caught_up_ms,
+    )

@@ -14,26 +14,20 @@ from barnabas.errors import ErrorCode
 from barnabas.raft.messages import FetchResponse, FetchSnapshotResponse, ReadSnapshot, Request, Response
 from barnabas.raft.value import altered
 from barnabas.server.kraft.codec import request_in, response_out
-from barnabas.server.kraft.describe import describe_quorum
 from barnabas.server.kraft.transfer import read_log
 from barnabas.server.observe import events
 from barnabas.wire.codec.message import Message
-from barnabas.wire.schemas.quorum import AddRaftVoterRequest, DescribeQuorumRequest, RemoveRaftVoterRequest
 
 if TYPE_CHECKING:
-    from barnabas.server.kraft.driver import Quorum
     from barnabas.server.kraft.storage import MetadataStore
-    from barnabas.server.net.context import RequestContext
 
-__all__ = ["Caller", "ask"]
+__all__ = ["Caller"]
 
 SPOILED = events.register(
     "quorum.snapshot-spoiled",
     logging.ERROR,
     "the disk changed a snapshot; the node does not send it, and writes another",
 )
-
-UPDATE_FEATURES, ALTER_REASSIGNMENTS = 57, 45
 
 
 class Caller:
@@ -85,22 +79,3 @@ class Caller:
 
     def _end(self, response: Response, data: bytes) -> None:
         self.future.set_result(response_out(response, self._request, self._version, self._listener, data))
-
-
-def ask(quorum: Quorum, request: Message, context: RequestContext) -> asyncio.Future[Message]:
-    """A request for the active controller, to whoever of this node decides it."""
-    if isinstance(request, AddRaftVoterRequest | RemoveRaftVoterRequest):
-        return quorum.handle(request, context)
-    if isinstance(request, DescribeQuorumRequest):
-        future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
-        future.set_result(describe_quorum(quorum.describe(), request))
-        return future
-    if request.KEY == UPDATE_FEATURES:
-        from barnabas.server.kraft.features import update_features  # rarely needed
-
-        return update_features(quorum, request, context)
-    if request.KEY == ALTER_REASSIGNMENTS:
-        from barnabas.server.kraft.target import alter_reassignments  # rarely needed
-
-        return alter_reassignments(quorum, request, context)
-    return quorum.submit(request, context, context.version)

@@ -73,8 +73,8 @@ from barnabas.wire.codec.message import Message, Record
 from barnabas.wire.metadata import NoOpRecord
 
 if TYPE_CHECKING:
-    from barnabas.server.api.forwarding import ControllerChannel
     from barnabas.server.kraft.calls import Caller
+    from barnabas.server.kraft.controller_channel import ControllerChannel
     from barnabas.server.kraft.peers import Peers
     from barnabas.server.net.context import RequestContext
 
@@ -319,17 +319,15 @@ class Quorum:
 
     # Requests to the controller.
 
-    def submit(
-        self, request: Message, context: object = None, version: int | None = None
-    ) -> asyncio.Future[Message]:
+    def submit(self, request: Message, version: int | None = None) -> asyncio.Future[Message]:
         """Decide a request, and answer it once what it changes is committed.
 
         The future raises KafkaError: NOT_CONTROLLER when this node is not, or no longer, the active
         controller (what was asked may then happen or not), else what the request was refused with.
-        `version` (of the request, for its answer's shape) is the context's unless given.
+        `version` is the request's, for the shape of its answer; without one the newest.
         """
         if version is None:
-            version = getattr(context, "version", request.VERSIONS[1])
+            version = request.VERSIONS[1]
         future: asyncio.Future[Message] = self._loop.create_future()
         if self._closed or self.failed is not None:
             future.set_exception(KafkaError(ErrorCode.NOT_CONTROLLER, "this controller is stopping"))
@@ -342,7 +340,9 @@ class Quorum:
     def channel(self) -> ControllerChannel:
         """The way to the active controller, from any node."""
         if self._channel is None:
-            from barnabas.server.api.forwarding import ControllerChannel  # not needed by a node alone
+            from barnabas.server.kraft.controller_channel import (
+                ControllerChannel,  # not needed by a node alone
+            )
 
             self._channel = ControllerChannel(self, self.config.int("request.timeout.ms") / 1000)
         return self._channel
@@ -353,12 +353,6 @@ class Quorum:
             return self.submit(request)
         return self.channel.submit(request)
 
-    def forward(self, request: Message, context: RequestContext) -> asyncio.Future[Message]:
-        """A client's request for the active controller, here or elsewhere."""
-        if self.is_active_controller and len(self.voters) == 1:
-            return self.ask(request, context)
-        return self.channel.forward(context, request)
-
     async def replayed(self, offset: Offset) -> None:
         """Wait until everything up to `offset` is in the image."""
         if self.image.offset < offset:
@@ -368,13 +362,7 @@ class Quorum:
 
     # Requests of peers and operators to the quorum itself.
 
-    def ask(self, request: Message, context: RequestContext) -> asyncio.Future[Message]:
-        """A request for the active controller that is decided here, whoever decides it."""
-        from barnabas.server.kraft.calls import ask  # not needed by every start
-
-        return ask(self, request, context)
-
-    def handle(self, request: Message, context: RequestContext) -> asyncio.Future[Message]:
+    def handle(self, context: RequestContext, request: Message) -> asyncio.Future[Message]:
         """A request for the quorum: of a peer (Vote, Fetch, ...) or an operator (AddRaftVoter, ...).
 
         Raises KafkaError for what is not about the metadata partition, and while this node stops.

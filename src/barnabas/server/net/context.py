@@ -51,6 +51,14 @@ class Client:
         """`local_host` is the address that the client dialled."""
         self.port = self.local_port = 0
 
+    def for_another(self, principal: str, host: str) -> Client:
+        """The client whose request this one (a broker) forwards."""
+        client = Client(self.id, self.listener, self.kind, self.advertised, self.hang_up)
+        client.principal, client.software = principal, self.software
+        client.host, client.port = host, self.port
+        client.local_host, client.local_port = self.local_host, self.local_port
+        return client
+
     def __repr__(self) -> str:
         return f"<Client {self.id} {self.host}:{self.port}>"
 

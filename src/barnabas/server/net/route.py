@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import Enum
 from typing import Any, NamedTuple
 
 from barnabas.broker.ports import Operation, ResourceType
@@ -13,16 +14,28 @@ from barnabas.server.observe.metrics import Metrics
 from barnabas.wire.codec.message import Message
 from barnabas.wire.registry import API_NAMES, request_class, response_class
 
-__all__ = ["Handler", "Route", "Row"]
+__all__ = ["Decider", "Handler", "Route", "Row"]
 
 Handler = Callable[[RequestContext, Any], Any]
 """Answers a request: a message, something that will complete it, or None (nobody expects an answer)."""
 
 
-class Row(NamedTuple):
-    """One API.  `throttle`: the quota that counts it ("" none).  `feature`: needed finalized level, or "".
+class Decider(Enum):
+    """Who decides what a request comes to."""
 
-    `handler` is a method of the part of the node that answers.
+    BROKER = "this node, whatever its role"
+    CONTROLLER = "the active controller"
+    QUORUM = "the quorum's leader, or the voter that is asked"
+
+
+class Row(NamedTuple):
+    """One API.
+
+    `handler` is a method of the part of the node that answers: for CONTROLLER, on the active controller.
+    `forward`: a broker sends the request on to the active controller, over its connection for "clients" or over
+    the "slow" one, which nothing else waits behind.
+    `refused` makes the answer that refuses each item; None: the answer has an error of its own.
+    `applied`: answered when this node has carried out what the controller decided.
     `waits`: the API waits by design (long polls, joins), so that a long wait is no news.
     """
 
@@ -33,17 +46,22 @@ class Row(NamedTuple):
     handler: Callable[[Any, Any, Any], Any]
     operation: Operation
     resource: ResourceType
-    forward: bool = False
-    throttle: str = "request"
-    feature: str = ""
+    decider: Decider = Decider.BROKER
+    forward: str = ""
+    refused: Callable[[Any, KafkaError], Message] | None = None
+    applied: bool = False
     waits: bool = False
 
 
 class Route:
-    """A row of the table at work in one node: its handler, its message class, and what is counted about it."""
+    """A row of the table at work in one node: its handler, its message class, and what is counted about it.
+
+    `decide` is the row's handler itself; `handler` may look for the active controller first.
+    """
 
     __slots__ = (
         "_class",
+        "decide",
         "errors",
         "handled_s",
         "handler",
@@ -55,9 +73,12 @@ class Route:
         "total_s",
     )
 
-    def __init__(self, row: Row, handler: Handler, metrics: Metrics, slow_s: float) -> None:
+    def __init__(
+        self, row: Row, decide: Handler, metrics: Metrics, slow_s: float, *, handler: Handler | None = None
+    ) -> None:
         self.row = row
-        self.handler = handler
+        self.decide = decide
+        self.handler = handler or decide
         self.key = row.key
         self.name = API_NAMES[row.key]
         self.slow_s = slow_s

@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING
 from barnabas.server.api.admin import AdminApi
 from barnabas.server.api.auto_topics import AutoTopics
 from barnabas.server.api.cluster import ClusterApi
+from barnabas.server.api.controller import ControllerApi
 from barnabas.server.api.data import DataApi
 from barnabas.server.api.directories import DirectoryApi
 from barnabas.server.api.envelope import EnvelopeApi
+from barnabas.server.api.features import FeatureApi
+from barnabas.server.api.forwarding import handler_for
 from barnabas.server.api.groups import GroupApi
 from barnabas.server.api.metadata import MetadataApi, TopicAnswers
 from barnabas.server.api.quorum import QuorumApi
+from barnabas.server.api.reassignments import ReassignmentApi
 from barnabas.server.api.table import handler_of, served_on
-from barnabas.server.api.topics import TopicApi
 from barnabas.server.kraft.driver import Quorum
 from barnabas.server.loop.runtime import Runtime
 from barnabas.server.net.addresses import Addresses
@@ -50,30 +53,34 @@ class Serving:
     ) -> None:
         self._network = network
         self._quorum = quorum
+        self._applier = applier
         self._authorizer = authorizer
         runtime = network.runtime
         self._runtime: Runtime = runtime
         self._traffic = Traffic(runtime.metrics)
         self._addresses = Addresses(runtime.node_id, quorum.image)
-        controller = QuorumApi(quorum, deaths)
         self._apis: tuple[object, ...] = (
-            controller,
-            TopicApi(runtime, controller, quorum.image, applier),
-            AdminApi(quorum, authorizer),
+            quorum,
+            ControllerApi(quorum, deaths),
+            QuorumApi(quorum),
+            FeatureApi(quorum),
+            ReassignmentApi(quorum),
+            AdminApi(runtime, quorum.image, authorizer),
         )
 
     def to_controllers(self) -> Requests:
         """What a listener of kind "C" serves."""
         rows = served_on("C")
         apis = (*self._apis, ClusterApi(rows, self._quorum, self._addresses))
-        enveloped = self._routes((row for row in rows if row.forward), apis)
+        enveloped = self._routes((row for row in rows if row.forward), "C", apis)
         envelope = EnvelopeApi(
-            self._runtime.loop,
+            self._runtime,
             self._quorum,
+            self._applier,
             {route.key: route for route in enveloped},
             self._authorizer,
         )
-        others = self._routes((row for row in rows if not row.forward), (*apis, envelope))
+        others = self._routes((row for row in rows if not row.forward), "C", (*apis, envelope))
         return Requests(self._network, (*enveloped, *others), authorizer=self._authorizer)
 
     def to_clients(
@@ -94,14 +101,19 @@ class Serving:
         memos = partial(ProduceMemos, self._network, broker, traffic)
         return Requests(
             self._network,
-            self._routes(rows, apis),
+            self._routes(rows, "B", apis),
             memos=memos if runtime.config.bool("barnabas.produce.memo") else None,
             authorizer=self._authorizer,
         )
 
-    def _routes(self, rows: Iterable[Row], apis: Iterable[object]) -> list[Route]:
+    def _routes(self, rows: Iterable[Row], kind: str, apis: Iterable[object]) -> list[Route]:
         metrics, slow_s = self._runtime.metrics, self._network.limits.slow_request_s
-        return [Route(row, handler_of(row, apis), metrics, slow_s) for row in rows]
+        routes = []
+        for row in rows:
+            decide = handler_of(row, apis)
+            handler = handler_for(row, kind, decide, self._quorum, self._applier)
+            routes.append(Route(row, decide, metrics, slow_s, handler=handler))
+        return routes
 
     def __repr__(self) -> str:
         return f"<Serving of {self._quorum!r}>"
