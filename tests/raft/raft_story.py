@@ -10,8 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from raft_cluster import Cluster, endpoint_of, key_of
+from raft_cluster import Cluster, endpoint_of, key_of, voter_of
 
+from barnabas.errors import KafkaError
+from barnabas.raft.entries import Batch, Opaque
+from barnabas.raft.membership.recovery import Survivor, plan_recovery
 from barnabas.raft.messages import (
     AddVoterRequest,
     CancelChangeRequest,
@@ -116,6 +119,10 @@ class Story:
         groups = [tuple(int(i) for i in group.split()) for group in " ".join(words).split("|")]
         self.cluster.partition(*groups)
 
+    def do_cut_off(self, node: str) -> None:
+        """This node hears nobody, and nobody hears it."""
+        self.cluster.partition(tuple(i for i in self.cluster.servers if i != int(node)))
+
     def do_heal(self) -> None:
         self.cluster.heal()
 
@@ -178,11 +185,52 @@ class Story:
             "      nothing waits"
         ]
 
+    def do_log(self, *nodes: str) -> list[str]:
+        """What the disks of these nodes hold durably: `offset/epoch what`."""
+        lines = []
+        for node in nodes:
+            words = [
+                f"{batch.base_offset}/{batch.epoch} {_words(batch)}"
+                for batch in self.cluster.disks[int(node)].durable
+            ]
+            lines.append(f"      n{node} log: {'  '.join(words) or 'empty'}")
+        return lines
+
+    def do_recover(self, *nodes: str) -> list[str]:
+        """`barnabas quorum recover` over the logs of these nodes, which are down: the plan, carried out."""
+        survivors = []
+        for node in map(int, nodes):
+            disk = self.cluster.disks[node]
+            view = disk.log_view(self.cluster.static_voters)
+            assert disk.election is not None
+            survivors.append(
+                Survivor(voter_of(node), view.last_epoch, view.end_offset, 0, view.voters, disk.election)
+            )
+        try:
+            plan = plan_recovery(tuple(survivors))
+        except KafkaError as refusal:
+            return [f"      refused: {refusal.message}"]
+        disk = self.cluster.disks[plan.chosen.id]
+        disk.durable = [*disk.durable, *(altered(batch, raw="bytes") for batch in plan.batches)]
+        disk.election = plan.saved
+        self.cluster.promises.single_steps = False
+        return [
+            f"      goes on from the log of {plan.chosen.id}, in epoch {plan.epoch}, voters {plan.voters}",
+            *(f"      {sentence}" for sentence in plan.lost),
+        ]
+
     def do_show(self) -> list[str]:
         return [
             f"      n{server.id} {server.node if server.alive else 'down'}"
             for server in sorted(self.cluster.servers.values(), key=lambda s: s.id)
         ]
+
+
+def _words(batch: Batch) -> str:
+    """Values of clients, and the kinds of the quorum's own records."""
+    return ",".join(
+        str(entry.payload) if isinstance(entry, Opaque) else str(entry) for entry in batch.entries
+    )
 
 
 def rewrite_or_read(path: Path, rewrite: bool) -> tuple[str, str]:

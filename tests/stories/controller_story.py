@@ -17,6 +17,7 @@ from barnabas.wire.schemas.brokers import (
     BrokerState,
     UnregisterBrokerRequest,
 )
+from barnabas.wire.schemas.configs import FeatureUpdateKey, UpdateFeaturesRequest
 from barnabas.wire.schemas.reassignment import (
     AlterPartitionReassignmentsRequest,
     ElectLeadersRequest,
@@ -63,10 +64,17 @@ class ControllerStory(Transcript):
         )
 
     def do_heartbeat(self, broker: str, *words: str) -> None:
-        """`stop`: it wants to stop; `fence`: it asks to be fenced."""
+        """`stop`: it wants to stop; `fence`: it asks to be fenced; `epoch=` another broker epoch than its own."""
         id_ = int(broker)
         before = self.cluster.offset
-        answer = self.cluster.beat(id_, want_shut_down="stop" in words, want_fence="fence" in words)
+        fields: dict[str, Any] = {"want_shut_down": "stop" in words, "want_fence": "fence" in words}
+        if epoch := options(words).get("epoch"):
+            fields["broker_epoch"] = int(epoch)
+        try:
+            answer = self.cluster.beat(id_, **fields)
+        except KafkaError as refusal:
+            self.say(f"refused: {refusal.code.name}")
+            return
         state = "may stop" if answer.should_shut_down else "fenced" if answer.is_fenced else "unfenced"
         self.say(f"broker {id_} {state}, {self.cluster.offset - before} records")
 
@@ -77,7 +85,8 @@ class ControllerStory(Transcript):
         except KafkaError as refusal:
             self.say(f"refused: {refusal.code.name}")
             return
-        self.say(f"broker {broker} registers, fenced {self.cluster.image.brokers[int(broker)].fenced}")
+        broker_ = self.cluster.image.brokers[int(broker)]
+        self.say(f"broker {broker} registers with epoch {broker_.epoch}, fenced {broker_.fenced}")
 
     def do_silence(self, broker: str, seconds: str = "10") -> None:
         """Its heartbeats stay away while the others go on: the session ends."""
@@ -101,6 +110,24 @@ class ControllerStory(Transcript):
         if records:
             self.cluster.append(records)
 
+    # ------------------------------------------------------------ features
+
+    def do_feature(self, name: str, level: str, *words: str) -> None:
+        """Set a level; `safe-downgrade` and `unsafe-downgrade` allow a lower one, `try` changes nothing."""
+        kinds = {"safe-downgrade": 2, "unsafe-downgrade": 3}
+        update = FeatureUpdateKey(
+            feature=name,
+            max_version_level=int(level),
+            upgrade_type=next((kinds[word] for word in words if word in kinds), 1),
+        )
+        answer = self._commit(
+            UpdateFeaturesRequest(feature_updates=[update], validate_only="try" in words, timeout_ms=1000)
+        )
+        if answer is not None and answer.error_code:
+            self.say(f"refused: {ErrorCode(answer.error_code).name}: {answer.error_message}")
+        elif answer is not None:
+            self.say(f"{name} is {self.cluster.image.features.get(name, 0)}")
+
     # ------------------------------------------------------------ topics
 
     def do_create(self, *words: str) -> None:
@@ -123,13 +150,15 @@ class ControllerStory(Transcript):
             self.say(f"refused: {ErrorCode(answer.responses[0].error_code).name}")
 
     def do_isr(self, *words: str) -> None:
-        """The leader asks for this in-sync set: `isr 1 2`; `epoch=` another leader epoch than the present one."""
+        """The leader asks for this in-sync set: `isr 1 2`; `epoch=` another leader epoch than the present one,
+        `epoch-of-2=` another broker epoch."""
         state = self.cluster.state()
         topic = self.cluster.image.topics_by_name["flights"]
-        wanted = [
-            BrokerState(broker_id=int(id_), broker_epoch=self.cluster.epochs[int(id_)])
-            for id_ in plain(words)
-        ]
+        given = options(words)
+        epochs = {
+            id_: int(given.get(f"epoch-of-{id_}", self.cluster.epochs[int(id_)])) for id_ in plain(words)
+        }
+        wanted = [BrokerState(broker_id=int(id_), broker_epoch=epoch) for id_, epoch in epochs.items()]
         partition = AlterPartitionRequestPartitionData(
             partition_index=0,
             leader_epoch=int(options(words).get("epoch", state.leader_epoch)),

@@ -9,7 +9,7 @@ from tests.stories.transcript import Transcript, options, plain
 
 from barnabas.broker.purgatory import Waiting
 from barnabas.errors import ErrorCode
-from barnabas.wire.schemas.groups import LeaveGroupRequest, MemberIdentity
+from barnabas.wire.schemas.groups import HeartbeatRequest, LeaveGroupRequest, MemberIdentity
 
 
 class GroupStory(Transcript):
@@ -86,9 +86,17 @@ class GroupStory(Transcript):
         self._tell("sync", who, self.world.sync(self.ids[who], self.generations[who], given))
         self._settle()
 
-    def do_heartbeat(self, *names: str) -> None:
-        for who in names:
-            self.say(f"{who}: heartbeat {self.world.beat(self.ids[who], self.generations[who]).name}")
+    def do_heartbeat(self, *words: str) -> None:
+        """`instance=` the name that a static member gives."""
+        for who in plain(words):
+            request = HeartbeatRequest(
+                group_id="g",
+                generation_id=self.generations[who],
+                member_id=self.ids[who],
+                group_instance_id=options(words).get("instance"),
+            )
+            answer = self.world.groups.heartbeat(self.world.context(4), request, self.world.now)
+            self.say(f"{who}: heartbeat {ErrorCode(answer.error_code).name}")
 
     def do_leave(self, *names: str) -> None:
         for who in names:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.log.log_building import NOW, PATH, append, contents, marker, new_disk, open_log, small
 from tests.log.log_building import batch as written_batch
+from tests.log.test_log_compaction import Keyed, clean, put, records_of
 from tests.stories.transcript import Transcript, options, plain
 
 from barnabas.config import NO_FLUSH
@@ -48,8 +49,11 @@ class LogStory(Transcript):
             "segment": "segment_bytes",
             "retention-bytes": "retention_bytes",
             "retention-ms": "retention_ms",
+            "delete-retention-ms": "delete_retention_ms",
         }
+        policy = given.pop("policy", "delete")
         self.settings = {names[name]: int(value) for name, value in given.items()}
+        self.settings["cleanup_policy"] = frozenset({policy})
         if "page-cache" in words:
             self.settings["flush_messages"] = NO_FLUSH
         self.disk = new_disk()
@@ -74,6 +78,30 @@ class LogStory(Transcript):
             self.say(f"refused: {refusal}")
             return
         self.say(f"offsets {appended.first_offset} to {appended.last_offset}")
+
+    def do_put(self, *pairs: str) -> None:
+        """One batch of `key=value`; `key=` deletes the key.  It is synced and committed."""
+        records: list[Keyed] = []
+        for pair in pairs:
+            key, _, value = pair.partition("=")
+            records.append((key.encode(), value.encode() or None))
+        first = put(self.log, *records, now=self.now)
+        self.say(f"offsets {first} to {first + len(records) - 1}")
+
+    def do_compact(self) -> None:
+        """Roll, then compact all that is committed."""
+        clean(self.log, self.now)
+        self._tell()
+
+    def do_pairs(self) -> None:
+        """Every record with its key, as a consumer gets them; `-`: the key is deleted."""
+        self.say(
+            "  ".join(
+                f"{offset}:{(key or b'').decode()}={'-' if value is None else value.decode()}"
+                for offset, key, value in records_of(self.log)
+            )
+            or "nothing"
+        )
 
     def do_marker(self, how: str, producer: str, *words: str) -> None:
         """End the transaction of a producer ID.EPOCH: `commit` or `abort`."""
