@@ -35,7 +35,7 @@ TYPES = {
 _TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*')
 _KEYWORDS = frozenset({"from", "class", "global", "is", "in", "import", "lambda", "not", "None"})
 ORIGIN = "Declarations printed by tools/print_messages.py; change that, not this."
-BASES = {"Message", "Record", "RecordStruct", "Struct"}
+BASES = {"Message", "MetadataRecord", "MetadataStruct", "Struct"}
 FUTURE = "from __future__ import annotations"
 
 Schema = dict[str, Any]
@@ -133,7 +133,7 @@ class Printer:
         schema = self.schemas[name]
         valid = versions(schema["validVersions"])
         record = schema["type"] == "metadata"
-        base = "Record" if record else "Message"
+        base = "MetadataRecord" if record else "Message"
         key = f", key={schema['apiKey']}" if "apiKey" in schema else ""
         flexible = schema.get("flexibleVersions", "none")
         marks = "" if flexible == "none" else f', flexible="{flexible}"'
@@ -141,7 +141,7 @@ class Printer:
         self.used.add(base)
         parts = [self.block(head, self.about[name], schema["fields"], valid, name)]
         for struct, (fields, used) in self.structs(schema).items():
-            base = "RecordStruct" if record else "Struct"
+            base = "MetadataStruct" if record else "Struct"
             self.used.add(base)
             made = self.struct_name(name, struct)
             called = f', called="{struct}"' if made != struct else ""

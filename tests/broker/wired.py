@@ -22,7 +22,7 @@ from barnabas.errors import ErrorCode, KafkaError
 from barnabas.log.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 from barnabas.model import Now, Uuid
 from barnabas.sim.kernel.disk import MemoryDisk
-from barnabas.wire.codec.message import Message, Record
+from barnabas.wire.codec.message import Message, MetadataRecord
 from barnabas.wire.records import batches, read_records
 from barnabas.wire.schemas.fetch import FetchRequest
 from barnabas.wire.schemas.reassignment import (
@@ -42,11 +42,11 @@ __all__ = ["Wired"]
 class _Controlled(Cluster):
     """A controller of which every record is handed on."""
 
-    def __init__(self, told: Callable[[list[Record]], None], **options: Any) -> None:
+    def __init__(self, told: Callable[[list[MetadataRecord]], None], **options: Any) -> None:
         self._told = told
         super().__init__(**options)
 
-    def append(self, records: list[Record]) -> None:
+    def append(self, records: list[MetadataRecord]) -> None:
         super().append(records)
         self._told(records)
 
@@ -84,7 +84,7 @@ class Wired:
 
     # ---- the metadata ------------------------------------------------------------------------------------
 
-    def _committed(self, records: list[Record]) -> None:
+    def _committed(self, records: list[MetadataRecord]) -> None:
         if not records:
             return
         image = self.committed.image

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from barnabas.model import Uuid
-from barnabas.wire.codec.message import Record
+from barnabas.wire.codec.message import MetadataRecord
 from barnabas.wire.metadata import (
     AccessControlEntryRecord,
     BrokerEndpoint,
@@ -23,7 +23,7 @@ from barnabas.wire.metadata import (
     UserScramCredentialRecord,
     write_record,
 )
-from barnabas.wire.records import Record as LogRecord
+from barnabas.wire.records import MetadataRecord as LogRecord
 from barnabas.wire.records import write_batch
 
 __all__ = ["rich_log", "rich_records"]
@@ -31,8 +31,8 @@ __all__ = ["rich_log", "rich_records"]
 A, B, C = (Uuid(bytes([3, n] * 8)) for n in (7, 8, 9))
 
 
-def _access() -> list[Record]:
-    acls: list[Record] = [
+def _access() -> list[MetadataRecord]:
+    acls: list[MetadataRecord] = [
         AccessControlEntryRecord(
             id=Uuid(bytes([40, kind] * 8)),
             resource_type=kind,
@@ -45,7 +45,7 @@ def _access() -> list[Record]:
         )
         for kind, operation in ((2, 3), (3, 4), (4, 9), (5, 8), (6, 13), (7, 15), (2, 2))
     ]
-    scram: list[Record] = [
+    scram: list[MetadataRecord] = [
         UserScramCredentialRecord(
             name=name,
             mechanism=mechanism,
@@ -68,7 +68,7 @@ def _access() -> list[Record]:
     return [*acls, *scram, token, DelegationTokenRecord(owner="User:a", requester="User:a", token_id="t2")]
 
 
-def _quotas() -> list[Record]:
+def _quotas() -> list[MetadataRecord]:
     whom: list[list[tuple[str, str | None]]] = [
         [("user", "alice")],
         [("user", "bob"), ("client-id", "c1")],
@@ -86,7 +86,7 @@ def _quotas() -> list[Record]:
     ]
 
 
-def rich_records() -> list[Record]:
+def rich_records() -> list[MetadataRecord]:
     """One of everything that metadata.version 4.3-IV0 has."""
     settings = (
         (2, "flights", "retention.ms", "86400000"),

@@ -12,7 +12,7 @@ from barnabas.controller.image import MetadataImage, PartitionState
 from barnabas.controller.replay import Replay
 from barnabas.controller.view import Decision
 from barnabas.model import Now, Uuid
-from barnabas.wire.codec.message import Message, Record
+from barnabas.wire.codec.message import Message, MetadataRecord
 from barnabas.wire.schemas.brokers import (
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
@@ -76,7 +76,7 @@ class Cluster:
     def image(self) -> MetadataImage:
         return self.controller.image
 
-    def append(self, records: list[Record]) -> None:
+    def append(self, records: list[MetadataRecord]) -> None:
         self.controller.appended(records, self.offset, 1, self.now)
         self.offset += len(records)
 
@@ -167,7 +167,7 @@ def registration(
     return BrokerRegistrationRequest(**asked)
 
 
-def replay(image: MetadataImage, records: list[Record]) -> MetadataImage:
+def replay(image: MetadataImage, records: list[MetadataRecord]) -> MetadataImage:
     other = Replay(image.copy())
     other.apply(records, offset=image.offset + 1, epoch=1, timestamp_ms=0)
     return other.image

@@ -12,7 +12,7 @@ from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import DIRECTORY_LOST, DIRECTORY_UNASSIGNED, NO_NODE, Uuid
 from barnabas.raft.entries import Batch, Opaque
 from barnabas.server.kraft.records import decode_batch, encode_batch, metadata_of
-from barnabas.wire.codec.message import Message, Record
+from barnabas.wire.codec.message import Message, MetadataRecord
 from barnabas.wire.metadata import BrokerRegistrationChangeRecord, PartitionChangeRecord
 from barnabas.wire.records import read_batch_header
 from barnabas.wire.schemas.brokers import BrokerHeartbeatRequest, BrokerRegistrationResponse
@@ -178,7 +178,7 @@ def test_every_decision_and_the_snapshot_can_be_written_at_every_metadata_versio
     """What cannot be written ends the controller, and the next one: directories are named from 3.7 on."""
     cluster = Cluster(elr=False)
     cluster.image.features["metadata.version"] = level
-    written: list[Record] = []
+    written: list[MetadataRecord] = []
 
     def commit(request: Message) -> Decision:
         decision = cluster.commit(request)

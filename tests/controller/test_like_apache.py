@@ -35,7 +35,7 @@ from barnabas.errors import ErrorCode, KafkaError
 from barnabas.log.results import finished
 from barnabas.model import Now, Uuid
 from barnabas.wire import metadata
-from barnabas.wire.codec.message import Message, Record
+from barnabas.wire.codec.message import Message, MetadataRecord
 from barnabas.wire.metadata import FeatureLevelRecord, PartitionChangeRecord
 from barnabas.wire.schemas.brokers import (
     AlterPartitionRequest,
@@ -91,7 +91,7 @@ class Walk:
     def now(self) -> Now:
         return Now(self.time, 0)
 
-    def append(self, records: list[Record]) -> None:
+    def append(self, records: list[MetadataRecord]) -> None:
         self.controller.appended(records, self.offset, 1, self.now)
         self.offset += len(records)
 
@@ -100,7 +100,7 @@ class Walk:
         assert state is not None
         return state
 
-    def decide(self, step: dict[str, Any]) -> tuple[str, list[Record]]:
+    def decide(self, step: dict[str, Any]) -> tuple[str, list[MetadataRecord]]:
         """(code, records) of ours."""
         if step["do"] in ("balance", "unclean"):
             from barnabas.controller.decisions import elections
@@ -193,7 +193,7 @@ def _code(answer: Any) -> str:
     return ""
 
 
-def made(fields: dict[str, Any]) -> Record:
+def made(fields: dict[str, Any]) -> MetadataRecord:
     """A recorded line as a record."""
     given = {name: value for name, value in fields.items() if name != "kind"}
     for name, value in given.items():
@@ -214,11 +214,11 @@ def made(fields: dict[str, Any]) -> Record:
         }
     if kind == "RegisterBrokerRecord":
         given |= {"incarnation_id": Uuid.of(1, given["broker_epoch"]), "rack": None}
-    record: Record = getattr(metadata, kind)(**given)
+    record: MetadataRecord = getattr(metadata, kind)(**given)
     return record
 
 
-def changes(records: list[Record]) -> dict[tuple[Any, int], dict[str, Any]]:
+def changes(records: list[MetadataRecord]) -> dict[tuple[Any, int], dict[str, Any]]:
     """Partition changes by partition, each as the fields that say something."""
     return {
         (record.topic_id, record.partition_id): {

@@ -19,13 +19,13 @@ from barnabas.pipeline.demo.directory import ResultDirectory
 from barnabas.pipeline.demo.proof import committed_files, differences
 from barnabas.pipeline.demo.report import picture, plain_table
 from barnabas.pipeline.demo.screen import Numbers, Screen
-from barnabas.pipeline.jobs.flights import ROWS, Answer, events, find_data, straight_answer, table
+from barnabas.pipeline.jobs.flights import ROWS, FlightsAnswer, events, find_data, straight_answer, table
 
 FLIGHTS = [(0, "EWR", "UA", 5, 2), (1, "JFK", "B6", 5, -4), (2, "EWR", "UA", 6, None)]
 
 
-def answer(rows: list[tuple]) -> Answer:
-    found = Answer()
+def answer(rows: list[tuple]) -> FlightsAnswer:
+    found = FlightsAnswer()
     for row in rows:
         found.add(*row)
     return found

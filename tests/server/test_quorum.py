@@ -32,7 +32,7 @@ from barnabas.server.loop.system import SystemClock
 from barnabas.server.node.format import FormatPlan, format_directories
 from barnabas.server.replication.lifecycle import LifecycleState
 from barnabas.sim.kernel.disk import MemoryDisk
-from barnabas.wire.codec.message import Record
+from barnabas.wire.codec.message import MetadataRecord
 from barnabas.wire.metadata import (
     BeginTransactionRecord,
     BrokerRegistrationChangeRecord,
@@ -64,7 +64,7 @@ def on_disk(disk: MemoryDisk, name: str = LOG) -> list[Batch]:
     return found
 
 
-def records_on_disk(disk: MemoryDisk) -> list[Record]:
+def records_on_disk(disk: MemoryDisk) -> list[MetadataRecord]:
     return [record for batch in on_disk(disk) for record in metadata_of(batch)]
 
 

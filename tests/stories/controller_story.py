@@ -9,7 +9,7 @@ from tests.stories.transcript import Transcript, options, plain
 
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import Uuid
-from barnabas.wire.codec.message import Message, Record
+from barnabas.wire.codec.message import Message, MetadataRecord
 from barnabas.wire.schemas.brokers import (
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,
@@ -219,7 +219,7 @@ def numbers(ids: Any) -> str:
     return "·".join(str(id_) for id_ in ids) or "none"
 
 
-def words_of(record: Record) -> str:
+def words_of(record: MetadataRecord) -> str:
     """A record with the fields that say something; uuids are left out."""
     plain_one, fields = type(record)(), []
     for name in type(record).__slots__:

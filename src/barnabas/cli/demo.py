@@ -25,8 +25,8 @@ from barnabas.pipeline.demo.screen import Numbers, Screen
 
 if TYPE_CHECKING:
     from barnabas.pipeline.demo.directory import ResultDirectory
-    from barnabas.pipeline.demo.node import Node
-    from barnabas.pipeline.jobs.flights import Answer
+    from barnabas.pipeline.demo.node import DemoNode
+    from barnabas.pipeline.jobs.flights import FlightsAnswer
 
 __all__ = ["add_arguments", "run"]
 
@@ -123,7 +123,7 @@ class Demo:
         self.stream: Stream | None = None
         self.killed_at: int | None = None
         self.proven = False
-        self._victim: Node | None = None
+        self._victim: DemoNode | None = None
         self._struck_at = 0.0
         self._steps: list[Callable[[], bool]] = [
             self.kill,
@@ -299,13 +299,13 @@ class Demo:
             f"{self.feed.longest_silence:.1f} s; Spark reads what is left"
         )
 
-    def straight_answer(self) -> Answer:
+    def straight_answer(self) -> FlightsAnswer:
         """The answer from the file alone."""
         from barnabas.pipeline.jobs.flights import straight_answer
 
         return straight_answer(self.data, self.args.rows)
 
-    def conclude(self, expected: Future[Answer]) -> int:
+    def conclude(self, expected: Future[FlightsAnswer]) -> int:
         """Show the answer and prove it; 0 when proven."""
         from barnabas.pipeline.demo.feed import log_ends
         from barnabas.pipeline.demo.proof import differences, spark_cells
@@ -332,7 +332,7 @@ class Demo:
         self.say_proven(straight, in_log)
         return 0
 
-    def say_proven(self, answer: Answer, in_log: int) -> None:
+    def say_proven(self, answer: FlightsAnswer, in_log: int) -> None:
         """The proof line, and where to look."""
         departed = sum(delays.departed for delays in answer.keys.values())
         minutes = sum(delays.minutes for delays in answer.keys.values())

@@ -14,10 +14,10 @@ from typing import Any, cast
 
 from barnabas.client.connection import (
     DEFAULT_MAX_FRAME,
-    Answer,
     Connection,
     ConnectionFailed,
     RequestTimedOut,
+    Response,
     Sent,
 )
 from barnabas.errors import BarnabasError, WireError
@@ -34,7 +34,7 @@ class AsyncConnection(asyncio.Protocol):
         self.timeout = timeout
         self._core = Connection(client_id, max_frame)
         self._transport: asyncio.Transport | None = None
-        self._answers: dict[int, asyncio.Future[Answer]] = {}
+        self._answers: dict[int, asyncio.Future[Response]] = {}
         self._writable: asyncio.Future[None] | None = None
         self._closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -147,7 +147,7 @@ class AsyncConnection(asyncio.Protocol):
         """`connection.abort()`: close without waiting for the end; requests under way fail."""
         self._fail(ConnectionFailed(f"the connection to {self.address} was dropped", address=self.address))
 
-    def _expect(self, sent: Sent) -> asyncio.Future[Answer]:
+    def _expect(self, sent: Sent) -> asyncio.Future[Response]:
         assert self._transport is not None
         future = asyncio.get_running_loop().create_future()
         self._answers[sent.correlation_id] = future

@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 
 from barnabas.client.connection import (
     DEFAULT_MAX_FRAME,
-    Answer,
     Connection,
     ConnectionFailed,
     RequestTimedOut,
+    Response,
     Sent,
 )
 from barnabas.errors import WireError
@@ -54,7 +54,7 @@ class BlockingConnection:
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self.timeout = timeout
         self._core = Connection(client_id, max_frame)
-        self._answers: dict[int, Answer] = {}
+        self._answers: dict[int, Response] = {}
         self._forgotten: set[int] = set()
         self._socket: socket.socket | None = None
         deadline = time.monotonic() + connect_timeout
@@ -184,7 +184,7 @@ class BlockingConnection:
         except OSError as error:
             raise self._failed(error, "sending") from error
 
-    def _read_until(self, ticket: int, deadline: float) -> Answer:
+    def _read_until(self, ticket: int, deadline: float) -> Response:
         while True:
             try:
                 answer = self._core.receive_frame(self._read_frame(deadline))

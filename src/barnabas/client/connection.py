@@ -20,7 +20,7 @@ from barnabas.wire.frame import FrameReader, RequestHeader, read_response_header
 from barnabas.wire.registry import API_NAMES, response_class
 from barnabas.wire.schemas.cluster import ApiVersionsRequest, ApiVersionsResponse
 
-__all__ = ["Answer", "Connection", "ConnectionFailed", "ConnectionStatistics", "RequestTimedOut", "Sent"]
+__all__ = ["Connection", "ConnectionFailed", "ConnectionStatistics", "RequestTimedOut", "Response", "Sent"]
 
 API_VERSIONS = 18
 DEFAULT_MAX_FRAME = 256 << 20
@@ -54,7 +54,7 @@ class Sent(NamedTuple):
     silent: bool
 
 
-class Answer(NamedTuple):
+class Response(NamedTuple):
     """An answer taken from the connection.  Records in it are views of the frame it came in."""
 
     correlation_id: int
@@ -114,7 +114,7 @@ class Connection:
 
     # -- negotiation -----------------------------------------------------------------------------
 
-    def negotiate(self, answer: Answer | None = None) -> Sent | None:
+    def negotiate(self, answer: Response | None = None) -> Sent | None:
         """`connection.negotiate()` -> the first request; with its answer: another one, or None when done.
 
         A broker that does not know our version of ApiVersions answers in version 0 with error 35 and
@@ -193,7 +193,7 @@ class Connection:
             )
         return size
 
-    def receive_frame(self, frame: Buffer) -> Answer:
+    def receive_frame(self, frame: Buffer) -> Response:
         """`connection.receive_frame(frame)` -> the answer in one whole frame (without its length)."""
         if not self._expected:
             raise WireError("the broker sent an answer that nobody asked for")
@@ -208,12 +208,12 @@ class Connection:
         if key == API_VERSIONS and int.from_bytes(frame[position : position + 2], "big", signed=True) == 35:
             version = 0  # KIP-511: this error is always in version 0
         body, _ = decode(message, memoryview(frame), version, position)
-        return Answer(correlation_id, body, version)
+        return Response(correlation_id, body, version)
 
-    def receive(self, data: Buffer) -> list[Answer]:
+    def receive(self, data: Buffer) -> list[Response]:
         """`connection.receive(data)` -> answers complete now, for shells that get bytes piecemeal."""
         self._frames.feed(data)
-        answers: list[Answer] = []
+        answers: list[Response] = []
         while (frame := self._frames.take()) is not None:
             answers.append(self.receive_frame(frame))
         return answers

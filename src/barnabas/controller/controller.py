@@ -27,7 +27,7 @@ from barnabas.errors import ErrorCode, KafkaError
 from barnabas.log.results import finished
 from barnabas.model import Epoch, NodeId, Now, Offset
 from barnabas.ports import Randomness
-from barnabas.wire.codec.message import Message, Record
+from barnabas.wire.codec.message import Message, MetadataRecord
 from barnabas.wire.metadata import (
     AbortTransactionRecord,
     BeginTransactionRecord,
@@ -122,14 +122,14 @@ class Controller:
             else:
                 self._contacts[broker] = contact
 
-    def appended(self, records: list[Record], offset: Offset, epoch: Epoch, now: Now) -> None:
+    def appended(self, records: list[MetadataRecord], offset: Offset, epoch: Epoch, now: Now) -> None:
         """Replay records that were appended at `offset` into the leading image."""
         if records:
             self._replay.apply(records, offset=offset, epoch=epoch, timestamp_ms=now.wall_ms)
             self._replay.take_delta()
             self._maintenance.appended(records, now)
 
-    def due_records(self, now: Now, next_offset: Offset) -> list[Record]:
+    def due_records(self, now: Now, next_offset: Offset) -> list[MetadataRecord]:
         """What is to be written without anybody asking: who is silent is fenced, leaders go where they belong.
 
         [] when nothing is due.  Call it about every second.
@@ -150,7 +150,7 @@ class Controller:
         view = self._view(0, now, -1)
         return brokers.silent_broker(view) is not None or self._maintenance.due(now)
 
-    def first_records(self, bootstrap: Sequence[Record] = ()) -> list[Record]:
+    def first_records(self, bootstrap: Sequence[MetadataRecord] = ()) -> list[MetadataRecord]:
         """What a new active controller writes before anything else; [] when nothing is due.
 
         On an empty log, in one transaction (KIP-868): the records that `storage format` left (without
@@ -163,7 +163,7 @@ class Controller:
         if self.image.features:
             return []
         bootstrap = bootstrap or bootstrap_records(bootstrap_levels())
-        records: list[Record] = [BeginTransactionRecord(name=BOOTSTRAP_TRANSACTION), *bootstrap]
+        records: list[MetadataRecord] = [BeginTransactionRecord(name=BOOTSTRAP_TRANSACTION), *bootstrap]
         if any(
             isinstance(r, FeatureLevelRecord) and r.name == ELR_FEATURE and r.feature_level for r in bootstrap
         ):

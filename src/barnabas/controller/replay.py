@@ -25,7 +25,7 @@ from barnabas.controller.image import (
 from barnabas.errors import BarnabasError
 from barnabas.model import DIRECTORY_MIGRATING, Epoch, NodeId, Offset, Uuid
 from barnabas.wire import metadata as records
-from barnabas.wire.codec.message import Record
+from barnabas.wire.codec.message import MetadataRecord
 
 __all__ = ["Replay", "ReplayError", "partition_after"]
 
@@ -34,7 +34,7 @@ IN_CONTROLLED_SHUTDOWN = 1
 _LEADER_UNCHANGED = -2
 _LEADER_RECOVERY_UNCHANGED = -1
 
-R = TypeVar("R", bound=Record)
+R = TypeVar("R", bound=MetadataRecord)
 _Writer = Callable[[MetadataImage, ImageDelta, R], None]
 
 
@@ -55,7 +55,7 @@ class Replay:
     def __init__(self, image: MetadataImage) -> None:
         self.image = image
         self._delta = ImageDelta(image)
-        self._transaction: list[tuple[Record, Offset]] | None = None
+        self._transaction: list[tuple[MetadataRecord, Offset]] | None = None
 
     def __repr__(self) -> str:
         return f"<Replay at {self.image.offset}{' in a transaction' if self.in_transaction else ''}>"
@@ -71,7 +71,9 @@ class Replay:
         """Whether a metadata transaction was begun and neither ended nor aborted."""
         return self._transaction is not None
 
-    def apply(self, batch: Iterable[Record], *, offset: Offset, epoch: Epoch, timestamp_ms: int) -> None:
+    def apply(
+        self, batch: Iterable[MetadataRecord], *, offset: Offset, epoch: Epoch, timestamp_ms: int
+    ) -> None:
         """Apply records in order; `offset` is that of the first.  Raises ReplayError."""
         image = self.image
         for record in batch:
@@ -90,7 +92,7 @@ class Replay:
         delta, self._delta = self._delta, ImageDelta(self.image)
         return delta
 
-    def _transact(self, record: Record, offset: Offset) -> None:
+    def _transact(self, record: MetadataRecord, offset: Offset) -> None:
         if isinstance(record, records.BeginTransactionRecord):
             if self._transaction is not None:
                 raise ReplayError(f"offset {offset} begins a metadata transaction inside another one")
@@ -105,13 +107,13 @@ class Replay:
         else:
             self._apply_one(record, offset)
 
-    def _close(self, offset: Offset, verb: str) -> list[tuple[Record, Offset]]:
+    def _close(self, offset: Offset, verb: str) -> list[tuple[MetadataRecord, Offset]]:
         waiting, self._transaction = self._transaction, None
         if waiting is None:
             raise ReplayError(f"offset {offset} {verb} a metadata transaction that nobody began")
         return waiting
 
-    def _apply_one(self, record: Record, offset: Offset) -> None:
+    def _apply_one(self, record: MetadataRecord, offset: Offset) -> None:
         writer = _WRITERS.get(type(record))
         if writer is None:
             raise ReplayError(
@@ -124,7 +126,7 @@ class Replay:
             raise ReplayError(f"offset {offset} of the metadata log: {error.message}", fatal=True) from error
 
 
-_WRITERS: dict[type[Record], Callable[[MetadataImage, ImageDelta, Any], None]] = {}
+_WRITERS: dict[type[MetadataRecord], Callable[[MetadataImage, ImageDelta, Any], None]] = {}
 
 
 def _writes(kind: type[R]) -> Callable[[_Writer[R]], _Writer[R]]:

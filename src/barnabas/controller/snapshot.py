@@ -13,7 +13,7 @@ from barnabas.controller.image import BrokerState, ControllerState, MetadataImag
 from barnabas.controller.replay import Replay
 from barnabas.controller.versions import DIRECTORIES, LATEST
 from barnabas.model import Epoch, Offset
-from barnabas.wire.codec.message import Record, replace
+from barnabas.wire.codec.message import MetadataRecord, replace
 from barnabas.wire.metadata import (
     BrokerEndpoint,
     BrokerFeature,
@@ -33,7 +33,7 @@ from barnabas.wire.metadata import (
 __all__ = ["image_from", "image_records"]
 
 
-def image_records(image: MetadataImage) -> Iterator[Record]:
+def image_records(image: MetadataImage) -> Iterator[MetadataRecord]:
     """The records that make this image out of nothing."""
     levels = image.features
     if METADATA_VERSION in levels:
@@ -64,7 +64,7 @@ def image_records(image: MetadataImage) -> Iterator[Record]:
 
 
 def image_from(
-    records: Iterable[Record], *, cluster_id: str, end_offset: Offset, epoch: Epoch, timestamp_ms: int
+    records: Iterable[MetadataRecord], *, cluster_id: str, end_offset: Offset, epoch: Epoch, timestamp_ms: int
 ) -> MetadataImage:
     """The image that a snapshot's records make; its last contained offset is `end_offset` - 1."""
     replay = Replay(MetadataImage(cluster_id))

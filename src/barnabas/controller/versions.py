@@ -7,7 +7,7 @@ version that holds what they say, as Apache Kafka does, which keeps the logs of 
 from __future__ import annotations
 
 from barnabas.wire import metadata as records
-from barnabas.wire.codec.message import Record
+from barnabas.wire.codec.message import MetadataRecord
 
 __all__ = ["CORDONED", "DIRECTORIES", "ELR", "LATEST", "MINIMUM", "record_version"]
 
@@ -23,7 +23,7 @@ CORDONED = 30
 """metadata.version (4.3-IV0) from which brokers say which log directories are cordoned (KIP-1066)."""
 
 
-def record_version(record: Record, metadata_version: int) -> int:
+def record_version(record: MetadataRecord, metadata_version: int) -> int:
     """The version to write `record` in at this level of metadata.version."""
     if isinstance(
         record, (records.PartitionRecord, records.PartitionChangeRecord)

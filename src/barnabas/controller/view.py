@@ -25,7 +25,7 @@ from barnabas.model import (
     Offset,
 )
 from barnabas.ports import Randomness
-from barnabas.wire.codec.message import Message, Record
+from barnabas.wire.codec.message import Message, MetadataRecord
 
 __all__ = ["BATCH_LIMIT", "BrokerContact", "Deciding", "Decision", "View"]
 
@@ -56,7 +56,7 @@ class Decision(NamedTuple):
     """
 
     answer: Message
-    records: list[Record] = []
+    records: list[MetadataRecord] = []
     contacts: Mapping[NodeId, BrokerContact | None] = {}
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from barnabas.errors import WireError
 from barnabas.ports import Buffer
-from barnabas.wire.codec.message import Record, decode, encode
+from barnabas.wire.codec.message import MetadataRecord, decode, encode
 from barnabas.wire.codec.primitives import read_uvarint, uvarint
 from barnabas.wire.registry import record_class
 from barnabas.wire.schemas import metadata_records as _records
@@ -20,7 +20,7 @@ __all__ = [*_records.__all__, "read_record", "read_record_version", "write_recor
 _FRAME_VERSION = 1
 
 
-def write_record(message: Record, version: int | None = None) -> bytes:
+def write_record(message: MetadataRecord, version: int | None = None) -> bytes:
     """The value of a metadata record; `version` is the newest unless given.  Raises WireError."""
     if version is None:
         version = message.VERSIONS[1]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from barnabas.errors import WireError
 from barnabas.wire.apis import ROWS
-from barnabas.wire.codec.message import Message, Record
+from barnabas.wire.codec.message import Message, MetadataRecord
 
 __all__ = [
     "API",
@@ -73,13 +73,13 @@ def _load(key: int, kind: str) -> type[Message]:
 
 
 @cache
-def record_class(type_: int) -> type[Record]:
+def record_class(type_: int) -> type[MetadataRecord]:
     """The metadata record of a type.  Raises WireError for an unknown one."""
     from barnabas.wire.schemas import metadata_records
 
     for name in metadata_records.__all__:
-        found: type[Record] = getattr(metadata_records, name)
-        if issubclass(found, Record) and type_ == found.KEY:
+        found: type[MetadataRecord] = getattr(metadata_records, name)
+        if issubclass(found, MetadataRecord) and type_ == found.KEY:
             return found
     raise WireError(f"there is no metadata record of type {type_}")
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         QuotaEntity,
         Topic,
     )
-    from barnabas.wire.codec.message import Record
+    from barnabas.wire.codec.message import MetadataRecord
     from barnabas.wire.metadata import AccessControlEntryRecord, DelegationTokenRecord
 
 __all__ = ["Directory", "Metadata", "Node", "metadata_tree", "read_metadata"]
@@ -84,7 +84,7 @@ class _Reader:
         self.last: BatchHeader | None = None
         self.cordoned_unsaid: set[int] = set()
 
-    def records(self, file: BinaryIO) -> Iterator[Record]:
+    def records(self, file: BinaryIO) -> Iterator[MetadataRecord]:
         """In order, without control batches.  Raises CorruptRecordError, WireError."""
         for batch in file_batches(file):
             header = batch.header
@@ -98,7 +98,7 @@ class _Reader:
                 yield message
             self.last = header
 
-    def _notice(self, message: Record) -> None:
+    def _notice(self, message: MetadataRecord) -> None:
         if isinstance(message, RegisterBrokerRecord):
             if message.cordoned_log_dirs is None:
                 self.cordoned_unsaid.add(message.broker_id)

@@ -18,7 +18,7 @@ from barnabas.controller.versions import DIRECTORIES
 from barnabas.controller.view import BrokerContact, Deciding, Decision, View
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import DirectoryId, NodeId, Now, Offset
-from barnabas.wire.codec.message import Record
+from barnabas.wire.codec.message import MetadataRecord
 from barnabas.wire.metadata import (
     BrokerEndpoint,
     BrokerFeature,
@@ -61,7 +61,7 @@ def register_broker(view: View, request: BrokerRegistrationRequest) -> Deciding:
     """BrokerRegistration (key 62).  Raises KafkaError with the code of the check that failed."""
     known = view.image.brokers.get(request.broker_id)
     _check_registration(view, request, known)
-    records: list[Record] = []
+    records: list[MetadataRecord] = []
     same_incarnation = known is not None and known.incarnation == request.incarnation_id
     if known is not None and not same_incarnation:
         elr = view.image.feature(ELR_FEATURE) >= 1
@@ -167,7 +167,7 @@ def unregister_broker(view: View, request: UnregisterBrokerRequest) -> Deciding:
     broker = view.image.brokers.get(request.broker_id)
     if broker is None:
         raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {request.broker_id} is not registered")
-    records: list[Record] = []
+    records: list[MetadataRecord] = []
     records += yield from remove_broker(view.image, broker.id, view.rules, unclean_shutdown=True)
     records.append(UnregisterBrokerRecord(broker_id=broker.id, broker_epoch=broker.epoch))
     return Decision(UnregisterBrokerResponse(error_message=None), records, {broker.id: None})
@@ -214,7 +214,7 @@ def heartbeat(view: View, request: BrokerHeartbeatRequest) -> Deciding:
         shutdown_offset=None if old is None else old.shutdown_offset,
     )
     caught_up = offset >= contact.registered_at
-    records: list[Record] = []
+    records: list[MetadataRecord] = []
     fenced, stop = broker.fenced, False
     if broker.fenced:
         stop = request.want_shut_down
@@ -265,20 +265,20 @@ def _all_have_seen(view: View, offset: Offset | None) -> bool:
 
 def _unfence(
     view: View, broker: BrokerState, offline: Iterable[DirectoryId]
-) -> Generator[None, None, list[Record]]:
+) -> Generator[None, None, list[MetadataRecord]]:
     change = BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, fenced=-1)
     elected = yield from elect_for(view.image, broker.id, view.rules, frozenset(offline))
     return [change, *elected]
 
 
-def fence(view: View, broker: BrokerState) -> Generator[None, None, list[Record]]:
+def fence(view: View, broker: BrokerState) -> Generator[None, None, list[MetadataRecord]]:
     """The records that take a broker out of service."""
     change = BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, fenced=1)
     changes = yield from remove_broker(view.image, broker.id, view.rules)
     return [*changes, change]
 
 
-def _leave(view: View, broker: BrokerState) -> Generator[None, None, list[Record]]:
+def _leave(view: View, broker: BrokerState) -> Generator[None, None, list[MetadataRecord]]:
     change = BrokerRegistrationChangeRecord(
         broker_id=broker.id, broker_epoch=broker.epoch, in_controlled_shutdown=1
     )
@@ -300,7 +300,7 @@ def silent_broker(view: View) -> BrokerState | None:
     return view.image.brokers[min(silent)[1]] if silent else None
 
 
-def fence_silent_broker(view: View) -> Generator[None, None, list[Record]]:
+def fence_silent_broker(view: View) -> Generator[None, None, list[MetadataRecord]]:
     """Fence the broker that has been silent for longest, if it is beyond its session; [] if none is."""
     broker = silent_broker(view)
     if broker is None:

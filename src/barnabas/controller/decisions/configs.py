@@ -25,7 +25,7 @@ from barnabas.controller.decisions.features import ELR_FEATURE
 from barnabas.controller.image import RESOURCE_BROKER, RESOURCE_TOPIC, Resource
 from barnabas.controller.view import BATCH_LIMIT, Decision, View
 from barnabas.errors import ConfigError, ErrorCode, KafkaError
-from barnabas.wire.codec.message import Record
+from barnabas.wire.codec.message import MetadataRecord
 from barnabas.wire.metadata import ClearElrRecord, ConfigRecord
 from barnabas.wire.schemas.configs import (
     AlterConfigsRequest,
@@ -54,7 +54,7 @@ _NOTES = "barnabas.quorum."
 """What the quorum notes for itself is a setting of all brokers with such a name."""
 
 
-class Operation(IntEnum):
+class ConfigOperation(IntEnum):
     """What to do with one setting."""
 
     SET = 0
@@ -90,7 +90,7 @@ def alter_configs(view: View, request: AlterConfigsRequest) -> Decision:
     asked = [
         (
             (resource.resource_type, resource.resource_name),
-            [Change(c.name, Operation.SET, c.value) for c in resource.configs],
+            [Change(c.name, ConfigOperation.SET, c.value) for c in resource.configs],
         )
         for resource in request.resources
     ]
@@ -105,10 +105,10 @@ _Row = TypeVar("_Row")
 
 def _decide(
     view: View, asked: list[tuple[Resource, list[Change]]], wanted: _Wanted, row: Callable[..., _Row]
-) -> tuple[list[Record], list[_Row]]:
+) -> tuple[list[MetadataRecord], list[_Row]]:
     """The records of all resources, and the row of the answer for each of them."""
     repeated = {resource for resource, count in Counter(r for r, _ in asked).items() if count > 1}
-    records: list[Record] = []
+    records: list[MetadataRecord] = []
     rows: list[_Row] = []
     for resource, changes in asked:
         code, message = ErrorCode.NONE, None
@@ -128,13 +128,15 @@ def _decide(
     return records, rows
 
 
-def _one_resource(view: View, resource: Resource, changes: list[Change], wanted: _Wanted) -> list[Record]:
+def _one_resource(
+    view: View, resource: Resource, changes: list[Change], wanted: _Wanted
+) -> list[MetadataRecord]:
     """The records of one resource.  Raises KafkaError when any of its settings is refused."""
     for name, count in Counter(change.name for change in changes).items():
         if count > 1:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"{name} is in the request more than once")
     for change in changes:
-        if change.value is None and change.operation != Operation.DELETE:
+        if change.value is None and change.operation != ConfigOperation.DELETE:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"{change.name} has no value")
     _check_resource(view, resource)
     before = view.image.configs.get(resource, {})
@@ -144,7 +146,7 @@ def _one_resource(view: View, resource: Resource, changes: list[Change], wanted:
             _check_length(name, value)
     _check_values(view, resource, before, after)
     type_, resource_name = resource
-    records: list[Record] = [
+    records: list[MetadataRecord] = [
         ConfigRecord(resource_type=type_, resource_name=resource_name, name=name, value=after.get(name))
         for name in dict.fromkeys((*after, *before))
         if before.get(name) != after.get(name)
@@ -171,11 +173,11 @@ def _with_notes(
 def _incremental(resource: Resource, before: Mapping[str, str], changes: list[Change]) -> dict[str, str]:
     after = dict(before)
     for name, operation, value in changes:
-        if operation == Operation.DELETE:
+        if operation == ConfigOperation.DELETE:
             after.pop(name, None)
-        elif operation == Operation.SET:
+        elif operation == ConfigOperation.SET:
             after[name] = value or ""
-        elif operation in (Operation.APPEND, Operation.SUBTRACT):
+        elif operation in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
             row = (TOPIC_SETTINGS if resource[0] == RESOURCE_TOPIC else SETTINGS).get(name)
             if row is None or row.kind != "list":
                 raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name} is no list: it can only be set")
@@ -193,9 +195,9 @@ def _changed_list(row: Setting, before: str | None, operation: int, value: str) 
     text = format_value(row.ours) or "" if before is None else before
     elements = [element for element in text.split(",") if element]
     for element in value.split(","):
-        if operation == Operation.APPEND and element not in elements:
+        if operation == ConfigOperation.APPEND and element not in elements:
             elements.append(element)
-        elif operation == Operation.SUBTRACT and element in elements:
+        elif operation == ConfigOperation.SUBTRACT and element in elements:
             elements.remove(element)
     return ",".join(elements)
 

@@ -25,7 +25,7 @@ from barnabas.model import (
     NodeId,
     TopicId,
 )
-from barnabas.wire.codec.message import Record
+from barnabas.wire.codec.message import MetadataRecord
 from barnabas.wire.metadata import BrokerRegistrationChangeRecord, PartitionChangeRecord
 from barnabas.wire.schemas.reassignment import (
     AssignReplicasToDirsRequest,
@@ -48,7 +48,7 @@ def assign_replicas_to_dirs(view: View, request: AssignReplicasToDirsRequest) ->
     broker = view.image.brokers.get(request.broker_id)
     if broker is None or broker.epoch != request.broker_epoch:
         raise KafkaError(ErrorCode.STALE_BROKER_EPOCH, f"broker {request.broker_id} has another epoch by now")
-    records: dict[tuple[TopicId, int], Record] = {}
+    records: dict[tuple[TopicId, int], MetadataRecord] = {}
     directories: list[AssignReplicasToDirsResponseDirectoryData] = []
     for lies_in in request.directories:
         topics = []
@@ -104,13 +104,13 @@ def _isr_without(state: PartitionState, broker: NodeId) -> tuple[NodeId, ...]:
 
 def directories_reported(
     view: View, broker: BrokerState, offline: Iterable[DirectoryId], cordoned: Iterable[DirectoryId] | None
-) -> Generator[None, None, list[Record]]:
+) -> Generator[None, None, list[MetadataRecord]]:
     """What a heartbeat says of the broker's directories, as records; [] when it is known already.
 
     The partitions in a lost directory keep its id, so that they may be led again when it comes back.
     """
     lost = set(offline) & set(broker.directories)
-    records: list[Record] = []
+    records: list[MetadataRecord] = []
     rules = cache(lambda topic_id: without(view.rules(view.image.topics[topic_id]), broker.id))
 
     def concerned(topic: Topic, state: PartitionState) -> bool:

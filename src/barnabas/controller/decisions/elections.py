@@ -15,7 +15,7 @@ from barnabas.controller.image import PartitionState, Topic
 from barnabas.controller.view import Deciding, Decision, View
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import NO_NODE, TopicId
-from barnabas.wire.codec.message import Record
+from barnabas.wire.codec.message import MetadataRecord
 from barnabas.wire.schemas.reassignment import (
     ElectLeadersRequest,
     ElectLeadersResponse,
@@ -39,7 +39,7 @@ def elect_leaders(view: View, request: ElectLeadersRequest) -> Deciding:
     election = _ELECTIONS.get(request.election_type)
     if election is None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"there is no election of type {request.election_type}")
-    records: list[Record] = []
+    records: list[MetadataRecord] = []
     results: dict[str, list[PartitionResult]] = {}
     rules = cache(lambda topic_id: view.rules(view.image.topics[topic_id])._replace(election=election))
     for name, index, topic, state in _asked(view, request):
@@ -79,7 +79,7 @@ def _elect(
     state: PartitionState,
     election: Election,
     rules: Callable[[TopicId], ElectionRules],
-    records: list[Record],
+    records: list[MetadataRecord],
 ) -> tuple[ErrorCode, str]:
     preferred = election is Election.PREFERRED
     if state.leader == state.replicas[0] if preferred else state.leader != NO_NODE:
@@ -96,9 +96,9 @@ def _elect(
 # By itself.
 
 
-def preferred_leaders(view: View) -> Generator[None, None, list[Record]]:
+def preferred_leaders(view: View) -> Generator[None, None, list[MetadataRecord]]:
     """Give partitions back to their first replica where that one is in sync, alive, and does not lead."""
-    records: list[Record] = []
+    records: list[MetadataRecord] = []
     rules = cache(lambda id_: view.rules(view.image.topics[id_])._replace(election=Election.PREFERRED))
 
     def concerned(topic: Topic, state: PartitionState) -> bool:
@@ -117,9 +117,9 @@ def preferred_leaders(view: View) -> Generator[None, None, list[Record]]:
     return records
 
 
-def unclean_leaders(view: View) -> Generator[None, None, list[Record]]:
+def unclean_leaders(view: View) -> Generator[None, None, list[MetadataRecord]]:
     """Let any live replica lead a partition without a leader, where its topic allows it."""
-    records: list[Record] = []
+    records: list[MetadataRecord] = []
     rules = cache(lambda topic_id: view.rules(view.image.topics[topic_id]))
 
     def concerned(topic: Topic, state: PartitionState) -> bool:

@@ -13,7 +13,7 @@ from barnabas.controller.replay import partition_after
 from barnabas.controller.view import Deciding, Decision, View
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import NodeId
-from barnabas.wire.codec.message import Record
+from barnabas.wire.codec.message import MetadataRecord
 from barnabas.wire.metadata import PartitionChangeRecord
 from barnabas.wire.schemas.brokers import (
     AlterPartitionRequest,
@@ -33,7 +33,7 @@ _SAME_LEADER = -2
 def alter_partition(view: View, request: AlterPartitionRequest) -> Deciding:
     """AlterPartition (key 56), each partition by itself.  Raises KafkaError(STALE_BROKER_EPOCH)."""
     known_broker(view, request.broker_id, request.broker_epoch)
-    records: list[Record] = []
+    records: list[MetadataRecord] = []
     topics: list[AlterPartitionResponseTopicData] = []
     for asked in request.topics:
         topic = view.image.topics.get(asked.topic_id)

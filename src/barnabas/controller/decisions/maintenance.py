@@ -15,7 +15,7 @@ from barnabas.config import Config
 from barnabas.controller.decisions import elections
 from barnabas.controller.view import View
 from barnabas.model import NO_NODE, Now
-from barnabas.wire.codec.message import Record
+from barnabas.wire.codec.message import MetadataRecord
 from barnabas.wire.metadata import ConfigRecord
 
 __all__ = ["Maintenance"]
@@ -39,7 +39,7 @@ class Maintenance:
     def __repr__(self) -> str:
         return f"<Maintenance balance={self._balance_at} unclean={self._unclean_at}>"
 
-    def appended(self, records: Iterable[Record], now: Now) -> None:
+    def appended(self, records: Iterable[MetadataRecord], now: Now) -> None:
         """Look soon after the rules for leaders changed."""
         if any(isinstance(record, ConfigRecord) and record.name == _UNCLEAN for record in records):
             self._unclean_at = now.mono
@@ -48,7 +48,7 @@ class Maintenance:
         """Whether it is time to look."""
         return now.mono >= self._balance_at or now.mono >= self._unclean_at
 
-    def records(self, view: View) -> Generator[None, None, list[Record]]:
+    def records(self, view: View) -> Generator[None, None, list[MetadataRecord]]:
         """The elections that are due, as many as fit into one batch; [] when there are none."""
         mono = view.now.mono
         if mono < self._balance_at and mono < self._unclean_at:

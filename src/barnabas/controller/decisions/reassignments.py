@@ -15,7 +15,7 @@ from barnabas.controller.image import PartitionState, Topic
 from barnabas.controller.view import BATCH_LIMIT, Deciding, Decision, View
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import NodeId
-from barnabas.wire.codec.message import Record
+from barnabas.wire.codec.message import MetadataRecord
 from barnabas.wire.schemas.reassignment import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -30,7 +30,7 @@ __all__ = ["alter_reassignments"]
 def alter_reassignments(view: View, request: AlterPartitionReassignmentsRequest) -> Deciding:
     """AlterPartitionReassignments (key 45), each partition by itself."""
     asked = Counter((topic.name, p.partition_index) for topic in request.topics for p in topic.partitions)
-    records: list[Record] = []
+    records: list[MetadataRecord] = []
     topics: list[ReassignableTopicResponse] = []
     for topic in request.topics:
         rows = []
@@ -71,7 +71,7 @@ def alter_reassignments(view: View, request: AlterPartitionReassignmentsRequest)
 
 def _decide(
     view: View, topic: Topic, rules: ElectionRules, wanted: ReassignablePartition, other_factor: bool
-) -> Record | None:
+) -> MetadataRecord | None:
     """The record that begins, replaces or turns back one move; None: nothing changes.  Raises KafkaError."""
     state = topic.partitions.get(wanted.partition_index)
     if state is None:
@@ -106,7 +106,7 @@ def _check_target(view: View, target: tuple[NodeId, ...]) -> None:
     raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, why)
 
 
-def _turn_back(topic: Topic, state: PartitionState, rules: ElectionRules) -> Record | None:
+def _turn_back(topic: Topic, state: PartitionState, rules: ElectionRules) -> MetadataRecord | None:
     """Without the replicas that were being added; if only those are in sync, records may be lost by it."""
     if not Assignment.of(state).moving:
         raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, f"{topic.name}-{state.index} is not moving")

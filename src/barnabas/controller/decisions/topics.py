@@ -18,7 +18,7 @@ from barnabas.controller.versions import DIRECTORIES
 from barnabas.controller.view import BATCH_LIMIT, Deciding, Decision, View
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import ZERO_UUID, NodeId, TopicId
-from barnabas.wire.codec.message import Record
+from barnabas.wire.codec.message import MetadataRecord
 from barnabas.wire.metadata import ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
 from barnabas.wire.schemas.topics import (
     CreatableTopic,
@@ -46,7 +46,7 @@ def create_topics(view: View, request: CreateTopicsRequest) -> Deciding:
     """CreateTopics (key 19): check every topic, place its replicas, answer with what it became."""
     repeated = {name for name, count in Counter(t.name for t in request.topics).items() if count > 1}
     too_many = sum(_asked_partitions(view, topic) for topic in request.topics) > BATCH_LIMIT
-    records: list[Record] = []
+    records: list[MetadataRecord] = []
     results: list[CreatableTopicResult] = []
     creating: list[str] = []
     for topic in request.topics:
@@ -80,7 +80,7 @@ def _asked_partitions(view: View, topic: CreatableTopic) -> int:
 
 def _create(
     view: View, topic: CreatableTopic, creating: Sequence[str]
-) -> Generator[None, None, tuple[list[Record], CreatableTopicResult]]:
+) -> Generator[None, None, tuple[list[MetadataRecord], CreatableTopicResult]]:
     """The records of one new topic and its answer.  Raises KafkaError."""
     check_topic_name(topic.name)
     if topic.name in view.image.topics_by_name:
@@ -93,7 +93,7 @@ def _create(
     settings = _settings(view, topic)
     assignment = _manual(view, topic) if topic.assignments else (yield from _automatic(view, topic))
     topic_id = view.randomness.uuid()
-    records: list[Record] = [TopicRecord(name=topic.name, topic_id=topic_id)]
+    records: list[MetadataRecord] = [TopicRecord(name=topic.name, topic_id=topic_id)]
     records += (
         ConfigRecord(resource_type=RESOURCE_TOPIC, resource_name=topic.name, name=name, value=value)
         for name, value in settings.items()
@@ -243,7 +243,7 @@ def delete_topics(view: View, request: DeleteTopicsRequest) -> Decision:
         disabled = KafkaError(code, "deleting topics is switched off (delete.topic.enable)")
         return Decision(DeleteTopicsResponse(responses=[_delete_refused(*w, disabled) for w in wanted]))
     found = Counter(topic.id for w in wanted if (topic := _find(view, *w)) is not None)
-    records: list[Record] = []
+    records: list[MetadataRecord] = []
     results: list[DeletableTopicResult] = []
     for name, topic_id in wanted:
         try:
@@ -285,7 +285,7 @@ def _delete_refused(name: str | None, topic_id: TopicId, error: KafkaError) -> D
 def create_partitions(view: View, request: CreatePartitionsRequest) -> Deciding:
     """CreatePartitions (key 37): grow topics to a count; existing partitions stay as they are."""
     repeated = {name for name, count in Counter(t.name for t in request.topics).items() if count > 1}
-    records: list[Record] = []
+    records: list[MetadataRecord] = []
     results: list[CreatePartitionsTopicResult] = []
     for topic in request.topics:
         if topic.name in repeated and any(result.name == topic.name for result in results):

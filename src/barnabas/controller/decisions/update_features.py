@@ -12,7 +12,7 @@ from barnabas.controller.decisions.features import FEATURES, KRAFT_VERSION, META
 from barnabas.controller.image import BrokerState, ControllerState
 from barnabas.controller.view import Decision, View
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.wire.codec.message import Record
+from barnabas.wire.codec.message import MetadataRecord
 from barnabas.wire.metadata import FeatureLevelRecord
 from barnabas.wire.schemas.configs import (
     FeatureUpdateKey,
@@ -34,7 +34,7 @@ class UpgradeType(IntEnum):
 
 def update_features(view: View, request: UpdateFeaturesRequest) -> Decision:
     """UpdateFeatures (key 57)."""
-    records: list[Record] = []
+    records: list[MetadataRecord] = []
     try:
         for update in request.feature_updates:
             records += _update(view, update)
@@ -49,7 +49,7 @@ def update_features(view: View, request: UpdateFeaturesRequest) -> Decision:
     return Decision(answer, [] if request.validate_only else records)
 
 
-def _update(view: View, update: FeatureUpdateKey) -> list[Record]:
+def _update(view: View, update: FeatureUpdateKey) -> list[MetadataRecord]:
     name, level = update.feature, update.max_version_level
     feature = FEATURES.get(name)
     if feature is None:

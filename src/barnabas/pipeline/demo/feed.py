@@ -13,7 +13,7 @@ from typing import Any
 
 from barnabas.errors import BarnabasError
 from barnabas.model import TopicPartition
-from barnabas.pipeline.jobs.flights import Event
+from barnabas.pipeline.jobs.flights import FlightMessage
 from barnabas.pipeline.offsets import Offsets, Positions
 
 __all__ = ["PARTITIONS", "Feed", "create_topic", "log_ends"]
@@ -58,7 +58,12 @@ class Feed(threading.Thread):
     """Sends all events, evenly over `seconds`.  Numbers may be read at any time from another thread."""
 
     def __init__(
-        self, bootstrap: str, topic: str, events: Callable[[], Iterator[Event]], rows: int, seconds: float
+        self,
+        bootstrap: str,
+        topic: str,
+        events: Callable[[], Iterator[FlightMessage]],
+        rows: int,
+        seconds: float,
     ) -> None:
         super().__init__(name="feed", daemon=True)
         self.bootstrap, self.topic, self.rows, self.seconds = bootstrap, topic, rows, seconds

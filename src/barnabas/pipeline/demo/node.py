@@ -15,12 +15,12 @@ from barnabas.client.blocking import BlockingConnection, ConnectionFailed
 from barnabas.errors import BarnabasError
 from barnabas.pipeline.demo.children import Child
 
-__all__ = ["Node", "free_ports"]
+__all__ = ["DemoNode", "free_ports"]
 
 START_SECONDS = 30.0
 
 
-class Node:
+class DemoNode:
     """`node = Node(1, work, ports, controllers); node.format(...); node.start(); node.kill(); node.start()`.
 
     `state` is in words for the screen.
@@ -51,7 +51,7 @@ class Node:
             file.writelines(f"{name}={value}\n" for name, value in settings.items())
 
     def __repr__(self) -> str:
-        return f"<Node {self.number} {self.address} {self.state}>"
+        return f"<DemoNode {self.number} {self.address} {self.state}>"
 
     @property
     def running(self) -> bool:

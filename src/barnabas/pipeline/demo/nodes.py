@@ -10,7 +10,7 @@ from collections import Counter
 from barnabas.client.cluster import Cluster, PartitionInfo
 from barnabas.errors import BarnabasError
 from barnabas.model import Uuid
-from barnabas.pipeline.demo.node import Node, free_ports
+from barnabas.pipeline.demo.node import DemoNode, free_ports
 
 __all__ = ["NODES", "Leaders", "Nodes"]
 
@@ -25,7 +25,7 @@ class Nodes:
         ports = free_ports(2 * NODES)
         clients, controllers = ports[:NODES], ports[NODES:]
         self.all = {
-            number: Node(number, work, pair, controllers)
+            number: DemoNode(number, work, pair, controllers)
             for number, pair in enumerate(zip(clients, controllers, strict=True), 1)
         }
         self.bootstrap = ",".join(node.address for node in self.all.values())

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from barnabas.errors import BarnabasError
-from barnabas.pipeline.jobs.flights import COLUMNS, Answer, Delays, answer_of
+from barnabas.pipeline.jobs.flights import COLUMNS, Delays, FlightsAnswer, answer_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,7 +49,7 @@ def spark_cells(spark: dict[str, Any]) -> dict[tuple[str, int], Delays]:
     return {(carrier, hour): Delays(*rest) for carrier, hour, *rest in spark["cells"]}
 
 
-def differences(output: str, spark: dict[str, Any], expected: Answer) -> list[str]:
+def differences(output: str, spark: dict[str, Any], expected: FlightsAnswer) -> list[str]:
     """In words, where either result is not the expected one; empty: proven."""
     found = answer_of(rows_written(os.path.join(output, "flights"))).differences(expected)
     keys = {key: Delays(*rest) for key, *rest in spark["keys"]}

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 __all__ = [
     "COLUMNS",
     "ROWS",
-    "Answer",
     "Delays",
-    "Event",
+    "FlightMessage",
+    "FlightsAnswer",
     "answer_of",
     "events",
     "find_data",
@@ -46,7 +46,7 @@ _TEXTS = ("carrier", "tailnum", "origin", "dest")
 _TIMES = ("dep_delay", "arr_delay", "distance", "hour")
 
 
-class Event(NamedTuple):
+class FlightMessage(NamedTuple):
     """One flight as a message: keyed `origin/carrier`, the value a JSON object with the row's number as id."""
 
     key: bytes
@@ -71,7 +71,7 @@ def table(path: str, rows: int = ROWS) -> Iterator[dict[str, str]]:
             yield from islice(csv.DictReader(io.TextIOWrapper(raw, encoding="utf-8", newline="")), rows)
 
 
-def events(path: str, rows: int = ROWS) -> Iterator[Event]:
+def events(path: str, rows: int = ROWS) -> Iterator[FlightMessage]:
     """The rows as messages, in their order."""
     encode = json.JSONEncoder(separators=(",", ":")).encode
     for number, row in enumerate(table(path, rows)):
@@ -81,7 +81,7 @@ def events(path: str, rows: int = ROWS) -> Iterator[Event]:
         }
         value.update((name, row[name]) for name in _TEXTS)
         value.update((name, whole(row[name])) for name in _TIMES)
-        yield Event(f"{row['origin']}/{row['carrier']}".encode(), encode(value).encode())
+        yield FlightMessage(f"{row['origin']}/{row['carrier']}".encode(), encode(value).encode())
 
 
 def whole(text: str) -> int | None:
@@ -106,7 +106,7 @@ _NONE = Delays(0, 0, 0)
 
 
 @dataclass(slots=True)
-class Answer:
+class FlightsAnswer:
     """What the demo computes twice: from the data set, and from what came through the log and Spark.
 
     `ids` counts each row number, so that a row that came twice shows; `keys` counts flights and adds up
@@ -124,7 +124,7 @@ class Answer:
         for sums, key in ((self.keys, f"{origin}/{carrier}"), (self.cells, (carrier, hour))):
             _count(sums, key, delay)
 
-    def differences(self, expected: Answer) -> list[str]:
+    def differences(self, expected: FlightsAnswer) -> list[str]:
         """In words, where this answer is not the expected one; empty when they are equal."""
         lost = expected.ids.keys() - self.ids.keys()
         foreign = self.ids.keys() - expected.ids.keys()
@@ -154,17 +154,17 @@ def _count(sums: dict[Any, Delays], key: object, delay: int | None) -> None:
     sums[key] = Delays(flights + 1, departed + (delay is not None), minutes + (delay or 0))
 
 
-def straight_answer(path: str, rows: int = ROWS) -> Answer:
+def straight_answer(path: str, rows: int = ROWS) -> FlightsAnswer:
     """The answer computed straight from the data set."""
-    answer = Answer()
+    answer = FlightsAnswer()
     for number, row in enumerate(table(path, rows)):
         answer.add(number, row["origin"], row["carrier"], int(row["hour"]), whole(row["dep_delay"]))
     return answer
 
 
-def answer_of(batches: Iterable[pa.RecordBatch]) -> Answer:
+def answer_of(batches: Iterable[pa.RecordBatch]) -> FlightsAnswer:
     """The answer of the rows that the streaming query wrote (with COLUMNS)."""
-    answer = Answer()
+    answer = FlightsAnswer()
     for batch in batches:
         columns = [
             batch.column(name).to_pylist() for name in ("id", "origin", "carrier", "hour", "dep_delay")

@@ -69,7 +69,7 @@ from barnabas.server.kraft.settings import QuorumSettings
 from barnabas.server.kraft.snapshots import SnapshotKeeper
 from barnabas.server.kraft.storage import MetadataStore, QuorumStatistics, metadata_log_config
 from barnabas.server.observe import events
-from barnabas.wire.codec.message import Message, Record
+from barnabas.wire.codec.message import Message, MetadataRecord
 from barnabas.wire.metadata import NoOpRecord
 
 if TYPE_CHECKING:
@@ -381,7 +381,7 @@ class Quorum:
         self._receive(Received(future, request))
         return future
 
-    def _append_own(self, records: list[Record]) -> None:
+    def _append_own(self, records: list[MetadataRecord]) -> None:
         """Append records that nobody asked for."""
         self._requests.add_records(records)
         self._pump()
@@ -606,7 +606,7 @@ class Quorum:
         for callback in self._leader_callbacks:
             callback()
 
-    def _bootstrap_records(self) -> list[Record]:
+    def _bootstrap_records(self) -> list[MetadataRecord]:
         """What `storage format` left for the first active controller."""
         path = f"{self.directory}/{BOOTSTRAP}"
         if self.image.features or not self._disk.exists(path):

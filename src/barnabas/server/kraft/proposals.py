@@ -27,7 +27,7 @@ from barnabas.raft.effects import Accepted
 from barnabas.server.kraft.records import Encoded, encoded
 from barnabas.server.kraft.reserve import Reserve
 from barnabas.server.observe import events
-from barnabas.wire.codec.message import Message, Record
+from barnabas.wire.codec.message import Message, MetadataRecord
 from barnabas.wire.metadata import BrokerRegistrationChangeRecord, NoOpRecord
 
 __all__ = ["STEPS", "Requests", "Submission"]
@@ -55,7 +55,7 @@ class Submission:
         self.decision: Decision | None = None
         self.due = False
         """Nobody's request: what is due when its turn comes."""
-        self.payload: tuple[Record, ...] = ()
+        self.payload: tuple[MetadataRecord, ...] = ()
         """The records to append, encoded already if there are many."""
         self.expected: Offset = -1
         """Offset for which it was decided: its first record must get this one."""
@@ -67,7 +67,7 @@ class Submission:
         return f"<Submission {name} at {self.last_offset}>"
 
     @property
-    def records(self) -> list[Record]:
+    def records(self) -> list[MetadataRecord]:
         """What it wants to append."""
         return [] if self.decision is None else self.decision.records
 
@@ -134,7 +134,7 @@ class Requests:
         """Put a request at the end of the line."""
         self._line.append(submission)
 
-    def add_records(self, records: list[Record]) -> None:
+    def add_records(self, records: list[MetadataRecord]) -> None:
         """Put records that nobody asked for at the end of the line."""
         submission = Submission(None)
         submission.decision = Decision(NoOpRecord(), records)  # nobody waits for the answer

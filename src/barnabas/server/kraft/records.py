@@ -32,8 +32,7 @@ from barnabas.raft.entries import (
 )
 from barnabas.raft.voters import VersionRange, Voter, VoterSet
 from barnabas.wire import control
-from barnabas.wire.codec.message import Message
-from barnabas.wire.codec.message import Record as MetadataRecord
+from barnabas.wire.codec.message import Message, MetadataRecord
 from barnabas.wire.control import ControlType
 from barnabas.wire.metadata import ConfigRecord, read_record, write_record
 from barnabas.wire.records import (

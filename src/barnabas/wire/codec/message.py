@@ -32,8 +32,8 @@ from barnabas.wire.codec.writer import compile_writer
 
 __all__ = [
     "Message",
-    "Record",
-    "RecordStruct",
+    "MetadataRecord",
+    "MetadataStruct",
     "Struct",
     "decode",
     "encode",
@@ -91,7 +91,7 @@ class Message(Struct):
     FLEXIBLE: ClassVar[int]
 
 
-class RecordStruct(Struct):
+class MetadataStruct(Struct):
     """A struct of a metadata record: tagged fields that we do not know are kept and written again."""
 
     __slots__ = ("unknown_tags",)
@@ -104,7 +104,7 @@ class RecordStruct(Struct):
         return (*cls.__slots__, "unknown_tags")
 
 
-class Record(Message):
+class MetadataRecord(Message):
     """A record of the metadata log: tagged fields that we do not know are kept and written again."""
 
     __slots__ = ("unknown_tags",)
@@ -170,7 +170,7 @@ def replace(message: _S, **changes: Any) -> _S:
     values: dict[str, Any] = {field.name: getattr(message, field.name) for field in type(message).FIELDS}
     values.update(changes)
     copy = type(message)(**values)
-    if isinstance(message, Record | RecordStruct):
+    if isinstance(message, MetadataRecord | MetadataStruct):
         copy.unknown_tags = message.unknown_tags  # type: ignore[attr-defined]
     return copy
 

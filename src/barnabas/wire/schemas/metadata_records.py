@@ -20,7 +20,7 @@ from barnabas.wire.codec.declaration import (
     Uuid,
     since,
 )
-from barnabas.wire.codec.message import Record, RecordStruct
+from barnabas.wire.codec.message import MetadataRecord, MetadataStruct
 
 __all__ = [
     "AbortTransactionRecord",
@@ -57,7 +57,7 @@ __all__ = [
 ]
 
 
-class RegisterBrokerRecord(Record, key=0, versions="0-4", flexible="0+"):
+class RegisterBrokerRecord(MetadataRecord, key=0, versions="0-4", flexible="0+"):
     """A broker was registered (KIP-631)."""
 
     broker_id: Int32 = 0
@@ -73,27 +73,27 @@ class RegisterBrokerRecord(Record, key=0, versions="0-4", flexible="0+"):
     cordoned_log_dirs: Array[Uuid] | None = since(4, default=None, tag=1)
 
 
-class BrokerEndpoint(RecordStruct):
+class BrokerEndpoint(MetadataStruct):
     name: String = ""
     host: String = ""
     port: UInt16 = 0
     security_protocol: Int16 = 0
 
 
-class BrokerFeature(RecordStruct):
+class BrokerFeature(MetadataStruct):
     name: String = ""
     min_supported_version: Int16 = 0
     max_supported_version: Int16 = 0
 
 
-class UnregisterBrokerRecord(Record, key=1, versions="0", flexible="0+"):
+class UnregisterBrokerRecord(MetadataRecord, key=1, versions="0", flexible="0+"):
     """A broker was removed for good."""
 
     broker_id: Int32 = 0
     broker_epoch: Int64 = 0
 
 
-class BrokerRegistrationChangeRecord(Record, key=17, versions="0-3", flexible="0+"):
+class BrokerRegistrationChangeRecord(MetadataRecord, key=17, versions="0-3", flexible="0+"):
     """A broker's fence, controlled shutdown or directories changed."""
 
     broker_id: Int32 = 0
@@ -104,21 +104,21 @@ class BrokerRegistrationChangeRecord(Record, key=17, versions="0-3", flexible="0
     cordoned_log_dirs: Array[Uuid] | None = since(3, default=None, tag=3)
 
 
-class FenceBrokerRecord(Record, key=7, versions="0", flexible="0+"):
+class FenceBrokerRecord(MetadataRecord, key=7, versions="0", flexible="0+"):
     """A broker is fenced (clusters older than 3.3)."""
 
     id: Int32 = 0
     epoch: Int64 = 0
 
 
-class UnfenceBrokerRecord(Record, key=8, versions="0", flexible="0+"):
+class UnfenceBrokerRecord(MetadataRecord, key=8, versions="0", flexible="0+"):
     """A broker is no longer fenced (clusters older than 3.3)."""
 
     id: Int32 = 0
     epoch: Int64 = 0
 
 
-class RegisterControllerRecord(Record, key=27, versions="0", flexible="0+"):
+class RegisterControllerRecord(MetadataRecord, key=27, versions="0", flexible="0+"):
     """A controller told its endpoints (KIP-919)."""
 
     controller_id: Int32 = 0
@@ -128,27 +128,27 @@ class RegisterControllerRecord(Record, key=27, versions="0", flexible="0+"):
     features: Array[ControllerFeature] = []
 
 
-class ControllerEndpoint(RecordStruct):
+class ControllerEndpoint(MetadataStruct):
     name: String = ""
     host: String = ""
     port: UInt16 = 0
     security_protocol: Int16 = 0
 
 
-class ControllerFeature(RecordStruct):
+class ControllerFeature(MetadataStruct):
     name: String = ""
     min_supported_version: Int16 = 0
     max_supported_version: Int16 = 0
 
 
-class TopicRecord(Record, key=2, versions="0", flexible="0+"):
+class TopicRecord(MetadataRecord, key=2, versions="0", flexible="0+"):
     """A topic was made."""
 
     name: String = ""
     topic_id: Uuid = ZERO_UUID
 
 
-class PartitionRecord(Record, key=3, versions="0-2", flexible="0+"):
+class PartitionRecord(MetadataRecord, key=3, versions="0-2", flexible="0+"):
     """A partition was made, or is so in a snapshot."""
 
     partition_id: Int32 = -1
@@ -166,7 +166,7 @@ class PartitionRecord(Record, key=3, versions="0-2", flexible="0+"):
     last_known_elr: Array[Int32] | None = since(2, default=None, tag=2)
 
 
-class PartitionChangeRecord(Record, key=5, versions="0-2", flexible="0+"):
+class PartitionChangeRecord(MetadataRecord, key=5, versions="0-2", flexible="0+"):
     """A partition's replicas or leader changed."""
 
     partition_id: Int32 = -1
@@ -182,19 +182,19 @@ class PartitionChangeRecord(Record, key=5, versions="0-2", flexible="0+"):
     last_known_elr: Array[Int32] | None = since(2, default=None, tag=7)
 
 
-class RemoveTopicRecord(Record, key=9, versions="0", flexible="0+"):
+class RemoveTopicRecord(MetadataRecord, key=9, versions="0", flexible="0+"):
     """A topic is gone."""
 
     topic_id: Uuid = ZERO_UUID
 
 
-class ClearElrRecord(Record, key=28, versions="0", flexible="0+"):
+class ClearElrRecord(MetadataRecord, key=28, versions="0", flexible="0+"):
     """Eligible leader replicas are forgotten (KIP-966)."""
 
     topic_name: String = ""
 
 
-class ConfigRecord(Record, key=4, versions="0", flexible="0+"):
+class ConfigRecord(MetadataRecord, key=4, versions="0", flexible="0+"):
     """A setting changed."""
 
     resource_type: Int8 = 0
@@ -203,14 +203,14 @@ class ConfigRecord(Record, key=4, versions="0", flexible="0+"):
     value: String | None = ""
 
 
-class FeatureLevelRecord(Record, key=12, versions="0", flexible="0+"):
+class FeatureLevelRecord(MetadataRecord, key=12, versions="0", flexible="0+"):
     """A feature has a level (KIP-584)."""
 
     name: String = ""
     feature_level: Int16 = 0
 
 
-class ClientQuotaRecord(Record, key=14, versions="0", flexible="0+"):
+class ClientQuotaRecord(MetadataRecord, key=14, versions="0", flexible="0+"):
     """A quota changed."""
 
     entity: Array[EntityData] = []
@@ -219,12 +219,12 @@ class ClientQuotaRecord(Record, key=14, versions="0", flexible="0+"):
     remove: Bool = False
 
 
-class EntityData(RecordStruct):
+class EntityData(MetadataStruct):
     entity_type: String = ""
     entity_name: String | None = ""
 
 
-class ProducerIdsRecord(Record, key=15, versions="0", flexible="0+"):
+class ProducerIdsRecord(MetadataRecord, key=15, versions="0", flexible="0+"):
     """A block of producer ids was given out."""
 
     broker_id: Int32 = 0
@@ -232,7 +232,7 @@ class ProducerIdsRecord(Record, key=15, versions="0", flexible="0+"):
     next_producer_id: Int64 = 0
 
 
-class UserScramCredentialRecord(Record, key=11, versions="0", flexible="0+"):
+class UserScramCredentialRecord(MetadataRecord, key=11, versions="0", flexible="0+"):
     """A user has a SCRAM credential."""
 
     name: String = ""
@@ -243,14 +243,14 @@ class UserScramCredentialRecord(Record, key=11, versions="0", flexible="0+"):
     iterations: Int32 = 0
 
 
-class RemoveUserScramCredentialRecord(Record, key=22, versions="0", flexible="0+"):
+class RemoveUserScramCredentialRecord(MetadataRecord, key=22, versions="0", flexible="0+"):
     """A SCRAM credential is gone."""
 
     name: String = ""
     mechanism: Int8 = 0
 
 
-class AccessControlEntryRecord(Record, key=18, versions="0", flexible="0+"):
+class AccessControlEntryRecord(MetadataRecord, key=18, versions="0", flexible="0+"):
     """A rule was added."""
 
     id: Uuid = ZERO_UUID
@@ -263,13 +263,13 @@ class AccessControlEntryRecord(Record, key=18, versions="0", flexible="0+"):
     permission_type: Int8 = 0
 
 
-class RemoveAccessControlEntryRecord(Record, key=19, versions="0", flexible="0+"):
+class RemoveAccessControlEntryRecord(MetadataRecord, key=19, versions="0", flexible="0+"):
     """A rule is gone."""
 
     id: Uuid = ZERO_UUID
 
 
-class DelegationTokenRecord(Record, key=10, versions="0", flexible="0+"):
+class DelegationTokenRecord(MetadataRecord, key=10, versions="0", flexible="0+"):
     """A delegation token was made or renewed."""
 
     owner: String = ""
@@ -281,33 +281,33 @@ class DelegationTokenRecord(Record, key=10, versions="0", flexible="0+"):
     token_id: String = ""
 
 
-class RemoveDelegationTokenRecord(Record, key=26, versions="0", flexible="0+"):
+class RemoveDelegationTokenRecord(MetadataRecord, key=26, versions="0", flexible="0+"):
     """A delegation token is gone."""
 
     token_id: String = ""
 
 
-class BeginTransactionRecord(Record, key=23, versions="0", flexible="0+"):
+class BeginTransactionRecord(MetadataRecord, key=23, versions="0", flexible="0+"):
     """Records follow that count together or not at all (KIP-868)."""
 
     name: String | None = since(0, default=None, tag=0)
 
 
-class EndTransactionRecord(Record, key=24, versions="0", flexible="0+"):
+class EndTransactionRecord(MetadataRecord, key=24, versions="0", flexible="0+"):
     """The records since the begin count."""
 
 
-class AbortTransactionRecord(Record, key=25, versions="0", flexible="0+"):
+class AbortTransactionRecord(MetadataRecord, key=25, versions="0", flexible="0+"):
     """The records since the begin do not count."""
 
     reason: String | None = since(0, default=None, tag=0)
 
 
-class NoOpRecord(Record, key=20, versions="0", flexible="0+"):
+class NoOpRecord(MetadataRecord, key=20, versions="0", flexible="0+"):
     """Nothing, so that the log moves (KIP-835)."""
 
 
-class ZkMigrationRecord(Record, key=21, versions="0", flexible="0+"):
+class ZkMigrationRecord(MetadataRecord, key=21, versions="0", flexible="0+"):
     """Where a migration from ZooKeeper stands (KIP-866)."""
 
     zk_migration_state: Int8 = 0
