@@ -23,7 +23,7 @@ from barnabas.wire.metadata import (
     UserScramCredentialRecord,
     write_record,
 )
-from barnabas.wire.records import MetadataRecord as LogRecord
+from barnabas.wire.records import Record as LogRecord
 from barnabas.wire.records import write_batch
 
 __all__ = ["rich_log", "rich_records"]
