@@ -8,7 +8,7 @@ import pytest
 from tests.broker.harness import Answer
 from tests.broker.replication import Replicas
 
-from barnabas.broker.replicas.nearest_replica import RACK_AWARE
+from barnabas.broker.replicas.broker import RACK_AWARE
 from barnabas.errors import ErrorCode
 from barnabas.wire.schemas.fetch import FetchPartition, FetchRequest, FetchTopic
 

@@ -16,7 +16,7 @@ from tests.compat.conftest import kafka_class, run_kafka_class
 from tests.compat.test_replication import Topic
 from tests.server.quorum_processes import Members, eventually
 
-from barnabas.broker.replicas.nearest_replica import RACK_AWARE
+from barnabas.broker.replicas.broker import RACK_AWARE
 from barnabas.client.admin.admin import Admin
 from barnabas.wire.schemas.cluster import MetadataRequest
 

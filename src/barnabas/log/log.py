@@ -19,8 +19,9 @@ from barnabas.log.producers import DEFAULT_EXPIRATION_MS
 from barnabas.log.replicating import take_batches
 from barnabas.log.results import Appended, Known, finished
 from barnabas.log.searching import TimestampOffset
+from barnabas.log.segments.names import file_name
 from barnabas.log.segments.scan import FileSlice
-from barnabas.log.segments.segment import MAX_OFFSET, file_name
+from barnabas.log.segments.segment import MAX_OFFSET
 from barnabas.log.segments.transactions import AbortedTransaction
 from barnabas.log.state import LogState
 from barnabas.log.storage.log_names import identify
@@ -387,8 +388,7 @@ class Log(LogState):
     def tick(self, now: Now, known_start: Offset = MAX_OFFSET) -> list[str]:
         """Forget silent producers, and close deleted files whose time has come.
 
-        Returns their paths: they are to be removed (in a thread; that takes long).
-        `known_start`: see `DeletedFiles.take`.
+        Returns their paths, for a thread to remove.  `known_start`: see `DeletedFiles.take`.
         """
         if now.mono >= self._next_expiry:
             self._next_expiry = now.mono + _EXPIRY_EVERY

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from barnabas.errors import CorruptRecordError
 from barnabas.log.producer_snapshot import SnapshotRow, decode_producers, encode_producers
-from barnabas.log.segments.segment import file_name
+from barnabas.log.segments.names import file_name
 from barnabas.model import Offset
 from barnabas.ports import Disk
 

@@ -17,177 +17,31 @@ twice.  So the few batches that can be on their way get the same answer as the f
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple, NoReturn, Protocol
+from typing import NoReturn
 
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.log.producer_snapshot import SnapshotRow
-from barnabas.model import NO_EPOCH, NO_OFFSET, NO_TIMESTAMP, Epoch, Now, Offset, ProducerId
+from barnabas.log.producer_state import (
+    IN_FLIGHT,
+    MAX_SEQUENCE,
+    NEVER_SEEN,
+    BatchFields,
+    Duplicate,
+    EndedTransaction,
+    ProducerState,
+    RefusedBatch,
+    VerificationGuard,
+)
+from barnabas.model import NO_OFFSET, Epoch, Now, Offset, ProducerId
 
-__all__ = [
-    "BATCHES_REMEMBERED",
-    "DEFAULT_EXPIRATION_MS",
-    "Duplicate",
-    "EndedTransaction",
-    "ProducerState",
-    "ProducerStates",
-    "VerificationGuard",
-]
+__all__ = ["BATCHES_REMEMBERED", "DEFAULT_EXPIRATION_MS", "ProducerStates"]
 
 BATCHES_REMEMBERED = 5
 DEFAULT_EXPIRATION_MS = 86_400_000
-_MAX_SEQUENCE = 0x7FFFFFFF
 _MAX_EPOCH = 0x7FFF
 _TRANSACTIONAL = 0x10
-_NEVER_SEEN = -2
-_IN_FLIGHT = 5
-"""An idempotent producer waits for so many answers at most."""
 _MOST_REFUSED = 1000
 """Producers of whom a refusal is remembered; of more, the one that was refused longest ago is forgotten."""
-
-
-class BatchFields(Protocol):
-    """What is looked at in a batch header (`wire.records.BatchHeader`)."""
-
-    @property
-    def attributes(self) -> int: ...
-    @property
-    def last_offset_delta(self) -> int: ...
-    @property
-    def max_timestamp(self) -> int: ...
-    @property
-    def producer_id(self) -> ProducerId: ...
-    @property
-    def producer_epoch(self) -> Epoch: ...
-    @property
-    def base_sequence(self) -> int: ...
-
-
-class Duplicate(NamedTuple):
-    """The batch is in the log already, at these offsets, with this largest timestamp (ms)."""
-
-    first_offset: Offset
-    last_offset: Offset
-    timestamp: int
-
-
-class EndedTransaction(NamedTuple):
-    """A transaction whose marker was appended; `last_stable_offset` is what `.txnindex` wants to know."""
-
-    producer_id: ProducerId
-    first_offset: Offset
-    marker_offset: Offset
-    last_stable_offset: Offset
-
-
-class VerificationGuard:
-    """A ticket: this producer's transaction is being verified with its coordinator (KIP-890).
-
-    A batch that starts a transaction must carry the ticket of the verification that is current, so that an
-    abort marker between verification and append is noticed.  Tickets are compared by identity.
-    """
-
-    __slots__ = ("epoch", "lowest_sequence", "producer_id", "since_ms", "supports_bump")
-
-    def __init__(
-        self, producer_id: ProducerId, sequence: int, epoch: Epoch, supports_bump: bool, since_ms: int
-    ) -> None:
-        self.producer_id = producer_id
-        self.lowest_sequence = sequence
-        self.epoch = epoch
-        self.supports_bump = supports_bump
-        self.since_ms = since_ms
-
-
-class _Refused:
-    """The first batch that was refused for now, why, and how many after it may still come."""
-
-    __slots__ = ("code", "epoch", "left", "seen", "sequence")
-
-    def __init__(self, epoch: Epoch, sequence: int, code: ErrorCode) -> None:
-        self.epoch = epoch
-        self.sequence = sequence
-        self.code = code
-        self.left = _IN_FLIGHT
-        self.seen = False
-        """Whether a look (`ProducerStates.expire`) found it; the next one forgets it."""
-
-
-class ProducerState:
-    """One producer on one partition."""
-
-    __slots__ = (
-        "batches",
-        "coordinator_epoch",
-        "epoch",
-        "last_timestamp",
-        "next_sequence",
-        "producer_id",
-        "seen_offset",
-        "silent_since",
-        "transaction_start",
-    )
-
-    def __init__(self, producer_id: ProducerId, epoch: Epoch) -> None:
-        self.producer_id = producer_id
-        self.epoch = epoch
-        self.coordinator_epoch: Epoch = NO_EPOCH
-        self.last_timestamp = NO_TIMESTAMP
-        self.next_sequence = 0
-        self.transaction_start: Offset = NO_OFFSET
-        self.batches: list[tuple[int, int, Offset, Offset, int]] = []
-        """(first sequence, last sequence, first offset, last offset, timestamp), oldest first."""
-        self.seen_offset: Offset = _NEVER_SEEN
-        self.silent_since = 0.0
-        """Monotonic seconds of the first look (`ProducerStates.expire`) that found its last batch where it is
-        still: at `seen_offset`."""
-
-    def __repr__(self) -> str:
-        open_since = f" open@{self.transaction_start}" if self.transaction_start >= 0 else ""
-        return f"<Producer {self.producer_id} epoch={self.epoch} next={self.next_sequence}{open_since}>"
-
-    @property
-    def last_sequence(self) -> int:
-        return self.batches[-1][1] if self.batches else -1
-
-    @property
-    def last_offset(self) -> Offset:
-        return self.batches[-1][3] if self.batches else NO_OFFSET
-
-    def to_row(self) -> SnapshotRow:
-        last = self.batches[-1] if self.batches else (-1, -1, NO_OFFSET, NO_OFFSET, NO_TIMESTAMP)
-        return SnapshotRow(
-            self.producer_id,
-            self.epoch,
-            last[1],
-            last[3],
-            last[3] - last[2],
-            self.last_timestamp,
-            self.coordinator_epoch,
-            self.transaction_start,
-        )
-
-    def to_rows(self) -> list[SnapshotRow]:
-        """What a snapshot says of it: a row per batch that is remembered, the newest last."""
-        earlier = [
-            SnapshotRow(
-                self.producer_id, self.epoch, last, end, end - first, stamp, self.coordinator_epoch, -1
-            )
-            for _, last, first, end, stamp in self.batches[:-1]
-        ]
-        return [*earlier, self.to_row()]
-
-    @classmethod
-    def from_row(cls, row: SnapshotRow) -> ProducerState:
-        state = cls(row.producer_id, row.epoch)
-        state.coordinator_epoch = row.coordinator_epoch
-        state.last_timestamp = row.timestamp
-        state.transaction_start = row.first_offset_of_transaction
-        if row.last_offset >= 0:
-            first = (row.last_sequence - row.offset_delta) & _MAX_SEQUENCE if row.last_sequence >= 0 else -1
-            start = row.last_offset - row.offset_delta
-            state.batches.append((first, row.last_sequence, start, row.last_offset, row.timestamp))
-            state.next_sequence = (row.last_sequence + 1) & _MAX_SEQUENCE
-        return state
 
 
 class ProducerStates:
@@ -214,7 +68,7 @@ class ProducerStates:
         self._ongoing: dict[Offset, ProducerId] = {}
         self._ended: list[tuple[Offset, Offset]] = []
         self._verifications: dict[ProducerId, VerificationGuard] = {}
-        self._refused: dict[ProducerId, _Refused] = {}
+        self._refused: dict[ProducerId, RefusedBatch] = {}
 
     def __repr__(self) -> str:
         return f"<ProducerStates {len(self._states)} open={len(self._ongoing)}>"
@@ -263,7 +117,7 @@ class ProducerStates:
         epoch = header.producer_epoch
         if state is not None and epoch == state.epoch and not coordinator:
             sequence = header.base_sequence
-            last = (sequence + header.last_offset_delta) & _MAX_SEQUENCE
+            last = (sequence + header.last_offset_delta) & MAX_SEQUENCE
             for first, end, first_offset, last_offset, timestamp in state.batches:
                 if first == sequence and end == last:
                     return Duplicate(first_offset, last_offset, timestamp)
@@ -293,9 +147,9 @@ class ProducerStates:
         known = self._refused.pop(header.producer_id, None)
         sequence, epoch = header.base_sequence, header.producer_epoch
         if known is None or known.epoch != epoch or _is_before(sequence, known.sequence):
-            known = _Refused(epoch, sequence, code)
+            known = RefusedBatch(epoch, sequence, code)
         else:
-            known.code, known.left, known.seen = code, _IN_FLIGHT, False
+            known.code, known.left, known.seen = code, IN_FLIGHT, False
         self._refused[header.producer_id] = known
         if len(self._refused) > _MOST_REFUSED:
             del self._refused[next(iter(self._refused))]
@@ -383,13 +237,13 @@ class ProducerStates:
             state.epoch = header.producer_epoch
             state.batches.clear()
         first = header.base_sequence
-        last = (first + last_offset - first_offset) & _MAX_SEQUENCE if first >= 0 else -1
+        last = (first + last_offset - first_offset) & MAX_SEQUENCE if first >= 0 else -1
         timestamp = header.max_timestamp
         batches = state.batches
         if len(batches) == BATCHES_REMEMBERED:
             del batches[0]
         batches.append((first, last, first_offset, last_offset, timestamp))
-        state.next_sequence = (last + 1) & _MAX_SEQUENCE
+        state.next_sequence = (last + 1) & MAX_SEQUENCE
         state.last_timestamp = timestamp
         self.latest_offset = last_offset
         if self._refused:
@@ -467,7 +321,7 @@ class ProducerStates:
             if state.transaction_start >= 0:
                 continue
             if state.seen_offset != last:
-                loaded = state.seen_offset == _NEVER_SEEN
+                loaded = state.seen_offset == NEVER_SEEN
                 state.seen_offset, state.silent_since = last, now.mono
                 if loaded and last < log_start and state.last_timestamp <= old:
                     gone.append(state.producer_id)
@@ -505,7 +359,7 @@ class ProducerStates:
 
 def _is_before(one: int, other: int) -> bool:
     """Whether a sequence number comes before another (they begin anew after 2^31 - 1)."""
-    return 0 < ((other - one) & _MAX_SEQUENCE) < 1 << 30
+    return 0 < ((other - one) & MAX_SEQUENCE) < 1 << 30
 
 
 def _refuse_epoch(header: BatchFields, state: ProducerState) -> NoReturn:

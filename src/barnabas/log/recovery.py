@@ -16,9 +16,10 @@ from collections.abc import Generator
 from barnabas.errors import CorruptRecordError, StorageError
 from barnabas.log.epochs import EpochCache
 from barnabas.log.producer_replay import replay_producers
+from barnabas.log.segments.names import base_of, file_name
 from barnabas.log.segments.scan import batches_of
 from barnabas.log.segments.sealed import check_first, check_sealed
-from barnabas.log.segments.segment import MAX_OFFSET, Segment, base_of, file_name
+from barnabas.log.segments.segment import MAX_OFFSET, Segment
 from barnabas.log.state import LogState
 from barnabas.log.storage.checkpoint import read_epochs
 from barnabas.model import NO_EPOCH, NO_OFFSET, Epoch, Now, Offset

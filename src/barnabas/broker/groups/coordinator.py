@@ -14,11 +14,13 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import NamedTuple, TypeVar, cast
 
+from barnabas.broker.groups.describing import described, listed
 from barnabas.broker.groups.group import ClassicGroup, GroupState, Parked
 from barnabas.broker.groups.loading import Loading
-from barnabas.broker.groups.membership import GroupLimits, Membership
+from barnabas.broker.groups.membership import Membership
 from barnabas.broker.groups.offsets import CommitWaiting, GroupOffsets, commit_answer
-from barnabas.broker.groups.records import CommittedOffset, group_tombstone, read_member, too_long
+from barnabas.broker.groups.rebalance import GroupLimits
+from barnabas.broker.groups.records import CommittedOffset, group_tombstone, read_group, too_long
 from barnabas.broker.ports import RequestContext, ResourceType, authorized_operations
 from barnabas.broker.purgatory import Waiting
 from barnabas.broker.replicas.broker import Broker
@@ -34,7 +36,6 @@ from barnabas.wire.coordinator import read_key, read_value
 from barnabas.wire.records import Record, write_batch
 from barnabas.wire.schemas.group_records import (
     GroupMetadataKey,
-    GroupMetadataValue,
     OffsetCommitKey,
     OffsetCommitValue,
 )
@@ -43,7 +44,6 @@ from barnabas.wire.schemas.groups import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
     DescribedGroup,
-    DescribedGroupMember,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
     HeartbeatRequest,
@@ -52,7 +52,6 @@ from barnabas.wire.schemas.groups import (
     JoinGroupResponse,
     LeaveGroupRequest,
     LeaveGroupResponse,
-    ListedGroup,
     ListGroupsRequest,
     ListGroupsResponse,
     OffsetCommitRequest,
@@ -185,7 +184,7 @@ class Groups:
 
     def _unload(self, index: int) -> None:
         for group_id in [group_id for group_id in self.groups if self.partition_for(group_id) == index]:
-            self.membership.forget(self.groups.pop(group_id), ErrorCode.NOT_COORDINATOR)
+            self.membership.rebalance.forget(self.groups.pop(group_id), ErrorCode.NOT_COORDINATOR)
         for group_id in [found for found in self.offsets.committed if self.partition_for(found) == index]:
             del self.offsets.committed[group_id]
 
@@ -218,7 +217,7 @@ class Groups:
         self._led[index] = partition
         for group in self.groups.values():
             if self.partition_for(group.id) == index:
-                self.membership.watch(group, now)
+                self.membership.rebalance.watch(group, now)
 
     def _replay(self, record: Record, now: Now) -> None:
         key = read_key(record.key or b"")
@@ -242,22 +241,7 @@ class Groups:
             if record.value is None:
                 self.groups.pop(key.group, None)
             else:
-                self.groups[key.group] = self._group(key.group, record.value, now)
-
-    def _group(self, group_id: str, raw: bytes, now: Now) -> ClassicGroup:
-        value = read_value(GroupMetadataValue, raw)
-        group = ClassicGroup(group_id, now)
-        group.generation = value.generation
-        group.protocol_type = value.protocol_type or None
-        group.protocol = value.protocol
-        for member in value.members:
-            group.add(read_member(member, value.protocol))
-        if group.members:
-            group.leader_id = value.leader if value.leader in group.members else next(iter(group.members))
-            group.state = GroupState.STABLE
-        if value.current_state_timestamp >= 0:
-            group.since_ms = value.current_state_timestamp
-        return group
+                self.groups[key.group] = read_group(key.group, record.value, now)
 
     # -- the journal and the clock of the groups -------------------------------------------------------
 
@@ -363,7 +347,7 @@ class Groups:
     def stop(self, now: Now) -> None:
         """Answer everybody who waits."""
         for group in self.groups.values():
-            self.membership.forget(group, ErrorCode.NOT_COORDINATOR)
+            self.membership.rebalance.forget(group, ErrorCode.NOT_COORDINATOR)
 
     # -- requests --------------------------------------------------------------------------------------
 
@@ -428,61 +412,21 @@ class Groups:
         self, context: RequestContext, request: DescribeGroupsRequest, now: Now
     ) -> DescribeGroupsResponse:
         """DescribeGroups.  A group nobody knows is Dead (from version 6 on: GROUP_ID_NOT_FOUND)."""
-        groups = [self._described(context.version, name) for name in request.groups]
+        groups = [
+            DescribedGroup(group_id=name, error_code=error)
+            if (error := self._refusal(name))
+            else described(name, self.groups.get(name), context.version)
+            for name in request.groups
+        ]
         if request.include_authorized_operations:
             bits = authorized_operations(ResourceType.GROUP)
             groups = [g if g.error_code else replace(g, authorized_operations=bits) for g in groups]
         return DescribeGroupsResponse(groups=groups)
 
-    def _described(self, version: int, group_id: str) -> DescribedGroup:
-        if error := self._refusal(group_id):
-            return DescribedGroup(group_id=group_id, error_code=error)
-        group = self.groups.get(group_id)
-        if group is None:
-            missing = version >= 6
-            return DescribedGroup(
-                group_id=group_id,
-                group_state=GroupState.DEAD.value,
-                error_code=ErrorCode.GROUP_ID_NOT_FOUND if missing else ErrorCode.NONE,
-                error_message=f"Group {group_id} not found." if missing else None,
-            )
-        chosen = group.protocol if group.state is GroupState.STABLE else None
-        return DescribedGroup(
-            group_id=group_id,
-            group_state=group.state.value,
-            protocol_type=group.protocol_type or "",
-            protocol_data=chosen or "",
-            members=[
-                DescribedGroupMember(
-                    member_id=member.id,
-                    group_instance_id=member.instance_id,
-                    client_id=member.client_id,
-                    client_host=member.client_host,
-                    member_metadata=member.metadata(chosen) if chosen else b"",
-                    member_assignment=member.assignment if chosen else b"",
-                )
-                for member in group.members.values()
-            ],
-        )
-
     def list(self, context: RequestContext, request: ListGroupsRequest, now: Now) -> ListGroupsResponse:
         """ListGroups; states and types are compared without case."""
-        states = {state.lower() for state in request.states_filter}
-        types = {kind.lower() for kind in request.types_filter}
         error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if self._loading else ErrorCode.NONE
-        return ListGroupsResponse(
-            error_code=error,
-            groups=[
-                ListedGroup(
-                    group_id=group.id,
-                    protocol_type=group.protocol_type or "",
-                    group_state=group.state.value,
-                    group_type="classic",
-                )
-                for group in self.groups.values()
-                if (not states or group.state.value.lower() in states) and (not types or "classic" in types)
-            ],
-        )
+        return ListGroupsResponse(error_code=error, groups=listed(self.groups.values(), request))
 
     def delete(
         self, context: RequestContext, request: DeleteGroupsRequest, now: Now

@@ -1,14 +1,11 @@
-"""Who is in a group: JoinGroup, SyncGroup, Heartbeat and LeaveGroup, and the timers between them.
+"""Who is in a group: JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
 
 A rebalance in words: members hand in what they support and wait (`join`); when all have come, or the time is
-over, a generation begins and each is told who leads (`_complete_join`); the leader hands in the assignment,
+over, a generation begins and each is told who leads (`rebalance`); the leader hands in the assignment,
 which is written to the log before anybody is told (`sync`).  Answers follow Apache Kafka 4.3's classic groups.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Protocol
 
 from barnabas.broker.groups.group import (
     NEW_MEMBER_JOIN_TIMEOUT,
@@ -18,17 +15,22 @@ from barnabas.broker.groups.group import (
     Parked,
     Protocols,
 )
+from barnabas.broker.groups.rebalance import (
+    GroupJournal,
+    GroupLimits,
+    Rebalance,
+    generation_answer,
+    refused_join,
+)
 from barnabas.broker.groups.records import group_record
 from barnabas.broker.ports import RequestContext
 from barnabas.errors import ErrorCode
 from barnabas.model import Now
 from barnabas.ports import Randomness
-from barnabas.wire.records import Record
 from barnabas.wire.schemas.groups import (
     HeartbeatRequest,
     JoinGroupRequest,
     JoinGroupResponse,
-    JoinGroupResponseMember,
     LeaveGroupRequest,
     LeaveGroupResponse,
     MemberResponse,
@@ -36,44 +38,11 @@ from barnabas.wire.schemas.groups import (
     SyncGroupResponse,
 )
 
-__all__ = ["GroupJournal", "GroupLimits", "Membership"]
+__all__ = ["Membership"]
 
 MEMBER_ID_FROM = 4
 """First JoinGroup version in which a new dynamic member must come back with the id it was given."""
 SKIP_ASSIGNMENT_FROM = 9
-
-
-class GroupJournal(Protocol):
-    """Where groups are written, and the clock that wakes them."""
-
-    def write(
-        self, group_id: str, records: list[Record], now: Now, done: Callable[[ErrorCode], None]
-    ) -> None:
-        """Append to the group's partition; `done` once it is committed, or with the error a client gets."""
-        ...
-
-    def at(self, when: float, wake: Callable[[Now], None]) -> None:
-        """Call back at `when` (monotonic seconds)."""
-        ...
-
-
-class GroupLimits:
-    """Bounds of the classic protocol, in seconds where they are times."""
-
-    __slots__ = ("initial_delay", "max_session", "max_size", "max_waiting", "min_session")
-
-    def __init__(
-        self, *, min_session: float, max_session: float, initial_delay: float, max_size: int, max_waiting: int
-    ) -> None:
-        self.min_session = min_session
-        self.max_session = max_session
-        self.initial_delay = initial_delay
-        self.max_size = max_size
-        self.max_waiting = max_waiting
-
-
-def _refused(error: ErrorCode, member_id: str = "") -> JoinGroupResponse:
-    return JoinGroupResponse(error_code=error, member_id=member_id, protocol_name="")
 
 
 class Membership:
@@ -90,6 +59,7 @@ class Membership:
         self.limits = limits
         self.journal = journal
         self.randomness = randomness
+        self.rebalance = Rebalance(groups, limits, journal)
         self.waiting = [0]
         """How many requests are parked, over all groups."""
 
@@ -101,20 +71,20 @@ class Membership:
         """Enter a group or a new generation of it."""
         member_id = request.member_id
         if not self.limits.min_session <= request.session_timeout_ms / 1000 <= self.limits.max_session:
-            return _refused(ErrorCode.INVALID_SESSION_TIMEOUT, member_id)
+            return refused_join(ErrorCode.INVALID_SESSION_TIMEOUT, member_id)
         if self.waiting[0] >= self.limits.max_waiting:
-            return _refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, member_id)
+            return refused_join(ErrorCode.COORDINATOR_NOT_AVAILABLE, member_id)
         group = self.groups.get(request.group_id)
         if group is None:
             if member_id:
-                return _refused(ErrorCode.UNKNOWN_MEMBER_ID, member_id)
+                return refused_join(ErrorCode.UNKNOWN_MEMBER_ID, member_id)
             group = self.groups[request.group_id] = ClassicGroup(request.group_id, now)
         protocols: Protocols = tuple((protocol.name, protocol.metadata) for protocol in request.protocols)
         if not self._has_room(group, member_id):
             group.pending.pop(member_id, None)
-            return _refused(ErrorCode.GROUP_MAX_SIZE_REACHED)
+            return refused_join(ErrorCode.GROUP_MAX_SIZE_REACHED)
         if not group.supports(request.protocol_type, protocols):
-            return _refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id)
+            return refused_join(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id)
         if not member_id:
             return self._join_without_id(group, context, request, protocols, now)
         return self._join_with_id(group, context, request, protocols, now)
@@ -143,10 +113,10 @@ class Membership:
             return self._add(group, context, request, protocols, new_id, now)
         if context.version >= MEMBER_ID_FROM:
             if len(group.pending) >= self.limits.max_waiting:
-                return _refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+                return refused_join(ErrorCode.COORDINATOR_NOT_AVAILABLE)
             group.pending[new_id] = now.mono + request.session_timeout_ms / 1000
             self.journal.at(group.pending[new_id], lambda later: self._pending_expired(group, new_id, later))
-            return _refused(ErrorCode.MEMBER_ID_REQUIRED, new_id)
+            return refused_join(ErrorCode.MEMBER_ID_REQUIRED, new_id)
         return self._add(group, context, request, protocols, new_id, now)
 
     def _uuid(self) -> str:
@@ -165,19 +135,19 @@ class Membership:
         if member_id in group.pending:
             return self._add(group, context, request, protocols, member_id, now)
         if error := self.check_member(group, member_id, request.group_instance_id):
-            return _refused(error, member_id)
+            return refused_join(error, member_id)
         member = group.members[member_id]
         if group.state is GroupState.PREPARING:
             return self._update_and_rebalance(group, member, context, request, protocols, now)
         if group.state is GroupState.COMPLETING:
             if member.protocols == protocols:
-                return self._generation_answer(group, member)
+                return generation_answer(group, member)
             return self._update_and_rebalance(group, member, context, request, protocols, now)
         if group.state is GroupState.STABLE:
             if member_id == group.leader_id or member.protocols != protocols:
                 return self._update_and_rebalance(group, member, context, request, protocols, now)
-            return self._generation_answer(group, member)
-        return _refused(ErrorCode.UNKNOWN_MEMBER_ID, member_id)
+            return generation_answer(group, member)
+        return refused_join(ErrorCode.UNKNOWN_MEMBER_ID, member_id)
 
     def check_member(self, group: ClassicGroup, member_id: str, instance: str | None) -> ErrorCode | None:
         """Whether somebody may speak as this member: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, or None: yes."""
@@ -217,8 +187,8 @@ class Membership:
         group.newcomer = True
         parked = self._park_join(group, member)
         member.expires = now.mono + NEW_MEMBER_JOIN_TIMEOUT
-        self._arm(group, member)
-        self._rebalance(group, now)
+        self.rebalance.arm(group, member)
+        self.rebalance.go_on(group, now)
         return parked
 
     def _update_and_rebalance(
@@ -232,7 +202,7 @@ class Membership:
     ) -> Parked:
         self._update(member, context, request, protocols)
         parked = self._park_join(group, member)
-        self._rebalance(group, now)
+        self.rebalance.go_on(group, now)
         return parked
 
     def _update(
@@ -247,7 +217,7 @@ class Membership:
 
     def _park_join(self, group: ClassicGroup, member: Member) -> Parked:
         if member.joining is not None:  # the same member asked again over another connection
-            member.joining.complete(_refused(ErrorCode.REBALANCE_IN_PROGRESS, member.id))
+            member.joining.complete(refused_join(ErrorCode.REBALANCE_IN_PROGRESS, member.id))
         member.joining = Parked(member, self.waiting, lambda parked: self._join_gone(group, parked))
         return member.joining
 
@@ -258,8 +228,8 @@ class Membership:
         def drop(now: Now) -> None:
             member = parked.member
             if self.groups.get(group.id) is group and member.joining is parked and member.is_new:
-                self._drop(group, member, ErrorCode.UNKNOWN_MEMBER_ID)
-                self._rebalance_after_loss(group, now)
+                self.rebalance.drop(group, member, ErrorCode.UNKNOWN_MEMBER_ID)
+                self.rebalance.after_loss(group, now)
 
         if parked.member.is_new and not parked.member.is_static:
             self.journal.at(0.0, drop)
@@ -278,7 +248,7 @@ class Membership:
         member = group.members[group.static[request.group_instance_id]]
         fenced = ErrorCode.FENCED_INSTANCE_ID
         if member.joining is not None:
-            member.joining.complete(_refused(fenced, member.id))
+            member.joining.complete(refused_join(fenced, member.id))
         if member.syncing is not None:
             member.syncing.complete(SyncGroupResponse(error_code=fenced))
         old_leader = group.leader_id
@@ -286,10 +256,10 @@ class Membership:
         group.rename(member, new_id)
         self._update(member, context, request, protocols)
         member.expires = now.mono + member.session_timeout
-        self._arm(group, member)
+        self.rebalance.arm(group, member)
         if group.state is not GroupState.STABLE or group.choose_protocol() != before:
             parked = self._park_join(group, member)
-            self._rebalance(group, now)
+            self.rebalance.go_on(group, now)
             return parked
         parked = self._park_join(group, member)
         assignments = {id: found.assignment for id, found in group.members.items()}
@@ -300,9 +270,9 @@ class Membership:
             if member.joining is not parked:
                 return
             if error:
-                parked.complete(_refused(error, new_id))
+                parked.complete(refused_join(error, new_id))
                 return
-            answer = self._generation_answer(group, member)
+            answer = generation_answer(group, member)
             if leads and not knows_skip:
                 answer = JoinGroupResponse(
                     generation_id=group.generation,
@@ -312,126 +282,11 @@ class Membership:
                     member_id=new_id,
                 )
             elif leads:
-                answer = self._generation_answer(group, member, skip_assignment=True)
+                answer = generation_answer(group, member, skip_assignment=True)
             parked.complete(answer)
 
         self.journal.write(group.id, [group_record(group, assignments, now.wall_ms)], now, written)
         return parked
-
-    def _generation_answer(
-        self, group: ClassicGroup, member: Member, *, skip_assignment: bool = False
-    ) -> JoinGroupResponse:
-        leads = member.id == group.leader_id
-        protocol = group.protocol or ""
-        return JoinGroupResponse(
-            generation_id=group.generation,
-            protocol_type=group.protocol_type,
-            protocol_name=protocol,
-            leader=group.leader_id or "",
-            skip_assignment=skip_assignment,
-            member_id=member.id,
-            members=[
-                JoinGroupResponseMember(
-                    member_id=other.id,
-                    group_instance_id=other.instance_id,
-                    metadata=other.metadata(protocol),
-                )
-                for other in group.members.values()
-            ]
-            if leads
-            else [],
-        )
-
-    # -- the rebalance ---------------------------------------------------------------------------------
-
-    def _rebalance(self, group: ClassicGroup, now: Now) -> None:
-        """Begin a rebalance, or look whether the running one is complete."""
-        if group.state is not GroupState.PREPARING:
-            self._begin(group, now)
-        if group.initial_until == 0.0 and group.everybody_joined:
-            self._complete_join(group, now)
-
-    def _begin(self, group: ClassicGroup, now: Now) -> None:
-        for member in group.members.values():
-            if group.state is GroupState.COMPLETING:
-                member.assignment = b""
-            if member.syncing is not None:
-                member.syncing.complete(SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
-        from_empty = group.state is GroupState.EMPTY
-        group.move(GroupState.PREPARING, now)
-        delay = self.limits.initial_delay
-        if from_empty and delay > 0:
-            group.initial_until = now.mono + max(delay, group.rebalance_timeout)
-            group.deadline = now.mono + min(delay, group.rebalance_timeout)
-            group.newcomer = False
-        else:
-            group.initial_until = 0.0
-            group.deadline = now.mono + group.rebalance_timeout
-        self._wake_at_deadline(group)
-
-    def _wake_at_deadline(self, group: ClassicGroup) -> None:
-        deadline, state, generation = group.deadline, group.state, group.generation
-
-        def wake(now: Now) -> None:
-            same = group.deadline == deadline and group.state is state and group.generation == generation
-            if same and self.groups.get(group.id) is group:
-                self._phase_is_over(group, now)
-
-        self.journal.at(deadline, wake)
-
-    def _phase_is_over(self, group: ClassicGroup, now: Now) -> None:
-        if group.state is GroupState.PREPARING:
-            if group.initial_until and group.newcomer and now.mono < group.initial_until:
-                group.newcomer = False
-                group.deadline = min(now.mono + self.limits.initial_delay, group.initial_until)
-                self._wake_at_deadline(group)
-                return
-            self._complete_join(group, now)
-        elif group.state is GroupState.COMPLETING:
-            silent = [member for member in group.members.values() if member.syncing is None]
-            for member in silent:
-                self._drop(group, member, ErrorCode.UNKNOWN_MEMBER_ID)
-            self._rebalance_after_loss(group, now)
-
-    def _complete_join(self, group: ClassicGroup, now: Now) -> None:
-        """Begin the next generation with those who came."""
-        group.initial_until = 0.0
-        for member in [
-            found for found in group.members.values() if not found.joining and not found.is_static
-        ]:
-            group.remove(member)
-        if group.members:
-            leader = group.members[group.leader_id or ""]
-            joined = [member for member in group.members.values() if member.joining]
-            if leader.joining is None:
-                if not joined:  # only static members that are away: give them the same time again
-                    group.deadline = now.mono + max(group.rebalance_timeout, 1.0)
-                    self._wake_at_deadline(group)
-                    return
-                group.leader_id = joined[0].id
-        group.generation += 1
-        if not group.members:
-            group.protocol = None
-            group.leader_id = None
-            group.move(GroupState.EMPTY, now)
-            self.journal.write(group.id, [group_record(group, {}, now.wall_ms)], now, lambda error: None)
-            return
-        group.protocol = group.choose_protocol()
-        group.move(GroupState.COMPLETING, now)
-        group.deadline = now.mono + group.rebalance_timeout
-        self._wake_at_deadline(group)
-        for member in list(group.members.values()):
-            member.expires = now.mono + member.session_timeout
-            self._arm(group, member)
-            member.is_new = False
-            if member.joining is not None:
-                member.joining.complete(self._generation_answer(group, member))
-
-    def _rebalance_after_loss(self, group: ClassicGroup, now: Now) -> None:
-        if group.state in (GroupState.STABLE, GroupState.COMPLETING):
-            self._begin(group, now)
-        if group.state is GroupState.PREPARING and group.initial_until == 0.0 and group.everybody_joined:
-            self._complete_join(group, now)
 
     # -- SyncGroup -------------------------------------------------------------------------------------
 
@@ -483,7 +338,7 @@ class Membership:
                 for member in list(group.members.values()):
                     if member.syncing is not None:
                         member.syncing.complete(self._assignment_answer(group, member, error))
-                self._begin(group, now)
+                self.rebalance.begin(group, now)
                 return
             for member in group.members.values():
                 member.assignment = assignments.get(member.id, b"")
@@ -530,7 +385,7 @@ class Membership:
         if context.version < 3:
             error = self._leave_one(group, request.member_id, None, now)
             if group is not None and error == ErrorCode.NONE:
-                self._rebalance_after_loss(group, now)
+                self.rebalance.after_loss(group, now)
             return LeaveGroupResponse(error_code=error)
         results = []
         for identity in request.members:
@@ -543,7 +398,7 @@ class Membership:
                 )
             )
         if group is not None and any(result.error_code == 0 for result in results):
-            self._rebalance_after_loss(group, now)
+            self.rebalance.after_loss(group, now)
         return LeaveGroupResponse(members=results)
 
     def _leave_one(
@@ -557,55 +412,11 @@ class Membership:
             member_id = group.static.get(instance, "")
         if error := self.check_member(group, member_id, instance):
             return error
-        self._drop(group, group.members[member_id], ErrorCode.UNKNOWN_MEMBER_ID)
+        self.rebalance.drop(group, group.members[member_id], ErrorCode.UNKNOWN_MEMBER_ID)
         return ErrorCode.NONE
-
-    def _drop(self, group: ClassicGroup, member: Member, error: ErrorCode) -> None:
-        group.remove(member)
-        if member.joining is not None:
-            member.joining.complete(_refused(error, member.id))
-        if member.syncing is not None:
-            member.syncing.complete(SyncGroupResponse(error_code=error))
 
     # -- timers ----------------------------------------------------------------------------------------
 
-    def _arm(self, group: ClassicGroup, member: Member) -> None:
-        """Watch a member's session: one timer per member, which looks again when the session was moved on."""
-        if member.timer and member.timer <= member.expires:
-            return
-        when = member.timer = member.expires
-        self.journal.at(when, lambda now: self._session_over(group, member, when, now))
-
-    def _session_over(self, group: ClassicGroup, member: Member, when: float, now: Now) -> None:
-        if member.timer != when:
-            return  # an earlier timer was set since
-        member.timer = 0.0
-        if group.members.get(member.id) is not member or self.groups.get(group.id) is not group:
-            return
-        joining = member.joining is not None and not member.joining.gone and not member.is_new
-        waits = joining or member.syncing is not None
-        if waits:  # who waits for us has not gone away
-            member.expires = max(member.expires, now.mono + member.session_timeout)
-        if member.expires > now.mono:
-            self._arm(group, member)
-            return
-        self._drop(group, member, ErrorCode.UNKNOWN_MEMBER_ID)
-        self._rebalance_after_loss(group, now)
-
     def _pending_expired(self, group: ClassicGroup, member_id: str, now: Now) -> None:
         if group.pending.pop(member_id, None) is not None and self.groups.get(group.id) is group:
-            self._rebalance_after_loss(group, now) if group.state is GroupState.PREPARING else None
-
-    def watch(self, group: ClassicGroup, now: Now) -> None:
-        """A group was loaded: the sessions of its members begin now."""
-        for member in group.members.values():
-            member.expires = now.mono + member.session_timeout
-            self._arm(group, member)
-
-    def forget(self, group: ClassicGroup, error: ErrorCode) -> None:
-        """This node no longer coordinates the group: answer all who wait."""
-        for member in list(group.members.values()):
-            if member.joining is not None:
-                member.joining.complete(_refused(error, member.id))
-            if member.syncing is not None:
-                member.syncing.complete(SyncGroupResponse(error_code=error))
+            self.rebalance.after_loss(group, now) if group.state is GroupState.PREPARING else None

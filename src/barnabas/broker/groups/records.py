@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from barnabas.broker.groups.group import ClassicGroup, Member
+from barnabas.broker.groups.group import ClassicGroup, GroupState, Member
 from barnabas.errors import WireError
-from barnabas.model import NO_EPOCH, NO_TIMESTAMP, ZERO_UUID, Epoch, Offset, TopicId
+from barnabas.model import NO_EPOCH, NO_TIMESTAMP, ZERO_UUID, Epoch, Now, Offset, TopicId
 from barnabas.wire.codec.message import decode
-from barnabas.wire.coordinator import write_key, write_value
+from barnabas.wire.coordinator import read_value, write_key, write_value
 from barnabas.wire.records import Record
 from barnabas.wire.schemas.consumer_protocol import ConsumerProtocolSubscription
 from barnabas.wire.schemas.group_records import (
@@ -29,6 +29,7 @@ __all__ = [
     "group_tombstone",
     "offset_record",
     "offset_tombstone",
+    "read_group",
     "read_member",
     "subscribed_topics",
     "too_long",
@@ -143,3 +144,20 @@ def subscribed_topics(group: ClassicGroup) -> set[str] | None:
         except WireError:
             return None
     return topics
+
+
+def read_group(group_id: str, raw: bytes, now: Now) -> ClassicGroup:
+    """A group as a record of it says."""
+    value = read_value(GroupMetadataValue, raw)
+    group = ClassicGroup(group_id, now)
+    group.generation = value.generation
+    group.protocol_type = value.protocol_type or None
+    group.protocol = value.protocol
+    for member in value.members:
+        group.add(read_member(member, value.protocol))
+    if group.members:
+        group.leader_id = value.leader if value.leader in group.members else next(iter(group.members))
+        group.state = GroupState.STABLE
+    if value.current_state_timestamp >= 0:
+        group.since_ms = value.current_state_timestamp
+    return group

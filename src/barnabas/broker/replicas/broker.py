@@ -28,11 +28,10 @@ from barnabas.broker.purgatory import WaitingRoom
 from barnabas.broker.replicas.assignments import Assignments, Replica
 from barnabas.broker.replicas.batch_checks import BatchCheck, BatchChecks
 from barnabas.broker.replicas.dir_moves import CopyJob, Moves
-from barnabas.broker.replicas.fetcher import Followers
+from barnabas.broker.replicas.followers import Followers
 from barnabas.broker.replicas.hosted_partitions import HostedPartitions
 from barnabas.broker.replicas.isr import InSyncSets
 from barnabas.broker.replicas.maintenance import Upkeep
-from barnabas.broker.replicas.nearest_replica import RACK_AWARE
 from barnabas.broker.replicas.partition import ParkedFetch, Partition
 from barnabas.broker.replicas.reconcile import Reconciler
 from barnabas.broker.sessions import SessionCache, SessionStatistics
@@ -58,9 +57,9 @@ from barnabas.model import (
 from barnabas.ports import Randomness
 from barnabas.wire.schemas.brokers import AlterPartitionResponse
 
-__all__ = ["Broker", "BrokerStatistics", "SyncRequest", "Work"]
+__all__ = ["RACK_AWARE", "Broker", "BrokerStatistics", "SyncRequest", "Work"]
 
-
+RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 _AGED_PER_STEP = 2000
 
 

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from barnabas.broker.replicas.hosted_partitions import HostedPartitions
     from barnabas.broker.replicas.partition import Partition
 
-__all__ = ["Followed", "Follower", "FollowerStatistics", "Followers"]
+__all__ = ["Followed", "Follower", "FollowerStatistics"]
 
 _FIRST_PAUSE = 0.02
 """Seconds that a partition rests after its first error: the leader may not know yet that it leads."""
@@ -497,26 +497,3 @@ class Follower:
             f"<Follower of {self.leader} partitions={len(self.partitions)} session={self._session}"
             f":{self._session_epoch} unsafe={len(self._unsafe)}>"
         )
-
-
-class Followers:
-    """All leaders that this node follows.  Empty ones stay: their connection may be wanted again."""
-
-    __slots__ = ("_broker", "by_leader")
-
-    def __init__(self, broker: HostedPartitions) -> None:
-        self._broker = broker
-        self.by_leader: dict[NodeId, Follower] = {}
-
-    def follow(self, partition: Partition) -> None:
-        """Fetch it from its leader in its present epoch."""
-        partition.stop_following()
-        follower = self.by_leader.get(partition.leader)
-        if follower is None:
-            follower = self.by_leader[partition.leader] = Follower(self._broker, partition.leader)
-        partition.followed = followed = follower.add(partition)
-        if partition.no_room:
-            followed.pause(True)
-
-    def __repr__(self) -> str:
-        return f"<Followers {list(self.by_leader.values())}>"

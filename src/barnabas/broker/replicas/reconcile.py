@@ -19,7 +19,7 @@ from collections import OrderedDict
 
 from barnabas.broker.replicas.assignments import Assignments
 from barnabas.broker.replicas.dir_moves import Moves
-from barnabas.broker.replicas.fetcher import Followers
+from barnabas.broker.replicas.followers import Followers
 from barnabas.broker.replicas.hosted_partitions import HostedPartitions, HostedTopic
 from barnabas.broker.replicas.partition import Partition
 from barnabas.controller.image import RESOURCE_TOPIC, ImageDelta, MetadataImage, PartitionState, Topic

@@ -15,7 +15,7 @@ from barnabas.broker.requests.validation import (
     restamp,
 )
 from barnabas.errors import ErrorCode, KafkaError, StorageError
-from barnabas.log.producers import Duplicate
+from barnabas.log.producer_state import Duplicate
 from barnabas.model import Now, Offset
 from barnabas.ports import Buffer
 

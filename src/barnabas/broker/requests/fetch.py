@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, cast
 
 from barnabas.broker.ports import Operation, RequestContext, ResourceType, allowed
 from barnabas.broker.purgatory import Waiting
-from barnabas.broker.replicas.nearest_replica import nearest_replica
+from barnabas.broker.requests.nearest_replica import nearest_replica
 from barnabas.broker.sessions import TOPIC_IDS_SINCE, FetchPlan, FetchPosition
 from barnabas.errors import ErrorCode, KafkaError, StorageError
 from barnabas.log.segments.damage import DamagedError

@@ -19,7 +19,7 @@ from barnabas.cli.log.file_batches import file_batches
 from barnabas.cli.output import show
 from barnabas.errors import StorageError
 from barnabas.log.segments.index import OFFSET_ROW
-from barnabas.log.segments.segment import base_of, file_name
+from barnabas.log.segments.names import base_of, file_name
 from barnabas.log.storage.checkpoint import CLEANER_OFFSETS, LOG_STARTS, RECOVERY_POINTS, read_offsets
 from barnabas.log.storage.disk import OsDisk
 from barnabas.model import Offset, TopicPartition

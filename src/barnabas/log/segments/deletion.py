@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from barnabas.log.segments.segment import Segment, base_of
+from barnabas.log.segments.names import base_of
+from barnabas.log.segments.segment import Segment
 from barnabas.model import Now, Offset
 
 __all__ = ["DeletedFiles"]

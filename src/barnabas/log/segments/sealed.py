@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from barnabas.errors import CorruptRecordError
 from barnabas.log.segments.damage import Damage, examine
 from barnabas.log.segments.index import OFFSET_ROW
+from barnabas.log.segments.names import file_name
 from barnabas.log.segments.scan import headers_of
-from barnabas.log.segments.segment import file_name
 from barnabas.model import Offset
 
 if TYPE_CHECKING:

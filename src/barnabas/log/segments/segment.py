@@ -14,6 +14,7 @@ from typing import Final
 
 from barnabas.errors import CorruptRecordError
 from barnabas.log.segments.index import OFFSET_ROW, TIME_ROW, OffsetIndex, TimeIndex, write_behind
+from barnabas.log.segments.names import file_name
 from barnabas.log.segments.open_files import SEALED
 from barnabas.log.segments.scan import headers_of
 from barnabas.log.segments.transactions import TransactionIndex
@@ -21,27 +22,15 @@ from barnabas.model import NO_OFFSET, NO_TIMESTAMP, Offset
 from barnabas.ports import Disk, DiskFile
 from barnabas.wire.records import BatchHeader
 
-__all__ = ["MAX_OFFSET", "NEVER", "Segment", "base_of", "file_name"]
+__all__ = ["MAX_OFFSET", "NEVER", "Segment"]
 
 NEVER: Final = 1 << 62
 """A timestamp that no record reaches."""
-_MAX_RELATIVE = 0x7FFFFFFF
 _INT32_MAX = 0x7FFFFFFF
 _HINTS_KEPT = 64
 _ROWS_TRIED = 64
 MAX_OFFSET: Final = (1 << 63) - 1
 _KINDS = (".log", ".index", ".timeindex", ".txnindex")
-
-
-def file_name(offset: Offset, suffix: str) -> str:
-    """`00000000000000000042.log` and the like."""
-    return f"{offset:020d}{suffix}"
-
-
-def base_of(path: str) -> Offset:
-    """The offset in the name of a segment's file, -1 when there is none."""
-    digits = path.rpartition("/")[2].partition(".")[0]
-    return int(digits) if digits.isdigit() else -1
 
 
 class Segment:
@@ -118,13 +107,12 @@ class Segment:
     def moved(self, directory: str) -> None:
         """Its directory has another name; open files stay open."""
         self.directory = directory
-        for table, suffix in (
-            (self._index, ".index"),
-            (self._time_index, ".timeindex"),
-            (self._transactions, ".txnindex"),
-        ):
+        self._say_paths()
+
+    def _say_paths(self) -> None:
+        for table, kind in zip((self._index, self._time_index, self._transactions), _KINDS[1:], strict=True):
             if table is not None:
-                table.path = self.path(suffix)
+                table.path = self.path(kind)
         if self._file is not None:
             self._file.path = self.path(".log")
 
@@ -309,8 +297,8 @@ class Segment:
     def must_roll(self, last_offset: Offset, max_timestamp: int, size: int, wall_ms: int) -> bool:
         """Whether this batch begins a new segment: by size, time, a full table, or the int32 of a row."""
         if not self.end_position:
-            return last_offset - self.base > _MAX_RELATIVE
-        if self.end_position + size > self.byte_limit or last_offset - self.base > _MAX_RELATIVE:
+            return last_offset - self.base > _INT32_MAX
+        if self.end_position + size > self.byte_limit or last_offset - self.base > _INT32_MAX:
             return True
         if self.first_timestamp >= 0:
             return max_timestamp - self.first_timestamp > self.roll_after_ms
@@ -484,11 +472,7 @@ class Segment:
             was = f"{self.directory}/{self.base:020d}{kind}{old}"
             if kind == ".log" or self.disk.exists(was):
                 self.disk.rename(was, self.path(kind))
-        if self._file is not None:
-            self._file.path = self.path(".log")
-        for table, kind in zip((self._index, self._time_index, self._transactions), _KINDS[1:], strict=True):
-            if table is not None:
-                table.path = self.path(kind)
+        self._say_paths()
 
     def rename_deleted(self) -> list[str]:
         """Rename every file to `.deleted`.  Returns the new paths; an open file stays readable."""
@@ -506,8 +490,7 @@ class Segment:
         if self._time_index is not None and self._time_index.written == len(self._time_index):
             self._time_index = None
 
-    def drop_file(self) -> None:
-        """Release the file; senders that use it may continue."""
+    def drop_file(self) -> None:  # senders that use it may continue
         self._file = None
 
     def close(self) -> None:

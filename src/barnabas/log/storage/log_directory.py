@@ -6,7 +6,6 @@ is written until the node starts again.  (A write without room does not count as
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -19,7 +18,14 @@ from barnabas.log.storage import meta_properties as meta
 from barnabas.log.storage.checkpoint import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from barnabas.log.storage.checkpoints import CheckpointJob, Checkpoints, Rows
 from barnabas.log.storage.jobs import Opening, Settling
-from barnabas.log.storage.log_names import future_of
+from barnabas.log.storage.log_names import (
+    LONGEST_NAME,
+    free_name,
+    future_of,
+    is_deleted,
+    is_stray,
+    partition_of,
+)
 from barnabas.log.storage.removal import Removal
 from barnabas.log.storage.sync import RunJobs, run_in_turn
 from barnabas.model import (
@@ -42,10 +48,6 @@ __all__ = ["LogDirectory"]
 
 ConfigFor = Callable[[str], "LogConfig"]
 
-_DELETED = re.compile(r".+\.[0-9a-f]{32}-delete")
-_STRAY = re.compile(r".+\.[0-9a-f]{32}-stray")
-_PARTITION = re.compile(r".+-\d+")
-_LONGEST_NAME = 255
 MAX_OFFSET = (1 << 63) - 1
 
 
@@ -146,7 +148,7 @@ class LogDirectory:
             found = meta.read_meta_properties(disk, path)
             if found is None and meta.holds_data(disk, path):
                 raise meta.not_formatted(path)
-            check_identity(path, found, cluster_id, node_id)
+            meta.check_identity(path, found, cluster_id, node_id)
             directory_id = found.directory_id if found is not None else None
             if directory_id is None:
                 directory_id = randomness.uuid()
@@ -185,11 +187,11 @@ class LogDirectory:
             directory = f"{self.path}/{name}"
             if not self.disk.is_directory(directory):
                 continue
-            if _DELETED.fullmatch(name):
+            if is_deleted(name):
                 self._doomed.append((now.mono, directory))
-            elif _STRAY.fullmatch(name):
+            elif is_stray(name):
                 self.strays.append(name)
-            elif (key := future_of(name) or _partition_of(name)) is not None and key.topic != METADATA_TOPIC:
+            elif (key := partition_of(name)) is not None and key.topic != METADATA_TOPIC:
                 steps = Log.open_in_steps(
                     self.disk,
                     directory,
@@ -249,7 +251,7 @@ class LogDirectory:
 
         Raises StorageError.
         """
-        name = self._free_name(str(topic_partition), "future", topic_id)
+        name = free_name(self.disk, self.path, str(topic_partition), "future", topic_id)
         if future_of(name) != topic_partition:
             raise StorageError(f"the name of {topic_partition} is too long for a replica that moves")
         return self._create(topic_partition, topic_id, name, self.futures, now)
@@ -264,7 +266,7 @@ class LogDirectory:
     ) -> Log:
         self.check_online()
         path = f"{self.path}/{name}"
-        if len(name) > _LONGEST_NAME:
+        if len(name) > LONGEST_NAME:
             raise StorageError(f"{name} is too long for a directory")
         try:
             self._checkpoints.forget(topic_partition, self._all())
@@ -361,20 +363,10 @@ class LogDirectory:
         self._doomed.append((now.mono, self._rename(path, name, suffix, old_id)))
 
     def _rename(self, path: str, name: str, suffix: str, topic_id: TopicId | None) -> str:
-        target = f"{self.path}/{self._free_name(name, suffix, topic_id)}"
+        target = f"{self.path}/{free_name(self.disk, self.path, name, suffix, topic_id)}"
         self._guarded(lambda: self.disk.rename(path, target))
         self._renamed = True
         return target
-
-    def _free_name(self, name: str, suffix: str, topic_id: TopicId | None) -> str:
-        """`<topic>-<p>.<32 hex>-<suffix>`: the hex is the topic id, unless that name is taken."""
-        number = int.from_bytes(topic_id or b"", "big")
-        while True:
-            tail = f".{number % (1 << 128):032x}-{suffix}"
-            free = f"{name[: _LONGEST_NAME - len(tail)]}{tail}"
-            if not self.disk.exists(f"{self.path}/{free}"):
-                return free
-            number += 1
 
     def settle(self) -> None:
         """Make renames durable.  Raises StorageError (offline then)."""
@@ -506,33 +498,3 @@ class LogDirectory:
         for log in (*self._all().values(), *self._retired.values()):
             log.abandon()
         self._lock.release()
-
-
-def _partition_of(name: str) -> TopicPartition | None:
-    """Whose log lies in a directory of this name; None when it is none."""
-    topic, _, number = name.rpartition("-")
-    return TopicPartition(topic, int(number)) if _PARTITION.fullmatch(name) else None
-
-
-def check_identity(path: str, found: meta.MetaProperties | None, cluster_id: str, node_id: NodeId) -> None:
-    """Raise StorageError unless the directory in `path` is this node's."""
-    if found is None:
-        raise StorageError(
-            f"{path} is not formatted: it has no {meta.META_PROPERTIES}",
-            directory=path,
-            next_step="run `barnabas storage format` for this node",
-        )
-    if found.cluster_id and found.cluster_id != cluster_id:
-        raise StorageError(
-            f"{path} belongs to cluster {found.cluster_id}, this node to {cluster_id}",
-            directory=path,
-            next_step="give the node its own directory (log.dirs); meta.properties is right, do not edit it",
-            fatal=True,
-        )
-    if found.node_id != node_id:
-        raise StorageError(
-            f"{path} belongs to node {found.node_id}, this is node {node_id}",
-            directory=path,
-            next_step="correct node.id or log.dirs; two nodes may not share a directory",
-            fatal=True,
-        )

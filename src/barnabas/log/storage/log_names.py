@@ -1,4 +1,4 @@
-"""Whose log lies in a directory, by its name."""
+"""The names of the directories of logs: whose log lies there, and whether it is in use."""
 
 from __future__ import annotations
 
@@ -9,8 +9,12 @@ from barnabas.log.storage.meta_properties import read_partition_metadata
 from barnabas.model import TopicId, TopicPartition
 from barnabas.ports import Disk
 
-__all__ = ["future_of", "identify"]
+__all__ = ["LONGEST_NAME", "free_name", "future_of", "identify", "is_deleted", "is_stray", "partition_of"]
 
+LONGEST_NAME = 255
+_DELETED = re.compile(r".+\.[0-9a-f]{32}-delete")
+_STRAY = re.compile(r".+\.[0-9a-f]{32}-stray")
+_PARTITION = re.compile(r".+-\d+")
 _FUTURE = re.compile(r"(.+)-(\d+)\.[0-9a-f]{32}-future")
 
 
@@ -35,3 +39,32 @@ def identify(disk: Disk, path: str) -> tuple[TopicPartition, TopicId | None]:
             next_step="move it out of the log directory",
         )
     return TopicPartition(topic, int(partition)), read_partition_metadata(disk, path)
+
+
+def is_deleted(name: str) -> bool:
+    """Whether the log is deleted, and only waits to be removed."""
+    return _DELETED.fullmatch(name) is not None
+
+
+def is_stray(name: str) -> bool:
+    """Whether the log was put aside, because the metadata does not know it."""
+    return _STRAY.fullmatch(name) is not None
+
+
+def partition_of(name: str) -> TopicPartition | None:
+    """Whose log, or copy of one, lies in a directory of this name; None when it is none."""
+    if (copied := future_of(name)) is not None:
+        return copied
+    topic, _, number = name.rpartition("-")
+    return TopicPartition(topic, int(number)) if _PARTITION.fullmatch(name) else None
+
+
+def free_name(disk: Disk, path: str, name: str, suffix: str, topic_id: TopicId | None) -> str:
+    """`<topic>-<p>.<32 hex>-<suffix>`: the hex is the topic id, unless that name is taken in `path`."""
+    number = int.from_bytes(topic_id or b"", "big")
+    while True:
+        tail = f".{number % (1 << 128):032x}-{suffix}"
+        free = f"{name[: LONGEST_NAME - len(tail)]}{tail}"
+        if not disk.exists(f"{path}/{free}"):
+            return free
+        number += 1

@@ -25,6 +25,7 @@ __all__ = [
     "META_PROPERTIES",
     "PARTITION_METADATA",
     "MetaProperties",
+    "check_identity",
     "holds_data",
     "not_formatted",
     "read_meta_properties",
@@ -203,3 +204,27 @@ def _senseless(path: str, why: str, directory: str) -> StorageError:
         if path.endswith(META_PROPERTIES)
         else "restore the file from a backup, or remove it",
     )
+
+
+def check_identity(path: str, found: MetaProperties | None, cluster_id: str, node_id: NodeId) -> None:
+    """Raise StorageError unless the directory in `path` is this node's."""
+    if found is None:
+        raise StorageError(
+            f"{path} is not formatted: it has no {META_PROPERTIES}",
+            directory=path,
+            next_step="run `barnabas storage format` for this node",
+        )
+    if found.cluster_id and found.cluster_id != cluster_id:
+        raise StorageError(
+            f"{path} belongs to cluster {found.cluster_id}, this node to {cluster_id}",
+            directory=path,
+            next_step="give the node its own directory (log.dirs); meta.properties is right, do not edit it",
+            fatal=True,
+        )
+    if found.node_id != node_id:
+        raise StorageError(
+            f"{path} belongs to node {found.node_id}, this is node {node_id}",
+            directory=path,
+            next_step="correct node.id or log.dirs; two nodes may not share a directory",
+            fatal=True,
+        )

@@ -12,8 +12,7 @@ from typing import Protocol
 from barnabas.errors import (
     StorageError,
 )
-from barnabas.log.storage.log_directory import check_identity
-from barnabas.log.storage.meta_properties import read_meta_properties
+from barnabas.log.storage.meta_properties import check_identity, read_meta_properties
 from barnabas.model import Endpoint, NodeId, ReplicaKey, Uuid
 from barnabas.raft.entries import ElectionState
 from barnabas.raft.messages import (

@@ -12,7 +12,7 @@ _FOLLOWING: tuple[Mutant, ...] = (
     mutant(
         "cut at the high watermark",
         "a follower begins by cutting its log to its own high watermark (KIP-101)",
-        "broker.replicas.fetcher Followers.follow",
+        "broker.replicas.followers Followers.follow",
         "partition.stop_following()\n",
         "partition.stop_following(); partition.log.truncate_to(partition.log.high_watermark, Now(0.0, 0))\n",
         2,

@@ -15,9 +15,7 @@ if TYPE_CHECKING:
     from barnabas.broker.replicas.partition import Partition
     from barnabas.controller.image import MetadataImage
 
-__all__ = ["RACK_AWARE", "nearest_replica"]
-
-RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+__all__ = ["nearest_replica"]
 
 
 def nearest_replica(
