@@ -62,7 +62,7 @@ Said = TypeVar("Said", bound=Request | Response)
 LAST_EPOCH = (1 << 31) - 1
 """Epochs are 32 bits wide, on disk and on the wire; after this one there is none."""
 LONGEST_JUMP = 1 << 24
-"""Epochs that a node can have missed: an election a second for half a year.  Who speaks of a later one is
+"""Epochs that a node can have missed: an election a second for half a year.  A message of a later one is
 not believed, because an epoch never goes back, and after the last one nobody can be elected."""
 
 
@@ -71,7 +71,7 @@ class IllegalTransition(Exception):  # noqa: N818 - it is the name of what happe
 
 
 class LeaderHint(TypedDict):
-    """The fields that begin every answer to another node, after its error."""
+    """The fields that every answer to another node has, after its error."""
 
     epoch: Epoch
     leader_id: NodeId
@@ -175,17 +175,17 @@ class Core:
 
     @property
     def generation(self) -> QuorumGeneration:
-        """The one that this node's log is of."""
+        """The quorum generation of this node's log."""
         return QuorumGeneration.of(self.log_view.note(GENERATION_NOTE))
 
     @property
     def known_generation(self) -> int:
-        """The newest one that this node has heard of, from others or from its log."""
+        """The newest quorum generation that this node has heard of, from others or from its log."""
         return max(self.superseded, self.generation.number)
 
     @property
     def outdated(self) -> bool:
-        """Whether the quorum was put together anew, and this node's log does not say so (yet)."""
+        """Whether the quorum was formed anew by force, and this node's log does not say so (yet)."""
         return self.superseded > 0 and self.superseded > self.generation.number
 
     @property
@@ -213,7 +213,7 @@ class Core:
 
     @property
     def own_voter(self) -> Voter:
-        """How this node would stand in the set."""
+        """The entry of this node in a voter set."""
         return Voter(self.key, self.endpoints, self.config.versions)
 
     @property
@@ -250,7 +250,7 @@ class Core:
         return self.asked_serial > self.saved_serial
 
     def believes(self, epoch: Epoch) -> bool:
-        """Whether the quorum can be in such an epoch, for all that this node knows; if not, it is said."""
+        """Whether the quorum can be in such an epoch, by all that this node knows; if not, an event says so."""
         if epoch < LAST_EPOCH and epoch - self.epoch <= LONGEST_JUMP:
             return True
         self.emit("raft.epoch.refused", epoch=epoch, own=self.epoch)
@@ -262,10 +262,11 @@ class Core:
         return voter.endpoint(self.config.listener) if voter else None
 
     def reach(self, node_id: NodeId) -> Endpoint | None:
-        """Where to try a request that names its addressee: its address, and when that fails, the others.
+        """The endpoint to try next for a request that names its addressee.
 
-        When all controllers have moved, the addresses in the voter set lead nowhere, but one of the
-        bootstrap servers is the one we look for; whoever else is there says that it was not meant.
+        It is the voter's address, and after failures a bootstrap server: when all controllers have moved, the
+        addresses in the voter set are wrong, but one of the bootstrap servers is the one we look for.  Any
+        other server refuses the request, because it is not the addressee.
         """
         place, others = self.peers.place(node_id), self.config.bootstrap
         if place % 2 == 0 or not others:
@@ -294,7 +295,7 @@ class Core:
         self._leave(Reply(token, self._signed(response)))
 
     def _signed(self, said: Said) -> Said:
-        """With the quorum that this node is of, and the newest generation of it that it knows."""
+        """Add this node's quorum and the newest generation that it knows."""
         known, origin = self.known_generation, self.origin
         if (known or origin != ZERO_UUID) and hasattr(said, "generation"):
             return altered(said, generation=known, origin=origin)
@@ -307,7 +308,7 @@ class Core:
             self.out.append(effect)
 
     def saved(self, serial: int) -> None:
-        """Election state up to this serial is durable: what rested on it may leave."""
+        """Election state up to this serial is durable: send what waited for it."""
         self.saved_serial = max(self.saved_serial, serial)
         held, self._held = self._held, []
         for needs, effect, epoch, cut in held:
@@ -341,7 +342,7 @@ class Core:
         self.role, self.epoch = role, epoch
         if new_leader or not isinstance(role, Follower):
             self.peers.reset()
-        self._save(force=cause is Cause.START)
+        self.save_election(force=cause is Cause.START)
         if isinstance(former, Leader):
             self._abandon(former)
         self.emit("raft.role", role=role.name, epoch=epoch, cause=cause.name.lower())
@@ -378,7 +379,7 @@ class Core:
             raise IllegalTransition("an observer cannot stand for election")
 
     def election_state(self) -> ElectionState:
-        """What must not be forgotten, in the present role."""
+        """What must be durable in the present role."""
         role, known = self.role, self.known_generation
         if isinstance(role, Candidate):
             return ElectionState(self.epoch, NO_NODE, self.key, known, self.origin)
@@ -387,11 +388,8 @@ class Core:
         leader = NO_NODE if role.leader_id is None else role.leader_id
         return ElectionState(self.epoch, leader, role.voted, known, self.origin)
 
-    def remember(self) -> None:
-        """Save the election state, should it be another."""
-        self._save()
-
-    def _save(self, force: bool = False) -> None:
+    def save_election(self, force: bool = False) -> None:
+        """Save the election state if it has changed."""
         state = self.election_state()
         if state == self.asked and not force:
             return
@@ -415,7 +413,7 @@ class Core:
         for batch in batches:
             self.log_view.append(batch)
             self.do(Append(batch))
-        self._tell(voters, version)
+        self.report_changes(voters, version)
 
     @property
     def committed(self) -> Offset:
@@ -423,7 +421,7 @@ class Core:
         return max(self.high_watermark or 0, self.log_view.known_committed)
 
     def truncate(self, end_offset: Offset) -> None:
-        """Cut the log.  Raises IllegalTransition when that would take back what was committed."""
+        """Cut the log.  Raises IllegalTransition when that would remove committed entries."""
         committed = self.committed
         if end_offset < committed:
             raise IllegalTransition(
@@ -434,21 +432,18 @@ class Core:
         self.emit("raft.truncate", end_offset=end_offset, was=self.log_view.end_offset)
         self.log_view.truncate(end_offset)
         self.do(Truncate(end_offset))
-        self._tell(voters, version)
+        self.report_changes(voters, version)
 
-    def _tell(self, voters: VoterSet, version: int) -> None:
+    def report_changes(self, voters: VoterSet, version: int) -> None:
+        """Report the voters and the kraft.version in force, where they are no longer these."""
         if self.voters is not voters and self.voters != voters:
             offset = self.log_view.voter_sets.latest_offset
             self.do(VotersChanged(self.voters, -1 if offset is None else offset))
         if self.log_view.kraft_version != version:
             self.do(KraftVersionChanged(self.log_view.kraft_version))
 
-    def told(self, voters: VoterSet, version: int) -> None:
-        """The log was replaced as a whole; say what is different now."""
-        self._tell(voters, version)
-
     def commit(self, high_watermark: Offset) -> bool:
-        """The high watermark is known to be there; it never goes back.  Whether it moved."""
+        """Advance the high watermark; it never goes back.  Returns whether it moved."""
         if self.high_watermark is not None and high_watermark <= self.high_watermark:
             return False
         self.high_watermark = high_watermark
@@ -466,7 +461,7 @@ def _leader_of(role: Role, own_id: NodeId) -> NodeId | None:
 
 
 def _without_records(effect: Reply) -> Reply:
-    """An answer that waited while the log changed: it must not read what stands there now."""
+    """The answer without its records: the log changed while it waited, and must not be read for it."""
     if isinstance(effect.response, FetchResponse) and effect.response.read is not None:
         return Reply(effect.token, altered(effect.response, read=None))
     return effect

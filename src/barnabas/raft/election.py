@@ -37,6 +37,7 @@ __all__ = [
     "on_vote",
     "on_vote_response",
     "refuse_stale",
+    "stand_perhaps",
     "start",
 ]
 
@@ -90,7 +91,7 @@ def _same(stored: ReplicaKey, key: ReplicaKey) -> bool:
 
 
 def learn(core: Core, epoch: Epoch, leader_id: NodeId, endpoints: tuple[Endpoint, ...], now: Now) -> None:
-    """A message speaks of this epoch (not below ours) and perhaps of its leader (or NO_NODE)."""
+    """Learn of an epoch (not below ours) and perhaps of its leader (or NO_NODE)."""
     if leader_id == core.key.id:
         # Only our own id is named, not our disk: a replica under this id led, perhaps on the old disk.
         leader_id = NO_NODE
@@ -141,7 +142,7 @@ def _remaining(core: Core, now: Now) -> float:
 
 
 def find_leader(core: Core, response: QuorumResponse, now: Now) -> bool:
-    """What every response says about epoch and leader.  Whether its own matter is still to be read."""
+    """Learn epoch and leader from a response.  Returns whether its own contents still count."""
     if response.error is ErrorCode.INCONSISTENT_CLUSTER_ID:
         return True  # epoch and leader are of another cluster
     if response.epoch < core.epoch or response.error is ErrorCode.UNKNOWN_LEADER_EPOCH:
@@ -245,7 +246,7 @@ def _remember_vote(core: Core, candidate: ReplicaKey, now: Now) -> None:
 
 
 def drive(core: Core, now: Now) -> None:
-    """What time and answers make of a node that neither leads nor follows; whom it asks."""
+    """Act on the time and on answers, as a node that neither leads nor follows; ask for votes."""
     role = core.role
     if isinstance(role, Unattached):
         if not core.may_stand or core.installing:
@@ -254,9 +255,9 @@ def drive(core: Core, now: Now) -> None:
         if role.deadline == inf:
             role.deadline = now.mono + core.random_election_timeout()
         if core.is_sole_voter and core.first_look is None:
-            _stand_perhaps(core, Cause.SOLE_VOTER, now)
+            stand_perhaps(core, Cause.SOLE_VOTER, now)
         elif role.deadline <= now.mono:
-            _stand_perhaps(core, Cause.ELECTION_TIMEOUT, now)
+            stand_perhaps(core, Cause.ELECTION_TIMEOUT, now)
     elif isinstance(role, Prospective):
         _count_pre_votes(core, role, now)
     elif isinstance(role, Candidate):
@@ -265,7 +266,7 @@ def drive(core: Core, now: Now) -> None:
         leadership.drive_resigned(core, role, now)
 
 
-def _stand_perhaps(core: Core, cause: Cause, now: Now) -> None:
+def stand_perhaps(core: Core, cause: Cause, now: Now) -> None:
     """Become prospective: the first step of every election."""
     role = core.role
     assert isinstance(role, (Unattached, Candidate, Follower))
@@ -276,11 +277,6 @@ def _stand_perhaps(core: Core, cause: Cause, now: Now) -> None:
     gone = isinstance(role, Follower) and (role.leader_lost or role.leader_ended)
     prospective = Prospective(deadline, {core.key.id: True}, leader, endpoints, voted, gone)
     core.become(prospective, core.epoch, cause, now)
-
-
-def fetch_timed_out(core: Core, now: Now) -> None:
-    """A follower that votes heard nothing from its leader."""
-    _stand_perhaps(core, Cause.FETCH_TIMEOUT, now)
 
 
 def _tally(core: Core, answers: dict[NodeId, bool]) -> tuple[int, int]:
@@ -329,15 +325,15 @@ def _count_votes(core: Core, role: Candidate, now: Now) -> None:
         core.become(Unattached(inf), core.epoch + 1, Cause.HIGHER_EPOCH, now)
     elif role.deadline <= now.mono:
         _try_next_endpoints(core, role.answers)
-        _stand_perhaps(core, Cause.ELECTION_TIMEOUT, now)
+        stand_perhaps(core, Cause.ELECTION_TIMEOUT, now)
     else:
         _ask(core, role.answers, False, now)
 
 
 def _try_next_endpoints(core: Core, answers: dict[NodeId, bool]) -> None:
-    """Who was silent for a whole election is not where it was asked, perhaps.
+    """Try other endpoints of voters that were silent for a whole election.
 
-    (An election can be shorter than the time a request has: then no request ever fails.)
+    They may have moved.  (An election can be shorter than a request's timeout: then no request ever fails.)
     """
     for node_id in core.voters.ids:
         if node_id not in answers and core.peers.asking(node_id):
@@ -389,7 +385,7 @@ def on_vote_response(
 
 
 def on_vote_unsupported(core: Core, request: VoteRequest, now: Now) -> None:
-    """A voter does not know pre-votes: then they cannot protect it, and we stand at once."""
+    """Stand at once: a voter does not know pre-votes, so they cannot protect it."""
     role = core.role
     if isinstance(role, Prospective) and request.pre_vote and request.epoch == core.epoch and core.may_stand:
         _stand(core, Cause.PRE_VOTE_UNKNOWN, now)
@@ -399,7 +395,7 @@ def on_vote_unsupported(core: Core, request: VoteRequest, now: Now) -> None:
 
 
 def _refused(core: Core, request: BeginQuorumEpochRequest | EndQuorumEpochRequest) -> ErrorCode | None:
-    """Why what somebody says of the leader of an epoch is not listened to; None when it is."""
+    """Why a request that names the leader of an epoch is refused; None when it is not."""
     if request.cluster_id is not None and request.cluster_id != core.config.cluster_id:
         return ErrorCode.INCONSISTENT_CLUSTER_ID
     if request.epoch < core.epoch:
@@ -446,7 +442,7 @@ def _hear_leader(
 
 
 def moved(core: Core, leader_id: NodeId, endpoints: tuple[Endpoint, ...]) -> None:
-    """The leader itself says where it is; what others said of it may be old."""
+    """Take over the endpoints that the leader itself names; those that others named may be old."""
     role = core.role
     if isinstance(role, Follower) and role.leader_id == leader_id and endpoints not in ((), role.endpoints):
         role.endpoints = endpoints

@@ -29,7 +29,7 @@ from barnabas.raft.messages import (
     UpdateVoterRequest,
     UpdateVoterResponse,
 )
-from barnabas.raft.roles import Download, Follower, Unattached
+from barnabas.raft.roles import Cause, Download, Follower, Unattached
 
 __all__ = [
     "deadline",
@@ -55,7 +55,7 @@ MEMBERSHIP_LANE = 1
 def drive(core: Core, role: Follower, now: Now) -> None:
     """Stand for election when the leader is silent too long, else ask it for more."""
     if core.may_stand and role.deadline <= now.mono and not core.installing:
-        election.fetch_timed_out(core, now)
+        election.stand_perhaps(core, Cause.FETCH_TIMEOUT, now)
         return
     if role.rejoin_at <= now.mono and core.peers.ready(role.leader_id, now.mono, MEMBERSHIP_LANE):
         _ask_for_membership(core, role, now)
@@ -163,7 +163,7 @@ def _ask_for_membership(core: Core, role: Follower, now: Now) -> None:
 
 
 def _membership_request(core: Core, role: Follower) -> Request | None:
-    """What this node wants changed about itself in the voter set, if anything.
+    """The change of its own entry in the voter set that this node asks for, if any.
 
     A voter whose entry is out of date asks for an update (at kraft.version 0 the leader keeps it in
     memory only, so it is told again with every new leader).  A controller that is no voter asks to be
@@ -214,7 +214,7 @@ def on_fetch_response(core: Core, node_id: NodeId, response: FetchResponse, now:
 
 
 def _cut(core: Core, role: Follower, end_offset: Offset, now: Now) -> None:
-    """The leader lacks what stands here from `end_offset` on: it goes, unless we know it to be committed."""
+    """Cut what the leader lacks, from `end_offset` on, unless it is known to be committed."""
     if end_offset >= core.committed:
         core.truncate(end_offset)
         return
@@ -229,7 +229,7 @@ def _leader_lives(core: Core, role: Follower, now: Now) -> None:
 
 
 def _append(core: Core, response: FetchResponse) -> None:
-    """Append what fits; a batch that does not is left, and fetched again."""
+    """Append the batches that fit; one that does not is fetched again."""
     good = []
     end, last_epoch = core.log_view.end_offset, core.log_view.last_epoch
     for batch in response.batches:
@@ -297,7 +297,7 @@ def on_snapshot_installed(core: Core, message: SnapshotInstalled) -> None:
     core.snapshots_rejected = 0
     if isinstance(core.role, Follower):
         core.role.download = None
-    core.told(voters, version)
+    core.report_changes(voters, version)
     core.commit(message.snapshot.end_offset)
 
 

@@ -67,7 +67,7 @@ def append(core: Core, role: Leader, entries: tuple[Entry, ...]) -> Offset:
 
 
 def rebuild(core: Core, role: Leader) -> None:
-    """The set in force is another: new voters keep what we know of them, removed ones are observers."""
+    """Count by the new set: new voters keep what we know of them, removed ones become observers."""
     voters: dict[ReplicaKey, Progress] = {}
     for voter in core.voters:
         if voter.key.id == core.key.id:
@@ -84,7 +84,7 @@ def rebuild(core: Core, role: Leader) -> None:
 
 
 def progress_of(core: Core, role: Leader, replica: ReplicaKey) -> tuple[Progress, bool]:
-    """What we know of this replica, and whether it votes.  Made when it is new."""
+    """The progress of this replica (made when it is new), and whether it votes."""
     if core.voters.has(replica):
         voter = core.voters.get(replica.id)
         assert voter is not None
@@ -117,7 +117,7 @@ def committed_in_this_epoch(core: Core) -> bool:
 
 
 def published_high_watermark(core: Core) -> Offset:
-    """What a leader tells others: nothing before it has committed in its own epoch."""
+    """The high watermark that a leader tells others: none before it has committed in its own epoch."""
     if committed_in_this_epoch(core) and core.high_watermark is not None:
         return core.high_watermark
     return NO_OFFSET
@@ -145,7 +145,7 @@ def _advance(core: Core, role: Leader) -> None:
 
 
 def drive(core: Core, role: Leader, now: Now) -> None:
-    """What time brings: the high watermark, the quorum check, telling silent voters that we lead."""
+    """Advance the high watermark, check the quorum, tell silent voters that we lead."""
     _advance(core, role)
     if _needed(core) <= 0:
         role.quorum_deadline = now.mono + core.config.check_quorum_timeout

@@ -298,7 +298,7 @@ class LogView:
     # ------------------------------------------------------------ changing
 
     def append(self, batch: Batch) -> None:
-        """The batch stands at the end of the log now.  Raises ValueError when it cannot."""
+        """Take note of a batch that was appended.  Raises ValueError when it cannot follow the log."""
         if batch.base_offset != self.end_offset or batch.epoch < self.last_epoch:
             raise ValueError(f"{batch} of epoch {batch.epoch} cannot follow {self!r}")
         if batch.epoch > self.last_epoch or (not self._epochs and batch.epoch != self._base_epoch):
@@ -326,7 +326,7 @@ class LogView:
             self._note_tail.append((offset, entry))
 
     def persisted_to(self, end_offset: Offset, cut: int) -> bool:
-        """A sync ended.  Whether it told anything: one begun before the log was cut does not."""
+        """A sync ended.  Returns whether it says anything new; one that began before a truncation does not."""
         if cut != self.cut or end_offset <= self.persisted:
             return False
         self.persisted = end_offset
@@ -379,7 +379,7 @@ class LogView:
         self.kraft_versions.forget_before(log_start)
 
     def fold_notes(self, committed: Offset) -> None:
-        """Notes below `committed` can never be taken back: keep only what they came to."""
+        """Keep only the outcome of notes below `committed`: no truncation reaches them."""
         tail = []
         for offset, note in self._note_tail:
             if offset >= committed:

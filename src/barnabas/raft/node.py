@@ -216,7 +216,7 @@ class RaftNode:
         return effects
 
     def _drive(self, now: Now) -> None:
-        """Let the role do what is due, until it is the same role as before."""
+        """Let the role do what is due, until the role stays the same."""
         core = self.core
         if core.stopped:
             return
@@ -315,7 +315,7 @@ class RaftNode:
             leadership.resign(core, core.role, Cause.STEP_DOWN, now)
 
     def _finish_shutdown(self, now: Now) -> None:
-        """A leader waits until another leads; the others may go at once."""
+        """A leader stops once another leads; other nodes stop at once."""
         core = self.core
         if core.shutdown_deadline is None or core.stopped:
             return
@@ -392,7 +392,7 @@ class RaftNode:
     def _unbelievable(
         self, node_id: NodeId, where: Endpoint | None, request: Request, response: Response, now: Now
     ) -> bool:
-        """Whether nothing in this answer is listened to."""
+        """Whether this answer is ignored as a whole."""
         core = self.core
         if origin.is_stranger(core, response):
             origin.notice(core, where, ANOTHER_QUORUM)
@@ -459,7 +459,7 @@ class RaftNode:
 
 
 def _refusal(core: Core, request: Request, error: ErrorCode) -> Response:
-    """What is said to a request that is not looked at."""
+    """The refusal of a request that is not looked at."""
     match request:
         case VoteRequest():
             return VoteResponse(error, core.epoch)

@@ -54,11 +54,11 @@ class Peers:
         return peer is None or (peer.request is None and peer.back_off_until <= now)
 
     def place(self, node_id: NodeId) -> int:
-        """How many places it was not found at.  Not forgotten with the rest: it is about the network."""
+        """How many endpoints were tried in vain.  `reset` keeps this: it is about the network."""
         return self._places.get(node_id, 0)
 
     def try_next_endpoint(self, node_id: NodeId) -> None:
-        """It was not where we looked: next time look somewhere else."""
+        """It did not answer there: use another endpoint next time."""
         self._places[node_id] = self.place(node_id) + 1
 
     def asking(self, node_id: NodeId) -> bool:
@@ -111,7 +111,7 @@ class Peers:
         return place[0], request
 
     def fine(self, node_id: NodeId) -> None:
-        """It answered, or others vouch for it: try it as if it had never failed."""
+        """It answered, or others know it to be alive: forget its failures."""
         peer = self._peers.get((node_id, 0))
         if peer is not None:
             peer.failures, peer.back_off_until = 0, 0.0

@@ -35,7 +35,7 @@ def begin(core: Core, now: Now) -> None:
 
 
 def drive(core: Core, request: FetchRequest, now: Now) -> bool:
-    """Ask whom we have not asked yet, with this request.  Whether the look goes on."""
+    """Ask the servers that were not asked yet, with this request.  Returns whether the look goes on."""
     look = core.first_look
     if look is None:
         return False
@@ -52,13 +52,13 @@ def drive(core: Core, request: FetchRequest, now: Now) -> bool:
 
 
 def settled(core: Core, node_id: NodeId) -> None:
-    """That server says nothing of a quorum."""
+    """That server knows of no quorum, or does not answer."""
     if core.first_look is not None:
         core.first_look.settled[node_id] = None
 
 
 def heard(core: Core, who: NodeId, said: Request | Response) -> None:
-    """Somebody of this cluster id spoke to us.  Raises KafkaError when it is of a quorum."""
+    """A node of this cluster id sent us a message.  Raises KafkaError when it belongs to a quorum."""
     if core.first_look is None:
         return
     epoch, origin = getattr(said, "epoch", 0), getattr(said, "origin", ZERO_UUID)

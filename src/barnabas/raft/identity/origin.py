@@ -39,7 +39,7 @@ from barnabas.raft.voters import VoterSet
 __all__ = ["adopt", "conflict", "is_stranger", "learn", "origin_of", "refuse_leader", "speaker"]
 
 MOST_STRANGERS = 1000
-"""Nodes of which it is said that they are strangers; of more it is only counted."""
+"""So many strangers are reported by name; more are only counted."""
 
 
 def origin_of(voters: VoterSet) -> Uuid:
@@ -53,17 +53,17 @@ def origin_of(voters: VoterSet) -> Uuid:
 
 
 def learn(core: Core) -> None:
-    """Our own log says it, once its first voter set is committed."""
+    """Learn the origin from our own log, once its first voter set is committed."""
     first = core.log_view.first_voters
     if first is not None and first[0] < (core.high_watermark or 0):
         adopt(core, origin_of(first[1]))
 
 
 def adopt(core: Core, said: Uuid) -> None:
-    """This is it, if none is known yet: for good."""
+    """Take over this origin for good, if none is known yet."""
     if core.origin == ZERO_UUID and said != ZERO_UUID:
         core.origin = said
-        core.remember()
+        core.save_election()
 
 
 # ------------------------------------------------------------------ nodes of another quorum
@@ -76,7 +76,7 @@ def is_stranger(core: Core, said: Request | Response) -> bool:
 
 
 def speaker(request: Request) -> NodeId:
-    """The sender of this."""
+    """The sender of a request, where it is named."""
     if isinstance(request, VoteRequest):
         return request.candidate.id
     if isinstance(request, (BeginQuorumEpochRequest, EndQuorumEpochRequest)):
@@ -87,7 +87,7 @@ def speaker(request: Request) -> NodeId:
 
 
 def notice(core: Core, who: NodeId | Endpoint | None, why: str) -> None:
-    """Count it; say it once of each node (or of each place, where only that is known)."""
+    """Count a stranger; report it once for each node (or each place, where only that is known)."""
     core.strangers += 1
     where = f"{who.host}:{who.port}" if isinstance(who, Endpoint) else f"node {who}"
     if where not in core.strange and len(core.strange) < MOST_STRANGERS:
@@ -99,7 +99,7 @@ def notice(core: Core, who: NodeId | Endpoint | None, why: str) -> None:
 
 
 def refuse_leader(core: Core, leader_id: NodeId, why: str, now: Now) -> None:
-    """The leader that we follow contradicts what is committed here: follow it no more, in this epoch."""
+    """Stop following, for this epoch, a leader that contradicts what is committed here."""
     notice(core, leader_id, why)
     core.refused_leader = core.epoch, leader_id
     role = core.role
@@ -109,7 +109,7 @@ def refuse_leader(core: Core, leader_id: NodeId, why: str, now: Now) -> None:
 
 
 def conflict(core: Core, epoch: Epoch, leader_id: NodeId, known: NodeId | None) -> bool:
-    """Whether somebody cannot lead this epoch: another does, or what it leads contradicts our log."""
+    """Whether this node cannot lead this epoch: another does, or what it leads contradicts our log."""
     if (epoch, leader_id) == core.refused_leader:
         core.strangers += 1
         return True

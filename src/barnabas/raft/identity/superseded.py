@@ -28,20 +28,20 @@ from barnabas.raft.value import altered
 __all__ = ["believed", "foreign", "hear", "is_stale", "left_behind", "number_of"]
 
 MOST_MISSED = 100
-"""Recoveries by force that a node can have missed.  Who speaks of more is not believed: a generation never
+"""Recoveries by force that a node can have missed.  A message of more is not believed: a generation never
 goes back, and a node that waits for one that is not there never stands again."""
 
 Said = TypeVar("Said", bound=Request | Response)
 
 
 def number_of(said: Request | Response) -> int:
-    """The generation that somebody speaks of."""
+    """The generation that a message names."""
     number: int = getattr(said, "generation", UNKNOWN)
     return number
 
 
 def believed(core: Core, said: Said) -> Said:
-    """What was said, without its generation where there cannot be one so new."""
+    """The message, without its generation where that is impossibly new."""
     number = number_of(said)
     if number - core.known_generation <= MOST_MISSED:
         return said
@@ -50,12 +50,12 @@ def believed(core: Core, said: Said) -> Said:
 
 
 def hear(core: Core, number: int, now: Now) -> None:
-    """Somebody knows of this generation: if it is newer than all we know, ours is over."""
+    """Take note of a generation that another node knows: if it is newer, ours is superseded."""
     if number <= core.known_generation:
         return
     core.superseded = number
     core.emit("raft.incarnation.superseded", own=core.generation.number, other=number)
-    core.remember()
+    core.save_election()
     if isinstance(core.role, Leader):
         leadership.resign(core, core.role, Cause.STEP_DOWN, now)
 
@@ -83,7 +83,7 @@ def is_stale(core: Core, request: Request) -> bool:
 
 
 def foreign(core: Core, request: FetchRequest, said: EpochEnd | SnapshotId | None) -> ErrorCode | None:
-    """Why the leader gives nothing to a replica with something that this generation never had."""
+    """Why the leader refuses a replica whose log has something that this generation never had."""
     own = core.generation
     if own.number == 0 or request.last_epoch >= own.epoch or core.voters.has(request.replica):
         return None
@@ -101,7 +101,7 @@ def foreign(core: Core, request: FetchRequest, said: EpochEnd | SnapshotId | Non
 
 
 def left_behind(core: Core, leader: NodeId, response: FetchResponse) -> KafkaError:
-    """What such a replica stops with, once the leader has refused it."""
+    """The error that stops such a replica once the leader has refused it."""
     return KafkaError(
         ErrorCode.INCONSISTENT_VOTER_SET,
         f"this directory is of incarnation {core.generation.number} of the quorum, which was put together "

@@ -240,7 +240,7 @@ def step_remove(core: Core, role: Leader, request: RemoveVoterRequest, now: Now)
 
 
 def _forgotten(core: Core) -> tuple[Note, ...]:
-    """Erase the oldest tombstones, when there are too many: nobody has a thousand old disks lying about."""
+    """Erase the oldest tombstones, when there are more than MOST_TOMBSTONES."""
     kept = [(value, key) for key, value in core.log_view.notes.items() if key.startswith(TOMBSTONE)]
     kept.sort(key=lambda one: (len(one[0]), one))
     return tuple(Note(key, None) for _, key in kept[: max(0, len(kept) - MOST_TOMBSTONES + 1)])

@@ -59,7 +59,7 @@ def write_target(members: tuple[Member, ...]) -> str:
 
 
 def parse_target(text: str) -> tuple[Member, ...]:
-    """The other way.  Raises ValueError for what `write_target` cannot have written."""
+    """The reverse of `write_target`.  Raises ValueError for what `write_target` cannot have written."""
     members = []
     for word in text.split():
         name, _, addresses = word.partition("@")
@@ -252,5 +252,5 @@ def _take(core: Core, role: Leader, members: tuple[Member, ...], step: Step | Wa
 
 
 def _drop_planned(role: Leader) -> None:
-    """A planned step that has not begun may be another one by now."""
+    """Drop the planned step if its record is not appended: another may come first by now."""
     role.pending_changes[:] = [i for i in role.pending_changes if not i.planned or i.offset is not None]
