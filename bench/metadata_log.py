@@ -28,9 +28,10 @@ from barnabas.raft.messages import SyncTicket
 from barnabas.raft.settings import RaftConfig
 from barnabas.raft.voters import VoterSet
 from barnabas.server.kraft.records import metadata_of
+from barnabas.server.kraft.recovery import metadata_log_config, open_store
 from barnabas.server.kraft.settings import QuorumSettings
 from barnabas.server.kraft.snapshots import SnapshotKeeper
-from barnabas.server.kraft.storage import MetadataStore, metadata_log_config
+from barnabas.server.kraft.storage import MetadataStore
 from barnabas.server.loop.system import SystemClock
 from barnabas.wire.metadata import ConfigRecord
 
@@ -46,7 +47,7 @@ class AtOnce:
 
 
 def opened(directory: str) -> MetadataStore:
-    store = MetadataStore.open(
+    store = open_store(
         OsDisk(),
         SystemClock(),
         directory,

@@ -17,7 +17,8 @@ from barnabas.raft.entries import Batch, ElectionState, Opaque
 from barnabas.raft.membership.generation import EPOCH_GAP, GENERATION_NOTE, QuorumGeneration
 from barnabas.raft.voters import VoterSet
 from barnabas.server.kraft.election_state import QUORUM_STATE, read_election
-from barnabas.server.kraft.storage import MetadataStore, metadata_log_config
+from barnabas.server.kraft.recovery import metadata_log_config, open_store
+from barnabas.server.kraft.storage import MetadataStore
 from barnabas.wire.metadata import ConfigRecord
 
 CLUSTER = "5L6g3nShT-eMCtK--X86sw"
@@ -30,7 +31,7 @@ class Clock:
 
 
 def opened(data: Path) -> MetadataStore:
-    return MetadataStore.open(
+    return open_store(
         OsDisk(),
         Clock(),
         str(data),

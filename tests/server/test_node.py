@@ -309,7 +309,7 @@ def test_page_cache_mode_acknowledges_too(tmp_path: Path) -> None:
 _RUN = """
 import sys
 from barnabas.config import Config
-from barnabas.server.node.process import run
+from barnabas.server.node.run import run
 config = Config.load({"log.dirs": sys.argv[1], "listeners": %r})
 sys.exit(run(config, on_ready=lambda node: print(node.address[1], flush=True)))
 """
@@ -446,7 +446,7 @@ def test_an_event_loop_of_ones_own_may_hold_several_nodes(tmp_path: Path) -> Non
 _SLOW_START = """
 import asyncio, sys
 from barnabas.config import Config
-from barnabas.server.node import process
+from barnabas.server.node import run as process
 async def for_ever(*_):
     print("starting", flush=True)
     await asyncio.sleep(1000)
@@ -468,7 +468,7 @@ def test_a_signal_during_the_start_undoes_it(tmp_path: Path) -> None:
 _SLOW_STOP = """
 import asyncio, sys
 from barnabas.config import Config
-from barnabas.server.node import process
+from barnabas.server.node import run as process
 async def for_ever(*_):
     print("stopping", flush=True)
     await asyncio.sleep(1000)

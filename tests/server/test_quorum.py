@@ -26,7 +26,7 @@ from barnabas.errors import BarnabasError, ConfigError, ErrorCode, KafkaError, S
 from barnabas.log.storage.snapshot import list_snapshots
 from barnabas.model import METADATA_TOPIC
 from barnabas.raft.entries import Batch, KraftVersionEntry, LeaderChange, VotersEntry
-from barnabas.server.api.quorum import describe_quorum
+from barnabas.server.api.describe_quorum import describe_quorum
 from barnabas.server.kraft.records import decode_batch, metadata_of
 from barnabas.server.loop.system import SystemClock
 from barnabas.server.node.format import FormatPlan, format_directories

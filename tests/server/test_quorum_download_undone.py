@@ -14,7 +14,8 @@ from barnabas.raft.entries import SnapshotId as Wanted
 from barnabas.raft.messages import SyncTicket
 from barnabas.raft.voters import VoterSet
 from barnabas.server.kraft.records import snapshot_batches
-from barnabas.server.kraft.storage import MetadataStore, metadata_log_config
+from barnabas.server.kraft.recovery import metadata_log_config, open_store
+from barnabas.server.kraft.storage import MetadataStore
 from barnabas.server.kraft.transfer import SnapshotDownload
 from barnabas.sim.kernel.disk import MemoryDisk
 
@@ -36,7 +37,7 @@ class Thread:
 
 def opened(disk: MemoryDisk) -> MetadataStore:
     config = metadata_log_config(300, 1 << 40)
-    store = MetadataStore.open(disk, Clock(), "data", config, cluster_id="c", static_voters=VoterSet.EMPTY)
+    store = open_store(disk, Clock(), "data", config, cluster_id="c", static_voters=VoterSet.EMPTY)
     store.attach(Thread(), lambda message: None, lambda error: None)
     return store
 

@@ -11,6 +11,7 @@ from barnabas.model import Now
 from barnabas.raft.entries import Batch, LeaderChange
 from barnabas.raft.messages import SyncTicket
 from barnabas.raft.voters import VoterSet
+from barnabas.server.kraft.recovery import metadata_log_config, open_store
 from barnabas.server.kraft.recovery_point import (
     NO_POINT,
     RECOVERY_POINT,
@@ -18,7 +19,7 @@ from barnabas.server.kraft.recovery_point import (
     read_point,
     write_point,
 )
-from barnabas.server.kraft.storage import MetadataStore, metadata_log_config
+from barnabas.server.kraft.storage import MetadataStore
 from barnabas.sim.kernel.disk import MemoryDisk
 
 PATH = "data/__cluster_metadata-0"
@@ -44,7 +45,7 @@ class Thread:
 
 
 def opened(disk: MemoryDisk, clock: Clock, segment_bytes: int = 1 << 20) -> MetadataStore:
-    store = MetadataStore.open(
+    store = open_store(
         disk,
         clock,
         "data",

@@ -15,8 +15,9 @@ from barnabas.raft.entries import Batch, LeaderChange, SnapshotId
 from barnabas.raft.messages import Message, ReadLog, ReadSnapshot, SnapshotInstalled, SnapshotRejected
 from barnabas.raft.voters import VoterSet
 from barnabas.server.kraft.records import snapshot_batches
+from barnabas.server.kraft.recovery import metadata_log_config, open_store
 from barnabas.server.kraft.snapshots import SnapshotKeeper
-from barnabas.server.kraft.storage import MetadataStore, metadata_log_config
+from barnabas.server.kraft.storage import MetadataStore
 from barnabas.server.kraft.transfer import MOST_AT_ONCE, read_log, read_piece
 from barnabas.sim.kernel.disk import MemoryDisk
 from barnabas.wire.metadata import ConfigRecord
@@ -67,7 +68,7 @@ def whole(records: int = 50) -> bytes:
 
 def store_on(disk: MemoryDisk) -> tuple[MetadataStore, list[Message]]:
     heard: list[Message] = []
-    store = MetadataStore.open(
+    store = open_store(
         disk,
         Clock(),
         "data",

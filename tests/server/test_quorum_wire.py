@@ -14,7 +14,8 @@ from barnabas.raft.entries import Batch, EpochEnd, KraftVersionEntry, LeaderChan
 from barnabas.raft.membership.generation import UNKNOWN
 from barnabas.raft.value import altered
 from barnabas.raft.voters import VersionRange
-from barnabas.server.kraft.codec import request_in, request_out, response_in, response_out
+from barnabas.server.kraft.codec.answering import request_in, response_out
+from barnabas.server.kraft.codec.asking import request_out, response_in
 from barnabas.server.kraft.records import encode_batch, metadata_of
 from barnabas.server.kraft.transfer import take_in_steps
 from barnabas.wire.codec.message import Message, decode, encode, replace

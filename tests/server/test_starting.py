@@ -20,7 +20,8 @@ from barnabas.model import Endpoint, TopicPartition
 from barnabas.server.loop.system import SystemClock, SystemRandomness
 from barnabas.server.net.bind import bind
 from barnabas.server.node.format import FormatPlan, format_directories
-from barnabas.server.node.process import Node, _loop_failed
+from barnabas.server.node.process import Node
+from barnabas.server.node.run import _loop_failed
 from barnabas.server.node.storage_setup import open_home
 from barnabas.wire.records import Record, read_batch_header, write_batch
 

@@ -60,7 +60,7 @@ def load_config(path: str | None, overrides: list[str] | None = None) -> Config:
 def run(args: argparse.Namespace) -> int:
     """`barnabas start`: ends with the node's exit code."""
     config = load_config(args.properties, args.override)
-    from barnabas.server.node.process import run as run_node
+    from barnabas.server.node.run import run as run_node
 
     def ready(node: Node) -> None:
         if args.json:

@@ -16,8 +16,8 @@ from barnabas.model import METADATA_TOPIC, Endpoint, NodeId
 from barnabas.raft.membership.target import TARGET, parse_target
 from barnabas.raft.messages import ChangeResponse, ReassignRequest
 from barnabas.raft.voters import VoterSet
-from barnabas.server.kraft.codec import LONGEST_CHANGE
 from barnabas.server.kraft.driver import Quorum
+from barnabas.server.kraft.settings import LONGEST_CHANGE_S
 from barnabas.server.net.context import RequestContext
 from barnabas.wire.codec.message import Message
 from barnabas.wire.schemas.reassignment import (
@@ -73,7 +73,9 @@ class ReassignmentApi:
             answer = ChangeResponse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the quorum has one partition")
             if partition.partition_index == 0:
                 target = None if partition.replicas is None else tuple(partition.replicas)
-                wish = ReassignRequest(target, _registered(self._quorum.image), min(seconds, LONGEST_CHANGE))
+                wish = ReassignRequest(
+                    target, _registered(self._quorum.image), min(seconds, LONGEST_CHANGE_S)
+                )
                 given = await self._quorum.change(wish)
                 assert isinstance(given, ChangeResponse)
                 answer = given

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from barnabas.errors import ErrorCode
 from barnabas.raft.messages import FetchResponse, FetchSnapshotResponse, ReadSnapshot, Request, Response
 from barnabas.raft.value import altered
-from barnabas.server.kraft.codec import request_in, response_out
+from barnabas.server.kraft.codec.answering import request_in, response_out
 from barnabas.server.kraft.transfer import read_log
 from barnabas.server.observe import events
 from barnabas.wire.codec.message import Message

@@ -64,10 +64,11 @@ from barnabas.server.kraft import quorum_events
 from barnabas.server.kraft.proposals import STEPS, Requests, Submission
 from barnabas.server.kraft.quorum_events import tell
 from barnabas.server.kraft.records import BOOTSTRAP, metadata_of, read_snapshot
+from barnabas.server.kraft.recovery import metadata_log_config, open_store
 from barnabas.server.kraft.registration import Registration, warn_of_other_disk
 from barnabas.server.kraft.settings import QuorumSettings
 from barnabas.server.kraft.snapshots import SnapshotKeeper
-from barnabas.server.kraft.storage import MetadataStore, QuorumStatistics, metadata_log_config
+from barnabas.server.kraft.storage import MetadataStore, QuorumStatistics
 from barnabas.server.observe import events
 from barnabas.wire.codec.message import Message, MetadataRecord
 from barnabas.wire.metadata import NoOpRecord
@@ -279,7 +280,7 @@ class Quorum:
 
     def _open(self) -> MetadataStore:
         settings = self.settings
-        return MetadataStore.open(
+        return open_store(
             self._disk,
             self._clock,
             self.directory,

@@ -36,7 +36,7 @@ from barnabas.raft.messages import (
     Request,
     UpdateVoterRequest,
 )
-from barnabas.server.kraft.codec import request_out, response_in_steps
+from barnabas.server.kraft.codec.asking import request_out, response_in_steps
 from barnabas.server.observe import events
 
 __all__ = ["Peers", "PeersStatistics"]

@@ -16,9 +16,12 @@ from barnabas.model import ZERO_UUID, DirectoryId, Endpoint, NodeId, ReplicaKey
 from barnabas.raft.settings import RaftConfig
 from barnabas.raft.voters import Voter, VoterSet
 
-__all__ = ["QuorumSettings"]
+__all__ = ["LONGEST_CHANGE_S", "QuorumSettings"]
 
-_FETCH_WAIT = 0.5
+LONGEST_CHANGE_S = 20.0
+"""Seconds for which a change of the voters may wait: less than clients wait for one answer (30 s)."""
+
+_FETCH_WAIT_S = 0.5
 """Seconds a fetch waits at most for something new (Kafka's constant); a quarter of a shorter fetch timeout."""
 
 
@@ -68,7 +71,7 @@ class QuorumSettings(NamedTuple):
                 can_vote="controller" in config.roles,
                 election_timeout=seconds("controller.quorum.election.timeout.ms"),
                 fetch_timeout=seconds("controller.quorum.fetch.timeout.ms"),
-                fetch_max_wait=min(_FETCH_WAIT, seconds("controller.quorum.fetch.timeout.ms") / 4),
+                fetch_max_wait=min(_FETCH_WAIT_S, seconds("controller.quorum.fetch.timeout.ms") / 4),
                 request_timeout=seconds("controller.quorum.request.timeout.ms"),
                 retry_backoff=seconds("controller.quorum.retry.backoff.ms"),
                 election_backoff_max=seconds("controller.quorum.election.backoff.max.ms"),

@@ -1,30 +1,27 @@
 """The quorum's disk: `__cluster_metadata-0` with its log, its snapshots and `quorum-state`.
 
-Opening reads everything once: the newest snapshot gives an image and the voters, the log after it gives
-batches that wait to be committed.  From then on the store appends and cuts on the loop and syncs in one
-thread of its own, in order; whoever drives it is told when something is durable.  Any failed sync is final:
-the node stops, nothing is tried again.
+The store appends and cuts on the loop and syncs in one thread of its own, in order; whoever drives it is told
+when something is durable.  Any failed sync is final: the node stops, nothing is tried again.
+`recovery.open_store` makes it.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from barnabas.config import LogConfig
 from barnabas.controller.image import MetadataImage
 from barnabas.controller.snapshot import image_from
 from barnabas.controller.versions import LATEST
-from barnabas.errors import CorruptRecordError, StorageError, WireError
+from barnabas.errors import CorruptRecordError, StorageError
 from barnabas.log.log import Log
 from barnabas.log.storage import snapshot as snapshots
-from barnabas.log.storage.checkpoint import read_epochs
 from barnabas.log.storage.sync import SyncJob
-from barnabas.model import METADATA_PARTITION, METADATA_TOPIC_ID, Epoch, Offset
+from barnabas.model import Offset
 from barnabas.ports import Clock, Disk
 from barnabas.raft.effects import InstallSnapshot, SaveElection, WriteSnapshot
-from barnabas.raft.entries import Batch, ElectionState, Entry, SnapshotId
+from barnabas.raft.entries import Batch, ElectionState, SnapshotId
 from barnabas.raft.log_view import LogView
 from barnabas.raft.messages import (
     ElectionSaved,
@@ -36,24 +33,14 @@ from barnabas.raft.messages import (
     SyncTicket,
 )
 from barnabas.raft.node import RaftStatistics
-from barnabas.raft.voters import VoterSet
-from barnabas.server.kraft.election_state import QUORUM_STATE, election_text, read_election
-from barnabas.server.kraft.records import SnapshotContent, decode_batch, encode_batch, read_snapshot
-from barnabas.server.kraft.recovery_point import EVERY, NO_POINT, RecoveryPoint, read_point, write_point
+from barnabas.server.kraft.election_state import QUORUM_STATE, election_text
+from barnabas.server.kraft.records import SnapshotContent, encode_batch
+from barnabas.server.kraft.recovery_point import EVERY, NO_POINT, RecoveryPoint, write_point
 from barnabas.server.kraft.reserve import Reserve
 from barnabas.server.kraft.transfer import SnapshotDownload, check_snapshot, read_piece
-from barnabas.wire.records import BatchHeader, batches, check_crc, read_batch_header
+from barnabas.wire.records import read_batch_header
 
-__all__ = [
-    "DiskThread",
-    "MetadataStore",
-    "QuorumStatistics",
-    "StoreStatistics",
-    "Waiting",
-    "metadata_log_config",
-]
-
-_READ_SIZE = 4 << 20
+__all__ = ["DiskThread", "MetadataStore", "QuorumStatistics", "StoreStatistics", "Waiting", "image_of"]
 
 
 class DiskThread(Protocol):
@@ -93,7 +80,7 @@ class QuorumStatistics(NamedTuple):
 
 
 class MetadataStore:
-    """Implements `raft.driver.Storage`.  Make one with `open`, then `attach` it to whoever hears of syncs."""
+    """Implements `raft.driver.Storage`.  Then `attach` it to whoever hears of syncs."""
 
     def __init__(
         self,
@@ -135,74 +122,6 @@ class MetadataStore:
 
     def __repr__(self) -> str:
         return f"<MetadataStore {self.log.path} {self.log_view!r} waiting={len(self.waiting)}>"
-
-    @classmethod
-    def open(
-        cls,
-        disk: Disk,
-        clock: Clock,
-        directory: str,
-        config: LogConfig,
-        *,
-        cluster_id: str,
-        static_voters: VoterSet,
-        clean: bool = False,
-    ) -> MetadataStore:
-        """Recover what is in `directory`/__cluster_metadata-0 (made if missing).  Blocks.
-
-        `clean`: the directory was closed cleanly, so its end cannot be torn; every CRC is checked even so.
-        Raises StorageError, fatal where the metadata cannot be trusted.
-        """
-        path = f"{directory}/{METADATA_PARTITION}"
-        now = clock.now()
-        disk.make_directories(path)
-        disk.sync_directory(directory)
-        stored = snapshots.list_snapshots(disk, path)
-        start = stored[0].end_offset if stored else 0
-        point = read_point(disk, path)
-        epochs = _known_epochs(disk, path)
-        required = point.offset if not stored or point.offset > stored[-1].end_offset else 0
-        log = Log.open(
-            disk,
-            path,
-            config,
-            clean=clean,
-            recovery_point=point.offset,
-            log_start=start,
-            required=required,
-            now=now,
-        )
-        if log.damage:
-            raise _damaged(path, point, log.damage[0].reason)
-        if log.topic_id is None:
-            log.belongs_to(METADATA_TOPIC_ID)
-        newest = snapshots.clean_snapshots_at_start(disk, path, log.log_start_offset)
-        stored = snapshots.list_snapshots(disk, path)
-        if newest is not None and newest.end_offset > 0 and _begins_elsewhere(log, newest):
-            if required:
-                raise _damaged(path, point, "its epochs are not those of its snapshot")
-            log.truncate_fully_and_start_at(newest.end_offset, now)
-        log.sync()
-        log_view = LogView(static_voters)
-        image = MetadataImage(cluster_id)
-        for at in stored:
-            entries: tuple[Entry, ...] = ()
-            if at == newest:
-                entries, image = _load_snapshot(disk, path, at, cluster_id)
-            log_view.restore_snapshot(SnapshotId(*at), disk.size(f"{path}/{at.file_name}"), entries)
-        try:
-            waiting = _read_log(log, log_view, image.offset + 1)
-            log_view.restore_end(log.log_start_offset, log.durable_end_offset)
-        except ValueError as error:
-            raise _damaged(path, point, str(error)) from error
-        if required and log_view.epoch_at(point.offset - 1) != point.epoch:
-            wrong = log_view.epoch_at(point.offset - 1)
-            raise _damaged(path, point, f"the record before it is of epoch {wrong}, not {point.epoch}")
-        _check_epochs(path, log_view, epochs, point)
-        log_view.known_committed = max(point.offset, image.offset + 1)
-        store = cls(disk, clock, log, log_view, read_election(disk, path), image, waiting)
-        store.point = point
-        return store
 
     def attach(
         self,
@@ -326,7 +245,7 @@ class MetadataStore:
         self.log.truncate_fully_and_start_at(at.end_offset, self.clock.now())
         self.log.sync()
         snapshots.delete_snapshots_below(self.disk, self.path, at.end_offset)
-        self.image = _image_of(content, snapshots.SnapshotId(*at), self.image.cluster_id)
+        self.image = image_of(content, snapshots.SnapshotId(*at), self.image.cluster_id)
         self.on_image(self.image)
 
     # What the driver asks for.
@@ -423,128 +342,12 @@ class MetadataStore:
         )
 
 
-def _damaged(path: str, point: RecoveryPoint, reason: str) -> StorageError:
-    return StorageError(
-        f"{path} is damaged: everything below offset {point.offset} was durable, but {reason}",
-        directory=path,
-        next_step="see docs/controllers.md, 'A damaged directory': keep a copy, format an empty directory, "
-        "and let this node join again under a new directory id",
-        fatal=True,
-    )
-
-
-def _known_epochs(disk: Disk, path: str) -> list[tuple[Epoch, Offset]]:
-    try:
-        return read_epochs(disk, f"{path}/leader-epoch-checkpoint")
-    except StorageError:
-        return []  # it is made again from the log
-
-
-def _load_snapshot(
-    disk: Disk, path: str, at: snapshots.SnapshotId, cluster_id: str
-) -> tuple[tuple[Entry, ...], MetadataImage]:
-    try:
-        content = read_snapshot(snapshots.read_snapshot(disk, path, at))
-    except (CorruptRecordError, WireError) as error:
-        raise StorageError(
-            f"the metadata snapshot {path}/{at.file_name} cannot be read: {error.message}",
-            directory=path,
-            next_step="restore the directory from a backup, or replace this controller by a new one",
-            fatal=True,
-        ) from error
-    return content.entries, _image_of(content, at, cluster_id)
-
-
-def _image_of(content: SnapshotContent, at: snapshots.SnapshotId, cluster_id: str) -> MetadataImage:
+def image_of(content: SnapshotContent, at: snapshots.SnapshotId, cluster_id: str) -> MetadataImage:
+    """The image that a snapshot holds."""
     return image_from(
         content.records,
         cluster_id=cluster_id,
         end_offset=at.end_offset,
         epoch=at.epoch,
         timestamp_ms=content.last_contained_ms,
-    )
-
-
-def _begins_elsewhere(log: Log, newest: snapshots.SnapshotId) -> bool:
-    """Whether the log is not the one that the snapshot ends in: a crash undid the cut behind a download."""
-    if newest.end_offset > log.log_end_offset:
-        return True
-    entries, end = log.epochs.entries(), newest.end_offset
-    before = [epoch for epoch, start in entries if start < end]
-    if before and log.bases[0] < end:
-        return before[-1] != newest.epoch
-    behind = [epoch for epoch, start in entries if start <= end]
-    return log.log_end_offset > end and bool(behind) and behind[-1] < newest.epoch
-
-
-def _read_log(log: Log, log_view: LogView, first_wanted: Offset) -> deque[Waiting]:
-    """Give every batch to the log view; keep those from `first_wanted` on."""
-    waiting: deque[Waiting] = deque()
-    offset = log.log_start_offset
-    while offset < log.log_end_offset:
-        data, begun = log.read(offset, _READ_SIZE, log.log_end_offset).read(), offset
-        try:
-            for batch, header in _read_batches(data, offset):
-                offset = batch.end_offset
-                if offset <= log_view.end_offset:
-                    continue
-                log_view.restore_batch(Batch(batch.base_offset, batch.epoch, batch.entries))
-                if batch.end_offset > first_wanted:
-                    waiting.append(Waiting(batch, header.max_timestamp, header.size))
-            if offset <= begun:
-                raise CorruptRecordError("no whole batch is there")
-        except (CorruptRecordError, WireError) as error:
-            raise StorageError(
-                f"{log.path} holds a batch at offset {offset} that cannot be read: {error.message}",
-                directory=log.path,
-                next_step="a newer release may have written it; else replace this controller by a new one",
-                fatal=True,
-            ) from error
-    return waiting
-
-
-def _read_batches(data: bytes, offset: Offset) -> Iterator[tuple[Batch, BatchHeader]]:
-    for position, header in batches(data):
-        if not check_crc(data, position, header):
-            raise CorruptRecordError("its CRC is wrong")
-        if header.last_offset < offset:
-            raise CorruptRecordError(f"it says that it begins at {header.base_offset}")
-        batch = decode_batch(data, position, header)
-        yield batch, header
-        offset = batch.end_offset
-
-
-def _check_epochs(
-    path: str, log_view: LogView, known: list[tuple[Epoch, Offset]], point: RecoveryPoint
-) -> None:
-    """Hold the epochs of the batches, which no CRC covers, to `leader-epoch-checkpoint`, below the point.
-
-    Its first row may only say which epoch was in force where the log began when it was written: a crash can
-    bring a forgotten snapshot back, and then the log begins earlier.
-    """
-    if not known:
-        return
-    (first_epoch, first), last = known[0], known[-1][1]
-    begin = max(log_view.log_start, first)
-    if log_view.log_start <= first < point.offset and log_view.epoch_at(first) != first_epoch:
-        raise _damaged(path, point, f"a batch says that {first} is of epoch {log_view.epoch_at(first)}")
-    found = [(epoch, start) for epoch, start in log_view.epochs() if begin < start < point.offset]
-    for epoch, start in found:
-        if start <= last and (epoch, start) not in known:
-            raise _damaged(path, point, f"a batch says that epoch {epoch} begins at {start}")
-    for epoch, start in known:
-        if begin < start < point.offset and (epoch, start) not in found:
-            raise _damaged(path, point, f"no batch says that epoch {epoch} begins at {start}")
-
-
-def metadata_log_config(segment_bytes: int, segment_ms: int) -> LogConfig:
-    """How the metadata log is kept: nothing is deleted by age or size but what a snapshot covers."""
-    return LogConfig(
-        segment_bytes=segment_bytes,
-        segment_ms=segment_ms,
-        retention_ms=-1,
-        retention_bytes=-1,
-        max_message_bytes=(1 << 31) - 1,
-        cleanup_policy=frozenset({"delete"}),
-        flush_messages=1,
     )

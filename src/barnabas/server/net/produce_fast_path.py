@@ -14,16 +14,12 @@ bytes are not what the producer sent any more.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
-from functools import lru_cache
-from struct import Struct
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from barnabas.broker.purgatory import Waiting
 from barnabas.broker.replicas.acknowledgements import Acknowledgement
-from barnabas.broker.replicas.partition import Partition
 from barnabas.broker.requests.append import NotAppendedError, append_checked, append_plain
 from barnabas.broker.requests.produce import ProduceWaiting
 from barnabas.broker.requests.validation import LeftToAThread, check_shape
@@ -32,158 +28,24 @@ from barnabas.model import Now, Offset
 from barnabas.server.net.connection import Connection
 from barnabas.server.net.context import RequestContext
 from barnabas.server.net.network import Network
+from barnabas.server.net.produce_memo import LEAST_BATCH_BYTES, ProduceMemo
 from barnabas.server.net.route import Route
 from barnabas.server.observe import events
 from barnabas.server.observe.traffic import Traffic
-from barnabas.wire.codec.message import encode_parts
-from barnabas.wire.frame import write_response
 from barnabas.wire.schemas.produce import (
-    PartitionProduceResponse,
     ProduceRequest,
-    ProduceResponse,
-    TopicProduceResponse,
 )
 
 if TYPE_CHECKING:
     from barnabas.broker.replicas.broker import Broker
 
-__all__ = ["MOST_REMEMBERED", "ProduceMemo", "ProduceMemos", "ProduceRun"]
+__all__ = ["MOST_REMEMBERED", "ProduceMemos", "ProduceRun"]
 
 MOST_REMEMBERED = 64
 """Kinds of requests remembered for one connection; further ones take the slow path."""
 WRITTEN_AT_ONCE = 256 * 1024
 """A batch of this size is written while the processor's cache still holds it, not at the end of the turn."""
-_LEAST_BATCH = 61
-_FLEXIBLE_SINCE = 9
-_LOG_START_SINCE = 5
-_ZSTD_SINCE = 7
 _TRANSACTIONAL = 0x10
-_COMPARED_FROM = 8
-"""Before it stand API key, version and correlation id."""
-_NO_TAGS = b"\0\0\0"
-"""What follows the records in a flexible version: no tagged fields, three times."""
-_MARKS = (0x5A3C, 0x5A3C5A3C00C3A5C3, 0x5A3C5A3C01C3A5C3, 0x5A3C5A3C02C3A5C3)
-"""Stand for error code, base offset, append time and log start where their places are looked for."""
-
-_struct = lru_cache(maxsize=1024)(Struct)
-
-
-class ProduceMemo:
-    """One kind of request: one batch for one partition, all bytes before it as in `head` and `key`.
-
-    `unpack` cuts a frame into head, correlation id, key and four bytes that hold the length of the records.
-    `pack` makes an answer of its size, the correlation id, `middle`, error code, base offset, append time,
-    log start (from v5 on) and `after`.
-    """
-
-    __slots__ = (
-        "acks",
-        "after",
-        "everywhere",
-        "flexible",
-        "head",
-        "key",
-        "key_end",
-        "least",
-        "middle",
-        "most_codec",
-        "open",
-        "pack",
-        "partition",
-        "size",
-        "timeout_s",
-        "unpack",
-        "version",
-        "with_start",
-    )
-
-    def __init__(
-        self, partition: Partition, request: ProduceRequest, version: int, frame: memoryview
-    ) -> None:
-        """Raises ValueError when the bytes are not what we would have written for this request."""
-        self.key_end = _key_end(frame, request, version)
-        self.partition = partition
-        self.version = version
-        self.flexible = version >= _FLEXIBLE_SINCE
-        self.acks = request.acks
-        self.everywhere = request.acks < 0
-        self.timeout_s = request.timeout_ms / 1000.0
-        self.most_codec = 4 if version >= _ZSTD_SINCE else 3
-        self.open: _Batches | None = None
-        """The batches of the read in progress."""
-        self.head = bytes(frame[:4])
-        self.key = bytes(frame[_COMPARED_FROM : self.key_end])
-        self.least = self.key_end + _LEAST_BATCH
-        self.unpack: Callable[[Any, int], tuple[Any, ...]] = _struct(f">4si{len(self.key)}sI").unpack_from
-        self._learn_answer(request)
-
-    def _learn_answer(self, request: ProduceRequest) -> None:
-        (topic,) = request.topic_data
-        error, first, time, start = _MARKS
-        answer = PartitionProduceResponse(
-            index=topic.partition_data[0].index,
-            error_code=error,
-            base_offset=first,
-            log_append_time_ms=time,
-            log_start_offset=start,
-        )
-        parts: list[Any] = []
-        write_response(
-            parts,
-            0,
-            ProduceResponse.KEY or 0,
-            self.version,
-            ProduceResponse(
-                responses=[
-                    TopicProduceResponse(
-                        name=topic.name, topic_id=topic.topic_id, partition_responses=[answer]
-                    )
-                ]
-            ),
-        )
-        frame = b"".join(parts)
-        self.with_start = self.version >= _LOG_START_SINCE
-        form = "hqqq" if self.with_start else "hqq"
-        marks = _struct(">" + form).pack(*_MARKS[: len(form)])
-        if frame.count(marks) != 1:
-            raise ValueError("the places of an answer's numbers are not clear")
-        before, _, self.after = frame.partition(marks)
-        self.size, self.middle = before[:4], before[8:]
-        self.pack: Callable[..., bytes] = _struct(f">4si{len(self.middle)}s{form}{len(self.after)}s").pack
-
-    def __repr__(self) -> str:
-        return f"<ProduceMemo v{self.version} {self.partition.topic}-{self.partition.index}>"
-
-
-def _key_end(frame: memoryview, request: ProduceRequest, version: int) -> int:
-    """Where the compared bytes end: before the length of the records.
-
-    Found by writing the request again: only bytes in the form that we would have chosen are remembered.
-    Raises ValueError for others.
-    """
-    records = request.topic_data[0].partition_data[0].records
-    assert records is not None
-    flexible = version >= _FLEXIBLE_SINCE
-    tail = _NO_TAGS if flexible else b""
-    parts: list[Any] = []
-    body_at = len(frame) - encode_parts(parts, request, version)
-    at = next(index for index, part in enumerate(parts) if part is records)
-    before = b"".join(parts[:at])
-    records_at = body_at + len(before)
-    if (
-        b"".join(parts[at + 1 :]) != tail
-        or body_at < _COMPARED_FROM
-        or frame[body_at:records_at] != before
-        or records_at + len(records) + len(tail) != len(frame)
-        or frame[len(frame) - len(tail) :] != tail
-    ):
-        raise ValueError("an unusual encoding")
-    width = _uvarint_width(len(records) + 1) if flexible else 4
-    return records_at - width
-
-
-def _uvarint_width(value: int) -> int:
-    return max(1, (value.bit_length() + 6) // 7)
 
 
 class ProduceMemos:
@@ -279,7 +141,7 @@ class ProduceMemos:
                 return False
         else:
             start += 4
-        if start + size != end or size < _LEAST_BATCH:
+        if start + size != end or size < LEAST_BATCH_BYTES:
             return False
         if received != self._received:
             self._received, self._now = received, self._clock.now()

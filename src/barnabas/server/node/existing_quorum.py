@@ -21,7 +21,7 @@ from barnabas.config import Config
 from barnabas.errors import BarnabasError, ConfigError, ErrorCode
 from barnabas.model import NO_NODE, ZERO_UUID, ReplicaKey
 from barnabas.raft.messages import FetchRequest, FetchResponse
-from barnabas.server.kraft.codec import request_out, response_in
+from barnabas.server.kraft.codec.asking import request_out, response_in
 from barnabas.wire.schemas.cluster import DescribeClusterRequest
 
 __all__ = ["Existing", "existing_quorum", "format_advice", "refuse_second_quorum"]

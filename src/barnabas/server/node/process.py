@@ -25,23 +25,17 @@ A second signal ends the process at once.
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from barnabas.config import Config
 from barnabas.errors import BarnabasError, KafkaError, StorageError
-from barnabas.log.segments.open_files import SEALED
 from barnabas.model import Endpoint
-from barnabas.server.loop.collector import Collector
 from barnabas.server.loop.runtime import Runtime
 from barnabas.server.loop.system import (
     SystemClock,
     SystemRandomness,
-    most_descriptors,
-    raise_descriptor_limit,
 )
 from barnabas.server.net.bind import bind
 from barnabas.server.net.listener import SWEEP_S, Connections, Listener
@@ -60,7 +54,7 @@ if TYPE_CHECKING:
     from barnabas.server.node.serving import Serving
     from barnabas.server.replication.fast_fencing import Deaths
 
-__all__ = ["Node", "loop_factory", "run"]
+__all__ = ["Node"]
 
 LINGER = 0.3
 """Seconds for which a node goes on telling clients who leads now, after it has handed everything over."""
@@ -427,81 +421,3 @@ class Node:
     def __repr__(self) -> str:
         state = "ready" if self.ready else "stopped" if self._stopped else "starting"
         return f"<Node {self.config.node_id} {state} {' '.join(map(str, self.endpoints))}>"
-
-
-def loop_factory(config: Config) -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """The event loop of `barnabas.loop`, or of BARNABAS_LOOP in the environment.  None: asyncio's own."""
-    wanted = os.environ.get("BARNABAS_LOOP") or config.str("barnabas.loop")
-    if wanted == "asyncio":
-        return None
-    try:
-        import uvloop
-    except ImportError:
-        if wanted == "uvloop":
-            raise BarnabasError(
-                "uvloop is not installed", next_step="pip install uvloop, or set barnabas.loop=asyncio"
-            ) from None
-        return None
-    made: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
-    return made
-
-
-def run(
-    config: Config,
-    *,
-    format_new: bool | None = None,
-    on_ready: Callable[[Node], object] | None = None,
-) -> int:
-    """Run a node until a signal.  Returns the exit code: 0 stopped cleanly, 1 failed while running.
-
-    Raises BarnabasError, with the next step, when it cannot start.  `on_ready` is called once clients are
-    served.  A second signal ends the process at once with 128 plus its number.
-    """
-    events.configure(config.str("barnabas.events.format"), config.str("barnabas.events.level"))
-    raise_descriptor_limit()
-    SEALED.allow(most_descriptors())
-    with asyncio.Runner(loop_factory=loop_factory(config)) as runner:
-        return runner.run(_run(config, format_new, on_ready))
-
-
-async def _run(config: Config, format_new: bool | None, on_ready: Callable[[Node], object] | None) -> int:
-    collector = Collector()
-    collector.install()
-    node = Node(config, format_new=format_new)
-    told = asyncio.Event()
-
-    def signalled(number: int) -> None:
-        if told.is_set():
-            os._exit(128 + number)
-        told.set()
-
-    loop = asyncio.get_running_loop()
-    loop.set_exception_handler(_loop_failed)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, signalled, number)
-    starting = asyncio.ensure_future(node.start())
-    stopping = asyncio.ensure_future(told.wait())
-    await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
-    if not starting.done():
-        starting.cancel()
-        await asyncio.gather(starting, return_exceptions=True)
-        return 0
-    starting.result()
-    collector.settle()
-    if on_ready is not None:
-        on_ready(node)
-    failing = asyncio.ensure_future(node.failed.wait())
-    await asyncio.wait((stopping, failing), return_when=asyncio.FIRST_COMPLETED)
-    for waiting in (stopping, failing):
-        waiting.cancel()
-    await node.stop()
-    return 0 if node.failure is None else 1
-
-
-def _loop_failed(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """What the event loop could not do for us; it tries again to accept connections after a second."""
-    error = context.get("exception")
-    if isinstance(error, OSError) and "accept" in context.get("message", ""):
-        events.emit(events.ACCEPT_FAILED, error=error)
-    else:
-        loop.default_exception_handler(context)

@@ -23,8 +23,9 @@ from barnabas.raft.membership.generation import GENERATION_NOTE, QuorumGeneratio
 from barnabas.raft.membership.recovery import RecoveryPlan, Survivor
 from barnabas.raft.voters import VersionRange, Voter, VoterSet
 from barnabas.server.kraft.election_state import QUORUM_STATE, election_text
+from barnabas.server.kraft.recovery import metadata_log_config, open_store
 from barnabas.server.kraft.recovery_point import RecoveryPoint, write_point
-from barnabas.server.kraft.storage import MetadataStore, metadata_log_config
+from barnabas.server.kraft.storage import MetadataStore
 
 __all__ = ["Found", "document_of", "execute", "found_in", "from_document", "read_survivor", "survivor_of"]
 
@@ -102,7 +103,7 @@ def read_survivor(
 
 
 def _open(disk: Disk, clock: Clock, directory: str, cluster_id: str, fixed: VoterSet) -> MetadataStore:
-    return MetadataStore.open(
+    return open_store(
         disk,
         clock,
         directory,

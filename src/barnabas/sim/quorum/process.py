@@ -62,9 +62,10 @@ from barnabas.raft.roles import Leader
 from barnabas.raft.value import altered
 from barnabas.raft.voters import VersionRange, VoterSet
 from barnabas.server.kraft.records import metadata_of
+from barnabas.server.kraft.recovery import metadata_log_config, open_store
 from barnabas.server.kraft.settings import QuorumSettings
 from barnabas.server.kraft.snapshots import SnapshotKeeper
-from barnabas.server.kraft.storage import MetadataStore, metadata_log_config
+from barnabas.server.kraft.storage import MetadataStore
 from barnabas.server.kraft.transfer import read_log, take_batches
 from barnabas.sim.kernel.clock import NodeClock
 from barnabas.sim.kernel.disk import Crashed, Loss, MemoryDisk
@@ -148,7 +149,7 @@ class Process:
         self.owner = owner
         self.world = world
         self.life = owner.life
-        store = Store.open(
+        store = open_store(
             owner.disk,
             owner.clock,
             DIRECTORY,
@@ -156,6 +157,7 @@ class Process:
             cluster_id=world.setup.cluster_id,
             static_voters=world.setup.static_voters if owner.static else VoterSet.EMPTY,
             clean=owner.clean,
+            kind=Store,
         )
         assert isinstance(store, Store)
         self.store = store

@@ -223,7 +223,7 @@ FIRST: tuple[Mutant, ...] = (
     Mutant(
         "the cut behind a download comes back",
         "a log that a crash brought back is taken for the one that the snapshot ends in",
-        "server.kraft.storage",
+        "server.kraft.recovery",
         "_begins_elsewhere",
         "return before[-1] != newest.epoch",
         "return False",

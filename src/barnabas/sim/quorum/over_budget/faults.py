@@ -7,8 +7,9 @@ from typing import ClassVar
 from barnabas.model import Offset
 from barnabas.raft.membership.recovery import RecoveryPlan, plan_recovery
 from barnabas.raft.voters import VoterSet
+from barnabas.server.kraft.recovery import metadata_log_config, open_store
 from barnabas.server.kraft.recovery_point import read_point
-from barnabas.server.kraft.storage import MetadataStore, metadata_log_config
+from barnabas.server.kraft.storage import MetadataStore
 from barnabas.server.node.recovery import Found, execute, survivor_of
 from barnabas.sim.kernel.disk import MemoryDisk
 from barnabas.sim.quorum.invariants.committed_log import METADATA, CommittedLog
@@ -310,7 +311,7 @@ class MajorityLives(LostMajority):
 
 
 def _opened(disk: MemoryDisk, node: Node, cluster_id: str) -> MetadataStore:
-    return MetadataStore.open(
+    return open_store(
         disk,
         node.clock,
         DIRECTORY,
