@@ -30,7 +30,7 @@ from barnabas.controller.image import (
     Topic,
 )
 from barnabas.errors import BarnabasError, ConfigError, ErrorCode, StorageError
-from barnabas.log.cleaning.compaction import CleaningStatistics
+from barnabas.log.cleaning.compaction import CompactionStatistics
 from barnabas.log.storage.log_directories import LogDirectories
 from barnabas.log.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 from barnabas.model import DIRECTORY_UNASSIGNED, ZERO_UUID, Now, TopicPartition, Uuid
@@ -93,7 +93,7 @@ class World:
         self.aside: list[tuple[str, str]] = []
         self.rooms: list[tuple[str, bool]] = []
         self.no_room: list[StorageError] = []
-        self.compactions: list[tuple[TopicPartition, CleaningStatistics]] = []
+        self.compactions: list[tuple[TopicPartition, CompactionStatistics]] = []
         self.uncompacted: list[tuple[TopicPartition, str]] = []
 
     def allocate_producer_ids(self) -> None:
@@ -134,8 +134,8 @@ class World:
     def descriptors_short(self, error: StorageError) -> None:
         self.short.append(error.message)
 
-    def set_aside(self, where: TopicPartition, path: str, topic_id: Uuid | None) -> None:
-        self.aside.append((str(where), path))
+    def set_aside(self, tp: TopicPartition, path: str, topic_id: Uuid | None) -> None:
+        self.aside.append((str(tp), path))
 
     def damaged(self, log: Any, found: Any) -> None:
         self.damages += [(log.path, damage.start, damage.end) for damage in found]
@@ -143,11 +143,11 @@ class World:
     def fetched_anew(self, log: Any, gone: Any) -> None:
         self.anew.append(log.path)
 
-    def compacted(self, where: TopicPartition, done: CleaningStatistics, seconds: float) -> None:
-        self.compactions.append((where, done))
+    def compacted(self, tp: TopicPartition, done: CompactionStatistics, seconds: float) -> None:
+        self.compactions.append((tp, done))
 
-    def not_compacted(self, where: TopicPartition, error: BarnabasError) -> None:
-        self.uncompacted.append((where, error.message))
+    def not_compacted(self, tp: TopicPartition, error: BarnabasError) -> None:
+        self.uncompacted.append((tp, error.message))
 
 
 def registered(node: int, epoch: int) -> BrokerState:

@@ -80,7 +80,7 @@ def test_without_enough_to_compact_nothing_is_done(disk: MemoryDisk) -> None:
     fill(node, "c")
     rest(node, 60)
     assert node.outside.compactions == []
-    assert node.broker.upkeep.cleaner.statistics(node.now).dirtiest == 1.0
+    assert node.broker.maintenance.cleaner.statistics(node.now).dirtiest == 1.0
 
 
 @pytest.mark.parametrize("setting", [{"log_cleaner_enable": "false"}, {"log_cleaner_threads": "0"}])
@@ -109,7 +109,7 @@ def test_the_pace_is_bounded_by_bytes_per_second(disk: MemoryDisk) -> None:
     fill(slow, "c")
     rest(slow, 20)
     assert slow.outside.compactions == []
-    assert slow.broker.upkeep.cleaner.running is not None
+    assert slow.broker.maintenance.cleaner.running is not None
     deadline = slow.broker.next_deadline()
     assert deadline is not None
     assert deadline > slow.mono
@@ -152,7 +152,7 @@ def test_a_log_that_cannot_be_compacted_is_set_aside_and_the_others_are_compacte
     assert [where.topic for where, _ in node.outside.compactions] == ["good"]
     assert [where.topic for where, _ in node.outside.uncompacted] == ["bad"]
     assert "CRC" in node.outside.uncompacted[0][1]
-    assert node.broker.upkeep.cleaner.statistics(node.now).set_aside == 1
+    assert node.broker.maintenance.cleaner.statistics(node.now).set_aside == 1
     assert node.append(batch("more", key=b"k"), "bad").error_code == 0
 
 
@@ -194,7 +194,7 @@ def test_a_topic_may_be_deleted_in_the_middle_of_a_round(disk: MemoryDisk) -> No
     assert node.outside.compactions == []
     assert node.outside.uncompacted == []
     assert node.outside.failed == []
-    assert node.broker.upkeep.cleaner.running is None
+    assert node.broker.maintenance.cleaner.running is None
 
 
 def test_a_stopping_node_hands_out_no_more_pieces(disk: MemoryDisk) -> None:
@@ -219,7 +219,7 @@ def test_a_piece_that_fails_unforeseen_ends_only_its_round(disk: MemoryDisk) -> 
         node.after(1.0)
         node.broker.maintain(node.now)
         node.write()
-    cleaning = node.broker.upkeep.cleaner.running
+    cleaning = node.broker.maintenance.cleaner.running
     assert cleaning is not None
 
     def broken() -> object:
@@ -249,7 +249,7 @@ def test_compaction_goes_on_where_it_was_after_a_restart(disk: MemoryDisk) -> No
     again = Node(disk, image=node.image)
     partition = again.broker.partition("c", 0)
     assert partition is not None
-    assert partition.log.cleaned_offset == partition.log.bases[-1]
+    assert partition.log.compacted_offset == partition.log.bases[-1]
     rest(again, 60)
     assert again.outside.compactions == []
     assert values(again, "c")[-3:] == ["value 37", "value 38", "value 39"]

@@ -99,7 +99,7 @@ def test_followers_that_do_not_move_in_time_are_a_timeout(disk: MemoryDisk) -> N
     waiting = ask(node, 4, ms=100)
     node.after(0.2)
     assert result(waiting) == (ErrorCode.REQUEST_TIMED_OUT, -1)
-    assert len(node.broker.room) == 0
+    assert len(node.broker.purgatory) == 0
 
 
 # ---- three real replicas -----------------------------------------------------------------------------------

@@ -157,11 +157,11 @@ def test_a_waiter_is_registered_once_per_partition_and_gone_when_done(node: Node
         fill(node, 1, size=10)
         fill(node, 1, "u", size=10)
         assert [len(waiters) for waiters in lists] == [1, 1]
-    assert len(node.broker.room) == 1
+    assert len(node.broker.purgatory) == 1
     fill(node, 1, size=200_000)
     assert parked.here
     assert [len(waiters) for waiters in lists] == [0, 0]
-    assert len(node.broker.room) == 0
+    assert len(node.broker.purgatory) == 0
 
 
 def test_a_full_waiting_room_answers_at_once(disk: MemoryDisk) -> None:

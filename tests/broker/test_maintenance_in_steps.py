@@ -7,7 +7,7 @@ from tests.broker.harness import Node
 
 from barnabas.broker.replicas import broker as replicas
 from barnabas.broker.replicas import isr as in_sync
-from barnabas.broker.replicas import maintenance as upkeep
+from barnabas.broker.replicas import maintenance as maintenance
 from barnabas.broker.replicas.partition import Partition
 from barnabas.log.log import Log
 from barnabas.model import Now, Offset
@@ -49,15 +49,15 @@ def test_few_logs_are_looked_at_in_one_step(monkeypatch: pytest.MonkeyPatch) -> 
     looked = Looked(monkeypatch)
     later(node)
     assert looked.since() == (20, 20)
-    assert not node.broker.maintaining or node.broker.upkeep.busy
+    assert not node.broker.maintaining or node.broker.maintenance.busy
 
 
 def test_no_step_looks_at_more_than_its_share_and_each_log_has_its_turn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(upkeep, "_TICKED_PER_STEP", 7)
-    monkeypatch.setattr(upkeep, "_ROWS_PER_STEP", 1)
-    monkeypatch.setattr(replicas, "_AGED_PER_STEP", 9)
+    monkeypatch.setattr(maintenance, "_TICKED_PER_STEP", 7)
+    monkeypatch.setattr(maintenance, "_ROWS_PER_STEP", 1)
+    monkeypatch.setattr(replicas, "_PARTITIONS_PER_STEP", 9)
     node = Node(MemoryDisk())
     node.create("t", 40)
     while True:  # what the creation left to do
@@ -81,7 +81,7 @@ def test_no_step_looks_at_more_than_its_share_and_each_log_has_its_turn(
 def test_each_partition_is_looked_at_for_followers_that_lag_so_many_in_a_step(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(in_sync, "LOOKED_AT", 4)
+    monkeypatch.setattr(in_sync, "PARTITIONS_PER_STEP", 4)
     node = Node(MemoryDisk())
     node.create("t", 10, replicas=(1, 2), isr=(1, 2))
     while True:
@@ -101,8 +101,8 @@ def test_each_partition_is_looked_at_for_followers_that_lag_so_many_in_a_step(
 
 
 def test_a_log_that_is_deleted_meanwhile_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upkeep, "_TICKED_PER_STEP", 2)
-    monkeypatch.setattr(replicas, "_AGED_PER_STEP", 2)
+    monkeypatch.setattr(maintenance, "_TICKED_PER_STEP", 2)
+    monkeypatch.setattr(replicas, "_PARTITIONS_PER_STEP", 2)
     node = Node(MemoryDisk())
     node.create("t", 6)
     node.broker.maintain(node.now)

@@ -145,7 +145,7 @@ class Life:
         assert all(answer.here or answer.waiting.done for answer in answers if answer.waiting is not None)
         self.collect()
         self.check_the_log()
-        assert len(self.node.broker.room) == 0
+        assert len(self.node.broker.purgatory) == 0
         for index in range(PARTITIONS):
             partition = self.node.broker.partition("t", index)
             assert partition is not None

@@ -9,8 +9,8 @@ from tests.broker.harness import batch
 from tests.broker.replication import ALL, Replicas
 
 from barnabas.broker.replicas.partition import Partition
-from barnabas.log.cleaning.compaction import Cleaning
-from barnabas.log.cleaning.dirty_range import cleanable
+from barnabas.log.cleaning.compaction import Compaction
+from barnabas.log.cleaning.dirty_range import find_dirty_range
 from barnabas.wire.records import read_records
 
 SETTINGS: dict[str, Any] = {"log_cleanup_policy": "compact", "log_cleaner_enable": "false"}
@@ -36,8 +36,8 @@ def roll(three: Replicas, *ids: int) -> None:
 
 def clean(partition: Partition, three: Replicas, id_: int) -> None:
     now = three.nodes[id_].now
-    part = cleanable(partition.log, now)
-    cleaning = Cleaning(partition.log, part, now, memory=1 << 20)
+    part = find_dirty_range(partition.log, now)
+    cleaning = Compaction(partition.log, part, now, memory=1 << 20)
     while not cleaning.finished:
         cleaning.run()
         cleaning.install(now)
@@ -162,15 +162,15 @@ def test_a_follower_cut_back_into_what_it_compacted_makes_it_dirty_again(three: 
     put(three, 7, "x")
     clean(three[2], three, 2)
     log = three[2].log
-    assert log.cleaned_offset == 6
+    assert log.compacted_offset == 6
     log.truncate_to(3, three.nodes[2].now)
     log.sync()
-    assert log.cleaned_offset == 3
+    assert log.compacted_offset == 3
     three.crash(2)
     three.restart(2)
     three.settle()
     assert three[2].log.log_end_offset == 7
-    assert cleanable(three[2].log, three.nodes[2].now).first_dirty <= 3
+    assert find_dirty_range(three[2].log, three.nodes[2].now).first_dirty <= 3
     assert last_values(three, 2) == last_values(three, 1)
 
 

@@ -92,7 +92,7 @@ def test_a_deadline_that_passes_is_a_timeout_and_the_record_is_there_all_the_sam
     node.write()
     node.after(0.2)
     assert produced.error == ErrorCode.REQUEST_TIMED_OUT
-    assert len(node.broker.room) == 0
+    assert len(node.broker.purgatory) == 0
     assert len(node.broker.partition("t", 0).acknowledgements) == 0  # type: ignore[union-attr]
     node.sync()
     assert produced.count == 1
@@ -175,7 +175,7 @@ def test_a_lost_leadership_sends_producers_and_fetches_away(node: Node) -> None:
     node.write()
     assert produced.error == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert parked.fetched.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert len(node.broker.room) == 0
+    assert len(node.broker.purgatory) == 0
 
 
 def test_a_deleted_topic_sends_them_away_too(node: Node) -> None:
@@ -200,7 +200,7 @@ def test_a_closed_connection_leaves_nothing_behind(node: Node) -> None:
     for answer in (produced, parked):
         assert answer.waiting is not None
         answer.waiting.cancel()
-    assert len(node.broker.room) == 0
+    assert len(node.broker.purgatory) == 0
     assert node.broker.partition("t", 0).fetchers == {}  # type: ignore[union-attr]
     assert len(node.broker.partition("t", 0).acknowledgements) == 0  # type: ignore[union-attr]
     node.sync()
@@ -217,7 +217,7 @@ def test_stopping_answers_everybody(node: Node) -> None:
         sync.run()
     assert produced.error == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert parked.fetched.error_code == ErrorCode.NONE
-    assert len(node.broker.room) == 0
+    assert len(node.broker.purgatory) == 0
 
 
 def test_what_was_acknowledged_survives_a_crash(disk: MemoryDisk) -> None:
@@ -329,7 +329,7 @@ def test_deleted_files_are_removed_in_a_thread_one_thing_at_a_time(node: Node) -
     assert node.broker.end_turn(node.now) == []
     node.sync()
     assert not [name for name in node.disk.list("/data") if name.endswith("-delete")]
-    assert node.broker.upkeep.doing is None
+    assert node.broker.maintenance.doing is None
 
 
 def test_a_removal_that_fails_takes_its_directory_offline(node: Node, disk: MemoryDisk) -> None:

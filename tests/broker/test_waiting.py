@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from barnabas.broker.purgatory import Waiting, WaitingRoom
+from barnabas.broker.purgatory import Purgatory, Waiting
 from barnabas.model import Now
 
 
@@ -29,7 +29,7 @@ def heard(waiting: Waiting) -> list[Any]:
 
 
 def test_an_answer_is_given_once_and_leaves_every_list() -> None:
-    room = WaitingRoom()
+    room = Purgatory()
     bell = Bell(5.0)
     answers = heard(bell)
     assert room.add(bell)
@@ -41,7 +41,7 @@ def test_an_answer_is_given_once_and_leaves_every_list() -> None:
 
 
 def test_waiters_expire_in_the_order_of_their_deadlines_and_never_early() -> None:
-    room = WaitingRoom(tick=0.01)
+    room = Purgatory(tick=0.01)
     order: list[float] = []
     for deadline in (3.0, 1.0, 2.0, 1.004):
         bell = Bell(deadline)
@@ -56,7 +56,7 @@ def test_waiters_expire_in_the_order_of_their_deadlines_and_never_early() -> Non
 
 
 def test_a_cancelled_waiter_says_nothing_and_is_gone() -> None:
-    room = WaitingRoom()
+    room = Purgatory()
     bell = Bell(1.0)
     answers = heard(bell)
     room.add(bell)
@@ -68,7 +68,7 @@ def test_a_cancelled_waiter_says_nothing_and_is_gone() -> None:
 
 
 def test_a_full_room_refuses_and_has_room_again_when_one_leaves() -> None:
-    room = WaitingRoom(capacity=1)
+    room = Purgatory(capacity=1)
     first, second = Bell(1.0), Bell(1.0)
     assert room.add(first)
     assert not room.add(second)
@@ -79,7 +79,7 @@ def test_a_full_room_refuses_and_has_room_again_when_one_leaves() -> None:
 
 
 def test_the_next_deadline_is_not_that_of_one_who_left() -> None:
-    room = WaitingRoom()
+    room = Purgatory()
     early, late = Bell(1.0), Bell(50.0)
     room.add(early)
     room.add(late)
@@ -88,7 +88,7 @@ def test_the_next_deadline_is_not_that_of_one_who_left() -> None:
 
 
 def test_removing_costs_the_same_for_any_number() -> None:
-    room = WaitingRoom()
+    room = Purgatory()
     bells = [Bell(1.0) for _ in range(20_000)]
     for bell in bells:
         room.add(bell)

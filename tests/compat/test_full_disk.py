@@ -76,7 +76,7 @@ def test_nothing_of_an_idempotent_producer_is_lost_or_there_twice_when_a_disk_is
 
     with (
         mock.patch.object(MemoryDisk, "take_space", take_space),
-        mock.patch.object(space, "_AFTER_REFUSAL", 1.0),
+        mock.patch.object(space, "_AFTER_REFUSAL_S", 1.0),
     ):
         asyncio.run(work())
     assert refused

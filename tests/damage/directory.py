@@ -113,7 +113,7 @@ async def make(folder: Path) -> Made:
         for directory in node.home.logs.directories:
             directory.checkpoint_recovery_points()
             directory.checkpoint_high_watermarks()
-            directory.checkpoint_cleaned()
+            directory.checkpoint_compacted()
         shutil.copytree(alive, killed)
     shutil.copytree(alive, made.stopped)
     return made

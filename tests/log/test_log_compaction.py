@@ -23,8 +23,8 @@ from tests.log.log_building import (
 
 from barnabas.config import LogConfig
 from barnabas.errors import StorageError
-from barnabas.log.cleaning.compaction import BYTES_PER_KEY, Cleaning
-from barnabas.log.cleaning.dirty_range import cleanable
+from barnabas.log.cleaning.compaction import BYTES_PER_KEY, Compaction
+from barnabas.log.cleaning.dirty_range import find_dirty_range
 from barnabas.log.log import Log
 from barnabas.model import Now
 from barnabas.sim.kernel.disk import Crashed
@@ -69,18 +69,18 @@ def commit(log: Log) -> None:
     log.high_watermark = log.log_end_offset
 
 
-def begin(log: Log, now: Now = NOW, memory: int = 1 << 20) -> Cleaning:
-    return Cleaning(log, cleanable(log, now), now, memory=memory)
+def begin(log: Log, now: Now = NOW, memory: int = 1 << 20) -> Compaction:
+    return Compaction(log, find_dirty_range(log, now), now, memory=memory)
 
 
-def drive(cleaning: Cleaning, now: Now = NOW) -> bool:
+def drive(cleaning: Compaction, now: Now = NOW) -> bool:
     while not cleaning.finished:
         cleaning.run()
         cleaning.install(now)
     return cleaning.conclude()
 
 
-def clean(log: Log, now: Now = NOW, memory: int = 1 << 20) -> Cleaning:
+def clean(log: Log, now: Now = NOW, memory: int = 1 << 20) -> Compaction:
     """Roll, and compact everything."""
     log.roll(now)
     commit(log)
@@ -122,7 +122,7 @@ def test_the_last_value_of_each_key_stays_where_it_was() -> None:
         (78, b"k3", b"v39"),
         (79, b"other", b"o39"),
     ]
-    assert log.cleaned_offset == 80 == cleaning.end
+    assert log.compacted_offset == 80 == cleaning.end
     assert len(log.segments) < 6
     assert log.log_end_offset == 80
     assert cleaning.statistics().kept == 5
@@ -132,7 +132,7 @@ def test_the_segment_that_grows_is_never_touched() -> None:
     log = open_log(new_disk(), compacted(segment_bytes=100_000))
     for n in range(10):
         put(log, (b"k", b"%d" % n))
-    assert cleanable(log, NOW).dirty_bytes == 0
+    assert find_dirty_range(log, NOW).dirty_bytes == 0
     assert len(records_of(log)) == 10
 
 
@@ -142,10 +142,10 @@ def test_nothing_beyond_the_high_watermark_is_compacted() -> None:
         put(log, (b"k", b"%d" % n))
     log.roll(NOW)
     log._high_watermark = 7
-    assert cleanable(log, NOW).limit == 7
+    assert find_dirty_range(log, NOW).limit == 7
     assert drive(begin(log))
     assert [value for _, _, value in records_of(log)] == [b"%d" % n for n in range(6, 20)]
-    assert log.cleaned_offset == 7
+    assert log.compacted_offset == 7
 
 
 def test_a_transaction_that_is_open_ends_the_part_that_may_be_compacted() -> None:
@@ -156,7 +156,7 @@ def test_a_transaction_that_is_open_ends_the_part_that_may_be_compacted() -> Non
     for n in range(10, 20):
         put(log, (b"k", b"%d" % n))
     log.roll(NOW)
-    assert cleanable(log, NOW).limit == 10
+    assert find_dirty_range(log, NOW).limit == 10
 
 
 def test_young_records_stay_and_old_ones_do_not_wait_for_the_ratio() -> None:
@@ -164,12 +164,12 @@ def test_young_records_stay_and_old_ones_do_not_wait_for_the_ratio() -> None:
     for n in range(20):
         put(log, (b"k", b"%d" % n), timestamp=NOW.wall_ms + n * 1000)
     log.roll(NOW)
-    part = cleanable(log, later(20_000))
+    part = find_dirty_range(log, later(20_000))
     assert 0 < part.limit <= 16
     assert part.limit in log.bases
     log.reconfigure(compacted(max_compaction_lag_ms=30_000, min_cleanable_dirty_ratio=1.0))
-    assert not cleanable(log, later(20_000)).due(log)
-    assert cleanable(log, later(31_000)).due(log)
+    assert not find_dirty_range(log, later(20_000)).due(log)
+    assert find_dirty_range(log, later(31_000)).due(log)
 
 
 def test_the_ratio_counts_what_was_compacted_before() -> None:
@@ -180,13 +180,13 @@ def test_the_ratio_counts_what_was_compacted_before() -> None:
     for n in range(20):
         put(log, (b"k%d" % n, b"again %d" % n))
     log.roll(NOW)
-    part = cleanable(log, NOW)
+    part = find_dirty_range(log, NOW)
     assert 0.3 < part.ratio < 0.4
     assert not part.due(log)
     for n in range(30):
         put(log, (b"k%d" % n, b"again %d" % n))
     log.roll(NOW)
-    assert cleanable(log, NOW).due(log)
+    assert find_dirty_range(log, NOW).due(log)
 
 
 def test_a_log_that_rolls_by_time_rolls_before_its_records_are_overdue() -> None:
@@ -306,7 +306,7 @@ def test_the_last_sequence_of_a_producer_outlives_its_records_and_a_restart() ->
             disk.remove(f"{PATH}/{name}")
     disk.sync_directory(PATH)
     disk.crash("none")
-    found = open_log(disk, compacted(), cleaned=log.cleaned_offset)
+    found = open_log(disk, compacted(), cleaned=log.compacted_offset)
     state = found.producers.get(7)
     assert state is not None
     assert (state.epoch, state.last_sequence, state.last_offset) == (2, 11, 1)
@@ -327,7 +327,7 @@ def test_a_marker_stays_while_it_holds_the_epoch_of_a_producer() -> None:
     for name in log.disk.list(PATH):
         if name.endswith(".snapshot"):
             log.disk.remove(f"{PATH}/{name}")
-    found = open_log(log.disk, compacted(), cleaned=log.cleaned_offset)  # type: ignore[arg-type]
+    found = open_log(log.disk, compacted(), cleaned=log.compacted_offset)  # type: ignore[arg-type]
     state = found.producers.get(7)
     assert state is not None
     assert state.epoch == 1, "an earlier epoch stays fenced"
@@ -411,7 +411,7 @@ def test_a_round_ends_where_the_memory_for_keys_does_and_the_next_goes_on() -> N
     log.roll(NOW)
     commit(log)
     rounds = 0
-    while cleanable(log, NOW).dirty_bytes:
+    while find_dirty_range(log, NOW).dirty_bytes:
         cleaning = begin(log, memory=BYTES_PER_KEY * 6)
         assert drive(cleaning)
         assert cleaning.statistics().keys <= 6
@@ -476,7 +476,7 @@ def test_truncation_cancels_a_round_and_leaves_nothing_behind() -> None:
     assert not drive(cleaning)
     assert [value for _, _, value in records_of(log)] == [b"%d" % n for n in range(25)]
     assert not [name for name in disk.list(PATH) if name.endswith((".cleaned", ".swap"))]
-    assert log.cleaning is None
+    assert log.compaction is None
 
 
 def test_a_truncation_below_what_was_compacted_makes_it_dirty_again() -> None:
@@ -485,7 +485,7 @@ def test_a_truncation_below_what_was_compacted_makes_it_dirty_again() -> None:
         put(log, (b"k%d" % n, b"%d" % n))
     clean(log)
     log.truncate_to(20, NOW)
-    assert log.cleaned_offset == 20
+    assert log.compacted_offset == 20
     for n in range(10):
         put(log, (b"k19", b"new %d" % n))
     clean(log)
@@ -513,7 +513,7 @@ def test_deleted_records_are_no_obstacle() -> None:
     log.increment_log_start(17)
     clean(log)
     assert [offset for offset, _, _ in records_of(log)] == list(range(17, 30))
-    assert log.cleaned_offset == 30
+    assert log.compacted_offset == 30
 
 
 def test_a_broken_batch_sets_the_log_aside_and_nothing_else() -> None:
@@ -597,11 +597,11 @@ def test_whatever_was_written_reads_back_as_the_last_value_of_each_key(
         elif kind == "clean":
             clean(log, now, memory=BYTES_PER_KEY * 4)
         elif kind == "clean a part":
-            if cleanable(log, now).dirty_bytes:
+            if find_dirty_range(log, now).dirty_bytes:
                 assert drive(begin(log, now), now)
         elif kind == "restart":
             commit(log)
-            cleaned, mark = log.cleaned_offset, log.high_watermark
+            cleaned, mark = log.compacted_offset, log.high_watermark
             disk.crash("none")
             log = open_log(disk, config, cleaned=cleaned, high_watermark=mark)
         else:

@@ -21,7 +21,7 @@ def written(rounds: int, codec: int, whole: int) -> list[object]:
     rng = random.Random(7)
     keys = [b"k%d" % n for n in range(6)] + [b"a much longer key %d" % n for n in range(6)]
     log = open_log(new_disk(), compacted(segment_bytes=3000))
-    with mock.patch.object(compaction, "_WHOLE", whole):
+    with mock.patch.object(compaction, "_WHOLE_BATCH_BYTES", whole):
         for number in range(rounds):
             for _ in range(8):
                 rows = [

@@ -43,7 +43,7 @@ def test_a_batch_that_lies_stays_as_it_is_and_all_else_is_compacted(codec: Codec
     log.roll(NOW)
     put(log, (b"end", b""))
     kept = (2, b"key", b"cannot be superseded by what nobody can read")
-    with mock.patch.object(compaction, "_WHOLE", SIZES[looked_at]):
+    with mock.patch.object(compaction, "_WHOLE_BATCH_BYTES", SIZES[looked_at]):
         cleaning = begin(log)
         assert drive(cleaning)
         left = held(log)

@@ -169,7 +169,7 @@ def test_a_connection_that_dies_leaves_nothing_behind(loop_factory: Loop) -> Non
     async def work(node: Node, result: Run) -> None:
         ids = await create_topics(node)
         result.answers["synced"] = await converse(node, [frame(plain(9, ids), 9, n) for n in range(3)])
-        partition, room = node.broker.partition("plain", 0), node.broker.room
+        partition, room = node.broker.partition("plain", 0), node.broker.purgatory
         assert partition is not None
         _, writer = await asyncio.open_connection(*node.address)
         frames = [frame(plain(9, ids), 9, n) for n in range(4)]

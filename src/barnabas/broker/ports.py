@@ -11,7 +11,7 @@ from barnabas.log.storage.log_directory import LogDirectory
 from barnabas.model import DirectoryId, NodeId, Offset, TopicId, TopicPartition
 
 if TYPE_CHECKING:
-    from barnabas.log.cleaning.compaction import CleaningStatistics
+    from barnabas.log.cleaning.compaction import CompactionStatistics
     from barnabas.log.log import Log
     from barnabas.log.segments.damage import Damage
     from barnabas.wire.schemas.brokers import AlterPartitionRequest
@@ -198,7 +198,7 @@ class Outside(Protocol):
         """A file could not be opened: this process, or the system, has too many open.  Log it."""
         ...
 
-    def set_aside(self, where: TopicPartition, path: str, topic_id: TopicId | None) -> None:
+    def set_aside(self, tp: TopicPartition, path: str, topic_id: TopicId | None) -> None:
         """A log that the metadata does not know lies at `path` now; `topic_id`: it knows the partition, but as
         one of another topic than this one.  Log it."""
         ...
@@ -211,10 +211,10 @@ class Outside(Protocol):
         """A log of which records could not be read is empty, and fetched from its leader.  Log it."""
         ...
 
-    def compacted(self, where: TopicPartition, done: CleaningStatistics, seconds: float) -> None:
+    def compacted(self, tp: TopicPartition, done: CompactionStatistics, seconds: float) -> None:
         """A round of compaction has finished.  Log it."""
         ...
 
-    def not_compacted(self, where: TopicPartition, error: BarnabasError) -> None:
+    def not_compacted(self, tp: TopicPartition, error: BarnabasError) -> None:
         """A log cannot be compacted, and is left as it is.  Log it."""
         ...

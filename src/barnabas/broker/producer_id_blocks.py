@@ -19,7 +19,7 @@ __all__ = ["BLOCK_SIZE", "ProducerIdBlocks", "ProducerIdStatistics", "ProducerId
 BLOCK_SIZE = 1000
 """Ids in a block, as in Apache Kafka's controller."""
 _ASK_AT = BLOCK_SIZE // 10
-_ASK_AGAIN_AFTER = 5.0
+_ASK_AGAIN_AFTER_S = 5.0
 
 
 class ProducerIdStatistics(NamedTuple):
@@ -57,7 +57,7 @@ class ProducerIdBlocks:
         """Whether to ask the controller now; asked again after a while when no answer came."""
         if self.left > _ASK_AT:
             return False
-        if self._asked_at is not None and now.mono - self._asked_at < _ASK_AGAIN_AFTER:
+        if self._asked_at is not None and now.mono - self._asked_at < _ASK_AGAIN_AFTER_S:
             return False
         self._asked_at = now.mono
         return True

@@ -13,7 +13,7 @@ from typing import Any
 
 from barnabas.model import Now
 
-__all__ = ["Waiting", "WaitingRoom"]
+__all__ = ["Purgatory", "Waiting"]
 
 
 class Waiting:
@@ -39,7 +39,7 @@ class Waiting:
             return
         self.done = True
         if self.bucket is not None:
-            self.bucket.room.remove(self)
+            self.bucket.purgatory.remove(self)
         self.release()
         on_done = self.on_done
         if on_done is None:
@@ -54,7 +54,7 @@ class Waiting:
         self.complete(None)
 
     def release(self) -> None:
-        """Leave every list but the waiting room's; called once, when done."""
+        """Leave every list but the purgatory's; called once, when done."""
 
     def expired(self, now: Now) -> None:
         """The deadline passed: complete with whatever is the answer then."""
@@ -68,13 +68,13 @@ class Waiting:
 class _Bucket(dict[Waiting, None]):
     """The waiters of one slice of time, in order of arrival."""
 
-    __slots__ = ("room",)
+    __slots__ = ("purgatory",)
 
-    def __init__(self, room: WaitingRoom) -> None:
-        self.room = room
+    def __init__(self, purgatory: Purgatory) -> None:
+        self.purgatory = purgatory
 
 
-class WaitingRoom:
+class Purgatory:
     """Waiters by deadline, in buckets of `tick` seconds: adding and removing cost the same for any number.
 
     A waiter expires up to one tick late, never early.  `capacity` bounds how many may wait.
@@ -95,9 +95,9 @@ class WaitingRoom:
         return self._size >= self.capacity
 
     def add(self, waiting: Waiting, *, force: bool = False) -> bool:
-        """Let it wait until its deadline.  False (and nothing done) when the room is full.
+        """Let it wait until its deadline.  False (and nothing done) when nobody else can wait.
 
-        `force` is for what was let in when there was still room and cannot be turned away any more.
+        `force` is for what was let in while others could still wait and cannot be turned away any more.
         """
         if self._size >= self.capacity and not force:
             return False
@@ -143,4 +143,4 @@ class WaitingRoom:
         return self._size
 
     def __repr__(self) -> str:
-        return f"<WaitingRoom {self._size} of {self.capacity}>"
+        return f"<Purgatory {self._size} of {self.capacity}>"

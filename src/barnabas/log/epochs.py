@@ -25,7 +25,7 @@ class EpochCache:
         self.starts: list[Offset] = []
         self.latest: Epoch = NO_EPOCH
         self.dirty = False
-        """Whether the file is behind."""
+        """Whether the file does not say so yet."""
         for epoch, start in entries:
             self.assign(epoch, start)
         self.dirty = False

@@ -44,7 +44,7 @@ _INT32_MAX = 0x7FFFFFFF
 _NO_FLUSH = (1 << 63) - 1
 _POSITIONS_KEPT = 512
 _TABLES_KEPT = 4
-_EXPIRY_EVERY = 600.0
+_EXPIRY_EVERY_S = 600.0
 
 
 class Log(LogState):
@@ -391,7 +391,7 @@ class Log(LogState):
         Returns their paths, for a thread to remove.  `known_start`: see `DeletedFiles.take`.
         """
         if now.mono >= self._next_expiry:
-            self._next_expiry = now.mono + _EXPIRY_EVERY
+            self._next_expiry = now.mono + _EXPIRY_EVERY_S
             self.producers.expire(now)
         if self.unsynced.in_flight is not None:
             return []

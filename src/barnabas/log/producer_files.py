@@ -72,10 +72,10 @@ class ProducerSnapshots:
 
     def remove_after(self, offset: Offset) -> bool:
         """Remove snapshots of a longer log than one that ends at `offset`; whether there were any."""
-        doomed = [taken for taken in self.offsets if taken > offset]
-        for taken in doomed:
+        going = [taken for taken in self.offsets if taken > offset]
+        for taken in going:
             self._remove(taken)
-        return bool(doomed)
+        return bool(going)
 
     def prune(self, bases: Iterable[Offset]) -> None:
         """Keep one per segment base, and the newest."""

@@ -14,7 +14,7 @@ from barnabas.wire.records import HEADER_SIZE, BatchHeader, read_records
 __all__ = ["end_transaction", "replay_producers"]
 
 _CONTROL = 0x20
-_STEP = 1 << 20
+_STEP_BYTES = 1 << 20
 _ABORT = 0
 
 
@@ -36,7 +36,7 @@ def replay_producers(log: LogState, *, rebuild_from: Offset = NO_OFFSET) -> Gene
         rebuilding = 0 <= rebuild_from <= segment.base
         for position, header in segment.headers(segment.locate(start)):
             seen += HEADER_SIZE
-            if seen >= _STEP:
+            if seen >= _STEP_BYTES:
                 seen = 0
                 yield
             if header.producer_id < 0 or header.base_offset < start:

@@ -63,7 +63,7 @@ class ProducerStates:
         self.first_unstable_offset: Offset = NO_OFFSET
         """First offset of a transaction that is open, or whose marker is not below the high watermark yet."""
         self.latest_offset: Offset = NO_OFFSET
-        """No batch of a producer after this offset counts here: a cut behind it changes nothing."""
+        """No batch of a producer after this offset counts here: a cut after it changes nothing."""
         self._states: dict[ProducerId, ProducerState] = {}
         self._ongoing: dict[Offset, ProducerId] = {}
         self._ended: list[tuple[Offset, Offset]] = []

@@ -29,7 +29,7 @@ from barnabas.wire.records import HEADER_SIZE
 __all__ = ["EPOCHS", "load"]
 
 EPOCHS = "leader-epoch-checkpoint"
-_STEP = 1 << 20
+_STEP_BYTES = 1 << 20
 _OFFSETS_IN_A_SEGMENT = 1 << 31
 """Its tables count from its base in 32 bits; no CRC covers a batch's base offset."""
 _TABLES = (".index", ".timeindex", ".txnindex")
@@ -94,7 +94,7 @@ def load(
     first_reread = log.bases[len(log.bases) - log.recovery.segments] if log.recovery.segments else NO_OFFSET
     yield from replay_producers(log, rebuild_from=first_reread)
     log.producers.expire(now, log.log_start_offset)
-    if log.cleaned_offset > log.log_end_offset:
+    if log.compacted_offset > log.log_end_offset:
         log.forget_compaction()
     return not clean and _needs_sync(log, recovery_point)
 
@@ -375,7 +375,7 @@ def _reread_segment(
             end, epoch = header.last_offset + 1, header.leader_epoch
             count += 1
             seen += header.size
-            if seen >= _STEP:
+            if seen >= _STEP_BYTES:
                 seen = 0
                 yield
     except CorruptRecordError as error:
@@ -409,7 +409,7 @@ def _load_epochs(log: LogState, clean: bool) -> Generator[None, None, None]:
             if header.leader_epoch != cache.latest or cache.starts[-1] > header.base_offset:
                 cache.assign(header.leader_epoch, header.base_offset)
             seen += HEADER_SIZE
-            if seen >= _STEP:
+            if seen >= _STEP_BYTES:
                 seen = 0
                 yield
     cache.truncate_from_start(log.log_start_offset)

@@ -31,8 +31,8 @@ __all__ = [
 ]
 
 
-_LOOKED_AT = 4 << 20
-_RECORDS_LOOKED_AT = 50_000
+_MOST_UNPACKED_BYTES = 4 << 20
+_MOST_RECORDS = 50_000
 """Bytes unpacked, and records, of one batch at most."""
 
 
@@ -141,7 +141,7 @@ def _stamps(segment: Segment, position: int, header: BatchHeader) -> Iterator[tu
         for index, (delta, later) in enumerate(stamps(unpacked, header.count)):
             offset = header.base_offset + delta
             yield offset, header.max_timestamp if header.timestamp_type else header.base_timestamp + later
-            if index == _RECORDS_LOOKED_AT:
+            if index == _MOST_RECORDS:
                 raise _Enough
     except _Enough:
         yield offset + 1, header.max_timestamp
@@ -157,7 +157,7 @@ class _Enough(Exception):  # noqa: N818  # nothing is wrong
 def _at_most(source: Iterator[bytes]) -> Iterator[bytes]:
     seen = 0
     for piece in source:
-        if seen > _LOOKED_AT:
+        if seen > _MOST_UNPACKED_BYTES:
             raise _Enough
         seen += len(piece)
         yield piece

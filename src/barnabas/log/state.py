@@ -47,8 +47,8 @@ class LogState:
         "_read_before",
         "active",
         "bases",
-        "cleaned_offset",
-        "cleaning",
+        "compacted_offset",
+        "compaction",
         "config",
         "damage",
         "deleted",
@@ -102,9 +102,9 @@ class LogState:
         """What opening found."""
         self.damage: list[Damage] = []
         """What cannot be read of it, in order."""
-        self.cleaned_offset: Offset = cleaned
+        self.compacted_offset: Offset = cleaned
         """Up to here the log is compacted."""
-        self.cleaning: CompactionRound | None = None
+        self.compaction: CompactionRound | None = None
         """The round of compaction that is under way."""
         self.positions: dict[Offset, int] = {}
         """Where, in the file of the active segment, batches begin that were written lately."""
@@ -182,7 +182,7 @@ class LogState:
     def cut(self, end: Offset) -> None:
         """The segments were cut: bring the offsets down to `end` and let no earlier sync count."""
         self.stop_compaction()
-        self.cleaned_offset = min(self.cleaned_offset, end)
+        self.compacted_offset = min(self.compacted_offset, end)
         self.unsynced.cut()
         self.positions.clear()
         self.log_end_offset = self.written_end_offset = end
@@ -305,24 +305,24 @@ class LogState:
 
     def begin_compaction(self, round_: CompactionRound) -> None:
         """A round of compaction is under way."""
-        self.cleaning = round_
+        self.compaction = round_
 
     def end_compaction(self, round_: CompactionRound, end: Offset | None) -> None:
         """A round is over; the log is compacted up to `end` (None: it was cancelled, or failed)."""
-        if self.cleaning is round_:
-            self.cleaning = None
+        if self.compaction is round_:
+            self.compaction = None
         if end is not None:
-            self.cleaned_offset = end
+            self.compacted_offset = end
 
     def stop_compaction(self) -> None:
         """Segments are about to go: a round that is under way ends, and leaves nothing behind."""
-        round_, self.cleaning = self.cleaning, None
+        round_, self.compaction = self.compaction, None
         if round_ is not None:
             round_.cancel()
 
     def forget_compaction(self) -> None:
         """Up to where the log was compacted is not known any more."""
-        self.cleaned_offset = 0
+        self.compacted_offset = 0
 
     def fail(self, error: StorageError) -> None:
         """A file operation failed: refuse everything from now on, unless there was only no room."""
@@ -357,5 +357,5 @@ class LogState:
         self.epochs = EpochCache(log.epochs.entries())
         self.epochs.dirty = True
         self.producers = log.producers
-        self.cleaned_offset = log.cleaned_offset
+        self.compacted_offset = log.compacted_offset
         self.high_watermark = log.high_watermark

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.log.cleaning.compaction import Cleaning
+from barnabas.log.cleaning.compaction import Compaction
 from barnabas.sim.cluster import setup
 from barnabas.sim.cluster.clients import clients
 from barnabas.sim.cluster.clients import producer as clients_producer
@@ -35,7 +35,7 @@ NODE = {"log.cleaner.backoff.ms": "200", "log.cleaner.dedupe.buffer.size": "2000
 def test_replicas_that_compact_each_on_its_own_keep_every_promise(monkeypatch: pytest.MonkeyPatch) -> None:
     topic, properties = setup._topic, setup.Setup.properties
     rounds = {True: 0, False: 0}
-    conclude = Cleaning.conclude
+    conclude = Compaction.conclude
 
     def compacted(rng: random.Random, number: int) -> setup.TopicPlan:
         plan = topic(rng, number)
@@ -46,7 +46,7 @@ def test_replicas_that_compact_each_on_its_own_keep_every_promise(monkeypatch: p
             [record._replace(key=(record.value or b"").split(b" ")[0]) for record in records], **header
         )
 
-    def counted(cleaning: Cleaning) -> bool:
+    def counted(cleaning: Compaction) -> bool:
         rounds[done := conclude(cleaning)] += 1
         return done
 
@@ -54,7 +54,7 @@ def test_replicas_that_compact_each_on_its_own_keep_every_promise(monkeypatch: p
     monkeypatch.setattr(setup.Setup, "properties", lambda self, node: {**properties(self, node), **NODE})
     monkeypatch.setattr(clients, "_MANNERS", 2 * tuple(m for m in clients._MANNERS if m.idempotent))
     monkeypatch.setattr(clients_producer, "write_batch", keyed)
-    monkeypatch.setattr(Cleaning, "conclude", counted)
+    monkeypatch.setattr(Compaction, "conclude", counted)
     for seed in SEEDS:
         report = run_seed(seed)
         assert report.ok, "\n".join(tell(run_seed(seed, story=True)))

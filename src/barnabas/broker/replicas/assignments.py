@@ -23,7 +23,7 @@ __all__ = ["Assignments", "Replica"]
 Replica = tuple[TopicId, int]
 
 _TOLD_AT_ONCE = 200
-_RETRY = 0.5
+_RETRY_S = 0.5
 _GONE = (
     ErrorCode.UNKNOWN_TOPIC_ID,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -77,7 +77,7 @@ class Assignments:
                     then()
             elif results is None or code not in _GONE:
                 self._wanted[replica] = directory
-                self._retry_at = now.mono + _RETRY
+                self._retry_at = now.mono + _RETRY_S
             else:
                 self._then.pop(replica, None)
         self.send()

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 __all__ = ["BatchCheck", "BatchChecks", "RefusedError"]
 
-_STEPS = 4
+_STEPS_PER_SLICE = 4
 """Steps of a slice: two thousand records or a megabyte, about a millisecond with the interpreter's lock."""
-_BEGUN = 2
+_BATCHES_AT_A_TIME = 2
 """Batches that are under way at a time, besides those that have not begun."""
 
 
@@ -77,7 +77,7 @@ class BatchCheck:
     def run(self) -> None:
         """One slice of the work.  Then look at `finished`."""
         try:
-            for _ in range(_STEPS):
+            for _ in range(_STEPS_PER_SLICE):
                 next(self._steps)
         except StopIteration as end:
             self.batch, self.header = end.value
@@ -131,7 +131,7 @@ class BatchChecks:
         """What a thread should `run` now; one at a time."""
         if self._handed is not None:
             return None
-        if self._waiting and len(self._begun) < _BEGUN:
+        if self._waiting and len(self._begun) < _BATCHES_AT_A_TIME:
             connection, queue = next(iter(self._waiting.items()))
             del self._waiting[connection]
             self._begun.appendleft(queue.popleft())

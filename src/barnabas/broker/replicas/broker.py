@@ -24,21 +24,21 @@ from typing import NamedTuple
 
 from barnabas.broker.ports import Authorizer, Outside
 from barnabas.broker.producer_id_blocks import ProducerIdBlocks, ProducerIdStatistics
-from barnabas.broker.purgatory import WaitingRoom
+from barnabas.broker.purgatory import Purgatory
 from barnabas.broker.replicas.assignments import Assignments, Replica
 from barnabas.broker.replicas.batch_checks import BatchCheck, BatchChecks
 from barnabas.broker.replicas.dir_moves import CopyJob, Moves
 from barnabas.broker.replicas.followers import Followers
 from barnabas.broker.replicas.hosted_partitions import HostedPartitions
 from barnabas.broker.replicas.isr import InSyncSets
-from barnabas.broker.replicas.maintenance import Upkeep
+from barnabas.broker.replicas.maintenance import Maintenance
 from barnabas.broker.replicas.partition import ParkedFetch, Partition
 from barnabas.broker.replicas.reconcile import Reconciler
 from barnabas.broker.sessions import SessionCache, SessionStatistics
 from barnabas.config import Config
 from barnabas.controller.image import BrokerEndpoint, ImageDelta, MetadataImage
 from barnabas.errors import ErrorCode, KafkaError, StorageError
-from barnabas.log.cleaning.compaction import Cleaning
+from barnabas.log.cleaning.compaction import Compaction
 from barnabas.log.storage.checkpoints import CheckpointJob
 from barnabas.log.storage.log_directories import LogDirectories
 from barnabas.log.storage.removal import Removal
@@ -60,7 +60,7 @@ from barnabas.wire.schemas.brokers import AlterPartitionResponse
 __all__ = ["RACK_AWARE", "Broker", "BrokerStatistics", "SyncRequest", "Work"]
 
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
-_AGED_PER_STEP = 2000
+_PARTITIONS_PER_STEP = 2000
 
 
 class SyncRequest:
@@ -83,7 +83,7 @@ class SyncRequest:
         return f"<SyncRequest {self.partition.topic}-{self.partition.index}>"
 
 
-Work = SyncRequest | Removal | CheckpointJob | Cleaning | CopyJob | BatchCheck
+Work = SyncRequest | Removal | CheckpointJob | Compaction | CopyJob | BatchCheck
 """What threads do for the broker."""
 
 
@@ -121,7 +121,7 @@ class Broker(HostedPartitions):
         self.authorizer = authorizer
         self.fetch_max_bytes = config.int("fetch.max.bytes")
         self.rack_aware = config.optional_str("replica.selector.class") == RACK_AWARE
-        self.room = WaitingRoom(config.int("barnabas.max.waiters"))
+        self.purgatory = Purgatory(config.int("barnabas.max.waiters"))
         self.sessions = SessionCache(config.int("max.incremental.fetch.session.cache.slots"), random)
         self.producer_ids = ProducerIdBlocks()
         self.checks = BatchChecks(outside.held)
@@ -134,7 +134,7 @@ class Broker(HostedPartitions):
         self._applied: Offset = -1
         self._ageing: Iterator[Partition] | None = None
         """Partitions whose oldest unsynced record is still to be looked at."""
-        self.upkeep = Upkeep(config, logs, outside)
+        self.maintenance = Maintenance(config, logs, outside)
 
     # ---- following the metadata --------------------------------------------------------------------------
 
@@ -151,15 +151,15 @@ class Broker(HostedPartitions):
         """Note all that the metadata give this node, put aside logs that they do not know."""
         self.notice_failures(now)
         for log in list(self.logs.all_logs()):
-            where = log.topic_partition
-            topic = self.image.topics_by_name.get(where.topic)
-            state = topic.partitions.get(where.partition) if topic is not None else None
+            tp = log.topic_partition
+            topic = self.image.topics_by_name.get(tp.topic)
+            state = topic.partitions.get(tp.partition) if topic is not None else None
             same = topic is not None and log.topic_id in (None, topic.id)
-            if where.topic != METADATA_TOPIC and not (state and same and self.node_id in state.replicas):
-                self.guarded(partial(self.logs.drop_future, where, now), now)
-                aside = self.guarded(partial(self.logs.stray, where), now)
+            if tp.topic != METADATA_TOPIC and not (state and same and self.node_id in state.replicas):
+                self.guarded(partial(self.logs.drop_future, tp, now), now)
+                aside = self.guarded(partial(self.logs.stray, tp), now)
                 if aside is not None:
-                    self.outside.set_aside(where, aside, log.topic_id if state else None)
+                    self.outside.set_aside(tp, aside, log.topic_id if state else None)
         self.logs.settle()
         self.behind.note_all(self.image)
 
@@ -235,9 +235,9 @@ class Broker(HostedPartitions):
                 waiting.wake(now)
         if (check := self.checks.next_slice()) is not None:
             syncs.append(check)
-        if (chore := self.upkeep.next_job()) is not None:
+        if (chore := self.maintenance.next_job()) is not None:
             syncs.append(chore)
-        if (cleaning := self.upkeep.cleaner.next_piece(now)) is not None:
+        if (cleaning := self.maintenance.cleaner.next_piece(now)) is not None:
             syncs.append(cleaning)
         if self.moves and (copying := self.moves.next_job(now)) is not None:
             syncs.append(copying)
@@ -254,13 +254,13 @@ class Broker(HostedPartitions):
     def synced(self, sync: Work, error: StorageError | None, now: Now) -> None:
         """A sync came back.  Call `end_turn` afterwards: it answers, and begins the next one."""
         if isinstance(sync, Removal | CheckpointJob):
-            self.upkeep.done(sync)
-            if error is not None and (where := self.logs.at(sync.directory)) is not None:
-                self.logs.fail(where, error)
+            self.maintenance.done(sync)
+            if error is not None and (directory := self.logs.at(sync.directory)) is not None:
+                self.logs.fail(directory, error)
                 self.notice_failures(now)
             return
-        if isinstance(sync, Cleaning):
-            self.upkeep.cleaner.returned(sync, error, now)
+        if isinstance(sync, Compaction):
+            self.maintenance.cleaner.returned(sync, error, now)
             self.notice_failures(now)
             return
         if isinstance(sync, BatchCheck):
@@ -283,15 +283,15 @@ class Broker(HostedPartitions):
 
     def tick(self, now: Now) -> None:
         """Let overdue waiters have their answers.  Call it at `next_deadline`."""
-        self.room.expire(now)
+        self.purgatory.expire(now)
         self.in_sync.tick(now)
         self.assignments.tick(now)
 
     def next_deadline(self) -> float | None:
         """When `tick` has something to do, in monotonic seconds."""
-        waiting, asking = self.room.next_deadline(), self.in_sync.next_deadline()
+        waiting, asking = self.purgatory.next_deadline(), self.in_sync.next_deadline()
         others = (
-            self.upkeep.cleaner.next_deadline(),
+            self.maintenance.cleaner.next_deadline(),
             self.assignments.next_deadline(),
             self.moves.next_deadline(),
         )
@@ -305,7 +305,7 @@ class Broker(HostedPartitions):
         for partition in self.turn:  # else retention writes it, and where there is no room nobody is told
             with suppress(KafkaError):
                 self.write_now(partition, now)
-        self.upkeep.step(now)
+        self.maintenance.step(now)
         self.notice_failures(now)
         self.in_sync.look(now)
         if self.producer_ids.waiting and self.producer_ids.should_ask(now):
@@ -313,27 +313,27 @@ class Broker(HostedPartitions):
         if self._ageing is None:
             self._ageing = iter(list(self.partitions()))
         looked_at = 0
-        for partition in islice(self._ageing, _AGED_PER_STEP):
+        for partition in islice(self._ageing, _PARTITIONS_PER_STEP):
             looked_at += 1
             if not partition.gone:
                 partition.flush_if_old(now)
-        if looked_at < _AGED_PER_STEP:
+        if looked_at < _PARTITIONS_PER_STEP:
             self._ageing = None
 
     @property
     def maintaining(self) -> bool:
         """Whether `maintain` is in the middle of something, so that the next call should not wait for long."""
-        return self.upkeep.busy or self._ageing is not None or self.in_sync.looking
+        return self.maintenance.busy or self._ageing is not None or self.in_sync.looking
 
     def reconfigure(self, config: Config) -> None:
         """The node's own settings changed."""
         super().reconfigure(config)
         self.moves.configure(config)
-        self.upkeep.cleaner.configure(config)
+        self.maintenance.cleaner.configure(config)
 
     def stop(self, now: Now) -> list[Work]:
         """Write what is pending, then answer everybody who waits.  Returns the syncs still to run."""
-        self.upkeep.stop()
+        self.maintenance.stop()
         self.checks.give_up(ErrorCode.NOT_LEADER_OR_FOLLOWER, now)
         syncs = self.end_turn(now)
         for partition in self.partitions():
@@ -346,12 +346,12 @@ class Broker(HostedPartitions):
 
     # ---- views -------------------------------------------------------------------------------------------
 
-    def leader_of(self, where: TopicPartition) -> tuple[NodeId, Epoch]:
+    def leader_of(self, tp: TopicPartition) -> tuple[NodeId, Epoch]:
         """The leader of a partition, as far as this node knows; otherwise (NO_NODE, NO_EPOCH)."""
-        partition = self.partition(*where)
+        partition = self.partition(*tp)
         if partition is not None:
             return partition.leader, partition.leader_epoch
-        state = self.image.partition(*where)
+        state = self.image.partition(*tp)
         return (NO_NODE, NO_EPOCH) if state is None else (state.leader, state.leader_epoch)
 
     def endpoints(
@@ -373,7 +373,7 @@ class Broker(HostedPartitions):
             sum(partition.offline for partition in partitions),
             sum(len(partition.leading.isr) < len(partition.replicas) for partition in leading),
             sum(not partition.leading.enough_in_sync for partition in leading),
-            len(self.room),
+            len(self.purgatory),
             self.generation,
             self.sessions.statistics(),
             self.producer_ids.statistics(),

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.config import Config
 from barnabas.errors import BarnabasError, StorageError
-from barnabas.log.cleaning.compaction import Cleaning, CleaningStatistics
-from barnabas.log.cleaning.dirty_range import Cleanable, cleanable
+from barnabas.log.cleaning.compaction import Compaction, CompactionStatistics
+from barnabas.log.cleaning.dirty_range import DirtyRange, find_dirty_range
 from barnabas.model import Now
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Cleaner", "CleanerStatistics"]
 
 _LOGS_PER_STEP = 50
-_FULL_PAUSE = 60.0
+_FULL_DISK_PAUSE_S = 60.0
 """Seconds before a log is tried again whose disk had no room."""
 
 
@@ -80,21 +80,21 @@ class Cleaner:
     def __init__(self, config: Config, logs: LogDirectories, outside: Outside) -> None:
         self._logs = logs
         self._outside = outside
-        self.running: Cleaning | None = None
+        self.running: Compaction | None = None
         """The round that is under way."""
         self._log: Log
         """The log of that round."""
         self.rounds = 0
         self._stopped = False
         self._looking: Iterator[Log] | None = None
-        self._best: tuple[float, Cleanable, Log] | None = None
+        self._best: tuple[float, DirtyRange, Log] | None = None
         self._seen = [0.0, 0]
         self._worst = (0.0, 0)
         self._look_at = 0.0
         self._resume_at = inf
         self._handed: tuple[float, int] | None = None
         self._begun = self._done = 0.0
-        self._last: tuple[float, CleaningStatistics] | None = None
+        self._last: tuple[float, CompactionStatistics] | None = None
         self._aside: dict[Log, BarnabasError] = {}
         self._resting: dict[Log, float] = {}
         self.configure(config)
@@ -142,7 +142,7 @@ class Cleaner:
 
     def _consider(self, log: Log, now: Now) -> None:
         try:
-            part = cleanable(log, now)
+            part = find_dirty_range(log, now)
         except StorageError as error:
             self._logs.fail(log, error)
             return
@@ -165,9 +165,9 @@ class Cleaner:
             return
         _, _, log = best
         try:
-            part = cleanable(log, now)  # the look took a while
+            part = find_dirty_range(log, now)  # the look took a while
             if log.failed is None and part.due(log):
-                self.running, self._log = Cleaning(log, part, now, memory=self._room), log
+                self.running, self._log = Compaction(log, part, now, memory=self._room), log
         except StorageError as error:
             self._logs.fail(log, error)
         except BarnabasError as error:
@@ -176,14 +176,14 @@ class Cleaner:
 
     def _set_aside(self, log: Log, error: BarnabasError, now: Now) -> None:
         if isinstance(error, StorageError):
-            self._resting[log] = now.mono + _FULL_PAUSE
+            self._resting[log] = now.mono + _FULL_DISK_PAUSE_S
         else:
             self._aside[log] = error
         self._outside.not_compacted(log.topic_partition, error)
 
     # ---- running -----------------------------------------------------------------------------------------
 
-    def next_piece(self, now: Now) -> Cleaning | None:
+    def next_piece(self, now: Now) -> Compaction | None:
         """What a thread should `run` now; `returned` when it has."""
         cleaning = self.running
         if cleaning is None or self._handed is not None or self._stopped or now.mono < self._resume_at:
@@ -196,7 +196,7 @@ class Cleaner:
         waits = self.running is not None and self._handed is None and not self._stopped
         return self._resume_at if waits else None
 
-    def returned(self, cleaning: Cleaning, error: StorageError | None, now: Now) -> None:
+    def returned(self, cleaning: Compaction, error: StorageError | None, now: Now) -> None:
         """A piece came back; `error`: the disk failed.  Its directory goes offline then."""
         handed, self._handed = self._handed, None
         if cleaning is not self.running or handed is None:
@@ -217,14 +217,14 @@ class Cleaner:
             worked = cleaning.read_bytes + cleaning.written_bytes - before
             self._resume_at = max(now.mono + (now.mono - begun), begun + worked / self._rate)
 
-    def _over(self, cleaning: Cleaning, now: Now) -> None:
+    def _over(self, cleaning: Compaction, now: Now) -> None:
         self.running = None
         self._look_at = now.mono
         if cleaning.conclude():
             self.rounds += 1
             self._done = now.mono
             self._last = now.mono - self._begun, cleaning.statistics()
-            self._logs.checkpoint_cleaned(self._log)
+            self._logs.checkpoint_compacted(self._log)
             self._outside.compacted(self._log.topic_partition, cleaning.statistics(), now.mono - self._begun)
         elif cleaning.failure is not None and not cleaning.cancelled:
             self._set_aside(self._log, cleaning.failure, now)

@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 __all__ = ["CopyJob", "MoveStatistics", "Moves"]
 
-_PIECE = 1 << 20
-_NEAR = 1 << 18
+_PIECE_BYTES = 1 << 20
+_CATCH_UP_BYTES = 1 << 18
 """Bytes that the loop copies itself, to catch up within one turn."""
-_SYNC_EVERY = 16 << 20
-_PAUSE = 1.0
+_SYNC_EVERY_BYTES = 16 << 20
+_RETRY_S = 1.0
 """Seconds before a copy goes on that found no room, or could not be read."""
-_KEPT = 10_000
+_MOST_WANTED = 10_000
 """Places remembered for replicas that are not here yet."""
 
 
@@ -95,7 +95,7 @@ class _Move:
         self.unsynced = 0
 
     @property
-    def behind(self) -> int:
+    def lag(self) -> int:
         """Records that the copy does not have yet."""
         return self.partition.log.log_end_offset - self.copy.log_end_offset
 
@@ -103,7 +103,7 @@ class _Move:
     def sync_due(self) -> bool:
         """Whether the copy is less durable than the log."""
         copy, log = self.copy, self.partition.log
-        if not self.synced or self.unsynced >= _SYNC_EVERY:
+        if not self.synced or self.unsynced >= _SYNC_EVERY_BYTES:
             return True
         return (
             copy.acknowledged_end_offset < log.acknowledged_end_offset
@@ -148,25 +148,25 @@ class Moves:
 
     # ---- what is asked for -------------------------------------------------------------------------------
 
-    def wanted(self, where: TopicPartition) -> LogDirectory | None:
+    def wanted(self, tp: TopicPartition) -> LogDirectory | None:
         """Where a replica that is made now was asked to be, once."""
-        path = self._wanted.pop(where, None)
+        path = self._wanted.pop(tp, None)
         directory = None if path is None else self._broker.logs.at(path)
         return None if directory is None or directory.offline is not None else directory
 
-    def alter(self, where: TopicPartition, path: str, now: Now) -> ErrorCode:
+    def alter(self, tp: TopicPartition, path: str, now: Now) -> ErrorCode:
         """AlterReplicaLogDirs: have a replica lie in the directory `path` (as `log.dirs` has it)."""
         broker = self._broker
         target = broker.logs.at(path)
         if target is None or target.offline is not None:
             known = path in broker.logs.missing()
             return ErrorCode.KAFKA_STORAGE_ERROR if known else ErrorCode.LOG_DIR_NOT_FOUND
-        partition = broker.partition(*where)
+        partition = broker.partition(*tp)
         if target.cordoned and (partition is None or partition.directory is not target):
             return ErrorCode.INVALID_REPLICA_ASSIGNMENT
         if partition is None:
-            if len(self._wanted) < _KEPT:
-                self._wanted[where] = path
+            if len(self._wanted) < _MOST_WANTED:
+                self._wanted[tp] = path
             return ErrorCode.REPLICA_NOT_AVAILABLE
         if partition.offline:
             return ErrorCode.KAFKA_STORAGE_ERROR
@@ -176,7 +176,7 @@ class Moves:
             move = None
         if move is None and partition.directory is not target:
             try:
-                copy = target.create_future(where, partition.topic_id, now)
+                copy = target.create_future(tp, partition.topic_id, now)
             except StorageError as error:
                 broker.notice_failures(now)
                 broker.outside.not_hosted(error)
@@ -186,10 +186,10 @@ class Moves:
 
     def hosted(self, partition: Partition) -> None:
         """A partition was opened: if a copy of it was found on disk, its move goes on."""
-        where = TopicPartition(partition.topic, partition.index)
-        target = self._broker.logs.future_directory(where)
+        tp = TopicPartition(partition.topic, partition.index)
+        target = self._broker.logs.future_directory(tp)
         if target is not None and partition not in self._moves:
-            self._begin(partition, target.futures[where], target)
+            self._begin(partition, target.futures[tp], target)
 
     def _begin(self, partition: Partition, copy: Log, target: LogDirectory) -> None:
         partition.log.stop_compaction()
@@ -201,8 +201,8 @@ class Moves:
         """It is to lie elsewhere, or where it lay: the copy goes, and the controller hears the truth."""
         partition = move.partition
         del self._moves[partition]
-        where = TopicPartition(partition.topic, partition.index)
-        self._broker.guarded(lambda: self._broker.logs.drop_future(where, now), now)
+        tp = TopicPartition(partition.topic, partition.index)
+        self._broker.guarded(lambda: self._broker.logs.drop_future(tp, now), now)
         self._correct(move)
 
     def _correct(self, move: _Move) -> None:
@@ -242,9 +242,9 @@ class Moves:
     def _job(self, move: _Move, now: Now) -> CopyJob | None:
         copy, log = move.copy, move.partition.log
         try:
-            if move.unsynced < _SYNC_EVERY and copy.log_end_offset < log.written_end_offset:
+            if move.unsynced < _SYNC_EVERY_BYTES and copy.log_end_offset < log.written_end_offset:
                 align(copy, log, now)
-                piece = log.read(copy.log_end_offset, _PIECE, log.written_end_offset)
+                piece = log.read(copy.log_end_offset, _PIECE_BYTES, log.written_end_offset)
                 return CopyJob(move, log.disk, piece, None) if len(piece) else None
             if move.sync_due:
                 sync = copy.begin_sync()
@@ -265,7 +265,7 @@ class Moves:
         elif job.sync is not None:
             move.copy.finish_sync(job.sync)
             if job.sync.refused is not None:
-                move.rest_until = now.mono + _PAUSE
+                move.rest_until = now.mono + _RETRY_S
             else:
                 move.unsynced, move.synced = 0, True
         else:
@@ -282,17 +282,17 @@ class Moves:
                 _put(copy, data, now)
         except CorruptRecordError as error:
             self._broker.outside.not_replicated(move.partition.topic, move.partition.index, error)
-            move.rest_until = now.mono + _PAUSE
+            move.rest_until = now.mono + _RETRY_S
         except StorageError as error:
             self._failed(move, error, now)
         move.unsynced += len(data)
         self.bytes += len(data)
         self._resume_at = now.mono + len(data) / self._rate
         if not data:
-            move.rest_until = now.mono + _PAUSE
+            move.rest_until = now.mono + _RETRY_S
 
     def _failed(self, move: _Move, error: StorageError, now: Now, *, reading: bool = False) -> None:
-        move.rest_until = now.mono + _PAUSE
+        move.rest_until = now.mono + _RETRY_S
         partition = move.partition
         if error.full:
             return
@@ -318,15 +318,15 @@ class Moves:
     def _advance(self, move: _Move, now: Now) -> None:
         partition, copy, log = move.partition, move.copy, move.partition.log
         try:
-            if move.accepted and move.behind > 0:
+            if move.accepted and move.lag > 0:
                 self._catch_up(move, now)
-            if log.written_end_offset != log.log_end_offset or move.behind:
+            if log.written_end_offset != log.log_end_offset or move.lag:
                 return
             if move.sync_due or copy.syncing:
                 return
             if move.accepted:
                 align(copy, log, now)
-                if not move.behind:
+                if not move.lag:
                     self._swap(move, now)
             elif not move.asked:
                 move.asked = True
@@ -335,7 +335,7 @@ class Moves:
                 self._assignments.send()
         except CorruptRecordError as error:
             self._broker.outside.not_replicated(partition.topic, partition.index, error)
-            move.rest_until = now.mono + _PAUSE
+            move.rest_until = now.mono + _RETRY_S
         except StorageError as error:
             self._failed(move, error, now)
 
@@ -348,7 +348,7 @@ class Moves:
         """The last few records, on the loop, so that both end at the same offset."""
         copy, log = move.copy, move.partition.log
         align(copy, log, now)
-        piece = log.read(copy.log_end_offset, _NEAR, log.written_end_offset)
+        piece = log.read(copy.log_end_offset, _CATCH_UP_BYTES, log.written_end_offset)
         if not len(piece):
             return
         data = piece.read()
@@ -359,9 +359,9 @@ class Moves:
     def _swap(self, move: _Move, now: Now) -> None:
         partition = move.partition
         del self._moves[partition]
-        where = TopicPartition(partition.topic, partition.index)
+        tp = TopicPartition(partition.topic, partition.index)
         try:
-            log = self._broker.logs.promote(where, now)
+            log = self._broker.logs.promote(tp, now)
         except StorageError as error:
             # Either directory failed: what lay there is offline, and so may be this partition.
             self._broker.notice_failures(now)

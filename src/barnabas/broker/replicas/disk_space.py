@@ -9,7 +9,7 @@ times the reserve is free.  It does not resume at the reserve itself, because th
 each segment that retention deletes.
 
 The broker checks the free space about once a second.  A write that finds no room in spite of this (another
-program writes to that volume, a quota, no inodes) has the same effect, for at least `_AFTER_REFUSAL`.
+program writes to that volume, a quota, no inodes) has the same effect, for at least `_AFTER_REFUSAL_S`.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Space"]
 
-_LOOK_EVERY = 1.0
-_AFTER_REFUSAL = 10.0
+_LOOK_EVERY_S = 1.0
+_AFTER_REFUSAL_S = 10.0
 """Seconds without producing after a write was refused though enough seemed free."""
 
 
@@ -80,7 +80,7 @@ class Space:
         """Ask every directory for its free room, if it is time; whether there may be room for more now."""
         if now.mono < self._look_at:
             return False
-        self._look_at = now.mono + _LOOK_EVERY
+        self._look_at = now.mono + _LOOK_EVERY_S
         for directory in self._logs.online():
             try:
                 free, total = (
@@ -97,7 +97,7 @@ class Space:
 
     def refused(self, directory: LogDirectory, error: StorageError, now: Now) -> None:
         """A write there found no room."""
-        self._refused[directory.path] = now.mono + _AFTER_REFUSAL
+        self._refused[directory.path] = now.mono + _AFTER_REFUSAL_S
         known = self.known.get(directory.path, DirectorySpace(0, 0, 0))
         self._became(directory, known._replace(full=True, exhausted=True))
 

@@ -48,10 +48,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Followed", "Follower", "FollowerStatistics"]
 
-_FIRST_PAUSE = 0.02
+_FIRST_PAUSE_S = 0.02
 """Seconds that a partition rests after its first error: the leader may not know yet that it leads."""
 _LATEST, _EARLIEST = -1, -2
-_NAMED_AT_ONCE = 200
+_PARTITIONS_PER_FETCH = 200
 """Partitions that one fetch names: more of them would hold the leader's loop, and ours.  Others follow at once."""
 _SESSION_LOST = (
     ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
@@ -65,17 +65,17 @@ Key = tuple[Uuid, int]
 class Followed:
     """One partition that this node follows, in one leader epoch.
 
-    `mark` and `start` are the leader's high watermark and log start as last heard; they count here as far as
-    our own log reaches.  `sent` is the position that the leader was last told.
+    `high_watermark` and `start` are the leader's, as last heard; they count here as far as our own log
+    reaches.  `sent` is the position that the leader was last told.
     """
 
-    __slots__ = ("asking", "failures", "follower", "key", "mark", "partition", "sent", "start")
+    __slots__ = ("asking", "failures", "follower", "high_watermark", "key", "partition", "sent", "start")
 
     def __init__(self, follower: Follower, partition: Partition) -> None:
         self.follower = follower
         self.partition = partition
         self.key: Key = (partition.topic_id, partition.index)
-        self.mark: Offset = -1
+        self.high_watermark: Offset = -1
         self.start: Offset = -1
         self.sent: tuple[int, Offset] | None = None
         self.asking = 0
@@ -84,9 +84,9 @@ class Followed:
     def advanced(self, now: Now) -> None:
         """Our log was written, synced or told news: take over what the leader said as far as we reach."""
         partition, log = self.partition, self.partition.log
-        mark = min(self.mark, log.acknowledged_end_offset)
-        if mark > log.high_watermark:
-            log.high_watermark = mark
+        high_watermark = min(self.high_watermark, log.acknowledged_end_offset)
+        if high_watermark > log.high_watermark:
+            log.high_watermark = high_watermark
         partition.high_watermark = log.high_watermark
         if log.log_start_offset < self.start <= log.high_watermark:
             log.increment_log_start(self.start)
@@ -234,9 +234,9 @@ class Follower:
             self._told = {}
             self._forget.clear()
         asked, self._news = self._news, {}
-        if len(asked) > _NAMED_AT_ONCE and not self._sessionless:
+        if len(asked) > _PARTITIONS_PER_FETCH and not self._sessionless:
             rows = list(asked.items())
-            asked, self._news = dict(rows[:_NAMED_AT_ONCE]), dict(rows[_NAMED_AT_ONCE:])
+            asked, self._news = dict(rows[:_PARTITIONS_PER_FETCH]), dict(rows[_PARTITIONS_PER_FETCH:])
         self._told.update(asked)
         if not self._told:
             if self._session_epoch:
@@ -255,7 +255,7 @@ class Follower:
             partition = followed.partition
             if key in self._resting or not partition.settings.follower_throttled or not quota.exceeded(now):
                 continue
-            if not 0 <= followed.mark <= partition.log.log_end_offset:
+            if not 0 <= followed.high_watermark <= partition.log.log_end_offset:
                 self._leave_out(key)
                 self._resting[key] = min(quota.free_at(now), now.mono + 1.0) + 0.001
 
@@ -381,7 +381,7 @@ class Follower:
             if data.diverging_epoch.end_offset >= 0:
                 self._cut_back(followed, data.diverging_epoch.epoch, data.diverging_epoch.end_offset, now)
                 return
-            followed.mark = data.high_watermark
+            followed.high_watermark = data.high_watermark
             if data.records is not None and len(data.records):
                 self._append(followed, data, now)
             followed.start = data.log_start_offset
@@ -400,7 +400,7 @@ class Follower:
     def _rest(self, followed: Followed, now: Now) -> None:
         """Leave it out for a while: a little after the first error, replica.fetch.backoff.ms in the end."""
         longest = self._broker.config.int("replica.fetch.backoff.ms") / 1000.0
-        pause = min(longest, _FIRST_PAUSE * 2.0 ** min(followed.failures, 16))
+        pause = min(longest, _FIRST_PAUSE_S * 2.0 ** min(followed.failures, 16))
         if followed.partition.no_room:
             pause = inf  # until there is room
         followed.failures += 1

@@ -41,7 +41,7 @@ __all__ = ["InSyncSets"]
 
 _ASKED_AT_ONCE = 200
 """Partitions of one request: the controller decides a request in one step of its loop."""
-_RETRY = 0.05
+_RETRY_S = 0.05
 """Seconds before an unanswered request is made again."""
 _ROLL_BACK = (ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA)
 _WAIT_FOR_METADATA = (
@@ -53,7 +53,7 @@ _WAIT_FOR_METADATA = (
     ErrorCode.NEW_LEADER_ELECTED,
 )
 
-LOOKED_AT = 1000
+PARTITIONS_PER_STEP = 1000
 """Partitions of one step of a look for followers that do not keep up."""
 
 
@@ -102,7 +102,7 @@ class InSyncSets:
             self._look_at = now.mono + lag / 2
             self._looking = iter(list(self._broker.partitions()))
         looked_at = 0
-        for partition in islice(self._looking, LOOKED_AT):
+        for partition in islice(self._looking, PARTITIONS_PER_STEP):
             looked_at += 1
             if (
                 not partition.is_leader
@@ -111,11 +111,11 @@ class InSyncSets:
                 or partition.leading.proposed is not None
             ):
                 continue
-            behind = partition.laggards(now)
-            if behind:
+            lagging = partition.laggards(now)
+            if lagging:
                 self.shrinks += 1
-                self._propose(partition, tuple(n for n in partition.leading.isr if n not in behind), now)
-        if looked_at < LOOKED_AT:
+                self._propose(partition, tuple(n for n in partition.leading.isr if n not in lagging), now)
+        if looked_at < PARTITIONS_PER_STEP:
             self._looking = None
 
     @property
@@ -188,7 +188,7 @@ class InSyncSets:
         asked, self._asked = self._asked or {}, None
         if answer is None or answer.error_code:
             self._wanting.update(dict.fromkeys(partition for partition, _, _ in asked.values()))
-            self._retry_at = now.mono + _RETRY
+            self._retry_at = now.mono + _RETRY_S
             return
         again = False
         for topic in answer.topics:
@@ -201,7 +201,7 @@ class InSyncSets:
                 self._wanting[partition] = None
                 again = True
         if again:
-            self._retry_at = now.mono + _RETRY
+            self._retry_at = now.mono + _RETRY_S
         self._send(now)
 
     def _settle(

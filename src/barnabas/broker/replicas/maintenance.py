@@ -21,7 +21,7 @@ from barnabas.model import Now
 if TYPE_CHECKING:
     from barnabas.broker.ports import Outside
 
-__all__ = ["Upkeep"]
+__all__ = ["Maintenance"]
 
 _LOGS_PER_STEP = 25
 _TICKED_PER_STEP = 1000
@@ -29,13 +29,13 @@ _ROWS_PER_STEP = 2000
 """Logs that the duties of one step look at in all: with many logs each duty has a step of its own."""
 
 
-class Upkeep:
+class Maintenance:
     """The duties and when each is due next (monotonic seconds)."""
 
     __slots__ = (
-        "_behind",
         "_due",
         "_logs",
+        "_overdue",
         "_retaining",
         "_stopped",
         "_ticking",
@@ -53,21 +53,27 @@ class Upkeep:
         """What a thread does now: one thing at a time, syncs need the threads too."""
         self._retaining: Generator[tuple[Log, list[str]], None, None] | None = None
         self._ticking: Generator[None, None, list[Removal]] | None = None
-        self._behind = False
+        self._overdue = False
         """A duty that is due waits for the next step."""
         self._due: dict[str, tuple[float, float, Callable[[Now], object]]] = {}
-        self._add("high watermarks", config.int("replica.high.watermark.checkpoint.interval.ms"), self._marks)
-        self._add("recovery points", config.int("log.flush.offset.checkpoint.interval.ms"), self._points)
+        self._add(
+            "high watermarks",
+            config.int("replica.high.watermark.checkpoint.interval.ms"),
+            self._high_watermarks,
+        )
+        self._add(
+            "recovery points", config.int("log.flush.offset.checkpoint.interval.ms"), self._recovery_points
+        )
         self._add("retention", config.int("log.retention.check.interval.ms"), self._retain)
         self._add("deleted files", 1000, self._deleted)
 
     def _add(self, name: str, interval_ms: int, duty: Callable[[Now], object]) -> None:
         self._due[name] = (-1.0, interval_ms / 1000.0, duty)
 
-    def _marks(self, now: Now) -> None:
+    def _high_watermarks(self, now: Now) -> None:
         self._waiting.extend(self._logs.high_watermarks())
 
-    def _points(self, now: Now) -> None:
+    def _recovery_points(self, now: Now) -> None:
         self._waiting.extend(self._logs.recovery_points())
 
     def _deleted(self, now: Now) -> None:
@@ -111,13 +117,13 @@ class Upkeep:
 
     def step(self, now: Now) -> None:
         """Do what is due.  A directory that fails meanwhile goes offline; that raises nothing."""
-        self._behind, rows = False, 0
+        self._overdue, rows = False, 0
         for name, (due, interval, duty) in self._due.items():
             if due < 0.0:
                 self._due[name] = (now.mono + interval, interval, duty)
             elif now.mono >= due:
                 if rows > _ROWS_PER_STEP:
-                    self._behind = True
+                    self._overdue = True
                     break
                 self._due[name] = (now.mono + interval, interval, duty)
                 duty(now)
@@ -132,8 +138,8 @@ class Upkeep:
     def busy(self) -> bool:
         """Whether a walk is under way, so that the next step should not wait for long."""
         return (
-            self._behind or self._retaining is not None or self._ticking is not None or self.cleaner.looking
+            self._overdue or self._retaining is not None or self._ticking is not None or self.cleaner.looking
         )
 
     def __repr__(self) -> str:
-        return f"<Upkeep busy={self.busy}>"
+        return f"<Maintenance busy={self.busy}>"

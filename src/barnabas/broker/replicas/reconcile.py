@@ -85,14 +85,14 @@ class Reconciler:
     def note_all(self, image: MetadataImage) -> None:
         """Everything that the metadata give this node."""
         me = self._broker.node_id
-        wheres = [
+        tps = [
             (state.leader != me, TopicPartition(topic.name, state.index))
             for topic in image.topics.values()
             for state in topic.partitions.values()
             if me in state.replicas
         ]
-        wheres.sort(key=lambda one: one[0])
-        self._new.update((where, None) for _, where in wheres)
+        tps.sort(key=lambda one: one[0])
+        self._new.update((tp, None) for _, tp in tps)
 
     def note_unhosted(self) -> None:
         """There may be room by now for partitions that found none."""
@@ -114,30 +114,30 @@ class Reconciler:
             hosted = broker.topics_by_id.get(topic.id)
             here = hosted is not None and state.index in hosted.partitions
             if here or me in state.replicas:
-                where = TopicPartition(topic.name, state.index)
+                tp = TopicPartition(topic.name, state.index)
                 if state.leader != me:
-                    followed.append(where)
+                    followed.append(tp)
                 elif here:
-                    self._here[where] = None
+                    self._here[tp] = None
                 else:
-                    self._new[where] = None
-        for where in followed:
-            (self._new if broker.partition(*where) is None else self._here)[where] = None
+                    self._new[tp] = None
+        for tp in followed:
+            (self._new if broker.partition(*tp) is None else self._here)[tp] = None
         if delta.brokers:
             for partition in broker.partitions():
                 if partition.is_leader and not delta.brokers.isdisjoint(partition.leading.progress):
-                    self._here[partition.log.topic_partition] = None  # who is gone holds its marks no longer
+                    self._here[partition.log.topic_partition] = None  # who is gone does not hold it back
         for resource, name in delta.configs:
             if resource == RESOURCE_TOPIC and name in broker.topics:
                 self._configured.add(name)
                 for index in broker.topics[name].partitions:
                     self._here[TopicPartition(name, index)] = None
 
-    def hasten(self, where: TopicPartition) -> bool:
+    def hasten(self, tp: TopicPartition) -> bool:
         """Somebody asks for a partition that is to be made: it is the next one.  False: it is not to be."""
-        if where not in self._new:
+        if tp not in self._new:
             return False
-        self._new.move_to_end(where, last=False)
+        self._new.move_to_end(tp, last=False)
         return True
 
     # ---- doing it ----------------------------------------------------------------------------------------
@@ -145,14 +145,14 @@ class Reconciler:
     def step(self, now: Now) -> None:
         """Carry out one change."""
         if self._here:
-            where, _ = self._here.popitem(last=False)
-            self._reconcile(where, now)
+            tp, _ = self._here.popitem(last=False)
+            self._reconcile(tp, now)
         elif self._gone:
             _, partition = self._gone.popitem(last=False)
             self._remove(partition, now)
         elif self._new:
-            where, _ = self._new.popitem(last=False)
-            self._reconcile(where, now)
+            tp, _ = self._new.popitem(last=False)
+            self._reconcile(tp, now)
         if not self:
             self._configured.clear()
 
@@ -160,18 +160,18 @@ class Reconciler:
         """Tell the controller where what was made lies."""
         self._assignments.send()
 
-    def _reconcile(self, where: TopicPartition, now: Now) -> None:
+    def _reconcile(self, tp: TopicPartition, now: Now) -> None:
         """Make a partition what the metadata say."""
         broker = self._broker
         broker.generation += 1
-        topic = broker.image.topics_by_name.get(where.topic)
-        state = topic.partitions.get(where.partition) if topic is not None else None
+        topic = broker.image.topics_by_name.get(tp.topic)
+        state = topic.partitions.get(tp.partition) if topic is not None else None
         if topic is None or state is None or broker.node_id not in state.replicas:
-            partition = broker.partition(*where)
+            partition = broker.partition(*tp)
             if partition is not None:
                 self._remove(partition, now)
             return
-        if (earlier := self._gone.pop(where, None)) is not None:
+        if (earlier := self._gone.pop(tp, None)) is not None:
             self._remove(earlier, now)
         assigned: list[tuple[TopicId, int, DirectoryId]] = []
         partition = self._host(topic, state, now, assigned)
@@ -179,7 +179,7 @@ class Reconciler:
             self._assignments.want((topic_id, index), directory)
         if partition is None:
             return
-        if where.topic in self._configured:
+        if tp.topic in self._configured:
             broker.configure(partition)
         if state.leader == broker.node_id:
             if not partition.offline and partition.lead(state, now):
@@ -233,27 +233,27 @@ class Reconciler:
         hosted = broker.topics.get(topic.name)
         if hosted is not None and hosted.id == topic.id and state.index in hosted.partitions:
             return hosted.partitions[state.index]
-        where = TopicPartition(topic.name, state.index)
+        tp = TopicPartition(topic.name, state.index)
         registered = state.directory_of(broker.node_id) or DIRECTORY_UNASSIGNED
-        log = broker.logs.get(where)
-        if log is None and broker.logs.future(where) is not None:
-            log = broker.guarded(lambda: self._last_copy(where, registered, now), now)
+        log = broker.logs.get(tp)
+        if log is None and broker.logs.future(tp) is not None:
+            log = broker.guarded(lambda: self._last_copy(tp, registered, now), now)
         if log is None:
             wanted = None if registered in _RESERVED else registered
             if wanted is not None and not any(d.directory_id == wanted for d in broker.logs.online()):
                 if broker.logs.missing():
                     return None
                 wanted = None  # all are there, so that one was replaced by an empty one
-            if wanted is None and (asked := self._moves.wanted(where)) is not None:
+            if wanted is None and (asked := self._moves.wanted(tp)) is not None:
                 wanted = asked.directory_id
-            log = broker.guarded(lambda: broker.logs.create(where, topic.id, now, directory_id=wanted), now)
+            log = broker.guarded(lambda: broker.logs.create(tp, topic.id, now, directory_id=wanted), now)
             if log is None:
                 if broker.no_room:
                     self._unhosted[topic.id, state.index] = None
                 return None
         elif log.topic_id is None:
             broker.guarded(lambda: log.belongs_to(topic.id), now)
-        directory = broker.logs.directory_of(where)
+        directory = broker.logs.directory_of(tp)
         if hosted is None or hosted.id != topic.id:
             hosted = broker.topics[topic.name] = broker.topics_by_id[topic.id] = HostedTopic(
                 topic.name, topic.id
@@ -276,14 +276,14 @@ class Reconciler:
             assigned.append((topic.id, state.index, directory.directory_id))
         return partition
 
-    def _last_copy(self, where: TopicPartition, registered: DirectoryId, now: Now) -> Log | None:
+    def _last_copy(self, tp: TopicPartition, registered: DirectoryId, now: Now) -> Log | None:
         """A copy without its log: a crash came in the middle of the swap, unless the log lies on a lost disk."""
         broker = self._broker
-        directory = broker.logs.future_directory(where)
+        directory = broker.logs.future_directory(tp)
         if directory is not None and directory.directory_id == registered:
-            return broker.logs.promote(where, now)
+            return broker.logs.promote(tp, now)
         if not broker.logs.missing():
-            broker.logs.drop_future(where, now)
+            broker.logs.drop_future(tp, now)
         return None
 
     def _unlist(self, name: str, topic_id: TopicId) -> list[Partition]:
@@ -309,8 +309,8 @@ class Reconciler:
         self._moves.release(partition)
         self._leave(partition)
         if not partition.offline:
-            where = TopicPartition(partition.topic, partition.index)
-            broker.guarded(lambda: broker.logs.delete(where, now), now)
+            tp = TopicPartition(partition.topic, partition.index)
+            broker.guarded(lambda: broker.logs.delete(tp, now), now)
 
     def _leave(self, partition: Partition) -> None:
         """It accepts and serves nothing any more; waiting requests are answered."""

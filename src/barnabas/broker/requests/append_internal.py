@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from barnabas.broker.purgatory import Waiting, WaitingRoom
+from barnabas.broker.purgatory import Purgatory, Waiting
 from barnabas.broker.replicas.acknowledgements import Acknowledgement
 from barnabas.broker.requests.append import append_own
 from barnabas.errors import ErrorCode
@@ -35,7 +35,7 @@ def append_internal(
     nobody knows any more.
     """
     end = append_own(broker, partition, batch, read_batch_header(batch), now)
-    waiting = _InternalWaiting(now.mono + timeout_s, broker.room, partition, end)
+    waiting = _InternalWaiting(now.mono + timeout_s, broker.purgatory, partition, end)
     waiting.on_done = on_done
     partition.await_acknowledgement(waiting.acknowledgement)
     return end - 1
@@ -44,11 +44,11 @@ def append_internal(
 class _InternalWaiting(Waiting):
     """A coordinator that waits for its own batch."""
 
-    __slots__ = ("acknowledgement", "room")
+    __slots__ = ("acknowledgement", "purgatory")
 
-    def __init__(self, deadline: float, room: WaitingRoom, partition: Partition, end: Offset) -> None:
+    def __init__(self, deadline: float, purgatory: Purgatory, partition: Partition, end: Offset) -> None:
         super().__init__(deadline)
-        self.room = room
+        self.purgatory = purgatory
         self.acknowledgement = _Internal(self, partition, end)
 
     def expired(self, now: Now) -> None:
@@ -71,4 +71,4 @@ class _Internal(Acknowledgement):
         self.waiting.complete(error)
 
     def park(self) -> bool:
-        return not self.waiting.done and self.waiting.room.add(self.waiting, force=True)
+        return not self.waiting.done and self.waiting.purgatory.add(self.waiting, force=True)

@@ -105,7 +105,7 @@ def delete_records(
                 )
             )
         waiting.topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=results))
-    if not waiting.moved or not broker.room.add(waiting):
+    if not waiting.moved or not broker.purgatory.add(waiting):
         return DeleteRecordsResponse(topics=waiting.topics)
     waiting.open = len(waiting.moved)
     for moved in waiting.moved:

@@ -164,7 +164,7 @@ class _Reader:
             return True
         return self.broker.rack_aware and position.high_watermark != one.high_watermark
 
-    def _read_one(self, position: FetchPosition, room: int, first: bool, now: Now) -> _Found:
+    def _read_one(self, position: FetchPosition, left: int, first: bool, now: Now) -> _Found:
         topic = self.topic(position.topic)
         if topic is None:
             unknown = ErrorCode.UNKNOWN_TOPIC_ID if self.by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -210,18 +210,18 @@ class _Reader:
                     return one
         else:
             end = one.stable if self.committed else one.high_watermark
-        if offset < end and (first or room > 0):
-            self._read_records(one, partition, end, room, first, now)
+        if offset < end and (first or left > 0):
+            self._read_records(one, partition, end, left, first, now)
         if self.committed and one.aborted is None and not one.error:
             one.aborted = []
         return one
 
     def _read_records(
-        self, one: _Found, partition: Partition, end: Offset, room: int, first: bool, now: Now
+        self, one: _Found, partition: Partition, end: Offset, left: int, first: bool, now: Now
     ) -> None:
         position = one.position
         try:
-            size = max(0, min(position.max_bytes, room))
+            size = max(0, min(position.max_bytes, left))
             one.records = partition.log.read(position.offset, size, end, at_least_one=first)
             if self.committed and len(one.records):
                 one.aborted = [
@@ -384,8 +384,8 @@ class FetchWaiting(Waiting):
         self.partitions = list(reader.partitions())
 
     def park(self) -> bool:
-        """Wait from now on; False when the waiting room is full."""
-        if not self.reader.broker.room.add(self):
+        """Wait from now on; False when the purgatory is full."""
+        if not self.reader.broker.purgatory.add(self):
             return False
         for partition in self.partitions:
             partition.fetchers[self] = None

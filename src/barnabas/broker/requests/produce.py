@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.broker.ports import ADMIN_CLIENT, Operation, RequestContext, ResourceType, allowed
-from barnabas.broker.purgatory import Waiting, WaitingRoom
+from barnabas.broker.purgatory import Purgatory, Waiting
 from barnabas.broker.replicas.acknowledgements import Acknowledgement
 from barnabas.broker.replicas.batch_checks import BatchCheck, RefusedError
 from barnabas.broker.replicas.partition import Partition
@@ -57,16 +57,16 @@ class ProduceWaiting(Waiting):
     handler itself, so that nothing is answered before the request is read to its end.
     """
 
-    __slots__ = ("acks", "endpoints", "layout", "open", "results", "room")
+    __slots__ = ("acks", "endpoints", "layout", "open", "purgatory", "results")
 
-    def __init__(self, deadline: float, room: WaitingRoom, acks: int) -> None:
+    def __init__(self, deadline: float, purgatory: Purgatory, acks: int) -> None:
         self.acks = acks
         self.deadline = deadline
         self.on_done = None
         self.response = None
         self.done = False
         self.bucket = None
-        self.room = room
+        self.purgatory = purgatory
         self.layout: list[tuple[str, TopicId, int]] = []
         self.results: list[PartitionProduceResponse | _Appended | _InCheck] = []
         self.endpoints: list[NodeEndpoint] = []
@@ -163,7 +163,7 @@ class _Appended(Acknowledgement):
         if waiting.done:
             return False
         if waiting.bucket is None:
-            waiting.room.add(waiting, force=True)
+            waiting.purgatory.add(waiting, force=True)
         return True
 
 
@@ -177,7 +177,7 @@ def produce(
     the connection.
     """
     acks = request.acks
-    waiting = ProduceWaiting(now.mono + request.timeout_ms / 1000.0, broker.room, acks)
+    waiting = ProduceWaiting(now.mono + request.timeout_ms / 1000.0, broker.purgatory, acks)
     results = waiting.results
     refusal = _refusal(broker, request)
     for topic in request.topic_data:
@@ -211,7 +211,7 @@ def produce(
 
 
 def _refusal(broker: Broker, request: ProduceRequest) -> RefusedError | None:
-    """Why the whole request is refused: row 1 of the order of checks, and a full waiting room.
+    """Why the whole request is refused: row 1 of the order of checks, and a full purgatory.
 
     Nobody may use a transactional id on this node as long as it does not serve transactions.
     """
@@ -224,7 +224,7 @@ def _refusal(broker: Broker, request: ProduceRequest) -> RefusedError | None:
                         ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
                         "this node serves no transactions yet",
                     )
-    if request.acks and broker.room.full:
+    if request.acks and broker.purgatory.full:
         return RefusedError(ErrorCode.REQUEST_TIMED_OUT, "too many requests wait on this node already")
     return None
 
@@ -302,7 +302,7 @@ class _InCheck:
         self.version = version
         self.slot = len(waiting.results)
         if waiting.acks and waiting.bucket is None:
-            waiting.room.add(waiting, force=True)
+            waiting.purgatory.add(waiting, force=True)
 
     def checked(self, check: BatchCheck, now: Now) -> None:
         """The thread is done with it: append it, whether or not somebody still waits, as the next in its order."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["init_producer_id"]
 
-_PATIENCE = 20.0
+_WAIT_S = 20.0
 """Seconds that a producer waits for a block."""
 
 
@@ -42,8 +42,8 @@ def init_producer_id(
         broker.outside.allocate_producer_ids()
     if producer_id is not None:
         return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
-    waiting = ProducerIdWaiting(now.mono + _PATIENCE, blocks)
-    if not broker.room.add(waiting):
+    waiting = ProducerIdWaiting(now.mono + _WAIT_S, blocks)
+    if not broker.purgatory.add(waiting):
         waiting.release()
         return refused_init(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     return waiting

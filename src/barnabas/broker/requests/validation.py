@@ -103,7 +103,7 @@ class Rules(NamedTuple):
 def check_shape(records: Buffer | None, version: int) -> BatchHeader:
     """Row 5: exactly one batch of magic 2, and no codec that this version of Produce may not carry.
 
-    Too few bytes for another batch may hang after it (`header.size` is where it ends): they do not count.
+    Too few bytes for another batch may come after it (`header.size` is where it ends): they do not count.
     Raises RefusedError (INVALID_RECORD, UNSUPPORTED_COMPRESSION_TYPE, CORRUPT_MESSAGE, UNKNOWN_SERVER_ERROR).
     """
     if records is None or len(records) < _HEADER_SIZE or records[_MAGIC_AT] != 2:
@@ -116,7 +116,7 @@ def check_shape(records: Buffer | None, version: int) -> BatchHeader:
     if size != len(records):
         if size > len(records):
             raise RefusedError(ErrorCode.INVALID_RECORD, f"a batch of {size} bytes, cut at {len(records)}")
-        _check_behind(memoryview(records)[size:])
+        _check_rest(memoryview(records)[size:])
     codec = header.attributes & 7
     if codec > 4:
         raise RefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, f"there is no codec {codec}")
@@ -127,8 +127,8 @@ def check_shape(records: Buffer | None, version: int) -> BatchHeader:
     return header
 
 
-def _check_behind(rest: memoryview) -> None:
-    """What hangs after the batch must not look like another one, whole or broken."""
+def _check_rest(rest: memoryview) -> None:
+    """What comes after the batch must not look like another one, whole or broken."""
     if len(rest) < 12:
         return
     length = int.from_bytes(rest[8:12], "big", signed=True)

@@ -16,13 +16,13 @@ from barnabas.log.state import LogState
 from barnabas.model import Now, Offset
 from barnabas.ports import Buffer, Disk
 
-__all__ = ["CLEANED", "CleanedSegment", "swap_in"]
+__all__ = ["CLEANED", "CompactedSegment", "swap_in"]
 
 CLEANED = ".cleaned"
-_FLUSH = 1 << 18
+_WRITE_BYTES = 1 << 18
 
 
-class CleanedSegment:
+class CompactedSegment:
     """A segment in the making.  All in one thread."""
 
     __slots__ = ("_parts", "_unwritten", "changed", "segment")
@@ -36,14 +36,14 @@ class CleanedSegment:
         self._unwritten = 0
 
     def __repr__(self) -> str:
-        return f"<CleanedSegment {self.segment.base} size={self.segment.end_position}>"
+        return f"<CompactedSegment {self.segment.base} size={self.segment.end_position}>"
 
     def append(self, batch: Buffer, last_offset: Offset, max_timestamp: int) -> None:
         """Add one batch.  Raises StorageError."""
         self._parts.append(batch)
         self.segment.note(last_offset, max_timestamp, len(batch))
         self._unwritten += len(batch)
-        if self._unwritten >= _FLUSH:
+        if self._unwritten >= _WRITE_BYTES:
             self._write()
 
     def _write(self) -> None:

@@ -1,6 +1,6 @@
 """Compaction: the last value of every key stays (KIP-58, KIP-98, KIP-354, KIP-534).
 
-One `Cleaning` is one round over one log, in two passes.  The first reads what was never compacted and notes
+One `Compaction` is one round over one log, in two passes.  The first reads what was never compacted and notes
 the last offset of each key.  The second reads the log from its start and writes what stays into new segments:
 
     a record              stays if no later one has its key, and it is not an expired tombstone
@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.errors import BarnabasError, CorruptRecordError, StorageError, UnreadableError
 from barnabas.log.cleaning.aborted import Undecided
-from barnabas.log.cleaning.compacted_segment import CleanedSegment, swap_in
+from barnabas.log.cleaning.compacted_segment import CompactedSegment, swap_in
 from barnabas.log.searching import aborted_transactions
 from barnabas.log.segments.index import OFFSET_ROW, TIME_ROW
 from barnabas.log.segments.scan import batches_of
@@ -39,26 +39,26 @@ from barnabas.wire.records import HEADER_SIZE, BatchHeader, read_records
 from barnabas.wire.spans import hollow, spans, thin_out, unpack, with_horizon
 
 if TYPE_CHECKING:
-    from barnabas.log.cleaning.dirty_range import Cleanable
+    from barnabas.log.cleaning.dirty_range import DirtyRange
     from barnabas.log.segments.segment import Segment
     from barnabas.log.state import LogState
 
-__all__ = ["BYTES_PER_KEY", "Cleaning", "CleaningStatistics"]
+__all__ = ["BYTES_PER_KEY", "Compaction", "CompactionStatistics"]
 
 BYTES_PER_KEY = 200
 """What a key costs in memory while a round runs: its 16 bytes or fewer as an object, its offset, its row."""
-_SHORT = 16
-_PIECE = 1 << 18
-_PER_RECORD = 150
-_RECORDS = 5_000
+_SHORT_KEY_BYTES = 16
+_STEP_BYTES = 1 << 18
+_RECORD_COST_BYTES = 150
+_RECORDS_PER_STEP = 5_000
 """Records that are looked at in one piece of work."""
-_WHOLE = 2 << 20
+_WHOLE_BATCH_BYTES = 2 << 20
 """A batch that unpacks to more bytes is looked at a piece at a time."""
 _INT32_MAX = 0x7FFFFFFF
 _ABORT, _COMMIT = b"\0\0", b"\0\1"
 
 
-class CleaningStatistics(NamedTuple):
+class CompactionStatistics(NamedTuple):
     """What a round did so far.  Bytes of batches, counts of records."""
 
     read_bytes: int
@@ -87,7 +87,7 @@ class _Source(NamedTuple):
         return f"{self.segment.directory}/{self.base:020d}"
 
 
-class Cleaning:
+class Compaction:
     """One round on one log."""
 
     __slots__ = (
@@ -115,7 +115,7 @@ class Cleaning:
         "written_bytes",
     )
 
-    def __init__(self, log: LogState, part: Cleanable, now: Now, *, memory: int) -> None:
+    def __init__(self, log: LogState, part: DirtyRange, now: Now, *, memory: int) -> None:
         """`memory`: bytes that the keys may take.  Raises StorageError, CorruptRecordError."""
         assert part.limit <= log.active.base
         self.log = log
@@ -132,7 +132,7 @@ class Cleaning:
         self._room = max(1, memory // BYTES_PER_KEY)
         self._wall_ms = now.wall_ms
         self._keys: dict[bytes, Offset] = {}
-        self._making: CleanedSegment | None = None
+        self._making: CompactedSegment | None = None
         self._ready: tuple[Segment, list[Segment]] | None = None
         ends = [*log.bases[1:], log.log_end_offset]
         self._sources = [
@@ -150,7 +150,7 @@ class Cleaning:
 
     def __repr__(self) -> str:
         state = "cancelled" if self.cancelled else "finished" if self.finished else "running"
-        return f"<Cleaning {self.log.topic_partition} {self.first_dirty}..{self.limit} {state}>"
+        return f"<Compaction {self.log.topic_partition} {self.first_dirty}..{self.limit} {state}>"
 
     # --- from the loop --------------------------------------------------------------------------------------
 
@@ -176,8 +176,8 @@ class Cleaning:
         self.log.end_compaction(self, self.end if good else None)
         return good
 
-    def statistics(self) -> CleaningStatistics:
-        return CleaningStatistics(
+    def statistics(self) -> CompactionStatistics:
+        return CompactionStatistics(
             self.read_bytes,
             self.written_bytes,
             self.records,
@@ -233,7 +233,7 @@ class Cleaning:
         left = [source for source in self._sources if source.base < self.end]
         while left:
             first = left[0].segment
-            making = self._making = CleanedSegment(
+            making = self._making = CompactedSegment(
                 first.disk, first.directory, first.base, self.log.config.index_interval_bytes
             )
             group: list[_Source] = []
@@ -302,19 +302,19 @@ class Cleaning:
                     data, found = (yield from self._spans(batch, header)) or (None, ())
                     for index, span in enumerate(found):
                         if (key := span.key) is not None:
-                            short = data is None or len(key) <= _SHORT
+                            short = data is None or len(key) <= _SHORT_KEY_BYTES
                             keys[key if short else _digest(key)] = base + span.offset_delta
-                        if index % _RECORDS == _RECORDS - 1:
+                        if index % _RECORDS_PER_STEP == _RECORDS_PER_STEP - 1:
                             yield
-                work += len(batch) + _PER_RECORD * header.count
-                if work >= _PIECE:
+                work += len(batch) + _RECORD_COST_BYTES * header.count
+                if work >= _STEP_BYTES:
                     work = 0
                     yield
 
     # --- the second pass --------------------------------------------------------------------------------------
 
     def _rewrite(
-        self, source: _Source, making: CleanedSegment, undecided: Undecided
+        self, source: _Source, making: CompactedSegment, undecided: Undecided
     ) -> Generator[None, None, None]:
         """Copy what stays of one segment."""
         work = 0
@@ -334,8 +334,8 @@ class Cleaning:
                 making.append(stays, header.last_offset, _newest(stays))
                 self.written_bytes += len(stays)
                 self.kept += int.from_bytes(stays[57:61], "big")
-            work += len(batch) + _PER_RECORD * header.count
-            if work >= _PIECE:
+            work += len(batch) + _RECORD_COST_BYTES * header.count
+            if work >= _STEP_BYTES:
                 work = 0
                 yield
 
@@ -344,7 +344,7 @@ class Cleaning:
         batch: memoryview,
         header: BatchHeader,
         undecided: Undecided,
-        making: CleanedSegment | None = None,
+        making: CompactedSegment | None = None,
     ) -> bool:
         """The end of a transaction; true when no batch of it was met.  Other control records just stay."""
         for record in read_records(batch, 0, header):
@@ -390,12 +390,12 @@ class Cleaning:
         marks, count = False, 0
         for span in found:
             count += 1
-            if count % _RECORDS == 0:
+            if count % _RECORDS_PER_STEP == 0:
                 yield
             key = span.key
             if key is None:
                 continue
-            short = data is None or len(key) <= _SHORT
+            short = data is None or len(key) <= _SHORT_KEY_BYTES
             if keys.get(key if short else _digest(key), -1) > base + span.offset_delta:
                 continue
             if not span.has_value:
@@ -424,13 +424,13 @@ class Cleaning:
         """The unpacked bytes and the `Span`s in them; no bytes and `Mark`s of a batch too large to unpack
         whole; None where the records cannot be read."""
         most = self.log.config.max_decompressed_bytes
-        if header.size <= _WHOLE:
+        if header.size <= _WHOLE_BATCH_BYTES:
             try:
-                data = unpack(batch, header, min(most, _WHOLE))
+                data = unpack(batch, header, min(most, _WHOLE_BATCH_BYTES))
             except UnreadableError:
                 return None
             except CorruptRecordError:
-                if most <= _WHOLE or not header.codec:
+                if most <= _WHOLE_BATCH_BYTES or not header.codec:
                     return None
             else:
                 try:
@@ -466,7 +466,7 @@ class _KeyHash(Hash):
     def __init__(self, size: int) -> None:
         super().__init__(size)
         self._key = b""
-        self._long = blake2b(digest_size=16) if size > _SHORT else None
+        self._long = blake2b(digest_size=16) if size > _SHORT_KEY_BYTES else None
 
     def add(self, some: bytes) -> None:
         if self._long is None:

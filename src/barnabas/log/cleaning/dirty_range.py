@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from barnabas.log.segments.segment import Segment
     from barnabas.log.state import LogState
 
-__all__ = ["Cleanable", "cleanable"]
+__all__ = ["DirtyRange", "find_dirty_range"]
 
 
-class Cleanable(NamedTuple):
+class DirtyRange(NamedTuple):
     """The part of a log that may be compacted.  Offsets, bytes, milliseconds."""
 
     first_dirty: Offset
@@ -41,9 +41,9 @@ class Cleanable(NamedTuple):
         return self.overdue_ms > 0 or self.ratio > log.config.min_cleanable_dirty_ratio
 
 
-def cleanable(log: LogState, now: Now) -> Cleanable:
+def find_dirty_range(log: LogState, now: Now) -> DirtyRange:
     """Look at one log.  Raises StorageError."""
-    first_dirty = log.cleaned_offset
+    first_dirty = log.compacted_offset
     if not log.log_start_offset <= first_dirty <= log.log_end_offset:
         first_dirty = log.log_start_offset
     place = max(0, bisect_right(log.bases, first_dirty) - 1)
@@ -56,7 +56,7 @@ def cleanable(log: LogState, now: Now) -> Cleanable:
                 limit = min(limit, segment.base)
                 break
     whole = [segment for segment, end in dirty if first_dirty < end <= limit]
-    return Cleanable(
+    return DirtyRange(
         first_dirty,
         limit,
         sum(segment.end_position for segment in log.segments[:place]),

@@ -41,10 +41,10 @@ class Damage(NamedTuple):
 class DamagedError(KafkaError, CorruptRecordError):
     """An offset was asked for that cannot be read.  `news`: what was not known before."""
 
-    def __init__(self, where: TopicPartition, damage: Damage, news: tuple[Damage, ...] = ()) -> None:
+    def __init__(self, tp: TopicPartition, damage: Damage, news: tuple[Damage, ...] = ()) -> None:
         super().__init__(
             ErrorCode.CORRUPT_MESSAGE,
-            f"offsets {damage.start} to {damage.end - 1} of {where} cannot be read: {damage.reason}",
+            f"offsets {damage.start} to {damage.end - 1} of {tp} cannot be read: {damage.reason}",
             next_step=_NEXT,
         )
         self.damage = damage

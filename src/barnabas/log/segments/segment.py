@@ -476,12 +476,12 @@ class Segment:
 
     def rename_deleted(self) -> list[str]:
         """Rename every file to `.deleted`.  Returns the new paths; an open file stays readable."""
-        doomed = []
+        renamed = []
         for name in self.names():
             target = f"{self.directory}/{name}.deleted"
             self.disk.rename(f"{self.directory}/{name}", target)
-            doomed.append(target)
-        return doomed
+            renamed.append(target)
+        return renamed
 
     def release(self) -> None:
         """Drop the tables from memory; they are loaded again when needed (all rows are in the files)."""

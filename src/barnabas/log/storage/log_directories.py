@@ -241,7 +241,7 @@ class LogDirectories:
         return True
 
     def promote(self, topic_partition: TopicPartition, now: Now) -> Log:
-        """The copy becomes the log of the partition, and what was it until now is doomed.
+        """The copy becomes the log of the partition, and what was it until now is deleted.
 
         Both are equal, and no sync of the copy is in flight.  The one call here that waits for the disk: the
         old log must be gone for good before the copy takes its name.  Raises StorageError.
@@ -293,17 +293,17 @@ class LogDirectories:
         """The same, here and now.  A directory that fails goes offline."""
         self._each(LogDirectory.checkpoint_recovery_points)
 
-    def checkpoint_cleaned(self, log: Log) -> None:
+    def checkpoint_compacted(self, log: Log) -> None:
         """Compaction came further in this log.  A directory that fails goes offline."""
         directory = self.directory_of(log.topic_partition)
         if directory is not None and directory.offline is None:
             try:
-                directory.checkpoint_cleaned()
+                directory.checkpoint_compacted()
             except StorageError as error:
                 directory.fail(error)
 
     def tick(self, now: Now) -> list[Removal]:
-        """Forget silent producers; what was doomed and is due, for a thread to remove."""
+        """Forget silent producers; what was deleted and is due, for a thread to remove."""
         return finished(self.tick_in_steps(now))
 
     def tick_in_steps(self, now: Now) -> Generator[None, None, list[Removal]]:

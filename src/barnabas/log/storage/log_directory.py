@@ -57,7 +57,7 @@ class LogDirectory:
     __slots__ = (
         "_checkpoints",
         "_config_for",
-        "_doomed",
+        "_deleted",
         "_expiration_ms",
         "_lock",
         "_renamed",
@@ -107,7 +107,7 @@ class LogDirectory:
         self._config_for = config_for
         self._expiration_ms = expiration_ms
         self._checkpoints = Checkpoints(disk, path)
-        self._doomed: list[tuple[float, str]] = []
+        self._deleted: list[tuple[float, str]] = []
         self._retired: dict[str, Log] = {}
         """By path, deleted logs that earlier readers still read."""
         self._renamed = False
@@ -188,7 +188,7 @@ class LogDirectory:
             if not self.disk.is_directory(directory):
                 continue
             if is_deleted(name):
-                self._doomed.append((now.mono, directory))
+                self._deleted.append((now.mono, directory))
             elif is_stray(name):
                 self.strays.append(name)
             elif (key := partition_of(name)) is not None and key.topic != METADATA_TOPIC:
@@ -297,17 +297,17 @@ class LogDirectory:
         delay = log.config.file_delete_delay_ms if delay_ms is None else delay_ms
         self._retire(log, self.logs)
         target = self._rename(log.path, str(topic_partition), "delete", log.topic_id)
-        self._doomed.append((now.mono + delay / 1000, target))
+        self._deleted.append((now.mono + delay / 1000, target))
 
     def drop_future(self, topic_partition: TopicPartition, now: Now) -> None:
         """Give up a copy: it is removed as soon as may be."""
         log = self.futures[topic_partition]
         self._retire(log, self.futures)
         target = self._rename(log.path, str(topic_partition), "delete", log.topic_id)
-        self._doomed.append((now.mono, target))
+        self._deleted.append((now.mono, target))
 
     def give_away(self, topic_partition: TopicPartition, now: Now) -> None:
-        """Its copy in another directory takes over: the log is doomed, durably when this returns.
+        """Its copy in another directory takes over: the log is deleted, durably when this returns.
 
         Readers of its files may finish until they are removed.  Raises StorageError.
         """
@@ -318,7 +318,7 @@ class LogDirectory:
         del self.logs[topic_partition]
         log.retire()
         self._retired[target] = log
-        self._doomed.append((now.mono + log.config.file_delete_delay_ms / 1000, target))
+        self._deleted.append((now.mono + log.config.file_delete_delay_ms / 1000, target))
         self.settle()
 
     def promote(self, topic_partition: TopicPartition, now: Now) -> Log:
@@ -360,7 +360,7 @@ class LogDirectory:
 
     def _set_aside(self, path: str, name: str, suffix: str, topic_id: TopicId | None, now: Now) -> None:
         old_id = meta.read_partition_metadata(self.disk, path) or topic_id
-        self._doomed.append((now.mono, self._rename(path, name, suffix, old_id)))
+        self._deleted.append((now.mono, self._rename(path, name, suffix, old_id)))
 
     def _rename(self, path: str, name: str, suffix: str, topic_id: TopicId | None) -> str:
         target = f"{self.path}/{free_name(self.disk, self.path, name, suffix, topic_id)}"
@@ -398,9 +398,9 @@ class LogDirectory:
         """The same, here and now.  Raises StorageError (offline then)."""
         self._checkpoint(self._recovery_points(), durable=True)
 
-    def checkpoint_cleaned(self, *, durable: bool = False) -> None:
+    def checkpoint_compacted(self, *, durable: bool = False) -> None:
         """Write up to where every log is compacted.  Raises StorageError (offline then)."""
-        self._checkpoint({CLEANER_OFFSETS: self._cleaned()}, durable=durable)
+        self._checkpoint({CLEANER_OFFSETS: self._compacted_offsets()}, durable=durable)
 
     def _all(self) -> dict[TopicPartition, Log]:
         """Every log that the checkpoints speak of; a partition lies here once, as itself or as a copy."""
@@ -413,10 +413,10 @@ class LogDirectory:
         logs = self._all()
         points = {key: log.durable_end_offset for key, log in logs.items()}
         starts = {key: log.log_start_offset for key, log in logs.items()}
-        return {RECOVERY_POINTS: points, LOG_STARTS: starts, CLEANER_OFFSETS: self._cleaned()}
+        return {RECOVERY_POINTS: points, LOG_STARTS: starts, CLEANER_OFFSETS: self._compacted_offsets()}
 
-    def _cleaned(self) -> Rows:
-        return {key: log.cleaned_offset for key, log in self._all().items() if log.cleaned_offset > 0}
+    def _compacted_offsets(self) -> Rows:
+        return {key: log.compacted_offset for key, log in self._all().items() if log.compacted_offset > 0}
 
     def _checkpoint(self, contents: dict[str, Rows], *, durable: bool) -> None:
         self.check_online()
@@ -440,7 +440,7 @@ class LogDirectory:
                 log.fail(error)
 
     def tick(self, now: Now) -> Removal | None:
-        """Forget silent producers; what was doomed and is due, for a thread to remove; see `tick_in_steps`."""
+        """Forget silent producers; what was deleted and is due, for a thread to remove; see `tick_in_steps`."""
         return finished(self.tick_in_steps(now))
 
     def tick_in_steps(self, now: Now) -> Generator[None, None, Removal | None]:
@@ -455,8 +455,8 @@ class LogDirectory:
             yield
         if self.offline is not None:
             return None
-        trees = [path for deadline, path in self._doomed if deadline <= now.mono]
-        self._doomed = [doomed for doomed in self._doomed if doomed[0] > now.mono]
+        trees = [path for deadline, path in self._deleted if deadline <= now.mono]
+        self._deleted = [deleted for deleted in self._deleted if deleted[0] > now.mono]
         for tree in trees:
             if (retired := self._retired.pop(tree, None)) is not None:
                 retired.abandon()

@@ -127,7 +127,7 @@ def delete_snapshots_below(disk: Disk, directory: str, offset: Offset) -> list[S
 
 
 def clean_snapshots_at_start(disk: Disk, directory: str, log_start: Offset) -> SnapshotId | None:
-    """Remove unfinished and doomed files and snapshots older than the log start.  Returns the newest left.
+    """Remove unfinished and deleted files and snapshots older than the log start.  Returns the newest left.
 
     Raises StorageError (fatal) when the log starts above 0 and no snapshot covers what is missing.
     """

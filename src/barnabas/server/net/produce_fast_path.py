@@ -147,7 +147,7 @@ class ProduceMemos:
             self._received, self._now = received, self._clock.now()
         records, partition, time = data[start:end], memo.partition, -1
         checks = broker.checks
-        if broker.room.full or (checks.in_order and checks.is_busy(self.connection.id, partition)):
+        if broker.purgatory.full or (checks.in_order and checks.is_busy(self.connection.id, partition)):
             return False
         try:
             first = append_plain(broker, partition, records, memo.acks, memo.most_codec, self._now)
@@ -352,7 +352,7 @@ class _Batches(Acknowledgement):
         if self.done:
             return False
         self._parked = _Parked(self.run.received + self.memo.timeout_s, self)
-        self.run.memos.broker.room.add(self._parked, force=True)
+        self.run.memos.broker.purgatory.add(self._parked, force=True)
         return True
 
     def cancel(self) -> None:

@@ -83,7 +83,7 @@ def register_gauges(
 
 
 def _of_cleaner(broker: Broker, clock: Clock, value: Callable[[CleanerStatistics], float]) -> float:
-    return value(broker.upkeep.cleaner.statistics(clock.now()))
+    return value(broker.maintenance.cleaner.statistics(clock.now()))
 
 
 def _of_directories(broker: Broker, logs: LogDirectories) -> Iterator[Metric]:

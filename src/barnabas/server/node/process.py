@@ -385,7 +385,7 @@ class Node:
                 with suppress(KafkaError):
                     await part.lifecycle.leave()
             part.fetchers.stop()
-            part.broker.upkeep.stop()
+            part.broker.maintenance.stop()
             await self._settle(runtime)
             now = self._clock.now()
             part.groups.stop(now)

@@ -28,7 +28,7 @@ from barnabas.wire.schemas.transactions import AllocateProducerIdsRequest, Alloc
 if TYPE_CHECKING:
     from barnabas.broker.ports import DirectorySpace
     from barnabas.broker.replicas.broker import Broker
-    from barnabas.log.cleaning.compaction import CleaningStatistics
+    from barnabas.log.cleaning.compaction import CompactionStatistics
     from barnabas.log.log import Log
     from barnabas.log.segments.damage import Damage
     from barnabas.log.storage.log_directories import LogDirectories
@@ -229,14 +229,12 @@ class NodeOutside:
         """A file could not be opened: too many are."""
         events.emit(events.DESCRIPTORS_SHORT, error=error)
 
-    def set_aside(self, where: TopicPartition, path: str, topic_id: TopicId | None) -> None:
+    def set_aside(self, tp: TopicPartition, path: str, topic_id: TopicId | None) -> None:
         """A log that the metadata does not know lies at `path` now."""
         reason = (
             "no such partition is here" if topic_id is None else f"it says that it is of topic {topic_id}"
         )
-        events.emit(
-            events.LOG_SET_ASIDE, topic=where.topic, partition=where.partition, now=path, reason=reason
-        )
+        events.emit(events.LOG_SET_ASIDE, topic=tp.topic, partition=tp.partition, now=path, reason=reason)
 
     def damaged(self, log: Log, found: Sequence[Damage]) -> None:
         """Records of a log cannot be read any more."""
@@ -249,20 +247,20 @@ class NodeOutside:
         """A log of which records could not be read is empty, and fetched from its leader."""
         events.emit(FETCHED_ANEW, log=log.path, start=gone[0].start, end=gone[-1].end)
 
-    def compacted(self, where: TopicPartition, done: CleaningStatistics, seconds: float) -> None:
+    def compacted(self, tp: TopicPartition, done: CompactionStatistics, seconds: float) -> None:
         """A log was compacted."""
         if done.unreadable:
             events.emit(
                 UNREADABLE,
-                topic=where.topic,
-                partition=where.partition,
+                topic=tp.topic,
+                partition=tp.partition,
                 batches=done.unreadable,
                 first=done.first_unreadable,
             )
         events.emit(
             COMPACTED,
-            topic=where.topic,
-            partition=where.partition,
+            topic=tp.topic,
+            partition=tp.partition,
             records=done.records,
             kept=done.kept,
             read=done.read_bytes,
@@ -270,9 +268,9 @@ class NodeOutside:
             seconds=f"{seconds:.1f}",
         )
 
-    def not_compacted(self, where: TopicPartition, error: BarnabasError) -> None:
+    def not_compacted(self, tp: TopicPartition, error: BarnabasError) -> None:
         """A log is left as it is."""
-        events.emit(NOT_COMPACTED, topic=where.topic, partition=where.partition, error=error)
+        events.emit(NOT_COMPACTED, topic=tp.topic, partition=tp.partition, error=error)
 
     def __repr__(self) -> str:
         return f"<NodeOutside epoch={self._lifecycle.epoch}>"
