@@ -131,7 +131,7 @@ def test_it_waits_until_it_is_unfenced_and_then_reports_by_itself() -> None:
     [(17, (), 2), (17, (DISK,), 1), (16, (), 1)],
     ids=["it knows directories now", "they are known", "it still knows none"],
 )
-def test_it_registers_again_as_the_same_life_when_the_cluster_learns_of_directories(
+def test_it_registers_again_as_the_same_incarnation_when_the_cluster_learns_of_directories(
     level: int, directories: tuple[Uuid, ...], registrations: int
 ) -> None:
     """KIP-858: below metadata.version 17 a registration cannot name directories."""
