@@ -41,7 +41,7 @@ def add_flags(parser: argparse.ArgumentParser, *, before_the_verb: bool = False)
 
 
 def bootstrap_of(args: argparse.Namespace) -> str:
-    """Whom to ask.  Raises ConfigError when both kinds are given."""
+    """The addresses to ask.  Raises ConfigError when both kinds are given."""
     if args.bootstrap_server and args.bootstrap_controller:
         raise ConfigError("say --bootstrap-server or --bootstrap-controller, one of the two")
     given: str | None = args.bootstrap_controller or args.bootstrap_server

@@ -60,7 +60,7 @@ def ids(numbers: Iterable[NodeId]) -> str:
 
 
 def placed(admin: Admin, topics: Sequence[str] = ()) -> Plan:
-    """The replicas of every partition of these topics (none named: of all), where they are going to be."""
+    """The target replicas of every partition of these topics (none named: of all)."""
     found = [admin.describe_topic(name) for name in topics] or admin.topics(internal=True)
     replicas = {
         TopicPartition(topic.name, p.partition): list(p.replicas)

@@ -75,7 +75,7 @@ class _Spread:
                     self.held[broker].add(where)
 
     def leave_others(self) -> None:
-        """Replicas on brokers that are not among ours, nor away, go to who has least."""
+        """Move replicas from brokers that are neither ours nor away to the broker that has least."""
         for where, replicas in self.replicas.items():
             for place, broker in enumerate(replicas):
                 if broker not in self.held and broker not in self.away:
@@ -86,7 +86,7 @@ class _Spread:
                     self.held[best].add(where)
 
     def even_out(self) -> None:
-        """From who has most to who has least, while they differ by more than one."""
+        """Move replicas from the broker with most to the one with least, while they differ by more than one."""
         stuck: set[NodeId] = set()
         while True:
             full = [broker for broker in self.held if broker not in stuck]
@@ -97,7 +97,7 @@ class _Spread:
                 stuck.add(most)
 
     def _relieve(self, most: NodeId) -> bool:
-        """Move one replica away from `most`, to whoever has least and can take one."""
+        """Move one replica away from `most`, to the broker that has least and can take one."""
         for least in sorted(self.held, key=lambda broker: (len(self.held[broker]), broker)):
             if len(self.held[least]) >= len(self.held[most]) - 1:
                 return False
@@ -119,7 +119,7 @@ class _Spread:
         return len({self.racks[broker] for broker in replicas})
 
     def even_out_leaders(self) -> None:
-        """First replicas, as evenly as the replicas allow, by changing the order only."""
+        """Spread first replicas as evenly as the replicas allow, by changing their order only."""
         led: dict[NodeId, set[TopicPartition]] = {broker: set() for broker in self.held}
         for where, replicas in self.replicas.items():
             if replicas[0] in led:  # who is away leads again when it is back
@@ -141,7 +141,7 @@ class _Spread:
     def _path(
         self, most: NodeId, led: Mapping[NodeId, set[TopicPartition]]
     ) -> list[tuple[NodeId, TopicPartition, NodeId]] | None:
-        """Handovers from `most`, one to the next, that end at somebody who leads at least two fewer."""
+        """Handovers from `most`, one to the next, that end at a broker that leads at least two fewer."""
         came: dict[NodeId, tuple[NodeId, TopicPartition]] = {}
         queue = deque([most])
         while queue:

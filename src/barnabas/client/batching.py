@@ -23,7 +23,7 @@ _SEQUENCE_MASK = 0x7FFFFFFF  # sequences go on at 0 after 2147483647
 
 
 class Identity(NamedTuple):
-    """Who an idempotent producer is for one partition."""
+    """The id and epoch of an idempotent producer for one partition."""
 
     producer_id: ProducerId
     epoch: int
@@ -66,7 +66,7 @@ class Batch:
         self.halves: tuple[Batch, Batch] | None = None
 
     def part_of(self, index: int) -> tuple[Batch, int]:
-        """Where the record of that index travels now: this batch, or a half of it after a split."""
+        """The batch that has the record of that index now: this one, or a half of it after a split."""
         batch = self
         while batch.halves is not None:
             first, second = batch.halves
@@ -97,7 +97,7 @@ class Queue:
         return f"<Queue {self.target} batches={len(self.batches)} under_way={self.under_way}>"
 
     def new_identity(self) -> None:
-        """From now on as another producer, from sequence 0: after a failure that may have left a gap."""
+        """Go on as another producer, from sequence 0, after a failure that may have left a gap."""
         self.identity, self.spent = None, self.identity
         self.next_sequence = 0
         for batch in self.batches:
@@ -216,14 +216,14 @@ class Accumulator:
         return batch.encoded
 
     def give_back(self, batch: Batch, not_before: float) -> None:
-        """It failed and may be repeated, not before that time: it stays first in its queue."""
+        """Keep a failed batch first in its queue, to be repeated at that time at the earliest."""
         queue = self.queues[batch.target]
         batch.not_before = not_before
         queue.under_way = False
         self._waiting[batch.target] = queue
 
     def split(self, batch: Batch) -> None:
-        """Too large for the broker: two halves take its place in the queue."""
+        """Replace a batch that is too large for the broker by its two halves."""
         queue = self.queues[batch.target]
         if batch.sequence is not None:
             queue.next_sequence = batch.sequence
@@ -246,7 +246,7 @@ class Accumulator:
         self._waiting[batch.target] = queue
 
     def finish(self, batch: Batch) -> None:
-        """Acknowledged or given up: the next batch of its partition may go."""
+        """Remove a batch that is acknowledged or given up: the next one of its partition may go."""
         queue = self.queues[batch.target]
         queue.batches.popleft()
         queue.under_way = False

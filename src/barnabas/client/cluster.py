@@ -141,7 +141,7 @@ class Cluster:
         return self._cluster_id
 
     def brokers(self) -> list[Broker]:
-        """`cluster.brokers()` -> the living brokers, by id."""
+        """`cluster.brokers()` -> the live brokers, by id."""
         if not self._brokers:
             self.refresh([])
         return [self._brokers[node] for node in sorted(self._brokers)]
@@ -257,7 +257,7 @@ class Cluster:
         return self.connection(self.leader(topic, partition).id)
 
     def any(self) -> BlockingConnection:
-        """`cluster.any()` -> a connection to some living broker, the bootstrap addresses last."""
+        """`cluster.any()` -> a connection to some live broker, the bootstrap addresses last."""
         for connection in self._connections.values():
             if not connection.closed:
                 return connection
@@ -317,7 +317,7 @@ class Cluster:
 
         `on_retry` runs after a failure (to forget stale metadata).  When the time is over the last error
         is raised as it is.  A refused or unreachable connection at the very first try is not repeated:
-        there is nobody, and the user should know at once.  An unknown topic is believed after NEWS_DELAY
+        no broker is there, and the user should know at once.  An unknown topic is believed after NEWS_DELAY
         unless `patient` (it is being created).
         """
         begun = self._clock()

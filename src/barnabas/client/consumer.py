@@ -237,7 +237,7 @@ class Consumer:
             self._take(TopicPartition(info.name, p) for info in infos for p in info.partitions)
 
     def _look_at_group(self) -> None:
-        """Join where needed; commit when it is time."""
+        """Join the group where needed; commit when it is time."""
         member = self._member
         if member is None:
             return
@@ -295,7 +295,7 @@ class Consumer:
         return self._member.committed(self._fetched_to)
 
     def _commit_quietly(self) -> None:
-        """Commit by itself: what cannot be committed now is read again by whoever comes next."""
+        """Commit without raising: what cannot be committed now is read again by the next consumer."""
         self._commit_due = time.monotonic() + COMMIT_INTERVAL
         with contextlib.suppress(BarnabasError):
             self.commit()

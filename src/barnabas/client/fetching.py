@@ -228,7 +228,7 @@ class _RangeReader:
             pause = min(2 * pause, LONGEST_PAUSE)
 
     def no_progress(self, position: Offset, end: Offset, data: Any, size: int) -> None:
-        """Nothing came: wait on unless it takes too long, or what came can never become a batch."""
+        """Nothing came: wait on, unless it takes too long or the bytes can never become a batch."""
         if size:
             raise CorruptRecordError(
                 f"{self._topic}-{self._partition}: the broker sent {size} bytes at offset {position} "

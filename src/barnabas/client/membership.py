@@ -180,7 +180,7 @@ class Membership:
                 self.must_join = True
 
     def heartbeat(self) -> None:
-        """`membership.heartbeat()`: say that we live, hear whether the group is sharing out anew."""
+        """`membership.heartbeat()`: tell that this member is alive; learn whether the group rebalances."""
         with self._lock:
             if self.must_join or self._ended.is_set():
                 return

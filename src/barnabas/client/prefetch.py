@@ -108,7 +108,7 @@ class Prefetcher:
                 return []
 
     def outdated(self, positions: dict[TopicPartition, Offset]) -> bool:
-        """Whether what is under way was asked before a seek: nothing can be said of these positions yet."""
+        """Whether a fetch under way was sent before a seek: nothing is known of these positions yet."""
         return any(
             positions.get(target, offset) != offset
             for under_way in self._under_way.values()
@@ -205,7 +205,7 @@ class Prefetcher:
                 yield Fetched(target, asked, records, following, data.high_watermark)
 
     def _trouble(self, error: BarnabasError, topics: Iterable[str]) -> None:
-        """Ask for metadata anew and pause; raise when it will not pass by itself, or has lasted too long."""
+        """Ask for metadata anew and pause; raise an error that no retry mends, or that has lasted too long."""
         now = time.monotonic()
         if isinstance(error, KafkaError) and not error.code.retriable:
             raise error

@@ -77,7 +77,7 @@ class Sender:
     # -- talking ---------------------------------------------------------------------------------
 
     def transmit(self, batches: list[Batch]) -> list[Outcome]:
-        """Send each batch to its leader and hear what became of it; the network's failures are outcomes."""
+        """Send each batch to its leader and return its outcome; a failure of the network is an outcome too."""
         outcomes: list[Outcome] = []
         under_way: list[tuple[BlockingConnection, int, list[Batch]]] = []
         by_leader: dict[NodeId, list[Batch]] = {}
@@ -169,7 +169,7 @@ class Sender:
     # -- consequences ----------------------------------------------------------------------------
 
     def settle(self, outcomes: list[Outcome], now: float, limit: float) -> list[Batch]:
-        """Draw the consequences; batches begun before `limit` (both monotonic s) are not repeated any more.
+        """Act on the outcomes; batches begun before `limit` (both monotonic s) are not repeated any more.
 
         Returns the batches whose fate is known now.
         """
@@ -205,7 +205,7 @@ class Sender:
 
 
 def _requests_of(batches: list[Batch]) -> list[list[Batch]]:
-    """Cut a broker's batches into requests of a bearable size."""
+    """Cut a broker's batches into requests of limited size."""
     groups: list[list[Batch]] = [[]]
     size = 0
     for batch in batches:

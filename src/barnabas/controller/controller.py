@@ -114,7 +114,7 @@ class Controller:
         return decision
 
     def accepted(self, decision: Decision, offset: Offset, epoch: Epoch, now: Now) -> None:
-        """Take a decision over: its records were appended at `offset` (none: only what was heard)."""
+        """Apply a decision whose records were appended at `offset` (without records: only the contacts)."""
         self.appended(decision.records, offset, epoch, now)
         for broker, contact in decision.contacts.items():
             if contact is None:
@@ -130,14 +130,14 @@ class Controller:
             self._maintenance.appended(records, now)
 
     def due_records(self, now: Now, next_offset: Offset) -> list[MetadataRecord]:
-        """What is to be written without anybody asking: who is silent is fenced, leaders go where they belong.
+        """Records that no request asks for: they fence silent brokers and hold the elections that are due.
 
         [] when nothing is due.  Call it about every second.
         """
         return finished(self.due_in_steps(now, next_offset)).records
 
     def due_in_steps(self, now: Now, next_offset: Offset) -> Deciding:
-        """The same as a decision that nobody asked for, a partition or so at a time."""
+        """The same as a decision, a partition or so at a time."""
         view = self._view(0, now, next_offset)
         records = yield from brokers.fence_silent_broker(view)
         self._silenced += bool(records)

@@ -176,7 +176,7 @@ def _unsnap(data: Buffer, max_size: int) -> bytes:
 
 
 def _snappy_pieces(data: Buffer) -> Iterator[bytes]:
-    """A block at a time: one grows about 21-fold at most, so that what it claims is soon known to be a lie."""
+    """Yield a block at a time: one grows about 21-fold at most, so a false claim shows soon."""
     for block in _snappy_blocks(data):
         if _unsnapped_size(block) > 64 * len(block):
             raise UnreadableError(f"a snappy block of {len(block)} bytes claims {_unsnapped_size(block)}")
@@ -207,7 +207,7 @@ def _snappy_blocks(data: Buffer) -> Iterator[memoryview]:
 
 
 def _unsnapped_size(block: memoryview) -> int:
-    """The length stands in front, so it is known before anything is unpacked."""
+    """The unpacked length; it stands in front, so it is known before anything is unpacked."""
     try:
         return read_uvarint(block, 0)[0]
     except WireError as error:

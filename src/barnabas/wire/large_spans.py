@@ -25,7 +25,7 @@ _DELETE_HORIZON = 0x40
 
 
 class Hash:
-    """What stands for a key: fed with its bytes, then asked."""
+    """The digest of a key: fed with its bytes, then asked."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -38,7 +38,7 @@ class Hash:
 
 
 class Mark(NamedTuple):
-    """One record: its deltas, what stands for its key, whether it has a value."""
+    """One record: its deltas, the digest of its key, whether it has a value."""
 
     offset_delta: int
     timestamp_delta: int

@@ -55,7 +55,7 @@ def unpack(batch: Buffer, header: BatchHeader, max_size: int = MAX_DECOMPRESSED)
 
 
 def spans(data: bytes, header: BatchHeader) -> list[Span]:
-    """The records in what `unpack` gave.  Raises CorruptRecordError."""
+    """The records in the bytes that `unpack` returned.  Raises CorruptRecordError."""
     try:
         return _spans(data, header.count)
     except (IndexError, WireError) as error:

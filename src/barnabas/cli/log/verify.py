@@ -114,7 +114,7 @@ def check_partition(path: str) -> PartitionCheck:
 
 
 def _missing(path: str, ends: Mapping[Offset, Offset]) -> str | None:
-    """What is not there that must be, by what is there; `ends`: where each segment ends, by its base."""
+    """Files that are missing, by the files that are there; `ends`: where each segment ends, by its base."""
     bases = sorted(ends)
     root, name = os.path.split(path.rstrip("/"))
     found = _PARTITION.fullmatch(name)

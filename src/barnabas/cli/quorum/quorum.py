@@ -243,7 +243,7 @@ def status_lines(quorum: QuorumDescription) -> list[str]:
 
 
 def _leader(quorum: QuorumDescription) -> QuorumReplica | None:
-    """The leader's row; one that removes itself is an observer that leads, until the others have that."""
+    """The leader's row; a leader that removes itself is an observer until the others have the new set."""
     found = (r for r in quorum.observers if r.id == quorum.leader)
     return quorum.leader_replica or next(found, None)
 

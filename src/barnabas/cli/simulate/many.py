@@ -133,7 +133,7 @@ def _ledger_lines(recorder: Recorder, interrupted: bool, arguments: argparse.Nam
 
 
 def show_status(ledger: Ledger, as_json: bool) -> int:
-    """How many seeds stand."""
+    """Show how many seeds the ledger counts."""
     codes = ledger.by_code()
     if as_json:
         rows = [

@@ -348,20 +348,20 @@ class Admin:
         return int(self.cluster.timeout * 1000)
 
     def _to_controller(self, request: Message) -> Any:
-        """To any broker, which passes it on, or to the active controller; again while they change over."""
+        """Send to any broker, which forwards it, or to the active controller; retry while controllers change."""
         from barnabas.client.admin.quorum import ask_active
 
         return ask_active(self.cluster, request)
 
     def _to_resource(self, kind: str, name: str, request: Message) -> Any:
-        """A broker's own settings are that broker's to tell."""
+        """Send to the broker whose settings are asked for, else to any broker."""
         if kind in ("broker", "broker-logger") and name:
             node: NodeId = int(name)
             return self.cluster.retrying(lambda: self.cluster.connection(node).request(request))
         return self._to_controller(request)
 
     def _wait_for_leaders(self, name: str) -> None:
-        """Until the broker we ask has heard of the topic and its leaders."""
+        """Wait until the broker that we ask knows the topic and its leaders."""
 
         def look() -> None:
             info = self.cluster.topic(name, refresh=True)

@@ -55,7 +55,7 @@ class SettingValue(NamedTuple):
 
 
 class ClusterDescription(NamedTuple):
-    """The cluster and its living brokers (with fenced ones last where asked for)."""
+    """The cluster and its live brokers (with fenced ones last where asked for)."""
 
     cluster_id: str
     controller: NodeId

@@ -96,7 +96,7 @@ def elect_leaders(
     """Have partitions (None: all) led by their first replica, or with `unclean` by any live one.
 
     Returns for each what was wrong, None where it was done.  Where all were asked for, those that needed
-    nothing are left out; else they are told with ELECTION_NOT_NEEDED.
+    nothing are left out; else they are in it with ELECTION_NOT_NEEDED.
     """
     asked: dict[str, list[int]] = {}
     for where in partitions or ():

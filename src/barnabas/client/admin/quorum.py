@@ -166,7 +166,7 @@ def remove_controller(
 
 
 def reassign_controllers(cluster: Cluster, controllers: Iterable[NodeId] | None) -> None:
-    """Name the voters there shall be in the end, by id; None withdraws that (KIP-642, Barnabas only).
+    """Set the target set of voters, by id; None withdraws it (KIP-642, Barnabas only).
 
     Returns when the target is committed; the leader then reaches it by single changes.  Raises KafkaError.
     """

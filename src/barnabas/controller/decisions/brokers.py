@@ -309,7 +309,7 @@ def fence_silent_broker(view: View) -> Generator[None, None, list[MetadataRecord
 
 
 def presumed_contacts(image: MetadataImage, now: Now) -> dict[NodeId, BrokerContact]:
-    """What a controller that just became active assumes: every unfenced broker was heard this moment."""
+    """What a controller that just became active assumes: it heard every unfenced broker just now."""
     return {
         broker.id: BrokerContact(
             epoch=broker.epoch,

@@ -24,7 +24,7 @@ _UNCLEAN = "unclean.leader.election.enable"
 
 
 class Maintenance:
-    """When to look next, in monotonic seconds."""
+    """When the next elections are due, in monotonic seconds."""
 
     __slots__ = ("_balance_at", "_balance_every", "_unclean_at", "_unclean_every")
 

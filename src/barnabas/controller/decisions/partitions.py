@@ -225,7 +225,7 @@ def _elect(
 
 
 def _last_known(state: PartitionState, leader: NodeId, rules: ElectionRules) -> tuple[NodeId, ...]:
-    """Remembers who led when the last leader went, until somebody leads again."""
+    """The last leader, kept until the partition has a leader again."""
     if not rules.elr:
         return state.last_known_elr
     if leader != NO_NODE:
@@ -309,7 +309,7 @@ def elect_for(
     rules_for: Callable[[Topic], ElectionRules],
     lost: Collection[DirectoryId | None] = (),
 ) -> Generator[None, None, list[PartitionChangeRecord]]:
-    """The records that give partitions that nobody leads a leader, now that a broker came back.
+    """The records that elect leaders for partitions without one, now that a broker came back.
 
     `lost` are directories that it came back without.
     """

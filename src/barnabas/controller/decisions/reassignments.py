@@ -107,7 +107,7 @@ def _check_target(view: View, target: tuple[NodeId, ...]) -> None:
 
 
 def _turn_back(topic: Topic, state: PartitionState, rules: ElectionRules) -> MetadataRecord | None:
-    """Without the replicas that were being added; if only those are in sync, records may be lost by it."""
+    """Remove the replicas that were being added; if only those are in sync, this may lose records."""
     if not Assignment.of(state).moving:
         raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, f"{topic.name}-{state.index} is not moving")
     replicas = Assignment.of(state).original()

@@ -77,7 +77,7 @@ def _update(view: View, update: FeatureUpdateKey) -> list[MetadataRecord]:
 
 
 def _unsupported(view: View, name: str, level: int) -> str | None:
-    """Which registered node does not know that level.  A controller that votes no more holds nobody up."""
+    """The registered node that does not know that level.  A controller that no longer votes does not count."""
     image, voters = view.image, view.voters
     controllers = [c for c in image.controllers.values() if voters is None or c.id in voters]
     nodes: list[BrokerState | ControllerState] = [*image.brokers.values(), *controllers]
