@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import partial
-from itertools import islice
 from typing import NamedTuple
 
 from barnabas.broker.ports import Authorizer, Outside
@@ -35,6 +34,7 @@ from barnabas.broker.replicas.maintenance import Maintenance
 from barnabas.broker.replicas.partition import ParkedFetch, Partition
 from barnabas.broker.replicas.reconcile import Reconciler
 from barnabas.broker.sessions import SessionCache, SessionStatistics
+from barnabas.broker.walk import Walk
 from barnabas.config import Config
 from barnabas.controller.image import BrokerEndpoint, ImageDelta, MetadataImage
 from barnabas.errors import ErrorCode, KafkaError, StorageError
@@ -132,7 +132,7 @@ class Broker(HostedPartitions):
         self.behind = Reconciler(self, self.followers, self.assignments, self.moves)
         """What the metadata say and is not so yet."""
         self._applied: Offset = -1
-        self._ageing: Iterator[Partition] | None = None
+        self._ageing: Walk[Partition] = Walk()
         """Partitions whose oldest unsynced record is still to be looked at."""
         self.maintenance = Maintenance(config, logs, outside)
 
@@ -310,20 +310,16 @@ class Broker(HostedPartitions):
         self.in_sync.look(now)
         if self.producer_ids.waiting and self.producer_ids.should_ask(now):
             self.outside.allocate_producer_ids()
-        if self._ageing is None:
-            self._ageing = iter(list(self.partitions()))
-        looked_at = 0
-        for partition in islice(self._ageing, _PARTITIONS_PER_STEP):
-            looked_at += 1
+        if not self._ageing.running:
+            self._ageing.begin(list(self.partitions()))
+        for partition in self._ageing.slice(_PARTITIONS_PER_STEP):
             if not partition.gone:
                 partition.flush_if_old(now)
-        if looked_at < _PARTITIONS_PER_STEP:
-            self._ageing = None
 
     @property
     def maintaining(self) -> bool:
         """Whether `maintain` is in the middle of something, so that the next call should not wait for long."""
-        return self.maintenance.busy or self._ageing is not None or self.in_sync.looking
+        return self.maintenance.busy or self._ageing.running or self.in_sync.looking
 
     def reconfigure(self, config: Config) -> None:
         """The node's own settings changed."""

@@ -13,10 +13,10 @@ written and read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
+from barnabas.broker.walk import Walk
 from barnabas.config import Config
 from barnabas.errors import BarnabasError, StorageError
 from barnabas.log.cleaning.compaction import Compaction, CompactionStatistics
@@ -63,7 +63,6 @@ class Cleaner:
         "_log",
         "_logs",
         "_look_at",
-        "_looking",
         "_outside",
         "_pause",
         "_rate",
@@ -72,6 +71,7 @@ class Cleaner:
         "_room",
         "_seen",
         "_stopped",
+        "_walk",
         "_worst",
         "rounds",
         "running",
@@ -86,7 +86,7 @@ class Cleaner:
         """The log of that round."""
         self.rounds = 0
         self._stopped = False
-        self._looking: Iterator[Log] | None = None
+        self._walk: Walk[Log] = Walk()
         self._best: tuple[float, DirtyRange, Log] | None = None
         self._seen = [0.0, 0]
         self._worst = (0.0, 0)
@@ -112,24 +112,22 @@ class Cleaner:
     @property
     def looking(self) -> bool:
         """Whether a look at all logs is under way, so that the next step should not wait for long."""
-        return self._looking is not None
+        return self._walk.running
 
     def step(self, now: Now) -> None:
         """Look at some logs; begin a round when one is due.  A directory that fails goes offline."""
         if not self._enabled or self._stopped or self.running is not None:
             return
-        if self._looking is None:
+        if not self._walk.running:
             if now.mono < self._look_at:
                 return
             self._best, self._seen = None, [0.0, 0]
-            self._looking = self._logs.all_logs()
-        for _ in range(_LOGS_PER_STEP):
-            log = next(self._looking, None)
-            if log is None:
-                self._decide(now)
-                return
+            self._walk.begin(self._logs.all_logs())
+        for log in self._walk.slice(_LOGS_PER_STEP):
             if log.config.compact and log.failed is None and not self._is_left_out(log, now):
                 self._consider(log, now)
+        if not self._walk.running:
+            self._decide(now)
 
     def _is_left_out(self, log: Log, now: Now) -> bool:
         if log in self._aside or self._logs.is_moving(log):
@@ -155,7 +153,6 @@ class Cleaner:
             self._best = part.ratio, part, log
 
     def _decide(self, now: Now) -> None:
-        self._looking = None
         self._worst = self._seen[0], int(self._seen[1])
         best, self._best = self._best, None
         self._aside = {log: error for log, error in self._aside.items() if log.failed is None}

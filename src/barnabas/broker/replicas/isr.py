@@ -17,11 +17,11 @@ partition what to do next (KIP-497, KIP-841):
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import islice
 from math import inf
 from typing import TYPE_CHECKING
 
+from barnabas.broker.walk import Walk
 from barnabas.errors import ErrorCode
 from barnabas.model import NodeId, Now, Uuid
 from barnabas.wire.schemas.brokers import (
@@ -64,8 +64,8 @@ class InSyncSets:
         "_asked",
         "_broker",
         "_look_at",
-        "_looking",
         "_retry_at",
+        "_walk",
         "_wanting",
         "expansions",
         "shrinks",
@@ -77,7 +77,7 @@ class InSyncSets:
         self._asked: dict[tuple[Uuid, int], tuple[Partition, int, int]] | None = None
         self._retry_at = inf
         self._look_at = 0.0
-        self._looking: Iterator[Partition] | None = None
+        self._walk: Walk[Partition] = Walk()
         self.expansions = self.shrinks = 0
 
     # ---- who joins, who leaves ---------------------------------------------------------------------------
@@ -95,15 +95,13 @@ class InSyncSets:
 
     def look(self, now: Now) -> None:
         """Every half of `replica.lag.time.max.ms`: laggards leave.  So many partitions in a step."""
-        if self._looking is None:
+        if not self._walk.running:
             if now.mono < self._look_at:
                 return
             lag = self._broker.config.int("replica.lag.time.max.ms") / 1000.0
             self._look_at = now.mono + lag / 2
-            self._looking = iter(list(self._broker.partitions()))
-        looked_at = 0
-        for partition in islice(self._looking, PARTITIONS_PER_STEP):
-            looked_at += 1
+            self._walk.begin(list(self._broker.partitions()))
+        for partition in self._walk.slice(PARTITIONS_PER_STEP):
             if (
                 not partition.is_leader
                 or partition.offline
@@ -115,13 +113,11 @@ class InSyncSets:
             if lagging:
                 self.shrinks += 1
                 self._propose(partition, tuple(n for n in partition.leading.isr if n not in lagging), now)
-        if looked_at < PARTITIONS_PER_STEP:
-            self._looking = None
 
     @property
     def looking(self) -> bool:
         """Whether a look is not over: the next step of it should not wait for long."""
-        return self._looking is not None
+        return self._walk.running
 
     def _propose(self, partition: Partition, isr: tuple[NodeId, ...], now: Now) -> None:
         partition.propose(isr)
