@@ -277,7 +277,7 @@ class Node:
 
     def write(self) -> None:
         """End a turn; the syncs it asks for are held back."""
-        self.held += self.broker.end_turn(self.now)
+        self.held += self.broker.end_loop_step(self.now)
 
     def sync(self, error: StorageError | None = None) -> None:
         """Run the syncs that were held back, and those that follow from them."""

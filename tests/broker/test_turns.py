@@ -83,8 +83,8 @@ def test_one_sync_at_a_time_and_the_next_takes_all_that_came_meanwhile(node: Nod
 
 
 def test_an_idle_turn_does_nothing(node: Node) -> None:
-    assert node.broker.turn == []
-    assert node.broker.end_turn(node.now) == []
+    assert node.broker.touched == []
+    assert node.broker.end_loop_step(node.now) == []
 
 
 def test_a_deadline_that_passes_is_a_timeout_and_the_record_is_there_all_the_same(node: Node) -> None:
@@ -326,7 +326,7 @@ def test_deleted_files_are_removed_in_a_thread_one_thing_at_a_time(node: Node) -
     assert sum(name.endswith("-delete") for name in names) == 2, "not on the loop"
     node.write()
     assert len(node.held) == 1
-    assert node.broker.end_turn(node.now) == []
+    assert node.broker.end_loop_step(node.now) == []
     node.sync()
     assert not [name for name in node.disk.list("/data") if name.endswith("-delete")]
     assert node.broker.maintenance.doing is None

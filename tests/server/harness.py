@@ -48,7 +48,7 @@ class BrokerDouble:
         self.failure: Exception | None = None
         self._views: list[memoryview] = []
 
-    def end_turn(self, now: Now) -> list[Any]:
+    def end_loop_step(self, now: Now) -> list[Any]:
         self.produced += [bytes(view) for view in self._views]
         self._views.clear()
         pending, self.pending = self.pending, []

@@ -9,12 +9,13 @@ Four offsets say how far things went, each with its invariant:
 
     log start <= durable end <= written end <= log end
 
-Appending moves the log end and costs no system call; `write()` gathers everything appended in one turn of
+Appending moves the log end and costs no system call; `write()` gathers everything appended in one step of
 the loop into one `writev` and moves the written end; `begin_sync()` makes a job that covers what was
 written before it began, and `finish_sync()` moves the durable end.  What a client is told is safe is the
 durable end (or, with Kafka's own `flush.messages`, the written end): `Log.acknowledged_end_offset`.
 
-Reading order: `segment` and `index` (the files), `log` (one partition), `recovery` (opening one, trusting
-nothing after the last good CRC), `epochs` and `producers` (what is remembered besides records),
-`directory` and `directories` (all logs of a disk, of a node), `snapshot` (the metadata log's), `disk`.
+Reading order: in `segments/` segment and index (the files); `state` and `log` (one partition), `recovery`
+(opening one, trusting nothing after the last good CRC), `epochs` and `producers` (what is remembered besides
+records), `truncation`, `retention`, `reading`, `searching`; `cleaning/` (compaction); in `storage/`
+log_directory and log_directories (all logs of a disk, of a node), snapshot (the metadata log's), disk.
 """

@@ -60,7 +60,7 @@ class Loading:
             self._steps = self._replay(raw, replay, now)
         if next(self._steps, _OVER) is _OVER:
             self._steps = None
-        return True  # (nothing read: the rest is written at the end of this turn)
+        return True  # (nothing read: the rest is written at the end of this loop step)
 
     def _replay(self, raw: bytes, replay: Replay, now: Now) -> Iterator[None]:
         """Everything in `raw`; yields after each step."""

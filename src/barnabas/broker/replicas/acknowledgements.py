@@ -25,7 +25,7 @@ class Acknowledgement:
         raise NotImplementedError
 
     def park(self) -> bool:
-        """The turn is over and it must wait: from now on its deadline counts.  False: nobody waits for it."""
+        """The loop step is over and it must wait: from now on its deadline counts.  False: nobody waits for it."""
         return True
 
 
@@ -36,7 +36,7 @@ class AcknowledgementQueue:
 
     def __init__(self) -> None:
         self._fresh: list[Acknowledgement] = []
-        """Of this turn."""
+        """Of this loop step."""
         self._everywhere: dict[Acknowledgement, None] = {}
         self._here: dict[Acknowledgement, None] = {}
         self._purging: dict[Acknowledgement, None] = {}
@@ -54,7 +54,7 @@ class AcknowledgementQueue:
         return bool(self._purging)
 
     def add(self, acknowledgement: Acknowledgement) -> None:
-        """A batch was appended in this turn."""
+        """A batch was appended in this loop step."""
         self._fresh.append(acknowledgement)
 
     def add_purging(self, acknowledgement: Acknowledgement) -> None:
@@ -78,7 +78,7 @@ class AcknowledgementQueue:
             acknowledgement.settle(error)
 
     def refuse_unwritten(self, end: Offset) -> None:
-        """What this turn appended after `end` found no room on the disk."""
+        """What this loop step appended after `end` found no room on the disk."""
         refused = [acknowledgement for acknowledgement in self._fresh if acknowledgement.end > end]
         self._fresh = [acknowledgement for acknowledgement in self._fresh if acknowledgement.end <= end]
         for acknowledgement in refused:

@@ -1,7 +1,7 @@
 """The broker: all partitions that this node hosts, and the loop steps in which they work.
 
-The server calls a handler for each request, and `end_turn` when it has nothing more to read for now.  The order
-inside `end_turn` is the central guarantee of this package:
+The server calls a handler for each request, and `end_loop_step` when it has nothing more to read for now.  The
+order inside `end_loop_step` is the central guarantee of this package:
 
 1. write what every partition appended, one gathered write each;
 2. only then let partitions advance: high watermarks move, producers are answered;
@@ -205,19 +205,19 @@ class Broker(HostedPartitions):
         """The controller's answer to `Outside.assign_directories`; None when there was none."""
         self.assignments.answered(results, now)
 
-    # ---- turns -------------------------------------------------------------------------------------------
+    # ---- loop steps --------------------------------------------------------------------------------------
 
-    def end_turn(self, now: Now) -> list[Work]:
+    def end_loop_step(self, now: Now) -> list[Work]:
         """Write, advance, answer, wake (in this order).
 
         Returns the syncs (now and then a removal of deleted files, a piece of compaction, a slice of a batch's
         check) that the server must run in threads.
         """
         syncs: list[Work] = []
-        turn = self.turn
-        while turn:
-            partitions = turn[:]
-            turn.clear()
+        touched = self.touched
+        while touched:
+            partitions = touched[:]
+            touched.clear()
             for partition in partitions:
                 try:
                     partition.write()
@@ -244,7 +244,7 @@ class Broker(HostedPartitions):
         return syncs
 
     def write_now(self, partition: Partition, now: Now) -> None:
-        """Write what a partition appended before the turn ends.  Raises KafkaError when its disk fails."""
+        """Write what a partition appended before the loop step ends.  Raises KafkaError when its disk fails."""
         try:
             partition.log.write()
         except StorageError as error:
@@ -252,7 +252,7 @@ class Broker(HostedPartitions):
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, error.message) from error
 
     def synced(self, sync: Work, error: StorageError | None, now: Now) -> None:
-        """A sync came back.  Call `end_turn` afterwards: it answers, and begins the next one."""
+        """A sync came back.  Call `end_loop_step` afterwards: it answers, and begins the next one."""
         if isinstance(sync, Removal | CheckpointJob):
             self.maintenance.done(sync)
             if error is not None and (directory := self.logs.at(sync.directory)) is not None:
@@ -302,7 +302,7 @@ class Broker(HostedPartitions):
         second; raises nothing."""
         if self.space.look(now):
             self.behind.note_unhosted()
-        for partition in self.turn:  # else retention writes it, and where there is no room nobody is told
+        for partition in self.touched:  # else retention writes it, and where there is no room nobody is told
             with suppress(KafkaError):
                 self.write_now(partition, now)
         self.maintenance.step(now)
@@ -331,7 +331,7 @@ class Broker(HostedPartitions):
         """Write what is pending, then answer everybody who waits.  Returns the syncs still to run."""
         self.maintenance.stop()
         self.checks.give_up(ErrorCode.NOT_LEADER_OR_FOLLOWER, now)
-        syncs = self.end_turn(now)
+        syncs = self.end_loop_step(now)
         for partition in self.partitions():
             partition.dismiss(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             for waiting in list(partition.fetchers):

@@ -32,7 +32,7 @@ __all__ = ["CopyJob", "MoveStatistics", "Moves"]
 
 _PIECE_BYTES = 1 << 20
 _CATCH_UP_BYTES = 1 << 18
-"""Bytes that the loop copies itself, to catch up within one turn."""
+"""Bytes that the loop copies itself, to catch up within one loop step."""
 _SYNC_EVERY_BYTES = 16 << 20
 _RETRY_S = 1.0
 """Seconds before a copy goes on that found no room, or could not be read."""
@@ -302,10 +302,10 @@ class Moves:
             self._broker.logs.fail(move.target, error)
             self._broker.notice_failures(now)
 
-    # ---- the end of a turn -------------------------------------------------------------------------------
+    # ---- the end of a loop step --------------------------------------------------------------------------
 
     def advance(self, now: Now) -> None:
-        """Everything of this turn is written: see which copies have caught up."""
+        """Everything of this loop step is written: see which copies have caught up."""
         for partition, move in list(self._moves.items()):
             if partition.gone:
                 self.release(partition)

@@ -3,7 +3,7 @@
 A `Follower` is all that this node fetches from one leader, as a function of messages and time:
 
     request = follower.next_request(now)        # None: nothing to ask, or syncs are awaited
-    follower.received(request, answer, now)     # appends; the broker's end of turn writes and syncs
+    follower.received(request, answer, now)     # appends; written and synced at the end of the loop step
     follower.failed(now)                        # the connection ended: start over
 
 The next fetch leaves when our own log has acknowledged everything that the last one brought.  With the
@@ -329,7 +329,7 @@ class Follower:
         answer: FetchResponse | ListOffsetsResponse,
         now: Now,
     ) -> None:
-        """The leader answered.  What it appends is written and synced by the broker's end of turn."""
+        """The leader answered.  What it appends is written and synced at the end of the loop step."""
         if isinstance(answer, ListOffsetsResponse):
             self._begin_at(answer, now)
             return

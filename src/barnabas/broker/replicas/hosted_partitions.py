@@ -70,7 +70,7 @@ class HostedPartitions:
         self.generation = 0
         self.topics: dict[str, HostedTopic] = {}
         self.topics_by_id: dict[Uuid, HostedTopic] = {}
-        self.turn: list[Partition] = []
+        self.touched: list[Partition] = []
         self.space = Space(config, logs, self.partitions, outside, self._changed)
         self.leader_quota, self.follower_quota = Quota(), Quota()
         self._configure_quotas(config)

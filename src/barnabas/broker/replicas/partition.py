@@ -11,7 +11,7 @@ see nothing above it.  The *last stable offset* stops before the first open tran
 
 Followers report the end of their own log by fetching from there; what they fetch, too, ends at the leader's
 acknowledged end.  State is changed here, the I/O it asks for (writes, syncs) is done by `replicas` at the
-end of the turn.
+end of the loop step.
 """
 
 from __future__ import annotations
@@ -83,14 +83,14 @@ class PartitionStatistics(NamedTuple):
 class Partition:
     """The state of one hosted partition.
 
-    `turn` is the broker's list of partitions with work for the end of the turn; a partition puts itself on
-    it (once) whenever something happened that may let somebody go on.
+    `touched` is the broker's list of partitions with work for the end of the loop step; a partition puts
+    itself on it (once) whenever something happened that may let somebody go on.
     """
 
     __slots__ = (
         "_dirty",
         "_readable",
-        "_turn",
+        "_touched",
         "acknowledgements",
         "config",
         "directory",
@@ -123,7 +123,7 @@ class Partition:
         node_id: NodeId,
         log: Log,
         directory: LogDirectory | None,
-        turn: list[Partition],
+        touched: list[Partition],
         *,
         config: LogConfig,
         max_lag: float = 30.0,
@@ -151,7 +151,7 @@ class Partition:
         self.sync = SyncSchedule()
         self.fetchers: dict[ParkedFetch, None] = {}
         self.acknowledgements = AcknowledgementQueue()
-        self._turn = turn
+        self._touched = touched
         self._dirty = False
         self._readable = (-1, -1, -1)
         self.configure(config)
@@ -222,7 +222,7 @@ class Partition:
         self.dismiss(ErrorCode.KAFKA_STORAGE_ERROR)
 
     def refuse_unwritten(self) -> None:
-        """What this turn appended found no room and was rolled back: answer the requests that wait."""
+        """What this loop step appended found no room and was rolled back: answer the requests that wait."""
         self.acknowledgements.refuse_unwritten(self.log.log_end_offset)
 
     def moved(self, log: Log, directory: LogDirectory) -> None:
@@ -262,22 +262,22 @@ class Partition:
     # ---- appending -------------------------------------------------------------------------------------
 
     def append(self, batch: bytearray | memoryview, header: BatchHeader, now: Now) -> Offset:
-        """Append one checked batch as leader; returns its first offset.  Written at the end of the turn.
+        """Append one checked batch as leader; returns its first offset.  Written at the end of the loop step.
 
         `batch` must be writable and stay untouched until then.
         """
         first = self.log.append_as_leader(batch, header, self.leader_epoch, now).first_offset
         if not self._dirty:
             self._dirty = True
-            self._turn.append(self)
+            self._touched.append(self)
         return first
 
     def await_acknowledgement(self, acknowledgement: Acknowledgement) -> None:
-        """Settle it when the log is acknowledged far enough, at the end of this turn at the earliest."""
+        """Settle it when the log is acknowledged far enough, at the end of this loop step at the earliest."""
         self.acknowledgements.add(acknowledgement)
         if not self._dirty:
             self._dirty = True
-            self._turn.append(self)
+            self._touched.append(self)
 
     def await_low_watermark(self, acknowledgement: Acknowledgement) -> None:
         """Settle it when every replica starts at its `end` or later (DeleteRecords)."""
@@ -285,15 +285,15 @@ class Partition:
         self.touch()
 
     def touch(self) -> None:
-        """Something happened that may let somebody go on: look at the end of the turn."""
+        """Something happened that may let somebody go on: look at the end of the loop step."""
         if not self._dirty:
             self._dirty = True
-            self._turn.append(self)
+            self._touched.append(self)
 
-    # ---- the end of the turn ---------------------------------------------------------------------------
+    # ---- the end of the loop step ----------------------------------------------------------------------
 
     def write(self) -> None:
-        """Write what this turn appended.  Raises StorageError."""
+        """Write what this loop step appended.  Raises StorageError."""
         self._dirty = False
         if not self.gone and not self.offline:
             self.log.write()

@@ -265,7 +265,7 @@ class Reconciler:
             broker.node_id,
             log,
             directory,
-            broker.turn,
+            broker.touched,
             config=broker.log_config(topic.name),
             max_lag=broker.config.int("replica.lag.time.max.ms") / 1000.0,
             eligible=broker.eligible,

@@ -31,7 +31,7 @@ def append_internal(
     """Append a batch of the node's own (a coordinator's) and say when it is safe everywhere.
 
     Returns its last offset.  Raises KafkaError when it was not appended.  `on_done` is called once, at
-    the end of this turn or later: NONE, REQUEST_TIMED_OUT (the batch may still become safe), or why
+    the end of this loop step or later: NONE, REQUEST_TIMED_OUT (the batch may still become safe), or why
     nobody knows any more.
     """
     end = append_own(broker, partition, batch, read_batch_header(batch), now)

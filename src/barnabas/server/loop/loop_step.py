@@ -2,7 +2,7 @@
 
 During a turn handlers append to logs in memory, and answers are encoded.  At its end, in this order:
 
-1. `broker.end_turn`: one gathered write per log; high watermarks move; waiters that this completes are
+1. `broker.end_loop_step`: one gathered write per log; high watermarks move; waiters that this completes are
    answered.  (Before the write nobody may be told: a reader would look for bytes that are not there.)
 2. The syncs it asks for start in threads, at most one per log; all that arrives meanwhile shares the next.
 3. The receive arena is empty again.
@@ -157,7 +157,7 @@ class Turn:
         broker = self._broker
         if broker is not None and not self.stopped:
             try:
-                for sync in broker.end_turn(now):
+                for sync in broker.end_loop_step(now):
                     self.syncer.submit(sync, self._synced)
             except Exception as error:
                 self._failed(error)
