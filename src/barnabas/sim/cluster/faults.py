@@ -8,7 +8,7 @@ from barnabas.sim.cluster.budget import may_lose
 from barnabas.sim.cluster.network import Network
 from barnabas.sim.cluster.node import SimNode
 from barnabas.sim.cluster.world import World
-from barnabas.sim.kernel.fault import Fault, LinkCut, both_ways
+from barnabas.sim.kernel.fault import Fault, LinkCut, NodeFault, both_ways
 
 __all__ = ["FAULTS", "ClusterFault"]
 
@@ -36,6 +36,10 @@ class ClusterFault(Fault[World]):
 
     def _names(self) -> list[str]:
         return [node.host.name for node in self.world.nodes.values()]
+
+
+class _OnANode(ClusterFault, NodeFault[World, SimNode]):
+    """A fault of one node that runs."""
 
 
 # ------------------------------------------------------------------ the network
@@ -74,15 +78,12 @@ class LostPackets(ClusterFault):
         self.world.network.tail = 0.0
 
 
-class SlowHost(ClusterFault):
+class SlowHost(_OnANode):
     """Everything to and from one node is slow."""
 
     name = "slow host"
 
-    def begin(self) -> str | None:
-        node = self._up()
-        if node is None:
-            return None
+    def strike(self, node: SimNode) -> str:
         self.host = node.host.name
         slow = self.rng.choice((0.05, 0.3, 1.0))
         self.world.network.slow[self.host] = slow
@@ -169,16 +170,13 @@ class ClientCut(_Cut):
         return both_ways([client], nodes), f"{client} and {nodes}"
 
 
-class Reset(ClusterFault):
+class Reset(_OnANode):
     """The connections of a node break, though it runs."""
 
     name = "reset"
     duration = (0.0, 0.0)
 
-    def begin(self) -> str | None:
-        node = self._up()
-        if node is None:
-            return None
+    def strike(self, node: SimNode) -> str:
         self.world.network.reset(node.host.name)
         return node.host.name
 
@@ -186,17 +184,14 @@ class Reset(ClusterFault):
 # ------------------------------------------------------------------ processes and clocks
 
 
-class Kill(ClusterFault):
+class Kill(_OnANode):
     """kill -9; something starts it again."""
 
     name = "kill -9"
     rate = 3.0
     duration = (0.05, 6.0)
 
-    def begin(self) -> str | None:
-        node = self._up()
-        if node is None:
-            return None
+    def strike(self, node: SimNode) -> str:
         node.kill()
         self.world.start_in(self.lasts, node)
         return node.host.name
@@ -223,39 +218,32 @@ class KillController(Kill):
         return active if active is not None and not active.paused else None
 
 
-class PowerCut(ClusterFault):
+class PowerCut(_OnANode):
     """A node loses its power, and of what was not synced whatever the disk had not got round to."""
 
     name = "power cut"
     rate = 2.5
     duration = (0.2, 8.0)
 
-    def begin(self) -> str | None:
-        node = self._up()
-        if node is None:
-            return None
+    def strike(self, node: SimNode) -> str:
         node.power_cut(self.world.loss())
         self.world.start_in(self.lasts, node)
         return node.host.name
 
 
-class PersistPoint(ClusterFault):
+class PersistPoint(_OnANode):
     """A node loses its power exactly at one of its next steps on the disk."""
 
     name = "crash at a persist point"
     rate = 2.0
     duration = (3.0, 5.0)
 
-    def begin(self) -> str | None:
-        self.node = self._up()
-        if self.node is None:
-            return None
+    def strike(self, node: SimNode) -> str:
         step = self.rng.choice((0, 1, 2, 3, 5, 8, 13, 30, 100))
-        self.node.disk.crash_at(step)
-        return f"{self.node.host.name}, {step} steps from now"
+        node.disk.crash_at(step)
+        return f"{node.host.name}, {step} steps from now"
 
     def end(self) -> None:
-        assert self.node is not None
         self.node.disk.crash_at(1 << 40)
 
 
@@ -274,121 +262,98 @@ class Blackout(ClusterFault):
         return "all nodes"
 
 
-class Pause(ClusterFault):
+class Pause(_OnANode):
     """A node stands still (SIGSTOP), and goes on as if nothing had been."""
 
     name = "pause"
     rate = 2.5
     duration = (0.3, 10.0)
 
-    def begin(self) -> str | None:
-        self.node = self._up()
-        if self.node is None:
-            return None
-        self.life = self.node.life
-        self.node.pause()
-        return f"{self.node.host.name} for {self.lasts:.1f} s"
+    def strike(self, node: SimNode) -> str:
+        self.life = node.life
+        node.pause()
+        return f"{node.host.name} for {self.lasts:.1f} s"
 
     def end(self) -> None:
-        assert self.node is not None
         if self.node.life == self.life:
             self.node.resume()
 
 
-class Restart(ClusterFault):
+class Restart(_OnANode):
     """A node is stopped cleanly and started again."""
 
     name = "restart"
     rate = 1.5
     duration = (0.1, 3.0)
 
-    def begin(self) -> str | None:
-        node = self._up()
-        if node is None:
-            return None
+    def strike(self, node: SimNode) -> str:
         node.stop()
         self.world.restart_when_down(node, self.lasts)
         return node.host.name
 
 
-class WallClock(ClusterFault):
+class WallClock(_OnANode):
     """Somebody sets a node's clock."""
 
     name = "clock jump"
     duration = (1.0, 10.0)
 
-    def begin(self) -> str | None:
-        self.node = self._up()
-        if self.node is None:
-            return None
+    def strike(self, node: SimNode) -> str:
         self.jump = self.rng.choice((-3_600_000, -1_000, 1_000, 3_600_000))
-        self.node.clock.skew_ms += self.jump
-        return f"{self.node.host.name} by {self.jump} ms"
+        node.clock.skew_ms += self.jump
+        return f"{node.host.name} by {self.jump} ms"
 
     def end(self) -> None:
-        assert self.node is not None
         self.node.clock.skew_ms -= self.jump
 
 
 # ------------------------------------------------------------------ disks
 
 
-class SlowDisk(ClusterFault):
+class SlowDisk(_OnANode):
     """Every sync of a node takes long."""
 
     name = "slow disk"
     rate = 1.5
 
-    def begin(self) -> str | None:
-        self.node = self._up()
-        if self.node is None:
-            return None
+    def strike(self, node: SimNode) -> str:
         slow = self.rng.choice((0.02, 0.1, 0.5))
-        self.before, self.node.disk.latency = self.node.disk.latency, (slow / 2, slow)
-        return f"{self.node.host.name}, up to {slow} s"
+        self.before, node.disk.latency = node.disk.latency, (slow / 2, slow)
+        return f"{node.host.name}, up to {slow} s"
 
     def end(self) -> None:
-        assert self.node is not None
         self.node.disk.latency = (0.0001, 0.002)
 
 
-class StalledDisk(ClusterFault):
+class StalledDisk(_OnANode):
     """No sync of a node ends for some seconds."""
 
     name = "stalled disk"
     rate = 1.5
     duration = (1.0, 6.0)
 
-    def begin(self) -> str | None:
-        self.node = self._up()
-        if self.node is None:
-            return None
-        self.node.disk.stalled_until = self.world.time + self.lasts
-        return f"{self.node.host.name} for {self.lasts:.1f} s"
+    def strike(self, node: SimNode) -> str:
+        node.disk.stalled_until = self.world.time + self.lasts
+        return f"{node.host.name} for {self.lasts:.1f} s"
 
     def end(self) -> None:
-        assert self.node is not None
         self.node.disk.stalled_until = 0.0
 
 
-class _Failing(ClusterFault):
+class _Failing(_OnANode):
     """An operation of a node's disk fails; what lies there goes offline, or the node stops."""
 
     operation: ClassVar[str] = ""
     reason: ClassVar[str] = "Input/output error"
     duration = (0.1, 3.0)
 
-    def begin(self) -> str | None:
-        self.node = self._up()
-        if self.node is None:
-            return None
+    def strike(self, node: SimNode) -> str:
         where = self.rng.choice(("", "/data/a", "/data/b"))
-        self.node.damaged = True
-        self.node.disk.fail(self.operation, where, self.reason)
-        return f"{self.node.host.name} {where or 'everywhere'}"
+        node.damaged = True
+        node.disk.fail(self.operation, where, self.reason)
+        return f"{node.host.name} {where or 'everywhere'}"
 
     def end(self) -> None:
-        assert self.node is not None
         self.node.disk.heal()
         self.world.operator_looks_at(self.node, self.rng.uniform(0.5, 3.0))
 
@@ -408,23 +373,19 @@ class WriteError(_Failing):
     rate = 0.6
 
 
-class FullDisk(ClusterFault):
+class FullDisk(_OnANode):
     """There is no space left on a node's disk."""
 
     name = "full disk"
     duration = (0.3, 4.0)
 
-    def begin(self) -> str | None:
-        self.node = self._up()
-        if self.node is None:
-            return None
-        self.node.damaged = True
+    def strike(self, node: SimNode) -> str:
+        node.damaged = True
         space = self.rng.choice((0, 100, 1_000, 10_000))
-        self.node.disk.full_after(space)
-        return f"{self.node.host.name}, {space} bytes left"
+        node.disk.full_after(space)
+        return f"{node.host.name}, {space} bytes left"
 
     def end(self) -> None:
-        assert self.node is not None
         self.node.disk.heal()
         self.world.operator_looks_at(self.node, self.rng.uniform(0.5, 3.0))
 

@@ -11,10 +11,12 @@ import random
 from collections.abc import Iterable
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-__all__ = ["Fault", "LinkCut", "both_ways"]
+__all__ = ["Fault", "LinkCut", "NodeFault", "both_ways"]
 
 W = TypeVar("W")
 """The world in which a fault happens."""
+N = TypeVar("N")
+"""A node of it."""
 E = TypeVar("E")
 """What stands for one end of a link."""
 E_contra = TypeVar("E_contra", contravariant=True)
@@ -40,6 +42,27 @@ class Fault(Generic[W]):
 
     def end(self) -> None:
         """Undo it.  Called once, also when the world is healed before its time."""
+
+
+class NodeFault(Fault[W], Generic[W, N]):
+    """A fault of one node that runs."""
+
+    node: N
+
+    def begin(self) -> str | None:
+        node = self._up()
+        if node is None:
+            return None
+        self.node = node
+        return self.strike(node)
+
+    def strike(self, node: N) -> str:
+        """Do the damage to this node; what it is, in words."""
+        raise NotImplementedError
+
+    def _up(self) -> N | None:
+        """A node that runs; often one where most can go wrong."""
+        raise NotImplementedError
 
 
 class Links(Protocol[E_contra]):

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import traceback
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from time import process_time
 from typing import NamedTuple
 
-__all__ = ["InvariantViolation", "Line", "Occurrence", "Report"]
+from barnabas.sim.kernel.events import StepLimit
+
+__all__ = ["InvariantViolation", "Line", "Occurrence", "Report", "ending", "recorded"]
 
 
 class InvariantViolation(AssertionError):  # noqa: N818 - the name of what happened
@@ -60,3 +66,29 @@ class Report:
     @property
     def ok(self) -> bool:
         return not self.invariant
+
+
+@contextmanager
+def recorded(report: Report) -> Iterator[None]:
+    """Whatever a seed raises stands in its report; and so does the time it took."""
+    began = process_time()
+    try:
+        yield
+    except InvariantViolation as violation:
+        report.invariant, report.error = violation.invariant, str(violation)
+    except StepLimit as limit:
+        report.invariant, report.error = "limit", str(limit)
+    except Exception as error:
+        report.invariant = "crash"
+        report.error = f"{error!r}\n{''.join(traceback.format_exception(error)[-6:])}"
+    report.cpu_seconds = process_time() - began
+
+
+def ending(report: Report, outcome: str, command: str) -> Iterator[str]:
+    """The last lines of a seed's story: its outcome, or what was violated and how to see it again."""
+    if report.ok:
+        yield f"{outcome}; trace {report.digest}"
+    else:
+        yield f"BROKEN {report.error}"
+        yield f"trace {report.digest}"
+        yield f"again: {command}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from barnabas.model import NodeId
-from barnabas.sim.kernel.fault import Fault, LinkCut, both_ways
+from barnabas.sim.kernel.fault import Fault, LinkCut, NodeFault, both_ways
 from barnabas.sim.quorum.budget import may_lose
 from barnabas.sim.quorum.invariants.committed_log import METADATA
 from barnabas.sim.quorum.network import Network
@@ -35,6 +35,10 @@ class QuorumFault(Fault[World]):
 
     def _ids(self) -> list[NodeId]:
         return list(self.world.nodes)
+
+
+class _OnANode(QuorumFault, NodeFault[World, Node]):
+    """A fault of one node that runs."""
 
 
 # ------------------------------------------------------------------ the network
@@ -186,16 +190,13 @@ class Clog(QuorumFault):
             self.world.at(number * 0.02, lambda pair=pair: self.world.network.unclog([pair]))  # type: ignore[misc]
 
 
-class Reset(QuorumFault):
+class Reset(_OnANode):
     """The connections of a node break, though it runs."""
 
     name = "reset"
     duration = (0.0, 0.0)
 
-    def begin(self) -> str | None:
-        node = self._up()
-        if node is None:
-            return None
+    def strike(self, node: Node) -> str:
         self.world.reset(node.id)
         return f"node {node.id}"
 
@@ -203,38 +204,32 @@ class Reset(QuorumFault):
 # ------------------------------------------------------------------ processes and clocks
 
 
-class PowerCut(QuorumFault):
+class PowerCut(_OnANode):
     """A node loses its power, and of what was not synced whatever the disk had not got round to."""
 
     name = "power cut"
     rate = 3.0
     duration = (0.1, 5.0)
 
-    def begin(self) -> str | None:
-        node = self._up()
-        if node is None:
-            return None
+    def strike(self, node: Node) -> str:
         loss = self.world.loss()
         node.off(loss, f"power cut, loses {loss} of what was not synced", reset=self.rng.random() < 0.5)
         node.restart_at = self.world.time + self.lasts
         return f"node {node.id}"
 
 
-class PersistPoint(QuorumFault):
+class PersistPoint(_OnANode):
     """A node loses its power exactly at one of its next steps on the disk."""
 
     name = "crash at a persist point"
     rate = 3.0
     duration = (3.0, 5.0)
 
-    def begin(self) -> str | None:
-        self.node = self._up()
-        if self.node is None:
-            return None
+    def strike(self, node: Node) -> str:
         step = self.rng.choice((0, 1, 2, 3, 5, 8, 13, 30))
-        self.disk = self.node.disk
+        self.disk = node.disk
         self.disk.crash_at(step)
-        return f"node {self.node.id}, {step} steps from now"
+        return f"node {node.id}, {step} steps from now"
 
     def end(self) -> None:
         self.disk.crash_at(1 << 40)
@@ -255,65 +250,53 @@ class Blackout(QuorumFault):
         return "all nodes"
 
 
-class Pause(QuorumFault):
+class Pause(_OnANode):
     """A node stands still, and goes on as if nothing had been."""
 
     name = "pause"
     rate = 2.0
     duration = (0.05, 6.0)
 
-    def begin(self) -> str | None:
-        self.node = self._up()
-        if self.node is None:
-            return None
-        self.life = self.node.life
-        self.node.pause()
-        return f"node {self.node.id}"
+    def strike(self, node: Node) -> str:
+        self.life = node.life
+        node.pause()
+        return f"node {node.id}"
 
     def end(self) -> None:
-        assert self.node is not None
         if self.node.life == self.life and self.node.paused:
             self.node.resume()
 
 
-class WallClock(QuorumFault):
+class WallClock(_OnANode):
     """Somebody sets a node's clock."""
 
     name = "clock jump"
     duration = (1.0, 10.0)
 
-    def begin(self) -> str | None:
-        self.node = self._up()
-        if self.node is None:
-            return None
+    def strike(self, node: Node) -> str:
         self.jump = self.rng.choice((-3_600_000, -1_000, 1_000, 3_600_000))
-        self.node.clock.skew_ms += self.jump
-        return f"node {self.node.id} by {self.jump} ms"
+        node.clock.skew_ms += self.jump
+        return f"node {node.id} by {self.jump} ms"
 
     def end(self) -> None:
-        assert self.node is not None
         self.node.clock.skew_ms -= self.jump
 
 
-class Drift(QuorumFault):
+class Drift(_OnANode):
     """A node's clock runs at another speed."""
 
     name = "clock drift"
     duration = (1.0, 10.0)
 
-    def begin(self) -> str | None:
-        self.node = self._up()
-        if self.node is None:
-            return None
+    def strike(self, node: Node) -> str:
         rate = self.rng.choice((0.5, 0.8, 1.25, 2.0))
         self._set(rate)
-        return f"node {self.node.id} at {rate}"
+        return f"node {node.id} at {rate}"
 
     def end(self) -> None:
         self._set(1.0)
 
     def _set(self, rate: float) -> None:
-        assert self.node is not None
         self.node.clock.drift(rate)
         if self.node.process is not None:
             self.node.process.rearm()
@@ -322,40 +305,33 @@ class Drift(QuorumFault):
 # ------------------------------------------------------------------ disks
 
 
-class SlowDisk(QuorumFault):
+class SlowDisk(_OnANode):
     """Every sync of a node takes long."""
 
     name = "slow disk"
     rate = 1.5
 
-    def begin(self) -> str | None:
-        self.node = self._up()
-        if self.node is None:
-            return None
+    def strike(self, node: Node) -> str:
         slow = self.rng.choice((0.05, 0.3, 1.0))
-        self.node.latency = (slow / 2, slow)
-        return f"node {self.node.id}, {slow} s"
+        node.latency = (slow / 2, slow)
+        return f"node {node.id}, {slow} s"
 
     def end(self) -> None:
-        assert self.node is not None
         self.node.latency = (0.0002, 0.002)
 
 
-class _Failing(QuorumFault):
+class _Failing(_OnANode):
     """An operation of a node's disk fails; the node must stop, and not try it again."""
 
     operation: ClassVar[str] = ""
     reason: ClassVar[str] = "Input/output error"
     duration = (0.1, 3.0)
 
-    def begin(self) -> str | None:
-        self.node = self._up()
-        if self.node is None:
-            return None
-        self.disk = self.node.disk
-        self.node.damaged = True
+    def strike(self, node: Node) -> str:
+        self.disk = node.disk
+        node.damaged = True
         self.disk.fail(self.operation, reason=self.reason)
-        return f"node {self.node.id}"
+        return f"node {node.id}"
 
     def end(self) -> None:
         self.disk.heal()
@@ -384,20 +360,17 @@ class RenameError(_Failing):
     rate = 0.3
 
 
-class FullDisk(QuorumFault):
+class FullDisk(_OnANode):
     """There is no space left on a node's disk."""
 
     name = "full disk"
     duration = (0.3, 3.0)
 
-    def begin(self) -> str | None:
-        self.node = self._up()
-        if self.node is None:
-            return None
-        self.disk = self.node.disk
-        self.node.damaged = True
+    def strike(self, node: Node) -> str:
+        self.disk = node.disk
+        node.damaged = True
         self.disk.full_after(self.rng.choice((0, 100, 1000)))
-        return f"node {self.node.id}"
+        return f"node {node.id}"
 
     def end(self) -> None:
         self.disk.heal()

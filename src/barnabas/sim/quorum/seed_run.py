@@ -4,13 +4,10 @@ majority is repaired, the rest stays broken, and progress must happen.
 
 from __future__ import annotations
 
-import time
-import traceback
 from collections import Counter
 from dataclasses import dataclass, field
 
-from barnabas.sim.kernel.events import StepLimit
-from barnabas.sim.kernel.report import InvariantViolation, Report
+from barnabas.sim.kernel.report import Report, recorded
 from barnabas.sim.quorum.liveness import LivenessPhase
 from barnabas.sim.quorum.safety import WANTED_CHANGES, WANTED_COMMITS, WANTED_OVERLAPS, SafetyPhase
 
@@ -40,25 +37,16 @@ class QuorumReport(Report):
 def run_seed(seed: int, *, story: bool = False) -> QuorumReport:
     """Run a seed; never raises what the seed brings to light, but says so in the report."""
     report = QuorumReport(seed)
-    began = time.process_time()
     safety = SafetyPhase(seed, story=story)
     world = safety.world
-    try:
+    with recorded(report):
         safety.run()
         LivenessPhase(safety).run()
-    except InvariantViolation as violation:
-        report.invariant, report.error = violation.invariant, str(violation)
-    except StepLimit as limit:
-        report.invariant, report.error = "limit", str(limit)
-    except Exception as error:
-        report.invariant = "crash"
-        report.error = f"{error!r}\n{''.join(traceback.format_exception(error)[-6:])}"
     report.digest = world.digest
     report.setup = str(world.setup)
     report.events = world.events
     report.virtual_seconds = world.time
     report.idle_seconds = world.idle
-    report.cpu_seconds = time.process_time() - began
     report.commits = world.committed_log.writes
     report.changes = world.committed_log.changes
     report.faults = safety.occurrences
