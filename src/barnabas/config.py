@@ -8,7 +8,7 @@ nearest valid setting.  It reads no files and no environment; its caller, which 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 from barnabas.errors import ConfigError
 from barnabas.model import Endpoint, NodeId
@@ -25,6 +25,7 @@ __all__ = [
     "NO_FLUSH",
     "SETTINGS",
     "TOPIC_SETTINGS",
+    "CompactionConfig",
     "Config",
     "LogConfig",
     "Setting",
@@ -44,6 +45,15 @@ Voter: TypeAlias = tuple[NodeId, str, int]
 """One entry of controller.quorum.voters: id, host, port."""
 
 
+class CompactionConfig(NamedTuple):
+    """The settings of one topic that matter to compaction only."""
+
+    delete_retention_ms: int
+    min_cleanable_dirty_ratio: float
+    min_lag_ms: int
+    max_lag_ms: int
+
+
 class LogConfig:
     """The settings of one topic's logs.  Milliseconds, bytes and counts as plain ints; -1: no limit.
 
@@ -52,22 +62,19 @@ class LogConfig:
 
     __slots__ = (
         "cleanup_policy",
+        "compaction",
         "compression_gzip_level",
         "compression_lz4_level",
         "compression_type",
         "compression_zstd_level",
-        "delete_retention_ms",
         "file_delete_delay_ms",
         "flush_messages",
         "flush_ms",
         "follower_throttled",
         "index_interval_bytes",
         "leader_throttled",
-        "max_compaction_lag_ms",
         "max_decompressed_bytes",
         "max_message_bytes",
-        "min_cleanable_dirty_ratio",
-        "min_compaction_lag_ms",
         "min_insync_replicas",
         "retention_bytes",
         "retention_ms",
@@ -135,10 +142,9 @@ class LogConfig:
         self.min_insync_replicas = min_insync_replicas
         self.unclean_leader_election = unclean_leader_election
         self.file_delete_delay_ms = file_delete_delay_ms
-        self.delete_retention_ms = delete_retention_ms
-        self.min_cleanable_dirty_ratio = min_cleanable_dirty_ratio
-        self.min_compaction_lag_ms = min_compaction_lag_ms
-        self.max_compaction_lag_ms = max_compaction_lag_ms
+        self.compaction = CompactionConfig(
+            delete_retention_ms, min_cleanable_dirty_ratio, min_compaction_lag_ms, max_compaction_lag_ms
+        )
         self.leader_throttled = leader_throttled
         self.follower_throttled = follower_throttled
 
@@ -184,7 +190,7 @@ _ATTRIBUTES = {
     "message.timestamp.after.max.ms": "timestamp_after_max_ms",
     "unclean.leader.election.enable": "unclean_leader_election",
 }
-"""Topic setting -> attribute of LogConfig, where it is not the name with underscores."""
+"""Topic setting -> argument of LogConfig, where it is not the name with underscores."""
 
 _LISTENER_DEFAULTS = {"broker": "PLAINTEXT://127.0.0.1:9092", "controller": "CONTROLLER://127.0.0.1:9093"}
 
@@ -299,17 +305,17 @@ class Config:
 
     def _build_log_config(self, overrides: Mapping[str, str | None]) -> LogConfig:
         parsed = _parse_overrides(overrides)
-        config = LogConfig()
+        given: dict[str, Any] = {}
         for name in TOPIC_SETTINGS:
             if name in KEPT_ONLY:
                 continue
             value = parsed[name] if name in parsed else self.topic_default(name)
             if name == "cleanup.policy":
                 value = frozenset(cast("tuple[str, ...]", value))  # type: ignore[assignment]
-            setattr(config, _ATTRIBUTES.get(name) or name.replace(".", "_"), value)
+            given[_ATTRIBUTES.get(name) or name.replace(".", "_")] = value
         if (size := parsed.get("internal.segment.bytes")) is not None:
-            config.segment_bytes = cast("int", size)
-        return config
+            given["segment_bytes"] = size
+        return LogConfig(**given)
 
     def __repr__(self) -> str:
         return f"<Config node={self.node_id} roles={','.join(sorted(self.roles))} given={len(self.given)}>"

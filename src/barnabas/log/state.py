@@ -257,7 +257,7 @@ class LogState:
     def reconfigure(self, config: LogConfig) -> None:
         """Take other topic settings; they hold from now on, for the active segment too."""
         self.config = config
-        age = min(config.segment_ms, config.max_compaction_lag_ms) if config.compact else config.segment_ms
+        age = min(config.segment_ms, config.compaction.max_lag_ms) if config.compact else config.segment_ms
         after = age - min(config.segment_jitter_ms, age)
         self.active.configure(
             config.segment_bytes, min(after, NEVER), config.index_interval_bytes, config.segment_index_bytes

@@ -363,7 +363,9 @@ class Compaction:
             return batch if header.count or self._holds_on(header, end) else None
         horizon = header.delete_horizon
         if horizon is None:
-            return with_horizon(batch, header, self._wall_ms + self.log.config.delete_retention_ms, None)
+            return with_horizon(
+                batch, header, self._wall_ms + self.log.config.compaction.delete_retention_ms, None
+            )
         if horizon > self._wall_ms:
             return batch
         return hollow(header) if self._holds_on(header, end) else None
@@ -406,7 +408,7 @@ class Compaction:
         if not kept:
             return hollow(header) if self._holds_on(header, end) else None
         if marks and header.delete_horizon is None:
-            horizon = self._wall_ms + self.log.config.delete_retention_ms
+            horizon = self._wall_ms + self.log.config.compaction.delete_retention_ms
             deltas = {span.offset_delta for span in kept}
             if data is None:
                 return rewritten(batch, header, deltas, self.log.config.max_decompressed_bytes, horizon)

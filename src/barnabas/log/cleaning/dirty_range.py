@@ -38,7 +38,7 @@ class DirtyRange(NamedTuple):
         """Whether it is to be compacted now."""
         if not self.dirty_bytes:
             return False
-        return self.overdue_ms > 0 or self.ratio > log.config.min_cleanable_dirty_ratio
+        return self.overdue_ms > 0 or self.ratio > log.config.compaction.min_cleanable_dirty_ratio
 
 
 def find_dirty_range(log: LogState, now: Now) -> DirtyRange:
@@ -49,7 +49,7 @@ def find_dirty_range(log: LogState, now: Now) -> DirtyRange:
     place = max(0, bisect_right(log.bases, first_dirty) - 1)
     dirty = [(log.segments[n], log.bases[n + 1]) for n in range(place, len(log.segments) - 1)]
     limit = min(log.last_stable_offset, log.bases[-1])
-    lag = log.config.min_compaction_lag_ms
+    lag = log.config.compaction.min_lag_ms
     if lag > 0:
         for segment, _ in dirty:
             if segment.largest_timestamp > now.wall_ms - lag:
@@ -66,7 +66,7 @@ def find_dirty_range(log: LogState, now: Now) -> DirtyRange:
 
 
 def _overdue(log: LogState, dirty: list[Segment], now: Now) -> int:
-    longest = log.config.max_compaction_lag_ms
+    longest = log.config.compaction.max_lag_ms
     if longest >= now.wall_ms:
         return 0
     times = []
