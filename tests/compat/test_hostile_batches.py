@@ -18,11 +18,11 @@ import pytest
 from bench.peers import ApacheKafka
 from tests.broker.hostile_batches import ANSWERS, TOPICS, hostile_batches, known_answers
 from tests.compat.conftest import NodeProcess, free_port
+from tests.topics import creation_of
 
 from barnabas.client.blocking import BlockingConnection
 from barnabas.wire.schemas.offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from barnabas.wire.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from barnabas.wire.schemas.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
 pytestmark = pytest.mark.compat
 
@@ -57,16 +57,7 @@ def log_ends(connection: BlockingConnection) -> dict[str, int]:
 
 
 def create_topics(connection: BlockingConnection) -> None:
-    wanted = [
-        CreatableTopic(
-            name=name,
-            num_partitions=1,
-            replication_factor=1,
-            configs=[CreatableTopicConfig(name=key, value=value) for key, value in settings.items()],
-        )
-        for name, settings in TOPICS.items()
-    ]
-    created = connection.request(CreateTopicsRequest(topics=wanted, timeout_ms=20_000))
+    created = connection.request(creation_of(TOPICS))
     assert [topic.error_code for topic in created.topics] == [0] * len(TOPICS)
     deadline = time.monotonic() + 30
     while min(log_ends(connection).values()) < 0 and time.monotonic() < deadline:

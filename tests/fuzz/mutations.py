@@ -1,6 +1,6 @@
 """What is done to a frame before it is sent.  Each takes the whole frame, its length included, and gives bytes.
 
-A mutation keeps the length in front right (`resized`) unless lying about it is its point.
+A mutation keeps the length in front right (`framed`) unless lying about it is its point.
 """
 
 from __future__ import annotations
@@ -8,6 +8,8 @@ from __future__ import annotations
 import random
 import struct
 from collections.abc import Callable
+
+from tests.frames import framed
 
 __all__ = ["MUTATIONS", "Mutation"]
 
@@ -22,11 +24,6 @@ def mutation(function: Mutation) -> Mutation:
     """Add one to the table, under its name."""
     MUTATIONS[function.__name__] = function  # type: ignore[attr-defined]
     return function
-
-
-def resized(body: bytes | bytearray) -> bytes:
-    """A body with its length in front."""
-    return struct.pack(">i", len(body)) + body
 
 
 def _place(frame: bytes, rng: random.Random, room: int = 1) -> int:
@@ -58,7 +55,7 @@ def set_bytes(frame: bytes, rng: random.Random, other: bytes) -> bytes:
 
 @mutation
 def cut_short(frame: bytes, rng: random.Random, other: bytes) -> bytes:
-    return resized(frame[HEAD : _place(frame, rng)])
+    return framed(frame[HEAD : _place(frame, rng)])
 
 
 @mutation
@@ -69,32 +66,32 @@ def cut_and_hang_up(frame: bytes, rng: random.Random, other: bytes) -> bytes:
 
 @mutation
 def append_junk(frame: bytes, rng: random.Random, other: bytes) -> bytes:
-    return resized(frame[HEAD:] + rng.randbytes(rng.choice((1, 2, 3, 4, 40))))
+    return framed(frame[HEAD:] + rng.randbytes(rng.choice((1, 2, 3, 4, 40))))
 
 
 @mutation
 def insert_bytes(frame: bytes, rng: random.Random, other: bytes) -> bytes:
     place = _place(frame, rng)
-    return resized(frame[HEAD:place] + rng.randbytes(rng.choice((1, 2, 4, 16))) + frame[place:])
+    return framed(frame[HEAD:place] + rng.randbytes(rng.choice((1, 2, 4, 16))) + frame[place:])
 
 
 @mutation
 def drop_slice(frame: bytes, rng: random.Random, other: bytes) -> bytes:
     place = _place(frame, rng)
-    return resized(frame[HEAD:place] + frame[place + rng.choice((1, 2, 4, 16)) :])
+    return framed(frame[HEAD:place] + frame[place + rng.choice((1, 2, 4, 16)) :])
 
 
 @mutation
 def repeat_slice(frame: bytes, rng: random.Random, other: bytes) -> bytes:
     place = _place(frame, rng)
     piece = frame[place : place + rng.choice((1, 4, 16, 64))]
-    return resized(frame[HEAD:place] + piece * rng.choice((2, 3, 50)) + frame[place:])
+    return framed(frame[HEAD:place] + piece * rng.choice((2, 3, 50)) + frame[place:])
 
 
 @mutation
 def swap_slices(frame: bytes, rng: random.Random, other: bytes) -> bytes:
     first, second = sorted((_place(frame, rng), _place(frame, rng)))
-    return resized(frame[HEAD:first] + frame[second:] + frame[first:second])
+    return framed(frame[HEAD:first] + frame[second:] + frame[first:second])
 
 
 @mutation
@@ -123,7 +120,7 @@ def long_varint(frame: bytes, rng: random.Random, other: bytes) -> bytes:
     varint = rng.choice(
         (b"\xff" * 11, b"\xff\xff\xff\xff\x0f", b"\xff" * 9 + b"\x01", b"\x80\x00", b"\x80" * 4)
     )
-    return resized(frame[HEAD:place] + varint + frame[place + 1 :])
+    return framed(frame[HEAD:place] + varint + frame[place + 1 :])
 
 
 @mutation
@@ -135,7 +132,7 @@ def tagged_fields(frame: bytes, rng: random.Random, other: bytes) -> bytes:
         bytes((rng.randrange(128), size)) + rng.randbytes(rng.choice((size, size, 0)))
         for size in (rng.randrange(20) for _ in range(min(count, 100)))
     )
-    return resized(body + bytes((count & 0x7F,)) + tags)
+    return framed(body + bytes((count & 0x7F,)) + tags)
 
 
 @mutation
@@ -155,7 +152,7 @@ def other_api(frame: bytes, rng: random.Random, other: bytes) -> bytes:
 @mutation
 def splice(frame: bytes, rng: random.Random, other: bytes) -> bytes:
     """The beginning of one request and the end of another."""
-    return resized(frame[HEAD : _place(frame, rng)] + other[_place(other, rng) :])
+    return framed(frame[HEAD : _place(frame, rng)] + other[_place(other, rng) :])
 
 
 @mutation
@@ -172,12 +169,12 @@ def length_is_none(frame: bytes, rng: random.Random, other: bytes) -> bytes:
 @mutation
 def noise(frame: bytes, rng: random.Random, other: bytes) -> bytes:
     """A header that is served, and a body of chance."""
-    return resized(frame[HEAD : HEAD + 10] + rng.randbytes(rng.choice((0, 1, 8, 60, 400))))
+    return framed(frame[HEAD : HEAD + 10] + rng.randbytes(rng.choice((0, 1, 8, 60, 400))))
 
 
 @mutation
 def zeros(frame: bytes, rng: random.Random, other: bytes) -> bytes:
-    return resized(frame[HEAD : HEAD + 10] + bytes(rng.choice((0, 1, 4, 33, 400))))
+    return framed(frame[HEAD : HEAD + 10] + bytes(rng.choice((0, 1, 4, 33, 400))))
 
 
 @mutation

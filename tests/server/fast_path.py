@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 
 from crc32c import crc32c
 from tests.broker.hostile_batches import hostile_batches
-from tests.server.harness import Client, frame
+from tests.frames import frame, framed
+from tests.server.harness import Client
+from tests.topics import creation_of
 
 from barnabas.config import NO_FLUSH, Config
 from barnabas.model import Now, Uuid
@@ -24,7 +26,6 @@ from barnabas.wire.codec.message import Message
 from barnabas.wire.records import Record, write_batch
 from barnabas.wire.schemas.cluster import ApiVersionsRequest, MetadataRequest, MetadataRequestTopic
 from barnabas.wire.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from barnabas.wire.schemas.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
 NOW_MS = 1_700_000_000_000
 TOPICS: dict[str, dict[str, str]] = {
@@ -286,10 +287,10 @@ def _odd_encodings(version: int) -> Callable[[dict[str, Uuid]], list[bytes]]:
         made = [good, good]
         if version >= 9:
             tail = b"\x00\x00\x01\x63\x02ab"  # an unknown tagged field of the request
-            made += [sized(good[4:-3] + tail)] * 2
+            made += [framed(good[4:-3] + tail)] * 2
             head_end = 4 + 8 + 2 + len("test")
-            made += [sized(good[4:head_end] + b"\x01\x63\x02ab" + good[head_end + 1 :])] * 2
-        made += [good, good, sized(good[4:-2]), good]
+            made += [framed(good[4:head_end] + b"\x01\x63\x02ab" + good[head_end + 1 :])] * 2
+        made += [good, good, framed(good[4:-2]), good]
         return made
 
     return frames
@@ -308,13 +309,9 @@ def _work_for_a_thread(ids: dict[str, Uuid]) -> list[bytes]:
 def _bad_tail(version: int) -> Callable[[dict[str, Uuid]], list[bytes]]:
     def frames(ids: dict[str, Uuid]) -> list[bytes]:
         good = frame(plain(version, ids), version, 5)
-        return [good, good, sized(good[4:-3] + b"\x01\x00\x00"), good]
+        return [good, good, framed(good[4:-3] + b"\x01\x00\x00"), good]
 
     return frames
-
-
-def sized(body: bytes) -> bytes:
-    return struct.pack(">i", len(body)) + body
 
 
 def config(*, memo: bool, page_cache: bool) -> Config:
@@ -349,7 +346,7 @@ async def converse(node: Node, frames: list[bytes]) -> bytes:
             correlation, body = await client.answer()
             if correlation == LAST:
                 break
-            said += struct.pack(">i", correlation) + sized(body)
+            said += struct.pack(">i", correlation) + framed(body)
     except (asyncio.IncompleteReadError, ConnectionResetError):
         said += b"closed"
     client.close()
@@ -357,19 +354,10 @@ async def converse(node: Node, frames: list[bytes]) -> bytes:
 
 
 async def create_topics(node: Node) -> dict[str, Uuid]:
-    topics = [
-        CreatableTopic(
-            name=name,
-            num_partitions=2,
-            replication_factor=1,
-            configs=[CreatableTopicConfig(name=key, value=value) for key, value in settings.items()],
-        )
-        for name, settings in TOPICS.items()
-    ]
     from barnabas.client.aio import AsyncConnection
 
     async with await AsyncConnection.connect(*node.address) as connection:
-        await connection.request(CreateTopicsRequest(topics=topics, timeout_ms=5000))
+        await connection.request(creation_of(TOPICS, partitions=2))
         names = [MetadataRequestTopic(name=name) for name in TOPICS]
         answer: Any = await connection.request(MetadataRequest(topics=names), 12)
     return {topic.name: topic.topic_id for topic in answer.topics}

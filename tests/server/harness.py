@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import uvloop
+from tests.frames import frame
 from tests.patience import PATIENCE_S
 
 from barnabas.broker.ports import Operation, ResourceType
@@ -28,7 +29,6 @@ from barnabas.server.net.platform import Machine
 from barnabas.server.net.requests import Requests
 from barnabas.server.net.route import Route, Row
 from barnabas.wire.codec.message import Message
-from barnabas.wire.frame import RequestHeader, write_request
 from barnabas.wire.registry import response_class, response_header_version
 from barnabas.wire.schemas.groups import HeartbeatRequest, HeartbeatResponse
 from barnabas.wire.schemas.produce import ProduceResponse
@@ -180,12 +180,6 @@ class Client:
 
     def close(self) -> None:
         self.writer.close()
-
-
-def frame(message: Message, version: int, correlation_id: int = 1) -> bytes:
-    assert message.KEY is not None
-    header = RequestHeader(message.KEY, version, correlation_id, "test")
-    return b"".join(bytes(part) for part in write_request(header, message))  # type: ignore[arg-type]
 
 
 def decoded(key: int, version: int, body: bytes) -> Any:

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.server.harness import Client, World, decoded, frame, settled, until
+from tests.frames import frame
+from tests.server.harness import Client, World, decoded, settled, until
 
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.server.net.connection import Connection

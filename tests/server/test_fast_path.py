@@ -8,9 +8,10 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from tests.frames import frame
 from tests.server import fast_path
 from tests.server.fast_path import Run, batch, converse, create_topics, kinds, plain, request, run
-from tests.server.harness import LOOPS, Client, decoded, frame, until
+from tests.server.harness import LOOPS, Client, decoded, until
 
 from barnabas.broker.ports import DirectorySpace
 from barnabas.client.aio import AsyncConnection

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import resource
 import socket
-import struct
 import subprocess
 import sys
 import time
@@ -14,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.frames import frame, read_frame
 from tests.patience import PATIENCE_S
-from tests.server.harness import frame
 from tests.server.running import RunningNode
 
 from barnabas.wire.codec.message import Message
@@ -103,15 +102,6 @@ def fetch(topic: str) -> Message:
     return FetchRequest(max_wait_ms=100, min_bytes=1, max_bytes=1 << 20, topics=topics)
 
 
-def answer(client: socket.socket) -> bytes:
-    """One whole answer."""
-    with client.makefile("rb") as stream:
-        (size,) = struct.unpack(">i", stream.read(4))
-        body = stream.read(size)
-        assert len(body) == size
-        return body
-
-
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads memory from /proc")
 def test_two_thousand_clients_of_which_two_hundred_stop_reading_fit_into_the_budget(
     node: RunningNode,
@@ -156,8 +146,8 @@ def serve(node: RunningNode, clients: list[socket.socket]) -> None:
     for client in listening:
         client.sendall(frame(fetch("small"), 11))
     for client in listening:
-        assert len(answer(client)) > 100
+        assert len(read_frame(client)) > 100
     for client in listening[:300]:
         client.sendall(frame(produce("small", 100_000), 9))
     for client in listening[:300]:
-        assert b"small" in answer(client)
+        assert b"small" in read_frame(client)

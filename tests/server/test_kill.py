@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.frames import frame
 from tests.patience import PATIENCE_S
-from tests.server.harness import decoded, frame
+from tests.server.harness import decoded
 from tests.server.running import RunningNode
 
 from barnabas.errors import ErrorCode
+from barnabas.wire.frame import FrameReader
 from barnabas.wire.records import Record, batches, read_records, write_batch
 from barnabas.wire.schemas.fetch import FetchPartition, FetchRequest, FetchTopic
 from barnabas.wire.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -33,7 +35,7 @@ class Producer:
         self.sent = 0
         self.acknowledged: dict[int, bytes] = {}
         self.socket = socket.create_connection(("127.0.0.1", port))
-        self._received = b""
+        self._received = FrameReader(1 << 20)
 
     def send(self) -> None:
         value = self._value(self.sent)
@@ -54,12 +56,8 @@ class Producer:
             data = self.socket.recv(1 << 16)
         except ConnectionResetError:
             return False
-        self._received += data
-        while len(self._received) >= 4:
-            (size,) = struct.unpack(">i", self._received[:4])
-            if len(self._received) < 4 + size:
-                break
-            body, self._received = self._received[4 : 4 + size], self._received[4 + size :]
+        self._received.feed(data)
+        while (body := self._received.take()) is not None:
             (number,) = struct.unpack(">i", body[:4])
             (answer,) = decoded(0, VERSION, body[4:]).responses[0].partition_responses
             assert answer.error_code == ErrorCode.NONE

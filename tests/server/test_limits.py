@@ -14,8 +14,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from tests.frames import frame
 from tests.patience import PATIENCE_S
-from tests.server.harness import Client, World, frame, settled, until
+from tests.server.harness import Client, World, settled, until
 from tests.server.test_connection import Slice, fetch_response, produce
 
 from barnabas.server.loop.memory import MemoryBudget
