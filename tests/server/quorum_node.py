@@ -36,15 +36,28 @@ T = TypeVar("T")
 
 
 class Node:
-    """What a test holds of a running quorum."""
+    """What a test holds of a quorum: `quorum` is there once it is open."""
 
-    def __init__(self, quorum: Quorum, errors: list[BarnabasError], random: Chance) -> None:
-        self.quorum = quorum
-        self.errors = errors
+    def __init__(self, opening: Callable[[Node], Awaitable[Quorum]], random: Chance) -> None:
+        self._opening = opening
+        self.quorum: Any = None
+        self.errors: list[BarnabasError] = []
         self.random = random
         self.deltas: list[ImageDelta] = []
         self.lifecycle: BrokerLifecycle | None = None
-        quorum.on_change(self.deltas.append)
+
+    async def start(self) -> None:
+        self.quorum = await self._opening(self)
+        self.quorum.on_change(self.deltas.append)
+        await self.quorum.start()
+
+    async def stop(self) -> None:
+        if self.quorum is not None:
+            await self.quorum.stop()
+
+    @property
+    def failed(self) -> bool:
+        return self.quorum is not None and self.quorum.failed is not None
 
     async def broker(self, previous_epoch: int = -1) -> BrokerLifecycle:
         """Bring this node's broker up."""
@@ -74,9 +87,10 @@ class Node:
         """Forget it as a kill does: nothing is written, nothing answered."""
         if self.lifecycle is not None:
             self.lifecycle.abandon()
-        self.quorum._cancel_timers()
-        self.quorum.failed = self.quorum.failed or BarnabasError("killed")
-        self.quorum._pool.shutdown(wait=True)
+        if self.quorum is not None:
+            self.quorum._cancel_timers()
+            self.quorum.failed = self.quorum.failed or BarnabasError("killed")
+            self.quorum._thread.close(wait=True)
 
 
 def config(**settings: str) -> Config:
@@ -94,26 +108,27 @@ def make(disk: MemoryDisk, seed: int = 2, steps: int = STEPS, **settings: str) -
     meta = read_meta_properties(disk, DIRECTORY)
     assert meta is not None and meta.directory_id is not None
     given = config(log_dirs=DIRECTORY, **settings)
-    errors: list[BarnabasError] = []
-    random = Chance(seed)
-    quorum = Quorum(
-        QuorumSettings.of(given, cluster_id=CLUSTER, directory_id=meta.directory_id, endpoints=OWN),
-        given,
-        disk=disk,
-        clock=SystemClock(),
-        random=random,
-        directory=DIRECTORY,
-        on_fatal=errors.append,
-        on_step=lambda seconds: None,
-        steps=steps,
-    )
-    return Node(quorum, errors, random)
+    directory_id = meta.directory_id
+
+    async def opening(node: Node) -> Quorum:
+        return await Quorum.open(
+            QuorumSettings.of(given, cluster_id=CLUSTER, directory_id=directory_id, endpoints=OWN),
+            given,
+            disk=disk,
+            clock=SystemClock(),
+            random=node.random,
+            on_fatal=node.errors.append,
+            on_step=lambda seconds: None,
+            steps=steps,
+        )
+
+    return Node(opening, Chance(seed))
 
 
 @asynccontextmanager
 async def running(disk: MemoryDisk, seed: int = 2, **settings: str) -> AsyncIterator[Node]:
     node = make(disk, seed, **settings)
-    await node.quorum.start()
+    await node.start()
     try:
         yield node
     finally:
@@ -145,11 +160,11 @@ async def live(disk: MemoryDisk, story: Callable[[Node], Awaitable[None]], seed:
     node = make(disk, seed)
 
     async def whole() -> None:
-        await node.quorum.start()
+        await node.start()
         await story(node)
 
     task = asyncio.ensure_future(whole())
-    await until(lambda: task.done() or node.quorum.failed is not None or disk.steps >= last_step)
+    await until(lambda: task.done() or node.failed or disk.steps >= last_step)
     task.cancel()
     with suppress(BaseException):
         await task

@@ -178,7 +178,7 @@ def test_records_that_are_encoded_ahead_are_the_same_bytes() -> None:
 def test_a_quorum_takes_other_turns_between_the_steps_of_a_decision() -> None:
     async def story() -> None:
         node = make(formatted(), steps=3)
-        await node.quorum.start()
+        await node.start()
         await node.broker()
         creating = asyncio.ensure_future(node.create("wide", 40))
         turns = 0

@@ -156,7 +156,7 @@ def test_an_idle_node_that_nobody_reads_writes_nothing() -> None:
         async with running(formatted()) as node:
             await node.broker()
             end = node.quorum.high_watermark
-            node.quorum._upkeep()
+            node.quorum._maintenance.look()
             await asyncio.sleep(0)
             assert node.quorum.high_watermark == end
 
@@ -169,7 +169,7 @@ def test_idle_records_are_written_where_they_were_asked_for() -> None:
         async with running(disk, metadata_max_idle_interval_ms="1") as node:
             await until(lambda: any(isinstance(record, NoOpRecord) for record in records_on_disk(disk)))
             deltas = len(node.deltas)
-            node.quorum._append_own([NoOpRecord()])
+            node.quorum._steps.append_own([NoOpRecord()])
             end = node.quorum.high_watermark
             await until(lambda: node.quorum.high_watermark > end)
             assert len(node.deltas) == deltas  # nobody is told of nothing
@@ -184,7 +184,7 @@ def test_an_answer_comes_after_its_records_are_durable_and_after_the_change_was_
     async def story() -> None:
         disk = formatted()
         node = make(disk)
-        await node.quorum.start()
+        await node.start()
         await node.broker()
         seen: list[str] = []
 
@@ -301,7 +301,7 @@ def test_a_node_that_was_killed_comes_back_with_everything_it_had_answered() -> 
     async def story() -> None:
         disk = formatted()
         node = make(disk)
-        await node.quorum.start()
+        await node.start()
         await node.broker()
         for number in range(5):
             await node.create(f"t{number}")
@@ -369,7 +369,7 @@ def test_a_failed_sync_stops_the_node_and_answers_nobody_with_success() -> None:
     async def story() -> None:
         disk = formatted()
         node = make(disk)
-        await node.quorum.start()
+        await node.start()
         await node.broker()
         disk.fail("sync", LOG)
         with pytest.raises(KafkaError) as refused:
@@ -397,7 +397,7 @@ def test_an_error_of_the_regular_upkeep_stops_the_node_too(monkeypatch: pytest.M
 
     async def story() -> None:
         node = make(formatted(), metadata_max_idle_interval_ms="10")
-        await node.quorum.start()
+        await node.start()
         monkeypatch.setattr(Controller, "is_due", broken)
         await until(lambda: bool(node.errors))
         assert node.errors[0].fatal
@@ -413,7 +413,7 @@ def test_an_error_after_a_job_in_the_disk_thread_stops_the_node_too() -> None:
 
     async def story() -> None:
         node = make(formatted())
-        await node.quorum.start()
+        await node.start()
         node.quorum.run(lambda: None, broken)
         await until(lambda: bool(node.errors))
         await node.quorum.stop()
@@ -427,8 +427,8 @@ def test_a_directory_that_cannot_be_synced_at_start_is_an_error_of_start() -> No
         disk.fail("sync", LOG)
         node = make(disk)
         with pytest.raises(BarnabasError):
-            await node.quorum.start()
-        await node.quorum.stop()
+            await node.start()
+        await node.stop()
 
     run(story)
 
@@ -440,7 +440,7 @@ def test_a_senseless_quorum_state_is_refused() -> None:
             pass
         disk.put(f"{METADATA}/quorum-state", b"{}")
         with pytest.raises(StorageError, match="quorum-state is senseless"):
-            await make(disk).quorum.start()
+            await make(disk).start()
 
     run(story)
 
@@ -450,7 +450,7 @@ def test_a_corrupt_first_snapshot_is_refused() -> None:
         disk = formatted()
         disk.corrupt(f"{METADATA}/00000000000000000000-0000000000.checkpoint", 100)
         with pytest.raises(StorageError, match="snapshot"):
-            await make(disk).quorum.start()
+            await make(disk).start()
 
     run(story)
 
@@ -474,7 +474,7 @@ def test_a_controller_with_nobody_to_ask_is_refused_in_words() -> None:
         plan = FormatPlan.of(config(log_dirs=DIRECTORY), CLUSTER, no_initial_controllers=True)
         format_directories(disk, SystemClock(), Chance(), plan)
         with pytest.raises(ConfigError, match="no voters"):
-            await make(disk).quorum.start()
+            await make(disk).start()
 
     run(story)
 
@@ -493,10 +493,10 @@ def test_a_snapshot_is_taken_after_enough_records_and_starts_the_next_life() -> 
             await node.broker()
             for number in range(20):
                 await node.create(f"t{number}", partitions=2)
-            node.quorum._upkeep()
+            node.quorum._maintenance.look()
             await until(lambda: node.quorum.statistics().snapshots_taken > 0)
             assert len(list_snapshots(disk, METADATA)) == 2
-            node.quorum._cut_log()
+            node.quorum._maintenance.clean()
             [kept] = list_snapshots(disk, METADATA)
             assert node.quorum._store.log.log_start_offset == kept.end_offset
             await node.create("later")

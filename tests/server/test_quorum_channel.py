@@ -16,8 +16,8 @@ from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import Endpoint
 from barnabas.server.api.cluster import ClusterApi
 from barnabas.server.api.table import served_on
+from barnabas.server.kraft.codec.envelope import principal_of
 from barnabas.server.kraft.controller_channel import ControllerChannel
-from barnabas.server.kraft.envelope import principal_of
 from barnabas.wire.codec.message import Message
 from barnabas.wire.frame import read_request_header, write_response
 from barnabas.wire.schemas.brokers import (
@@ -152,7 +152,7 @@ def test_a_clients_request_looks_for_the_controller_until_one_takes_it() -> None
 
 
 def test_the_envelope_says_who_asks_and_holds_the_request_with_its_header() -> None:
-    from barnabas.server.kraft.envelope import wrap
+    from barnabas.server.kraft.codec.envelope import wrap
 
     envelope = wrap(CONTEXT, CREATE)
     assert isinstance(envelope, EnvelopeRequest)

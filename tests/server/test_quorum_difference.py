@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from barnabas.controller.image import MetadataImage, PartitionState, Topic
 from barnabas.model import Uuid
-from barnabas.server.kraft.difference import replace_image
+from barnabas.server.kraft.committed import replace_image
 
 
 def topic(name: str, number: int, **partitions: PartitionState) -> Topic:

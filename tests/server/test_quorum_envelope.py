@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.server.kraft.envelope import principal_bytes, principal_of
+from barnabas.server.kraft.codec.envelope import principal_bytes, principal_of
 
 
 def test_a_principal_is_written_as_kafka_writes_it() -> None:

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 
 from barnabas.broker.ports import Authorizer, ResourceType
 from barnabas.errors import ErrorCode, KafkaError, WireError
+from barnabas.server.kraft.codec.envelope import principal_of, wrap_answer
 from barnabas.server.kraft.driver import Quorum
-from barnabas.server.kraft.envelope import principal_of, wrap_answer
 from barnabas.server.loop.runtime import Runtime
 from barnabas.server.net.context import RequestContext
 from barnabas.server.net.route import Route

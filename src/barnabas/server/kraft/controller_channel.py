@@ -20,7 +20,7 @@ from barnabas.client.aio import AsyncConnection
 from barnabas.client.connection import ConnectionFailed
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.model import Endpoint, NodeId
-from barnabas.server.kraft.envelope import open_answer, wrap
+from barnabas.server.kraft.codec.envelope import open_answer, wrap
 from barnabas.server.kraft.settings import QuorumSettings
 from barnabas.server.net.context import RequestContext
 from barnabas.server.net.route import Handler

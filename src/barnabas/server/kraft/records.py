@@ -20,7 +20,7 @@ from barnabas.controller.versions import LATEST, record_version
 from barnabas.errors import CorruptRecordError
 from barnabas.log.results import finished
 from barnabas.model import Endpoint, Epoch, Offset, ReplicaKey
-from barnabas.ports import Buffer
+from barnabas.ports import Buffer, Disk
 from barnabas.raft.entries import (
     Batch,
     Entry,
@@ -52,6 +52,7 @@ __all__ = [
     "NOTE_PREFIX",
     "Encoded",
     "SnapshotContent",
+    "bootstrap_records",
     "decode_batch",
     "decode_in_steps",
     "encode_batch",
@@ -370,3 +371,9 @@ def read_snapshot(buffer: Buffer) -> SnapshotContent:
     if last_contained_ms is None or not complete or end != len(buffer):
         raise CorruptRecordError("a snapshot is incomplete: its header or footer is missing")
     return SnapshotContent(tuple(entries), found, last_contained_ms)
+
+
+def bootstrap_records(disk: Disk, directory: str) -> list[MetadataRecord]:
+    """What `storage format` left in a directory for the first active controller."""
+    path = f"{directory}/{BOOTSTRAP}"
+    return read_snapshot(disk.read(path)).records if disk.exists(path) else []

@@ -7,9 +7,11 @@ when something is durable.  Any failed sync is final: the node stops, nothing is
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple, Protocol, TypeVar
 
 from barnabas.controller.image import MetadataImage
 from barnabas.controller.snapshot import image_from
@@ -40,7 +42,17 @@ from barnabas.server.kraft.reserve import Reserve
 from barnabas.server.kraft.transfer import SnapshotDownload, check_snapshot, read_piece
 from barnabas.wire.records import read_batch_header
 
-__all__ = ["DiskThread", "MetadataStore", "QuorumStatistics", "StoreStatistics", "Waiting", "image_of"]
+__all__ = [
+    "DiskThread",
+    "MetadataStore",
+    "QuorumStatistics",
+    "QuorumThread",
+    "StoreStatistics",
+    "Waiting",
+    "image_of",
+]
+
+_T = TypeVar("_T")
 
 
 class DiskThread(Protocol):
@@ -49,6 +61,40 @@ class DiskThread(Protocol):
     def run(self, job: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
         """Run `job` in the thread, then `done(error)` on the loop."""
         ...
+
+
+class QuorumThread:
+    """The real one: `run(job, done)`, until `close()`."""
+
+    __slots__ = ("_loop", "_pool")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="quorum-disk")
+
+    async def call(self, work: Callable[[], _T]) -> _T:
+        """Do it in the thread, after the jobs before it.  Returns its result, raises its error."""
+        return await self._loop.run_in_executor(self._pool, work)
+
+    def run(self, job: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+        """Run a job, then `done(error)` on the loop."""
+        future = self._loop.run_in_executor(self._pool, job)
+        future.add_done_callback(lambda ended: done(ended.exception()))
+
+    async def drain(self) -> None:
+        """Returns when the jobs before have ended."""
+        await self.call(_nothing)
+
+    def close(self, *, wait: bool = False) -> None:
+        """Take no more jobs."""
+        self._pool.shutdown(wait=wait)
+
+    def __repr__(self) -> str:
+        return "<QuorumThread>"
+
+
+def _nothing() -> None:
+    pass
 
 
 class Waiting(NamedTuple):

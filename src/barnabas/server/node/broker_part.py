@@ -103,7 +103,7 @@ class BrokerPart:
 
     async def register(self) -> None:
         """Be known to the controllers, and know what they knew then."""
-        await self._quorum.replayed(await self.lifecycle.register())
+        await self._quorum.committed.reached(await self.lifecycle.register())
 
     async def open(self) -> None:
         """Open what the metadata says this broker hosts, and follow the metadata from now on."""

@@ -228,21 +228,18 @@ class Node:
             directory_id=home.directory_id,
             endpoints=self._advertised("C"),
         )
-        quorum = Quorum(
+        quorum = self.quorum = await Quorum.open(
             settings,
             config,
             disk=disk,
             clock=self._clock,
             random=self._random,
-            directory=config.metadata_log_dir,
             on_fatal=self.fail,
             on_step=lambda seconds: runtime.step.note("the quorum", seconds),
             clean=home.metadata.was_clean,
             steps=min(STEPS, self._platform.slice_steps),
         )
         self._undo.append(("the quorum", quorum.stop))
-        await quorum.open()
-        self.quorum = quorum
         register_quorum_gauges(runtime.metrics, quorum)
         deaths = None
         if "controller" in config.roles and config.bool("barnabas.fast.fencing"):
