@@ -201,7 +201,7 @@ class Node:
             node_id,
             self.logs,
             self.image,
-            outside=self.outside,
+            host=self.outside,
             random=self.chance,
             authorizer=authorizer,
         )
@@ -294,8 +294,8 @@ class Node:
 
     def turn(self) -> None:
         """A whole turn: what the metadata say is carried out; then written, synced, answered."""
-        while self.broker.behind:
-            self.broker.behind.step(self.now)
+        while self.broker.reconciler:
+            self.broker.reconciler.step(self.now)
         self.write()
         self.sync()
 

@@ -59,7 +59,7 @@ def led(node: Node, name: str, leader: int, *indexes: int) -> ImageDelta:
 
 def steps(node: Node, count: int = 1) -> None:
     for _ in range(count):
-        node.broker.behind.step(node.now)
+        node.broker.reconciler.step(node.now)
 
 
 def test_a_partition_that_is_still_to_be_made_is_not_led_yet_and_the_next_to_be_made(node: Node) -> None:
@@ -74,9 +74,9 @@ def test_a_partition_that_is_still_to_be_made_is_not_led_yet_and_the_next_to_be_
 def test_one_step_makes_one_partition(node: Node) -> None:
     node.broker.note(created(node, "t"))
     for count in range(MANY):
-        assert len(list(node.broker.partitions())) == count and node.broker.behind
+        assert len(list(node.broker.partitions())) == count and node.broker.reconciler
         steps(node)
-    assert not node.broker.behind
+    assert not node.broker.reconciler
 
 
 def test_other_leaders_come_before_partitions_that_are_to_be_made(node: Node) -> None:
@@ -95,7 +95,7 @@ def test_what_changes_twice_is_carried_out_once_as_it_is_now(node: Node) -> None
     steps(node)
     partition = node.broker.partition("t", 0)
     assert partition is not None and partition.is_leader and partition.leader_epoch == 2
-    assert not node.broker.behind
+    assert not node.broker.reconciler
 
 
 def test_a_deleted_topic_takes_nothing_from_the_moment_it_is_known(node: Node) -> None:
@@ -105,10 +105,10 @@ def test_a_deleted_topic_takes_nothing_from_the_moment_it_is_known(node: Node) -
     assert partition is not None
     node.broker.note(deleted(node, "t"))
     node.broker.note(created(node, "t"))
-    assert node.broker.behind and not partition.is_leader and partition.gone
+    assert node.broker.reconciler and not partition.is_leader and partition.gone
     assert node.produce(batch("a"), index=3).error == ErrorCode.NOT_LEADER_OR_FOLLOWER
     steps(node)  # the earlier log has to go first, and goes with the partition that somebody asked for
-    while node.broker.behind:
+    while node.broker.reconciler:
         steps(node)
     again = node.broker.partition("t", 3)
     assert again is not None and again is not partition and again.topic_id == node.topic_id("t")
@@ -119,7 +119,7 @@ def test_a_topic_that_is_gone_before_it_was_made_leaves_nothing(node: Node) -> N
     node.broker.note(created(node, "t"))
     steps(node, 3)
     node.broker.note(deleted(node, "t"))
-    while node.broker.behind:
+    while node.broker.reconciler:
         steps(node)
     assert not list(node.broker.partitions())
     assert all(node.logs.get(TopicPartition("t", index)) is None for index in range(MANY))
@@ -154,7 +154,7 @@ def test_settings_reach_every_partition(node: Node) -> None:
     delta = ImageDelta(node.image)
     delta.configs.add((2, "t"))
     node.broker.note(delta)
-    while node.broker.behind:
+    while node.broker.reconciler:
         steps(node)
     assert {partition.config.max_message_bytes for partition in node.broker.partitions()} == {5000}
 

@@ -55,7 +55,7 @@ class World:
             tasks=Tasks(loop, self.errors.append),
             step=SimpleNamespace(soon=lambda: None, note=lambda what, seconds: None),
         )
-        broker: Any = SimpleNamespace(behind=self.behind, note=self.note)
+        broker: Any = SimpleNamespace(reconciler=self.behind, note=self.note)
         self.applier = Applier(self.node, most)
         self.applier.follow(broker)
 

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 __all__ = [
     "ADMIN_CLIENT",
     "Authorizer",
+    "BrokerHost",
     "DirectorySpace",
     "Operation",
-    "Outside",
     "RequestContext",
     "ResourceType",
     "allowed",
@@ -145,7 +145,7 @@ class DirectorySpace(NamedTuple):
         return f"{self.free >> 20} MiB are free of {self.total >> 20}, {self.reserve >> 20} are kept"
 
 
-class Outside(Protocol):
+class BrokerHost(Protocol):
     """What the broker asks of the rest of its node.  Every call returns at once."""
 
     def allocate_producer_ids(self) -> None:

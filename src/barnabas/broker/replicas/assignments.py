@@ -16,7 +16,7 @@ from barnabas.errors import ErrorCode
 from barnabas.model import DirectoryId, Now, TopicId
 
 if TYPE_CHECKING:
-    from barnabas.broker.ports import Outside
+    from barnabas.broker.ports import BrokerHost
 
 __all__ = ["Assignments", "Replica"]
 
@@ -35,10 +35,10 @@ _GONE = (
 class Assignments:
     """What is to be told, and what is being told."""
 
-    __slots__ = ("_asked", "_outside", "_retry_at", "_then", "_wanted")
+    __slots__ = ("_asked", "_host", "_retry_at", "_then", "_wanted")
 
-    def __init__(self, outside: Outside) -> None:
-        self._outside = outside
+    def __init__(self, host: BrokerHost) -> None:
+        self._host = host
         self._wanted: dict[Replica, DirectoryId] = {}
         self._then: dict[Replica, Callable[[], None]] = {}
         self._asked: dict[Replica, DirectoryId] | None = None
@@ -63,7 +63,7 @@ class Assignments:
             for replica in self._asked:
                 del self._wanted[replica]
             told = [(topic, index, directory) for (topic, index), directory in self._asked.items()]
-            self._outside.assign_directories(told)
+            self._host.assign_directories(told)
 
     def answered(self, results: Mapping[Replica, ErrorCode] | None, now: Now) -> None:
         """The controller's answer by replica; None: it could not be asked."""

@@ -21,7 +21,7 @@ from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
-from barnabas.broker.ports import Authorizer, Outside
+from barnabas.broker.ports import Authorizer, BrokerHost
 from barnabas.broker.producer_id_blocks import ProducerIdBlocks, ProducerIdStatistics
 from barnabas.broker.purgatory import Purgatory
 from barnabas.broker.replicas.assignments import Assignments, Replica
@@ -113,28 +113,28 @@ class Broker(HostedPartitions):
         logs: LogDirectories,
         image: MetadataImage,
         *,
-        outside: Outside,
+        host: BrokerHost,
         random: Randomness,
         authorizer: Authorizer | None = None,
     ) -> None:
-        super().__init__(config, node_id, logs, image, outside)
+        super().__init__(config, node_id, logs, image, host)
         self.authorizer = authorizer
         self.fetch_max_bytes = config.int("fetch.max.bytes")
         self.rack_aware = config.optional_str("replica.selector.class") == RACK_AWARE
         self.purgatory = Purgatory(config.int("barnabas.max.waiters"))
         self.sessions = SessionCache(config.int("max.incremental.fetch.session.cache.slots"), random)
         self.producer_ids = ProducerIdBlocks()
-        self.checks = BatchChecks(outside.held)
+        self.checks = BatchChecks(host.held)
         self.in_sync = InSyncSets(self)
         self.followers = Followers(self)
-        self.assignments = Assignments(outside)
+        self.assignments = Assignments(host)
         self.moves = Moves(self, self.assignments, config)
-        self.behind = Reconciler(self, self.followers, self.assignments, self.moves)
+        self.reconciler = Reconciler(self, self.followers, self.assignments, self.moves)
         """What the metadata say and is not so yet."""
         self._applied: Offset = -1
         self._ageing: Walk[Partition] = Walk()
         """Partitions whose oldest unsynced record is still to be looked at."""
-        self.maintenance = Maintenance(config, logs, outside)
+        self.maintenance = Maintenance(config, logs, host)
 
     # ---- following the metadata --------------------------------------------------------------------------
 
@@ -143,7 +143,7 @@ class Broker(HostedPartitions):
         state = self.image.partition(topic, index)
         if state is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if self.node_id in state.replicas and not self.behind.hasten(TopicPartition(topic, index)):
+        if self.node_id in state.replicas and not self.reconciler.hasten(TopicPartition(topic, index)):
             return ErrorCode.KAFKA_STORAGE_ERROR
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
 
@@ -159,15 +159,15 @@ class Broker(HostedPartitions):
                 self.guarded(partial(self.logs.drop_future, tp, now), now)
                 aside = self.guarded(partial(self.logs.stray, tp), now)
                 if aside is not None:
-                    self.outside.set_aside(tp, aside, log.topic_id if state else None)
+                    self.host.set_aside(tp, aside, log.topic_id if state else None)
         self.logs.settle()
-        self.behind.note_all(self.image)
+        self.reconciler.note_all(self.image)
 
     def note(self, delta: ImageDelta) -> None:
-        """Note what one commit changed, to be carried out step by step (`behind`)."""
+        """Note what one commit changed, to be carried out step by step (`reconciler`)."""
         self.image = delta.image
         self.generation += 1
-        self.behind.note(delta)
+        self.reconciler.note(delta)
 
     def start(self, now: Now) -> None:
         """Take the whole image at once."""
@@ -180,29 +180,29 @@ class Broker(HostedPartitions):
         self._catch_up(now)
 
     def _catch_up(self, now: Now) -> None:
-        while self.behind:
-            self.behind.step(now)
-        self.behind.tell()
+        while self.reconciler:
+            self.reconciler.step(now)
+        self.reconciler.tell()
 
     @property
     def applied_offset(self) -> Offset:
         """Up to where this broker is what the metadata say; it never goes back."""
-        if not self.behind:
+        if not self.reconciler:
             self._applied = self.image.offset
         return self._applied
 
     # ---- what the controller answers ----------------------------------------------------------------------
 
     def producer_ids_allocated(self, first: ProducerId, count: int, error: ErrorCode, now: Now) -> None:
-        """The controller's answer to `Outside.allocate_producer_ids`."""
+        """The controller's answer to `BrokerHost.allocate_producer_ids`."""
         self.producer_ids.allocated(first, count, error)
 
     def partitions_altered(self, answer: AlterPartitionResponse | None, now: Now) -> None:
-        """The controller's answer to `Outside.alter_partitions`; None when there was none."""
+        """The controller's answer to `BrokerHost.alter_partitions`; None when there was none."""
         self.in_sync.answered(answer, now)
 
     def directories_assigned(self, results: Mapping[Replica, ErrorCode] | None, now: Now) -> None:
-        """The controller's answer to `Outside.assign_directories`; None when there was none."""
+        """The controller's answer to `BrokerHost.assign_directories`; None when there was none."""
         self.assignments.answered(results, now)
 
     # ---- loop steps --------------------------------------------------------------------------------------
@@ -301,7 +301,7 @@ class Broker(HostedPartitions):
         """Retention, checkpoints, expiry, each at its own interval, in small steps.  Call about every
         second; raises nothing."""
         if self.space.look(now):
-            self.behind.note_unhosted()
+            self.reconciler.note_unhosted()
         for partition in self.touched:  # else retention writes it, and where there is no room nobody is told
             with suppress(KafkaError):
                 self.write_now(partition, now)
@@ -309,7 +309,7 @@ class Broker(HostedPartitions):
         self.notice_failures(now)
         self.in_sync.look(now)
         if self.producer_ids.waiting and self.producer_ids.should_ask(now):
-            self.outside.allocate_producer_ids()
+            self.host.allocate_producer_ids()
         if not self._ageing.running:
             self._ageing.begin(list(self.partitions()))
         for partition in self._ageing.slice(_PARTITIONS_PER_STEP):

@@ -24,7 +24,7 @@ from barnabas.log.cleaning.dirty_range import DirtyRange, find_dirty_range
 from barnabas.model import Now
 
 if TYPE_CHECKING:
-    from barnabas.broker.ports import Outside
+    from barnabas.broker.ports import BrokerHost
     from barnabas.log.log import Log
     from barnabas.log.storage.log_directories import LogDirectories
 
@@ -59,11 +59,11 @@ class Cleaner:
         "_done",
         "_enabled",
         "_handed",
+        "_host",
         "_last",
         "_log",
         "_logs",
         "_look_at",
-        "_outside",
         "_pause",
         "_rate",
         "_resting",
@@ -77,9 +77,9 @@ class Cleaner:
         "running",
     )
 
-    def __init__(self, config: Config, logs: LogDirectories, outside: Outside) -> None:
+    def __init__(self, config: Config, logs: LogDirectories, host: BrokerHost) -> None:
         self._logs = logs
-        self._outside = outside
+        self._host = host
         self.running: Compaction | None = None
         """The round that is under way."""
         self._log: Log
@@ -176,7 +176,7 @@ class Cleaner:
             self._resting[log] = now.mono + _FULL_DISK_PAUSE_S
         else:
             self._aside[log] = error
-        self._outside.not_compacted(log.topic_partition, error)
+        self._host.not_compacted(log.topic_partition, error)
 
     # ---- running -----------------------------------------------------------------------------------------
 
@@ -222,7 +222,7 @@ class Cleaner:
             self._done = now.mono
             self._last = now.mono - self._begun, cleaning.statistics()
             self._logs.checkpoint_compacted(self._log)
-            self._outside.compacted(self._log.topic_partition, cleaning.statistics(), now.mono - self._begun)
+            self._host.compacted(self._log.topic_partition, cleaning.statistics(), now.mono - self._begun)
         elif cleaning.failure is not None and not cleaning.cancelled:
             self._set_aside(self._log, cleaning.failure, now)
 

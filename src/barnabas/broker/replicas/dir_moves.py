@@ -179,7 +179,7 @@ class Moves:
                 copy = target.create_future(tp, partition.topic_id, now)
             except StorageError as error:
                 broker.notice_failures(now)
-                broker.outside.not_hosted(error)
+                broker.host.not_hosted(error)
                 return ErrorCode.KAFKA_STORAGE_ERROR
             self._begin(partition, copy, target)
         return ErrorCode.NONE
@@ -281,7 +281,7 @@ class Moves:
             if data:
                 _put(copy, data, now)
         except CorruptRecordError as error:
-            self._broker.outside.not_replicated(move.partition.topic, move.partition.index, error)
+            self._broker.host.not_replicated(move.partition.topic, move.partition.index, error)
             move.rest_until = now.mono + _RETRY_S
         except StorageError as error:
             self._failed(move, error, now)
@@ -334,7 +334,7 @@ class Moves:
                 self._assignments.want(replica, move.target.directory_id, lambda: self._accepted(move))
                 self._assignments.send()
         except CorruptRecordError as error:
-            self._broker.outside.not_replicated(partition.topic, partition.index, error)
+            self._broker.host.not_replicated(partition.topic, partition.index, error)
             move.rest_until = now.mono + _RETRY_S
         except StorageError as error:
             self._failed(move, error, now)

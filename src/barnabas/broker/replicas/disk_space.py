@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.ports import DirectorySpace, Outside
+from barnabas.broker.ports import BrokerHost, DirectorySpace
 from barnabas.errors import StorageError
 from barnabas.model import INTERNAL_TOPICS, Now
 
@@ -41,9 +41,9 @@ class Space:
     __slots__ = (
         "_bytes",
         "_changed",
+        "_host",
         "_logs",
         "_look_at",
-        "_outside",
         "_partitions",
         "_percent",
         "_refused",
@@ -55,13 +55,13 @@ class Space:
         config: Config,
         logs: LogDirectories,
         partitions: Callable[[], Iterator[Partition]],
-        outside: Outside,
+        host: BrokerHost,
         changed: Callable[[], None],
     ) -> None:
         """`partitions` gives those that are hosted; `changed` is called when answers of the broker may change."""
         self._logs = logs
         self._partitions = partitions
-        self._outside = outside
+        self._host = host
         self._changed = changed
         self._look_at = 0.0
         self._refused: dict[str, float] = {}
@@ -134,7 +134,7 @@ class Space:
                 self._tell(partition, space)
         if before.full != space.full:
             self._changed()
-            self._outside.room_changed(directory, space)
+            self._host.room_changed(directory, space)
 
     def _tell(self, partition: Partition, space: DirectorySpace) -> None:
         full = space.exhausted if partition.topic in INTERNAL_TOPICS else space.full

@@ -166,14 +166,14 @@ class Follower:
         if partition.log.acknowledged_end_offset < partition.log.log_end_offset:
             self._unsafe[followed] = None  # what an earlier leader sent is on its way to the disk
             partition.touch()
-        self._broker.outside.fetch_from(self.leader)
+        self._broker.host.fetch_from(self.leader)
         return followed
 
     def remove(self, followed: Followed) -> None:
         """Follow it no longer."""
         if self.partitions.get(followed.key) is followed:
             self._drop(followed.key)
-            self._broker.outside.fetch_from(self.leader)
+            self._broker.host.fetch_from(self.leader)
 
     def _drop(self, key: Key) -> None:
         followed = self.partitions.pop(key, None)
@@ -209,12 +209,12 @@ class Follower:
         else:
             self._resting.pop(followed.key, None)
             self.moved(followed)
-        self._broker.outside.fetch_from(self.leader)
+        self._broker.host.fetch_from(self.leader)
 
     def safe(self, followed: Followed) -> None:
         """Everything it appended is acknowledged by our log."""
         if self._unsafe.pop(followed, True) is None and not self._unsafe:
-            self._broker.outside.fetch_from(self.leader)
+            self._broker.host.fetch_from(self.leader)
 
     # ---- asking ------------------------------------------------------------------------------------------
 
@@ -372,7 +372,7 @@ class Follower:
         except CorruptRecordError as error:
             self.errors += 1
             self._rest(followed, now)
-            self._broker.outside.not_replicated(partition.topic, partition.index, error)
+            self._broker.host.not_replicated(partition.topic, partition.index, error)
 
     def _take(self, followed: Followed, data: PartitionData, now: Now) -> None:
         error = data.error_code
@@ -440,7 +440,7 @@ class Follower:
         self.truncations += 1
         partition.high_watermark = partition.log.high_watermark
         self.moved(followed)
-        self._broker.outside.truncated(partition.topic, partition.index, before, partition.log.log_end_offset)
+        self._broker.host.truncated(partition.topic, partition.index, before, partition.log.log_end_offset)
         if partition.log.acknowledged_end_offset < partition.log.log_end_offset:
             self._unsafe[followed] = None
         partition.touch()

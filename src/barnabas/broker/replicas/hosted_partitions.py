@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from barnabas.broker.ports import Outside
+from barnabas.broker.ports import BrokerHost
 from barnabas.broker.replicas.disk_space import Space
 from barnabas.broker.replicas.partition import Partition
 from barnabas.broker.replicas.quota import Quota
@@ -60,18 +60,18 @@ class HostedPartitions:
         node_id: NodeId,
         logs: LogDirectories,
         image: MetadataImage,
-        outside: Outside,
+        host: BrokerHost,
     ) -> None:
         self.config = config
         self.node_id = node_id
         self.logs = logs
         self.image = image
-        self.outside = outside
+        self.host = host
         self.generation = 0
         self.topics: dict[str, HostedTopic] = {}
         self.topics_by_id: dict[Uuid, HostedTopic] = {}
         self.touched: list[Partition] = []
-        self.space = Space(config, logs, self.partitions, outside, self._changed)
+        self.space = Space(config, logs, self.partitions, host, self._changed)
         self.leader_quota, self.follower_quota = Quota(), Quota()
         self._configure_quotas(config)
         self._cordon(config)
@@ -137,7 +137,7 @@ class HostedPartitions:
 
     def _cordon(self, config: Config) -> None:
         for path in self.logs.cordon(config.list("cordoned.log.dirs")):
-            self.outside.setting_refused(
+            self.host.setting_refused(
                 "", ConfigError(f"cordoned.log.dirs names {path}, which is not among log.dirs")
             )
 
@@ -170,7 +170,7 @@ class HostedPartitions:
                 self.config.log_config({name: value})
             except ConfigError as error:
                 del known[name]
-                self.outside.setting_refused(topic, error)
+                self.host.setting_refused(topic, error)
         return self.config.log_config(known)
 
     def leads(self, partition: Partition, leads: bool, epoch: Epoch) -> None:
@@ -187,7 +187,7 @@ class HostedPartitions:
         except StorageError as error:
             self.no_room = error.full
             if not self.notice_failures(now):
-                self.outside.not_hosted(error)
+                self.host.not_hosted(error)
             return None
 
     def notice_failures(self, now: Now) -> bool:
@@ -204,7 +204,7 @@ class HostedPartitions:
         """
         if error.full and partition.log.failed is None:
             if error.descriptors:
-                self.outside.descriptors_short(error)
+                self.host.descriptors_short(error)
             elif partition.directory is not None:
                 self.space.refused(partition.directory, error, now)
             partition.refuse_unwritten()
@@ -217,12 +217,12 @@ class HostedPartitions:
     def damage_found(self, partition: Partition, error: DamagedError) -> None:
         """Somebody asked for records that are not there any more; the first time it is told."""
         if error.news:
-            self.outside.damaged(partition.log, error.news)
+            self.host.damaged(partition.log, error.news)
 
     def unreadable(self, error: StorageError, now: Now) -> None:
         """A disk did not give what was to be sent from one of its files."""
         if error.descriptors:
-            self.outside.descriptors_short(error)
+            self.host.descriptors_short(error)
             return
         for directory in sorted(self.logs.online(), key=lambda one: -len(one.path)):  # one may lie in another
             if f" {directory.path}/" in error.message:
@@ -241,4 +241,4 @@ class HostedPartitions:
             if partition.directory is directory:
                 partition.fail()
                 partition.stop_following()
-        self.outside.directory_failed(directory, error)
+        self.host.directory_failed(directory, error)

@@ -153,7 +153,7 @@ class InSyncSets:
             topics.setdefault(partition.topic_id, []).append(self._data(partition))
         if asked:
             self._asked = asked
-            self._broker.outside.alter_partitions(
+            self._broker.host.alter_partitions(
                 AlterPartitionRequest(
                     broker_id=self._broker.node_id,
                     broker_epoch=self._broker.epoch,

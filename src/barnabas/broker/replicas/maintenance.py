@@ -19,7 +19,7 @@ from barnabas.log.storage.removal import Removal
 from barnabas.model import Now
 
 if TYPE_CHECKING:
-    from barnabas.broker.ports import Outside
+    from barnabas.broker.ports import BrokerHost
 
 __all__ = ["Maintenance"]
 
@@ -44,9 +44,9 @@ class Maintenance:
         "doing",
     )
 
-    def __init__(self, config: Config, logs: LogDirectories, outside: Outside) -> None:
+    def __init__(self, config: Config, logs: LogDirectories, host: BrokerHost) -> None:
         self._logs = logs
-        self.cleaner = Cleaner(config, logs, outside)
+        self.cleaner = Cleaner(config, logs, host)
         self._waiting: deque[Removal | CheckpointJob] = deque()
         self._stopped = False
         self.doing: Removal | CheckpointJob | None = None

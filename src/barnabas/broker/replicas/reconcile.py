@@ -218,7 +218,7 @@ class Reconciler:
             return False
         partition.high_watermark = log.high_watermark
         partition.touch()
-        broker.outside.fetched_anew(log, gone)
+        broker.host.fetched_anew(log, gone)
         return True
 
     def _host(

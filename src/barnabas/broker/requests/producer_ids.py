@@ -39,7 +39,7 @@ def init_producer_id(
     blocks = broker.producer_ids
     producer_id = None if blocks.waiting else blocks.take()
     if blocks.should_ask(now):
-        broker.outside.allocate_producer_ids()
+        broker.host.allocate_producer_ids()
     if producer_id is not None:
         return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
     waiting = ProducerIdWaiting(now.mono + _WAIT_S, blocks)

@@ -230,7 +230,7 @@ class Turn:
                 broker.maintain(self._clock.now())
             except Exception as error:
                 self._failed(error)
-            if broker.behind:
+            if broker.reconciler:
                 self._on_behind()
         self.note("maintenance", loop.time() - begun)
         busy = broker is not None and broker.maintaining

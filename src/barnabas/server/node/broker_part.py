@@ -19,7 +19,7 @@ from barnabas.server.net.network import Network
 from barnabas.server.node.storage_setup import Home
 from barnabas.server.observe import events
 from barnabas.server.replication.applier import Applier
-from barnabas.server.replication.host import NodeOutside
+from barnabas.server.replication.host import NodeHost
 from barnabas.server.replication.leader_suspicion import Doubts
 from barnabas.server.replication.lifecycle import BrokerLifecycle, LifecycleSettings
 from barnabas.server.replication.previous_epoch import LastLife, everything_is_synced
@@ -83,7 +83,7 @@ class BrokerPart:
             cordoned=self._cordoned,
             on_registered=self._remember,
         )
-        self._outside = NodeOutside(
+        self._host = NodeHost(
             runtime,
             self.lifecycle,
             quorum.request,
@@ -93,7 +93,7 @@ class BrokerPart:
             on_fatal=on_fatal,
         )
         self.broker = Broker(
-            config, runtime.node_id, home.logs, quorum.image, outside=self._outside, random=runtime.random
+            config, runtime.node_id, home.logs, quorum.image, host=self._host, random=runtime.random
         )
         self.groups = Groups(config, runtime.random, self.broker)
         self.answers = TopicAnswers(quorum.image)
@@ -111,7 +111,7 @@ class BrokerPart:
         self._registered = self._following = True
         self._applier.follow(broker)
         runtime.step.drive(broker, self.groups, self._applier.soon)
-        self._outside.serve(broker, self.fetchers)
+        self._host.serve(broker, self.fetchers)
         self._reconfigure()
         broker.begin(runtime.clock.now())
         self._quorum.on_change(self._metadata_changed)

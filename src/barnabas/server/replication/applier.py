@@ -73,14 +73,14 @@ class Applier:
 
     async def applied(self) -> None:
         """Returns when everything that is committed by now is carried out here."""
-        if self._broker is not None and self._broker.behind:
+        if self._broker is not None and self._broker.reconciler:
             done = asyncio.Event()
             self.then(done.set)
             await done.wait()
 
     def then(self, action: Callable[[], object]) -> None:
         """Call it when everything that is committed by now is carried out here; now, if it is."""
-        if self._broker is not None and self._broker.behind:
+        if self._broker is not None and self._broker.reconciler:
             self._waiting.append(action)
         else:
             action()
@@ -116,20 +116,20 @@ class Applier:
         if self._broker is None:
             return True
         runtime = self._runtime
-        behind, clock = self._broker.behind, runtime.clock
+        reconciler, clock = self._broker.reconciler, runtime.clock
         now = clock.now()
         begun, end, most = now.mono, now.mono + SLICE, self._slice_steps
-        while behind and most:
-            behind.step(now)
+        while reconciler and most:
+            reconciler.step(now)
             most -= 1
             now = clock.now()
             if now.mono > end:
                 break
-        behind.tell()
+        reconciler.tell()
         self._pause = now.mono - begun
         runtime.step.note("metadata", self._pause)
         runtime.step.soon()
-        if behind:
+        if reconciler:
             return False
         waiting, self._waiting = self._waiting, []
         for action in waiting:

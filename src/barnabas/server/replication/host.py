@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from barnabas.log.storage.log_directories import LogDirectories
     from barnabas.log.storage.log_directory import LogDirectory
 
-__all__ = ["NodeOutside"]
+__all__ = ["NodeHost"]
 
 NOT_REPLICATED = events.register(
     "replica.refused", logging.ERROR, "a leader sent what cannot be appended; it is fetched again"
@@ -56,8 +56,8 @@ NOT_COMPACTED = events.register(
 )
 
 
-class NodeOutside:
-    """Implements `broker.ports.Outside`.  `ask` carries a request to the active controller."""
+class NodeHost:
+    """Implements `broker.ports.BrokerHost`.  `ask` carries a request to the active controller."""
 
     __slots__ = (
         "_ask",
@@ -273,4 +273,4 @@ class NodeOutside:
         events.emit(NOT_COMPACTED, topic=tp.topic, partition=tp.partition, error=error)
 
     def __repr__(self) -> str:
-        return f"<NodeOutside epoch={self._lifecycle.epoch}>"
+        return f"<NodeHost epoch={self._lifecycle.epoch}>"
