@@ -209,7 +209,7 @@ class Server:
                 self.cluster.after(wait, self.id, lambda: self.receive(message), self.life, ordered=True)
         elif self.alive:
             self.driver.receive(message)
-            self.driver.turn(self.cluster.now)
+            self.driver.run(self.cluster.now)
             self.cluster.promises.check(self.cluster, self)
 
     # -------------------------------------------------------- Store

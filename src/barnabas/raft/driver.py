@@ -81,15 +81,14 @@ class Outputs(Protocol):
 
 
 class Driver:
-    """Drives one `RaftNode`.  Not reentrant: `receive` may be called from anywhere, `turn` from one place."""
+    """Drives one `RaftNode`.  Not reentrant: `receive` may be called from anywhere, `run` from one place."""
 
-    __slots__ = ("_inbox", "_syncing", "node", "outputs", "store", "turns")
+    __slots__ = ("_inbox", "_syncing", "node", "outputs", "store")
 
     def __init__(self, node: RaftNode, store: Storage, outputs: Outputs) -> None:
         self.node = node
         self.store = store
         self.outputs = outputs
-        self.turns = 0
         self._inbox: deque[Message] = deque()
         self._syncing = False
 
@@ -106,10 +105,9 @@ class Driver:
     def next_deadline(self) -> float:
         return self.node.next_deadline()
 
-    def turn(self, now: Now) -> None:
-        """Take everything that came, until nothing is left."""
+    def run(self, now: Now) -> None:
+        """Take every message that came, until none is left."""
         while self._inbox:
-            self.turns += 1
             effects: list[Effect] = []
             while self._inbox:
                 message = self._inbox.popleft()

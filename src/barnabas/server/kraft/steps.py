@@ -92,7 +92,7 @@ class QuorumSteps:
             self._again = True
             while self._again and not self._halted:
                 self._again = False
-                self._driver.turn(self._clock.now())
+                self._driver.run(self._clock.now())
                 while self._requests.waiting and not self._halted:
                     self._decide_next()
         except Exception as error:  # whatever it is, an image or a log half changed must not be served
@@ -111,7 +111,7 @@ class QuorumSteps:
         if decided is not None:
             entry = Opaque(decided.payload, len(decided.payload))
             self._driver.receive(Propose(decided, epoch, (entry,)))
-            self._driver.turn(now)
+            self._driver.run(now)
 
     def _go_on(self) -> None:
         """A decision about many partitions has its next step."""

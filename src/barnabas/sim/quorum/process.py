@@ -216,7 +216,7 @@ class Process:
             return
         self._turning = True
         try:
-            self.driver.turn(owner.clock.now())
+            self.driver.run(owner.clock.now())
         except Crashed as crash:
             owner.off(world.loss(), f"power cut at: {crash}", reset=world.rng.random() < 0.5)
             return
