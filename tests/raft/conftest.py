@@ -1,4 +1,4 @@
-"""Lets the tests of this folder import their own harness (`raft_cluster`, `raft_promises`)."""
+"""Lets the tests of this folder import their own harness (`raft_cluster`, `raft_invariants`)."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ ADDRESSES = tuple((i, (endpoint_of(i),)) for i in NODES)
 
 
 class Chaos:
-    """A seed's life.  `run()` raises AssertionError when a promise breaks."""
+    """One seed.  `run()` raises AssertionError when an invariant breaks."""
 
     def __init__(self, seed: int, steps: int = 60) -> None:
         self.random = random.Random(seed)

@@ -1,8 +1,8 @@
 """A whole quorum in one thread: virtual time, a network that loses, disks that lose what was not synced.
 
 Small and deterministic: one seed, one run.  Every node runs the real `RaftNode` under the real `Driver`;
-only the log, the disk and the wires are toys.  After every event the promises of the quorum are checked
-(`raft_promises`).
+only the log, the disk and the wires are toys.  After every event the invariants of the quorum are checked
+(`raft_invariants`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from raft_promises import Promises
+from raft_invariants import Invariants
 
 from barnabas.errors import ErrorCode
 from barnabas.model import Endpoint, Now, ReplicaKey, Uuid
@@ -199,7 +199,7 @@ class Server:
             disk.key, endpoints, config, log_view, disk.election, cluster.chance(node_id), now
         )
         self.node.tell = lambda line: cluster.tell(self, line)
-        self.node.watch = lambda high, voters: cluster.promises.published(cluster, self, high, voters)
+        self.node.watch = lambda high, voters: cluster.invariants.published(cluster, self, high, voters)
         self.driver = Driver(self.node, self, self)
 
     def receive(self, message: Message) -> None:
@@ -210,7 +210,7 @@ class Server:
         elif self.alive:
             self.driver.receive(message)
             self.driver.run(self.cluster.now)
-            self.cluster.promises.check(self.cluster, self)
+            self.cluster.invariants.check(self.cluster, self)
 
     # -------------------------------------------------------- Store
 
@@ -240,7 +240,7 @@ class Server:
     def save_election(self, effect: SaveElection) -> None:
         def saved() -> None:
             if self.alive:
-                self.cluster.promises.saved(self.disk, effect.state)
+                self.cluster.invariants.saved(self.disk, effect.state)
                 self.disk.election = effect.state
                 self.receive(ElectionSaved(effect.serial))
 
@@ -280,7 +280,7 @@ class Server:
             return
         assert isinstance(effect.token, tuple)
         if isinstance(response, VoteResponse) and response.granted and self.votes.pop(effect.token, False):
-            self.cluster.promises.gave_vote(self.disk, response.epoch, effect.token[0])
+            self.cluster.invariants.gave_vote(self.disk, response.epoch, effect.token[0])
         self.cluster.transmit_response(self, effect.token, response)
 
     def _read(self, offset: int, end: int) -> tuple[Batch, ...]:
@@ -299,7 +299,7 @@ class Server:
         cluster = self.cluster
         if isinstance(effect, Committed):
             self.committed = effect.high_watermark
-            cluster.promises.committed(cluster, self)
+            cluster.invariants.committed(cluster, self)
         elif isinstance(effect, (Accepted, Refused)):
             self.proposals[effect.token] = effect.last_offset if isinstance(effect, Accepted) else -1
 
@@ -367,7 +367,7 @@ class Cluster:
         self.story: list[str] = []
         self.led: set[int] = set()
         self.quiet = quiet
-        self.promises = Promises()
+        self.invariants = Invariants()
         self.events = 0
         self._queue: list[tuple[float, int, Callable[[], None], int, int]] = []
         self._serial = 0

@@ -213,7 +213,7 @@ class Story:
         disk = self.cluster.disks[plan.chosen.id]
         disk.durable = [*disk.durable, *(altered(batch, raw="bytes") for batch in plan.batches)]
         disk.election = plan.saved
-        self.cluster.promises.single_steps = False
+        self.cluster.invariants.single_steps = False
         return [
             f"      goes on from the log of {plan.chosen.id}, in epoch {plan.epoch}, voters {plan.voters}",
             *(f"      {sentence}" for sentence in plan.lost),

@@ -521,7 +521,7 @@ def test_a_leader_cut_off_is_replaced_and_the_minority_writes_nothing() -> None:
     assert cluster.run(
         8.0, lambda: all((s.node.high_watermark or 0) > offset for s in cluster.servers.values())
     )
-    assert "never" not in [text for _, text in cluster.promises.by_offset.values()]
+    assert "never" not in [text for _, text in cluster.invariants.by_offset.values()]
 
 
 def test_a_voter_that_can_only_send_does_not_depose_the_leader() -> None:

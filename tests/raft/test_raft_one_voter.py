@@ -195,7 +195,7 @@ def test_a_quorum_of_one_survives_a_hundred_power_cuts() -> None:
         cluster.crash(1)
         cluster.restart(1)
     cluster.elect()
-    values = [text for _, text in cluster.promises.by_offset.values()]
+    values = [text for _, text in cluster.invariants.by_offset.values()]
     assert [text for text in values if text.startswith("v") and text[1:].isdigit()] == [
         f"v{i}" for i in range(written)
     ]

@@ -28,7 +28,7 @@ def on_the_way(seed: int) -> Cluster:
 
 def after_steps(cluster: Cluster, steps: int) -> None:
     """Go on until so many sets are committed on the way (the first one is where it began)."""
-    assert cluster.run(30.0, lambda: len(cluster.promises.committed_sets) > steps)
+    assert cluster.run(30.0, lambda: len(cluster.invariants.committed_sets) > steps)
 
 
 def insist(cluster: Cluster, request: ReassignRequest, *also: ErrorCode) -> None:
@@ -95,7 +95,7 @@ def test_every_set_on_the_way_differs_from_the_last_in_one_member() -> None:
     """K164, M2."""
     cluster = on_the_way(seed=3)
     assert settled(cluster, (4, 5, 6))
-    sets = [voters for _, voters in cluster.promises.committed_sets]
+    sets = [voters for _, voters in cluster.invariants.committed_sets]
     assert len(sets) == 7
     assert all(len(a.keys_changed(b)) == 1 for a, b in itertools.pairwise(sets))
     assert all(3 <= len(voters) <= 4 for voters in sets)

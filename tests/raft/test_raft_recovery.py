@@ -89,7 +89,7 @@ def test_two_of_five_go_on_with_everything_they_had() -> None:
     chosen = cluster.disks[plan.chosen.id]
     chosen.durable = [*chosen.durable, *(altered(batch, raw="bytes") for batch in plan.batches)]
     chosen.election = plan.saved
-    cluster.promises.single_steps = False
+    cluster.invariants.single_steps = False
     for node_id in (2, 5, 6):
         cluster.restart(node_id)
     cluster.write("after")
@@ -97,4 +97,4 @@ def test_two_of_five_go_on_with_everything_they_had() -> None:
     assert leader is not None and leader.node.voters == voter_set(2, 5, 6)
     begun = QuorumGeneration.of(leader.node.log_view.notes[GENERATION_NOTE])
     assert begun == (1, plan.epoch, plan.batches[0].base_offset)
-    assert "kept" in [text for _, text in cluster.promises.by_offset.values()]
+    assert "kept" in [text for _, text in cluster.invariants.by_offset.values()]

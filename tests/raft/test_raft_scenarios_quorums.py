@@ -188,7 +188,7 @@ def test_static_voters_become_voters_that_change_without_a_restart() -> None:
     assert cluster.change(remove(victim)).error is ErrorCode.NONE
     assert all_have(cluster, cluster.write("dynamic"))
     sets = [
-        voters for _, voters in cluster.promises.committed_sets if voters.keys[0].directory_id.strip(b"\0")
+        voters for _, voters in cluster.invariants.committed_sets if voters.keys[0].directory_id.strip(b"\0")
     ]
     assert all(len(a.keys_changed(b)) <= 1 for a, b in itertools.pairwise(sets))
 

@@ -1,6 +1,6 @@
 """Whole lives of quorums at random, faults and membership changes included (K149, K151, K153).
 
-Every event is checked against the promises of `raft_promises`; at the end everything is healed and a
+Every event is checked against `raft_invariants`; at the end everything is healed and a
 leader must come, write, and be heard by all.
 """
 
@@ -32,7 +32,7 @@ def life(seed: int) -> Chaos:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_no_fault_breaks_a_promise(seed: int) -> None:
+def test_no_fault_breaks_an_invariant(seed: int) -> None:
     assert life(seed).writes > 0
 
 
@@ -43,7 +43,7 @@ def trace(seed: int) -> str:
 def test_the_seeds_reach_what_they_are_for() -> None:
     lives = [life(seed) for seed in SEEDS]
     assert sum(chaos.writes for chaos in lives) > 300
-    assert sum(len(chaos.cluster.promises.committed_sets) for chaos in lives) > 60
+    assert sum(len(chaos.cluster.invariants.committed_sets) for chaos in lives) > 60
 
 
 def test_the_same_seed_goes_the_same_way_in_another_process_with_another_hash_seed() -> None:

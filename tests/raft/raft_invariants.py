@@ -1,4 +1,4 @@
-"""What the quorum promises, checked after every event (names as in the reliability sheet: Q1-Q6, M1-M3)."""
+"""The invariants of the quorum, checked after every event (names as in the reliability sheet: Q1-Q6, M1-M3)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from raft_cluster import Cluster, Disk, Server
 
 
-class Promises:
-    """Remembers what was promised, and raises AssertionError with the promise's name when it is broken."""
+class Invariants:
+    """Remembers what happened, and raises AssertionError with the name of an invariant that is broken."""
 
     def __init__(self) -> None:
         self.leaders: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""Bugs planted on purpose, each the replacement of one function: the promises must notice every one.
+"""Mutants, each the replacement of one function: the invariants must notice every one.
 
 `KNOWN` says on which seed of `raft_chaos` the alarm went off last (found by trying them in order).
 """
@@ -13,7 +13,7 @@ from barnabas.raft import core, election, following, leadership, log_view
 from barnabas.raft.membership import pending, steps, target
 from barnabas.raft.roles import Follower, Leader
 
-Bug = Callable[[], tuple[object, str, object]]
+Mutant = Callable[[], tuple[object, str, object]]
 
 
 def counts_its_own_unsynced_end() -> tuple[object, str, object]:
@@ -154,7 +154,7 @@ def answers_a_change_twice() -> tuple[object, str, object]:
 _FOLLOW, _ADVANCE = following.drive, leadership._advance
 _DIVERGE, _ANSWER = log_view.LogView.divergence, pending._answer
 
-BUGS: tuple[Bug, ...] = (
+MUTANTS: tuple[Mutant, ...] = (
     counts_its_own_unsynced_end,
     claims_before_it_is_on_disk,
     answers_before_it_saved,
@@ -198,9 +198,9 @@ KNOWN: dict[str, int] = {
 
 
 @contextmanager
-def planted(bug: Bug) -> Iterator[None]:
-    """The bug is in the code while this lasts."""
-    place, name, replacement = bug()
+def mutated(mutant: Mutant) -> Iterator[None]:
+    """The mutant is in the code while this lasts."""
+    place, name, replacement = mutant()
     real = place.__dict__[name]
     setattr(place, name, replacement)
     try:
