@@ -63,10 +63,7 @@ class LogConfig:
     __slots__ = (
         "cleanup_policy",
         "compaction",
-        "compression_gzip_level",
-        "compression_lz4_level",
         "compression_type",
-        "compression_zstd_level",
         "file_delete_delay_ms",
         "flush_messages",
         "flush_ms",
@@ -104,9 +101,6 @@ class LogConfig:
         segment_index_bytes: int = 10 << 20,
         cleanup_policy: frozenset[str] = frozenset({"delete"}),
         compression_type: str = "producer",
-        compression_gzip_level: int = -1,
-        compression_lz4_level: int = 9,
-        compression_zstd_level: int = 3,
         timestamp_type: str = "CreateTime",
         timestamp_before_max_ms: int = MAX_LONG,
         timestamp_after_max_ms: int = 3_600_000,
@@ -133,9 +127,6 @@ class LogConfig:
         self.segment_index_bytes = segment_index_bytes
         self.cleanup_policy = cleanup_policy
         self.compression_type = compression_type
-        self.compression_gzip_level = compression_gzip_level
-        self.compression_lz4_level = compression_lz4_level
-        self.compression_zstd_level = compression_zstd_level
         self.timestamp_type = timestamp_type
         self.timestamp_before_max_ms = timestamp_before_max_ms
         self.timestamp_after_max_ms = timestamp_after_max_ms

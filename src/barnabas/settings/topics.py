@@ -84,6 +84,9 @@ _t("unclean.leader.election.enable", "unclean.leader.election.enable")
 
 KEPT_ONLY = frozenset(
     {
+        "compression.gzip.level",
+        "compression.lz4.level",
+        "compression.zstd.level",
         "local.retention.bytes",
         "local.retention.ms",
         "preallocate",
