@@ -1,4 +1,4 @@
 """Simulators: a whole cluster in one thread, by seed, behind the interfaces of `ports`.
 
-Only tests and the `sim` command import this package.
+Only tests and `barnabas simulate` import this package.
 """

@@ -20,7 +20,7 @@ __all__ = ["may_lose", "whole_again"]
 
 
 def may_lose(world: World, node: SimNode) -> bool:
-    """Whether the disk of this broker may be lost now.  (Controllers keep theirs: that is `sim.budget`'s.)"""
+    """Whether the disk of this broker may be lost now.  (Controllers keep theirs: see `sim.quorum.budget`.)"""
     image = world.image
     if node.is_controller or world.emptied or image is None or node.paused or node.stopping:
         return False

@@ -328,7 +328,7 @@ class _Checker:
                 at += 1
 
     def _others_have(self, value: int, poll: int) -> bool:
-        """Whether that a poll left this value out is a matter of this poll: else it is lost, or vanished."""
+        """Whether other readers got this value: then this poll left it out; else it is lost, or vanished."""
         if value not in self.seen or value not in self.sent:
             return False
         polls = self.history.polls

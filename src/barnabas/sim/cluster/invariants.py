@@ -180,7 +180,7 @@ class Invariants:
                 self._fenced(f"{topic.name}-{index}", state, image)
 
     def _fenced(self, name: str, state: PartitionState, image: MetadataImage) -> None:
-        """Who is fenced leads nothing and is in no in-sync set, unless it is the last one of it."""
+        """A fenced broker leads nothing and is in no in-sync set, unless it is the last one of it."""
         for member in state.isr if len(state.isr) > 1 else ():
             broker = image.brokers.get(member)
             if broker is None or broker.fenced:

@@ -22,7 +22,7 @@ from typing import Any, Protocol, cast
 
 from barnabas.sim.kernel.disk import Crashed
 
-__all__ = ["Handle", "Machine", "RoundInCircles", "Scheduler", "VirtualLoop"]
+__all__ = ["Handle", "LoopHost", "RoundInCircles", "Scheduler", "VirtualLoop"]
 
 _set_running_loop = asyncio._set_running_loop
 MOST_AT_ONCE = 20_000
@@ -42,7 +42,7 @@ class Connection(Protocol):
     def made(self, protocol: Any) -> asyncio.Transport: ...
 
 
-class Machine(Protocol):
+class LoopHost(Protocol):
     """The machine on which a loop runs, as far as the loop needs it: its name, its kernel, its network."""
 
     name: str
@@ -183,7 +183,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def __init__(
         self,
         scheduler: Scheduler,
-        host: Machine,
+        host: LoopHost,
         name: str,
         *,
         on_error: Callable[[BaseException, object], None],

@@ -40,7 +40,7 @@ _SYNCS_AT_ONCE = 4
 class SlowDisk(MemoryDisk):
     """A `MemoryDisk` that takes time, and of which a power cut at a chosen step ends a node.
 
-    `stalled_until` (true time): no sync ends before it, and who calls one itself stands still so long.
+    `stalled_until` (true time): no sync ends before it, and a loop that calls one itself stands still so long.
     """
 
     def __init__(self, seed: int, clock: NodeClock) -> None:

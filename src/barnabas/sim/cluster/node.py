@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["SimNode"]
 
 
-class Surroundings(Protocol):
+class SimNodeWorld(Protocol):
     """The world, as far as a node needs it: time, luck, the network, and those who are told what happens."""
 
     seed: int
@@ -56,7 +56,7 @@ class Surroundings(Protocol):
 class SimNode:
     """A machine.  `process` is None while nothing runs on it."""
 
-    def __init__(self, world: Surroundings, node_id: NodeId) -> None:
+    def __init__(self, world: SimNodeWorld, node_id: NodeId) -> None:
         self.world = world
         self.id = node_id
         self.host = world.network.host(f"n{node_id}")
@@ -319,7 +319,7 @@ class SimNode:
         self.world.tell(self.id, f"nobody asked for {error!r}: {text}")
 
 
-def _initial(world: Surroundings) -> str:
+def _initial(world: SimNodeWorld) -> str:
     return ",".join(
         f"{voter.key.id}@n{voter.key.id}:{CONTROLLER_PORT}:{voter.key.directory_id}"
         for voter in world.setup.voters

@@ -40,7 +40,7 @@ WITHOUT_ONE_WITHIN = 60.0
 
 
 class Clients(Protocol):
-    """Who produces and consumes while the seed runs (`clients.Workload`)."""
+    """Clients that produce and consume while the seed runs (`clients.Workload`)."""
 
     @property
     def counts(self) -> dict[str, int]: ...

@@ -104,7 +104,7 @@ class Host:
             end.incoming.clear()
 
     def power_back(self) -> None:
-        """The kernel runs again: who sends to what there is no more is told so."""
+        """The kernel runs again: whoever sends to a connection that is gone is told so."""
         self.powered = True
         orphans, self.orphans = self.orphans, []
         for end in orphans:

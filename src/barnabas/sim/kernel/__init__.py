@@ -1,1 +1,1 @@
-"""What both simulators run on: virtual time, a disk that loses what was not synced, the ledger of runs."""
+"""What both simulators share: virtual time, a disk that loses what was not synced, faults, mutants, reports."""

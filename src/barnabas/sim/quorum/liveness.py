@@ -76,7 +76,7 @@ class LivenessPhase:
         """Who is healed: enough for every voter set in force; the others stay as broken as they can be.
 
         While a change is under way that is everybody: a leader may be about to take a step towards a set
-        that needs whom we would break now, and cannot know it yet.
+        that needs the node that we would break now, and cannot know it yet.
         """
         world, safety = self.world, self.safety
         nodes = [node for node in world.nodes.values() if not node.apart]
@@ -123,7 +123,7 @@ class LivenessPhase:
         return False
 
     def _everybody(self) -> None:
-        """Who was to stay broken is healed after all."""
+        """The nodes that were to stay broken are healed after all."""
         world = self.world
         world.tell(0, "the core cannot elect anybody: everybody is healed")
         world.network.heal()

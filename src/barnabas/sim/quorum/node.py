@@ -22,12 +22,12 @@ from barnabas.raft.voters import SUPPORTED, Voter
 from barnabas.sim.kernel.clock import NodeClock
 from barnabas.sim.kernel.disk import Crashed, Loss, MemoryDisk
 from barnabas.sim.quorum.observer import Observer
-from barnabas.sim.quorum.process import DIRECTORY, Process, Surroundings
+from barnabas.sim.quorum.process import DIRECTORY, Process, ProcessWorld
 
 __all__ = ["Node", "NodeWorld"]
 
 
-class NodeWorld(Surroundings, Protocol):
+class NodeWorld(ProcessWorld, Protocol):
     """The world, as far as a node needs it: who watches it, and who is told when it goes down."""
 
     invariants: Observer[Node]
@@ -52,7 +52,7 @@ class Node:
         self.clock = NodeClock(world, start=world.rng.uniform(0, 1000))
         self.process: Process | None = None
         self.last: Process | None = None
-        """The newest life, running or over."""
+        """The newest process, running or over."""
         self.life = 0
         self.paused = False
         self.pauses = 0
@@ -99,7 +99,7 @@ class Node:
         return self.process is not None
 
     def start(self) -> bool:
-        """Begin a life.  Whether the directory could be opened."""
+        """Start a process.  Whether the directory could be opened."""
         assert self.process is None
         self.life += 1
         self.restart_at = inf
@@ -131,7 +131,7 @@ class Node:
         world.down(self, "refused")
 
     def off(self, loss: Loss, why: str, *, reset: bool = False) -> None:
-        """The end of a life without a word; the disk keeps what `loss` leaves."""
+        """The process ends without a word; the disk keeps what `loss` leaves."""
         self.process = None
         self.paused = False
         self.backlog.clear()
@@ -186,7 +186,7 @@ class Node:
             self.act(life, action)
 
     def act(self, life: int, action: Callable[[], None]) -> None:
-        """Do something in that life: now, after a pause, or never."""
+        """Do something in that run: now, after a pause, or never."""
         if life != self.life or self.process is None:
             return
         if self.paused:

@@ -23,7 +23,7 @@ class Observer(Generic[N]):
         """The node opened its directory; nothing was stepped yet."""
 
     def stepped(self, node: N) -> None:
-        """The node took a turn, and its log (its end, what is synced, its snapshots) is not as it was."""
+        """The node took a turn, and its log (its end, what is synced, its snapshots) has changed."""
 
     def appended(self, node: N, batch: Batch) -> None:
         """A batch stands in the node's log (not synced)."""
@@ -84,7 +84,7 @@ HOOKS = tuple(name for name in vars(Observer) if name[0] != "_")
 
 
 def listen(listener: Observer[N], all_: Sequence[Observer[N]]) -> None:
-    """Each hook of `listener` calls those of them who override it."""
+    """Each hook of `listener` calls those of `all_` that override it."""
     for hook in HOOKS:
         plain = getattr(Observer, hook)
         heard = [getattr(one, hook) for one in all_ if getattr(type(one), hook) is not plain]

@@ -66,7 +66,7 @@ class Kind(NamedTuple):
 
 
 def add(scene: Scene) -> bool:
-    """Add a controller that is no voter."""
+    """Add a controller that is not a voter."""
     others = [n for n in scene.world.nodes.values() if n.id not in scene.voter_ids]
     if not scene.voter_ids or not others:
         return False
@@ -93,7 +93,7 @@ def remove(scene: Scene) -> bool:
 
 
 def remove_leader(scene: Scene) -> bool:
-    """Remove the one who leads."""
+    """Remove the leader."""
     leader = scene.leader
     if leader is None:
         return False
@@ -290,7 +290,7 @@ def resign(scene: Scene) -> bool:
     return True
 
 
-def stop_in_order(scene: Scene) -> bool:
+def stop_cleanly(scene: Scene) -> bool:
     """A node is stopped as an operator stops it."""
     up = [n for n in scene.world.nodes.values() if n.process is not None and not n.paused]
     if not up:
@@ -318,5 +318,5 @@ OPERATIONS: tuple[Kind, ...] = (
     Kind("upgrade", 3, upgrade),
     Kind("change versions", 0.4, change_versions),
     Kind("resign", 0.7, resign),
-    Kind("stop in order", 0.7, stop_in_order),
+    Kind("stop in order", 0.7, stop_cleanly),
 )

@@ -73,12 +73,12 @@ from barnabas.sim.kernel.rng import SeededRandomness
 from barnabas.sim.quorum.observer import Observer
 from barnabas.sim.quorum.setup import Setup
 
-__all__ = ["DIRECTORY", "Host", "Process", "Surroundings"]
+__all__ = ["DIRECTORY", "Process", "ProcessHost", "ProcessWorld"]
 
 DIRECTORY = "data"
 
 
-class Surroundings(Protocol):
+class ProcessWorld(Protocol):
     """The world, as far as a process needs it: time, luck, the network, and somebody who is told of it all."""
 
     seed: int
@@ -96,7 +96,7 @@ class Surroundings(Protocol):
     def respond(self, process: Process, token: object, response: Response, data: bytes) -> None: ...
 
 
-class Host(Protocol):
+class ProcessHost(Protocol):
     """The machine, as far as a process needs it."""
 
     id: NodeId
@@ -115,7 +115,7 @@ class Host(Protocol):
     process: Process | None
 
     @property
-    def world(self) -> Surroundings: ...
+    def world(self) -> ProcessWorld: ...
     @property
     def invariants(self) -> Observer[Self]: ...
     def act(self, life: int, action: Callable[[], None]) -> None: ...
@@ -124,7 +124,7 @@ class Host(Protocol):
 
 
 class Store(MetadataStore):
-    """The real one, watched: what it is told to append or to forget is told on."""
+    """The real store; the observers hear of what it appends, truncates and installs."""
 
     owner: Process
 
@@ -142,9 +142,9 @@ class Store(MetadataStore):
 
 
 class Process:
-    """One life: collect, step, persist, send, apply.  See `server.quorum` for the real one's loop."""
+    """One run: collect, step, persist, send, apply, as `server.kraft.driver` does it in a real node."""
 
-    def __init__(self, owner: Host) -> None:
+    def __init__(self, owner: ProcessHost) -> None:
         world = owner.world
         self.owner = owner
         self.world = world
@@ -285,7 +285,7 @@ class Process:
         self._arm()
 
     def run(self, job: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
-        """The disk's thread: one job after the other, each takes its time (`quorum_store.DiskThread`)."""
+        """The disk's thread: one job after the other, each takes its time (`server.kraft.storage.DiskThread`)."""
         world, owner = self.world, self.owner
         self.disk_free = max(self.disk_free, world.time) + world.rng.uniform(*owner.latency)
 

@@ -30,7 +30,7 @@ __all__ = [
 
 
 class TargetedFault(QuorumFault):
-    """A fault that looks on.  Whatever it has cut is mended at its end, at the latest."""
+    """A fault that watches.  Whatever it has cut is mended at its end, at the latest."""
 
     separates: ClassVar[bool] = False
     """It cuts nodes off: one such plan at a time."""
@@ -214,7 +214,7 @@ class StrayLog(TargetedFault):
 
 
 class InstallPoint(TargetedFault):
-    """Who replaces its log by a snapshot loses its power at one of the steps of that."""
+    """A node that replaces its log by a snapshot loses its power at one of the steps of that."""
 
     name = "crash at a download"
     duration = (5.0, 15.0)
@@ -228,7 +228,7 @@ class InstallPoint(TargetedFault):
 
 
 class TornWrites(TargetedFault):
-    """A leader, or who follows it, loses its power while much is written: some of it is on the disk, torn."""
+    """A leader, or a follower, loses its power while much is written: some of it is on the disk, torn."""
 
     name = "power cut in a burst of writes"
     rate = 1.5

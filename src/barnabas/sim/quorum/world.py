@@ -249,7 +249,7 @@ class World(EventHeap):
             node.act(asker.life, lambda: process.receive(Failed(asker.correlation, "connection refused")))
 
     def respond(self, process: Process, token: object, response: Response, data: bytes) -> None:
-        """Carry a response to who waits for it."""
+        """Carry a response to the node or operator that waits for it."""
         source = process.owner
         if isinstance(token, ChangeAsked):
             token.answered = True

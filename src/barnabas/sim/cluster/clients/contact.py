@@ -89,7 +89,7 @@ class Contact:
         return known if known is not None and known.node in self._addresses else None
 
     def learn(self, where: TopicPartition, node: NodeId, epoch: Epoch) -> None:
-        """Somebody says who leads a partition; older news are no news."""
+        """Take note of who leads a partition; ignore what is older than what is known."""
         known = self._leaders.get(where)
         if known is None or epoch > known.epoch or (epoch == known.epoch and node >= 0):
             self._leaders[where] = Leader(node, epoch)

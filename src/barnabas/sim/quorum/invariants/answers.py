@@ -29,8 +29,8 @@ __all__ = ["AnsweredInTime", "HonestAnswers", "WrittenBeforeSent"]
 
 
 class HonestAnswers(Invariant):
-    """M7: success means committed (with AckWhenCommitted=false: in the leader's log); of a cancelled change:
-    that who had asked for it was told so.
+    """M7: success means committed (with AckWhenCommitted=false: in the leader's log); for a
+    cancellation, that the asker of the cancelled change was told so.
     """
 
     name = "M7"
@@ -97,7 +97,7 @@ class HonestAnswers(Invariant):
 
 
 class AnsweredInTime(Invariant):
-    """L2: who asks a node for other voters hears from it before the request's time is up, and a little more
+    """L2: a request for other voters is answered before its time is up, and a little more
     (its disk may be slow, and what it says may rest on what is being saved), unless the node dies.
     """
 
@@ -128,8 +128,8 @@ class AnsweredInTime(Invariant):
 
 
 class WrittenBeforeSent(Invariant):
-    """S2: what a message speaks of stands in the files before it leaves (synced or not: who promises that it
-    is synced waits for the sync before it speaks).
+    """S2: what a message speaks of stands in the files before it leaves (synced or not: a node
+    that answers for a sync waits for it first).
     """
 
     name = "S2"

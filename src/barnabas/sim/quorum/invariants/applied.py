@@ -138,7 +138,7 @@ _MAY_STILL_COME = (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_LE
 
 
 class OnlyAskedVotersEnter(Invariant):
-    """M9: a replica becomes a voter because somebody wished it and was not refused; one that was removed, only
+    """M9: a replica becomes a voter because somebody asked for it and was not refused; one that was removed, only
     because an operator did (or a target set names it).
     """
 
@@ -186,7 +186,7 @@ class OnlyAskedVotersEnter(Invariant):
         allowed = [change for change in asked if key not in self.removed or callable(change.token)]
         if not allowed and key not in self.named:
             who = "was removed and comes back" if key in self.removed else "becomes a voter"
-            self.fail(f"{key} {who}, and nobody wished it")
+            self.fail(f"{key} {who}, and nobody asked for it")
 
 
 class NoVoterRecordWithoutAChange(Invariant):

@@ -17,7 +17,7 @@ __all__ = ["NewDiskNewReplica", "OneLeaderPerEpoch", "OneVotePerEpoch", "OnlyVot
 
 
 class OneLeaderPerEpoch(Invariant):
-    """Q1: at most one leader per epoch, over all nodes and all their lives.
+    """Q1: at most one leader per epoch, over all nodes and all their runs.
 
     A sole voter leads for a moment before its epoch is durable, when nothing has left it yet; should
     it die then, nobody ever heard of that leader.

@@ -197,7 +197,7 @@ class RecoveredPrefix(Invariant):
             self._check(node, log_view.end_offset)
 
     def _check(self, node: Node, log_end: Offset) -> None:
-        """What counts as durable is in the log, and durable."""
+        """What counts as durable is in the log, and would survive a power cut."""
         end, epoch = node.confirmed
         if end > log_end:
             self.fail(f"{node.key} counts {end} as durable, its log ends at {log_end}")

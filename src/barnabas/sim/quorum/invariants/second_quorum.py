@@ -13,7 +13,7 @@ __all__ = ["NobodyElse"]
 class NobodyElse(Invariant):
     """M12: a node formatted to be a quorum of its own begins it only if nobody of the first one could answer it.
 
-    It is the one thing that is promised about such a node.
+    It is the one invariant about such a node.
     """
 
     name = "M12"

@@ -296,7 +296,7 @@ class LostMajority(OverBudgetFault):
                 continue
             core = node.process.node.core
             if core.generation.number != 1 and node.id not in world.refusals:
-                return f"node {node.id} of the old incarnation runs: {node.process.node}"
+                return f"node {node.id} of the old generation runs: {node.process.node}"
         return ""
 
     def writes(self) -> int:

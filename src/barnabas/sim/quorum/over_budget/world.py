@@ -89,8 +89,8 @@ class OverBudgetWorld(World):
         return [node for node in self.nodes.values() if node.process is not None]
 
 
-class WithinIncarnation(Invariant):
-    """Q4 after a recovery by force: what is committed is the same everywhere in one incarnation, and an old
+class WithinGeneration(Invariant):
+    """Q4 after a recovery by force: what is committed is the same everywhere in one generation, and an old
     node neither leads an epoch of the new one nor takes its leader's place."""
 
     name = "Q4"
@@ -105,24 +105,24 @@ class WithinIncarnation(Invariant):
         core = node.process.node.core
         wrong = self.committed_logs[min(core.known_generation, 1)].commit(batch, core.epoch)
         if wrong:
-            self.fail(f"node {node.id} of incarnation {core.generation.number}: {wrong}")
+            self.fail(f"node {node.id} of generation {core.generation.number}: {wrong}")
 
     def led(self, node: Node) -> None:
         assert node.process is not None
         core = node.process.node.core
         if core.generation.number == 0 and core.epoch >= self.first_epoch:
-            self.fail(f"{node.key} of the old incarnation leads epoch {core.epoch} of the new one")
+            self.fail(f"{node.key} of the old generation leads epoch {core.epoch} of the new one")
 
 
 class InvariantsAfterRecovery(Invariants):
-    """What is promised once the quorum was put together by force."""
+    """The invariants that hold once the quorum was put together by force."""
 
     def __init__(self, world: World, first_epoch: int, committed_logs: dict[int, CommittedLog]) -> None:
         Invariant.__init__(self, world)
         self.all = [
             OneLeaderPerEpoch(world),
             OneVotePerEpoch(world),
-            WithinIncarnation(world, first_epoch, committed_logs),
+            WithinGeneration(world, first_epoch, committed_logs),
         ]
         listen(self, self.all)
 
