@@ -73,10 +73,10 @@ class ReassignmentApi:
             answer = ChangeResponse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the quorum has one partition")
             if partition.partition_index == 0:
                 target = None if partition.replicas is None else tuple(partition.replicas)
-                wish = ReassignRequest(
+                change = ReassignRequest(
                     target, _registered(self._quorum.image), min(seconds, LONGEST_CHANGE_S)
                 )
-                given = await self._quorum.change(wish)
+                given = await self._quorum.change(change)
                 assert isinstance(given, ChangeResponse)
                 answer = given
             if answer.error is ErrorCode.NOT_LEADER_OR_FOLLOWER:

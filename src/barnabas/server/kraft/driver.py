@@ -350,7 +350,7 @@ class Quorum:
         return caller.future
 
     def change(self, request: Request) -> asyncio.Future[Response]:
-        """A wish about the quorum that comes from this node itself; the core's answer."""
+        """A change of the quorum that this node itself asks for; the core's answer."""
         future: asyncio.Future[Response] = self._loop.create_future()
         self._steps.receive(Received(future, request))
         return future

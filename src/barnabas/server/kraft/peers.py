@@ -2,7 +2,7 @@
 
 What the core wants sent goes to a node at an address.  A host name is resolved again at every dial, so a
 node that moved is found where its name leads now.  Each node gets up to three connections, because a
-fetch may wait for half a second and a wish to join for longer, and neither may hold up an election.
+fetch may wait for half a second and a request to join for longer, and neither may hold up an election.
 
 A request that the core has given up (its leader changed, say) is not waited for: its connection is
 dropped and the next request dials anew.  A connection that broke under a request, or was refused, is told
@@ -46,13 +46,13 @@ STRANGER = events.register(
 )
 REFUSED = events.register("quorum.peer-refused", logging.DEBUG, "another controller refused a request")
 
-FETCHES, WISHES, ELECTIONS = "fetch", "wish", "election"
+FETCHES, CHANGES, ELECTIONS = "fetch", "change", "election"
 _LANES: dict[type[Request], str] = {
     FetchRequest: FETCHES,
     FetchSnapshotRequest: FETCHES,
-    AddVoterRequest: WISHES,
-    RemoveVoterRequest: WISHES,
-    UpdateVoterRequest: WISHES,
+    AddVoterRequest: CHANGES,
+    RemoveVoterRequest: CHANGES,
+    UpdateVoterRequest: CHANGES,
 }
 _LONGEST_PAUSE = 0.25
 """Seconds at most between two dials of the same node; they double from 10 ms, each times a random factor."""
