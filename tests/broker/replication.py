@@ -149,11 +149,11 @@ class Replicas:
         try:
             decision = finished(alter_partition(self._view(), request))
         except KafkaError:
-            node.broker.partitions_altered(None, node.now)
+            node.broker.in_sync.answered(None, node.now)
             return
         for record in decision.records:
             self._change(record)
-        node.broker.partitions_altered(decision.answer, node.now)  # type: ignore[arg-type]
+        node.broker.in_sync.answered(decision.answer, node.now)  # type: ignore[arg-type]
 
     def _change(self, record: Any) -> None:
         assert isinstance(record, PartitionChangeRecord)

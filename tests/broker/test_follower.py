@@ -545,7 +545,7 @@ def refuse(three: Replicas, error: ErrorCode) -> None:
     node.outside.altering.clear()
     row = AlterPartitionResponsePartitionData(partition_index=0, error_code=error)
     topic = AlterPartitionResponseTopicData(topic_id=three.topic.id, partitions=[row])
-    node.broker.partitions_altered(AlterPartitionResponse(topics=[topic]), node.now)
+    node.broker.in_sync.answered(AlterPartitionResponse(topics=[topic]), node.now)
 
 
 def test_a_replica_counts_for_the_high_watermark_before_the_controller_agreed(three: Replicas) -> None:
@@ -582,7 +582,7 @@ def test_an_unanswered_change_is_asked_again(three: Replicas) -> None:
     wants_to_join(three)
     node = three.nodes[1]
     node.outside.altering.clear()
-    node.broker.partitions_altered(None, node.now)
+    node.broker.in_sync.answered(None, node.now)
     assert not node.outside.altering
     deadline = node.broker.next_deadline()
     assert deadline is not None and deadline > node.mono

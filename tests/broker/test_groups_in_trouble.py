@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.broker.hostile_batches import lying
-from tests.broker.test_checking import bomb
+from tests.broker.test_batch_checks import bomb
 from tests.broker.test_groups import OffsetsPartition, World
 
 from barnabas.broker.groups.loading import LOAD_BYTES, LOAD_RECORDS

@@ -18,7 +18,7 @@ def test_the_first_one_waits_for_a_block_and_the_next_do_not(node: Node) -> None
     second = ask(node)
     assert not first.here
     assert node.outside.blocks_asked == 1
-    node.broker.producer_ids_allocated(5000, 1000, ErrorCode.NONE, node.now)
+    node.broker.producer_ids.allocated(5000, 1000, ErrorCode.NONE)
     assert (first.message.producer_id, first.message.producer_epoch) == (5000, 0)
     assert second.message.producer_id == 5001
     assert ask(node).message.producer_id == 5002
@@ -26,12 +26,12 @@ def test_the_first_one_waits_for_a_block_and_the_next_do_not(node: Node) -> None
 
 def test_the_next_block_is_asked_for_before_the_last_id_is_gone(node: Node) -> None:
     ask(node)
-    node.broker.producer_ids_allocated(0, 1000, ErrorCode.NONE, node.now)
+    node.broker.producer_ids.allocated(0, 1000, ErrorCode.NONE)
     ids = [ask(node).message.producer_id for _ in range(898)]
     assert node.outside.blocks_asked == 1
     ids.append(ask(node).message.producer_id)
     assert node.outside.blocks_asked == 2
-    node.broker.producer_ids_allocated(7000, 1000, ErrorCode.NONE, node.now)
+    node.broker.producer_ids.allocated(7000, 1000, ErrorCode.NONE)
     ids += [ask(node).message.producer_id for _ in range(150)]
     assert len(set(ids)) == len(ids)
     assert ids[-1] >= 7000
@@ -49,12 +49,12 @@ def test_no_block_in_time_is_an_error_that_every_client_repeats(node: Node) -> N
 
 def test_a_refused_block_is_asked_for_again(node: Node) -> None:
     waiting = ask(node)
-    node.broker.producer_ids_allocated(-1, 0, ErrorCode.NOT_CONTROLLER, node.now)
+    node.broker.producer_ids.allocated(-1, 0, ErrorCode.NOT_CONTROLLER)
     node.broker.maintain(node.now)
     assert node.outside.blocks_asked == 2
     other = ask(node)
     assert node.outside.blocks_asked == 2, "once is enough"
-    node.broker.producer_ids_allocated(10, 1000, ErrorCode.NONE, node.now)
+    node.broker.producer_ids.allocated(10, 1000, ErrorCode.NONE)
     assert (waiting.message.producer_id, other.message.producer_id) == (10, 11)
 
 

@@ -180,7 +180,7 @@ class Wired:
                 answer = self.ask(request)
             except KafkaError:
                 answer = None
-            node.broker.partitions_altered(answer, node.now)
+            node.broker.in_sync.answered(answer, node.now)
         if node.outside.assigned:
             assigned, node.outside.assigned = node.outside.assigned, []
             told = self.ask(
@@ -209,7 +209,7 @@ class Wired:
                 for topic in directory.topics
                 for row in topic.partitions
             }
-            node.broker.directories_assigned(results, node.now)
+            node.broker.assignments.answered(results, node.now)
 
     def _fetch(self, id_: int) -> None:
         node = self.nodes[id_]

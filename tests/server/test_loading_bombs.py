@@ -9,7 +9,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from tests.broker.test_checking import bomb
+from tests.broker.test_batch_checks import bomb
 from tests.patience import PATIENCE_S
 from tests.server.harness import LOOPS
 from tests.server.test_node import connect, create, error_of, on, settings

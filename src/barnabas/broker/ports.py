@@ -150,7 +150,7 @@ class BrokerHost(Protocol):
 
     def allocate_producer_ids(self) -> None:
         """Ask the controller for a block of producer ids (AllocateProducerIds); the answer comes in through
-        `Broker.producer_ids_allocated`."""
+        `ProducerIdBlocks.allocated`."""
         ...
 
     def directory_failed(self, directory: LogDirectory, error: StorageError) -> None:
@@ -175,7 +175,7 @@ class BrokerHost(Protocol):
 
     def assign_directories(self, assignments: Sequence[tuple[TopicId, int, DirectoryId]]) -> None:
         """Tell the controller in which directory replicas lie (AssignReplicasToDirs); the answer comes in
-        through `Broker.directories_assigned`."""
+        through `Assignments.answered`."""
         ...
 
     def fetch_from(self, leader: NodeId) -> None:
@@ -183,7 +183,7 @@ class BrokerHost(Protocol):
         ...
 
     def alter_partitions(self, request: AlterPartitionRequest) -> None:
-        """Ask the active controller; the answer comes in through `Broker.partitions_altered`."""
+        """Ask the active controller; the answer comes in through `InSyncSets.answered`."""
         ...
 
     def not_replicated(self, topic: str, index: int, error: BarnabasError) -> None:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from struct import Struct
-from typing import TYPE_CHECKING, Unpack
+from typing import Unpack
 
+from barnabas.config import NO_FLUSH, LogConfig
 from barnabas.errors import ErrorCode, KafkaError, StorageError
 from barnabas.log import reading, recovery, retention, searching, truncation
 from barnabas.log.producer_replay import end_transaction
@@ -32,16 +33,12 @@ from barnabas.model import NO_OFFSET, Epoch, Now, Offset, TopicId, TopicPartitio
 from barnabas.ports import Buffer, Disk
 from barnabas.wire.records import BatchHeader
 
-if TYPE_CHECKING:
-    from barnabas.config import LogConfig
-
 __all__ = ["Appended", "Log"]
 
 _PATCH = Struct(">qii")
 _PREFIX = 12
 _CONTROL = 0x20
 _INT32_MAX = 0x7FFFFFFF
-_NO_FLUSH = (1 << 63) - 1
 _POSITIONS_KEPT = 512
 _TABLES_KEPT = 4
 _EXPIRY_EVERY_S = 600.0
@@ -65,7 +62,7 @@ class Log(LogState):
         super().__init__(disk, path, config, topic_partition, topic_id, expiration_ms, cleaned)
         self.lower_recovery_point = _ignore
         """Called with an offset before the log is cut below it (the directory persists its checkpoint)."""
-        self.page_cache = config.flush_messages == _NO_FLUSH
+        self.page_cache = config.flush_messages == NO_FLUSH
         """Whether acknowledgements do not wait for a sync (`flush.messages` = 9223372036854775807)."""
         self._pending: list[Buffer] = []
         self._next_expiry = 0.0
@@ -354,7 +351,7 @@ class Log(LogState):
     def reconfigure(self, config: LogConfig) -> None:
         """Take other topic settings; they hold from now on, for the active segment too."""
         super().reconfigure(config)
-        self.page_cache = config.flush_messages == _NO_FLUSH
+        self.page_cache = config.flush_messages == NO_FLUSH
 
     def retain(self, now: Now) -> list[str]:
         """Delete what the retention settings say, oldest first.

@@ -16,7 +16,7 @@ The hosted partitions follow the metadata: `start` takes the whole image, `apply
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
@@ -24,7 +24,7 @@ from typing import NamedTuple
 from barnabas.broker.ports import Authorizer, BrokerHost
 from barnabas.broker.producer_id_blocks import ProducerIdBlocks, ProducerIdStatistics
 from barnabas.broker.purgatory import Purgatory
-from barnabas.broker.replicas.assignments import Assignments, Replica
+from barnabas.broker.replicas.assignments import Assignments
 from barnabas.broker.replicas.batch_checks import BatchCheck, BatchChecks
 from barnabas.broker.replicas.dir_moves import CopyJob, Moves
 from barnabas.broker.replicas.followers import Followers
@@ -51,11 +51,9 @@ from barnabas.model import (
     NodeId,
     Now,
     Offset,
-    ProducerId,
     TopicPartition,
 )
 from barnabas.ports import Randomness
-from barnabas.wire.schemas.brokers import AlterPartitionResponse
 
 __all__ = ["RACK_AWARE", "Broker", "BrokerStatistics", "SyncRequest", "Work"]
 
@@ -191,20 +189,6 @@ class Broker(HostedPartitions):
             self._applied = self.image.offset
         return self._applied
 
-    # ---- what the controller answers ----------------------------------------------------------------------
-
-    def producer_ids_allocated(self, first: ProducerId, count: int, error: ErrorCode, now: Now) -> None:
-        """The controller's answer to `BrokerHost.allocate_producer_ids`."""
-        self.producer_ids.allocated(first, count, error)
-
-    def partitions_altered(self, answer: AlterPartitionResponse | None, now: Now) -> None:
-        """The controller's answer to `BrokerHost.alter_partitions`; None when there was none."""
-        self.in_sync.answered(answer, now)
-
-    def directories_assigned(self, results: Mapping[Replica, ErrorCode] | None, now: Now) -> None:
-        """The controller's answer to `BrokerHost.assign_directories`; None when there was none."""
-        self.assignments.answered(results, now)
-
     # ---- loop steps --------------------------------------------------------------------------------------
 
     def end_loop_step(self, now: Now) -> list[Work]:
@@ -252,23 +236,24 @@ class Broker(HostedPartitions):
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, error.message) from error
 
     def synced(self, sync: Work, error: StorageError | None, now: Now) -> None:
-        """A sync came back.  Call `end_loop_step` afterwards: it answers, and begins the next one."""
-        if isinstance(sync, Removal | CheckpointJob):
-            self.maintenance.done(sync)
-            if error is not None and (directory := self.logs.at(sync.directory)) is not None:
-                self.logs.fail(directory, error)
+        """What `end_loop_step` gave out came back.  Call it again: it answers, and begins the next sync."""
+        match sync:
+            case SyncRequest():
+                self._log_synced(sync, error, now)
+            case BatchCheck():
+                self.checks.returned(sync, now)
+            case CopyJob():
+                self.moves.returned(sync, error, now)
+            case Compaction():
+                self.maintenance.cleaner.returned(sync, error, now)
                 self.notice_failures(now)
-            return
-        if isinstance(sync, Compaction):
-            self.maintenance.cleaner.returned(sync, error, now)
-            self.notice_failures(now)
-            return
-        if isinstance(sync, BatchCheck):
-            self.checks.returned(sync, now)
-            return
-        if isinstance(sync, CopyJob):
-            self.moves.returned(sync, error, now)
-            return
+            case Removal() | CheckpointJob():
+                self.maintenance.done(sync)
+                if error is not None and (directory := self.logs.at(sync.directory)) is not None:
+                    self.logs.fail(directory, error)
+                    self.notice_failures(now)
+
+    def _log_synced(self, sync: SyncRequest, error: StorageError | None, now: Now) -> None:
         partition = sync.partition
         partition.sync.returned(sync.job)
         if partition.gone or partition.offline:

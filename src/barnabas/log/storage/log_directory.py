@@ -14,6 +14,7 @@ from barnabas.errors import StorageError
 from barnabas.log.log import Log
 from barnabas.log.producers import DEFAULT_EXPIRATION_MS
 from barnabas.log.results import finished
+from barnabas.log.segments.segment import MAX_OFFSET
 from barnabas.log.storage import meta_properties as meta
 from barnabas.log.storage.checkpoint import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from barnabas.log.storage.checkpoints import CheckpointJob, Checkpoints, Rows
@@ -47,8 +48,6 @@ if TYPE_CHECKING:
 __all__ = ["LogDirectory"]
 
 ConfigFor = Callable[[str], "LogConfig"]
-
-MAX_OFFSET = (1 << 63) - 1
 
 
 class LogDirectory:

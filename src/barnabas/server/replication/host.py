@@ -97,24 +97,24 @@ class NodeHost:
         self._broker, self._fetchers = broker, fetchers
 
     def allocate_producer_ids(self) -> None:
-        """AllocateProducerIds (key 67; KIP-730); the answer goes to `Broker.producer_ids_allocated`."""
+        """AllocateProducerIds (key 67; KIP-730); the answer goes to `ProducerIdBlocks.allocated`."""
         request = AllocateProducerIdsRequest(
             broker_id=self._runtime.node_id, broker_epoch=self._lifecycle.epoch
         )
         self._ask(request).add_done_callback(self._allocated)
 
     def _allocated(self, future: asyncio.Future[Message]) -> None:
-        broker, now = self._broker, self._runtime.clock.now()
+        broker = self._broker
         if future.cancelled() or broker is None:
             return
         error = future.exception()
         answer = None if error is not None else future.result()
         if isinstance(answer, AllocateProducerIdsResponse):
             code = ErrorCode(answer.error_code)
-            broker.producer_ids_allocated(answer.producer_id_start, answer.producer_id_len, code, now)
+            broker.producer_ids.allocated(answer.producer_id_start, answer.producer_id_len, code)
         else:
             code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
-            broker.producer_ids_allocated(-1, 0, code, now)
+            broker.producer_ids.allocated(-1, 0, code)
         self._runtime.step.soon()
 
     def directory_failed(self, directory: LogDirectory, error: StorageError) -> None:
@@ -158,7 +158,7 @@ class NodeHost:
         events.emit(events.SETTING_REFUSED, topic=topic, error=error)
 
     def assign_directories(self, assignments: Sequence[tuple[TopicId, int, DirectoryId]]) -> None:
-        """AssignReplicasToDirs (key 73; KIP-858); the answer goes to `Broker.directories_assigned`."""
+        """AssignReplicasToDirs (key 73; KIP-858); the answer goes to `Assignments.answered`."""
         by_directory: dict[DirectoryId, dict[TopicId, list[int]]] = {}
         for topic_id, index, directory in assignments:
             by_directory.setdefault(directory, {}).setdefault(topic_id, []).append(index)
@@ -191,7 +191,7 @@ class NodeHost:
                 for topic in directory.topics
                 for row in topic.partitions
             }
-        broker.directories_assigned(results, self._runtime.clock.now())
+        broker.assignments.answered(results, self._runtime.clock.now())
         self._runtime.step.soon()
 
     def held(self, connection: int, size: int) -> None:
@@ -204,7 +204,7 @@ class NodeHost:
             self._fetchers.soon(leader)
 
     def alter_partitions(self, request: AlterPartitionRequest) -> None:
-        """AlterPartition (key 56; KIP-497); the answer goes to `Broker.partitions_altered`."""
+        """AlterPartition (key 56; KIP-497); the answer goes to `InSyncSets.answered`."""
         self._ask(request).add_done_callback(self._altered)
 
     def _altered(self, future: asyncio.Future[Message]) -> None:
@@ -212,7 +212,7 @@ class NodeHost:
         if future.cancelled() or broker is None:
             return
         answer = None if future.exception() is not None else future.result()
-        broker.partitions_altered(
+        broker.in_sync.answered(
             answer if isinstance(answer, AlterPartitionResponse) else None, self._runtime.clock.now()
         )
         self._runtime.step.soon()

@@ -24,7 +24,7 @@ SUBTLE: tuple[Mutant, ...] = (
         "log.truncation roll_back_unwritten",
         "if producers:",
         "if False:",
-        guard="tests/log/test_log_full_disk.py, tests/broker/test_space.py",
+        guard="tests/log/test_log_full_disk.py, tests/broker/test_disk_space.py",
     ),
     mutant(
         "committed with too few",

@@ -44,7 +44,7 @@ def answer(node: Node, code: ErrorCode = ErrorCode.NONE) -> int:
     if told:
         state = node.image.topics_by_name["t"].partitions[0]
         node.image.topics_by_name["t"].partitions[0] = state._replace(directories=(told[-1][2],))
-        node.broker.directories_assigned({(topic, index): code for topic, index, _ in told}, node.now)
+        node.broker.assignments.answered({(topic, index): code for topic, index, _ in told}, node.now)
     return len(told)
 
 

@@ -172,7 +172,7 @@ def test_a_replica_whose_disk_was_replaced_begins_anew_on_another(disk: MemoryDi
     assert answer.error == ErrorCode.NONE
     partition = node.broker.partition("t", 1)
     assert partition is not None and partition.directory is not None
-    node.broker.directories_assigned({(node.topic_id("t"), 0): ErrorCode.NONE}, node.now)
+    node.broker.assignments.answered({(node.topic_id("t"), 0): ErrorCode.NONE}, node.now)
     assert partition.directory.directory_id in {directory for _, _, directory in node.outside.assigned}
 
 
