@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 __all__ = ["FetchPlan", "FetchPosition", "FetchSession", "SessionCache", "SessionStatistics", "next_epoch"]
 
 EVICTABLE_AFTER = 120.0
-"""Seconds of idleness after which any session may be evicted, of life after which it may be for its worth."""
+"""Any session may be evicted after so many idle seconds; a less valuable one after living for so many seconds."""
 MOST_POSITIONS = 100_000
-"""Partitions of one session: a client that names ever more of them, existing or not, gets no further."""
+"""A session holds at most so many partitions, whether they exist or not."""
 TOPIC_IDS_SINCE = 13
 _LAST_EPOCH = (1 << 31) - 1
 
@@ -117,7 +117,7 @@ class FetchSession:
                 self.positions.pop((key, index), None)
 
     def move_to_end(self, positions: Iterable[FetchPosition]) -> None:
-        """Let the others come first next time: these got records."""
+        """Put these last: they got records, so the others come first next time."""
         for position in positions:
             key = (position.topic, position.index)
             if self.positions.pop(key, None) is not None:

@@ -25,7 +25,7 @@ class EpochCache:
         self.starts: list[Offset] = []
         self.latest: Epoch = NO_EPOCH
         self.dirty = False
-        """Whether the file does not say so yet."""
+        """Whether the file does not have these epochs yet."""
         for epoch, start in entries:
             self.assign(epoch, start)
         self.dirty = False

@@ -41,7 +41,7 @@ DEFAULT_EXPIRATION_MS = 86_400_000
 _MAX_EPOCH = 0x7FFF
 _TRANSACTIONAL = 0x10
 _MOST_REFUSED = 1000
-"""Producers of whom a refusal is remembered; of more, the one that was refused longest ago is forgotten."""
+"""Refusals are remembered of so many producers; beyond that the oldest refusal is forgotten."""
 
 
 class ProducerStates:
@@ -143,7 +143,7 @@ class ProducerStates:
         return None
 
     def refused(self, header: BatchFields, code: ErrorCode) -> None:
-        """A batch cannot be taken for now, for a reason that its producer will try again after."""
+        """A batch is refused for now; its producer will try again."""
         known = self._refused.pop(header.producer_id, None)
         sequence, epoch = header.base_sequence, header.producer_epoch
         if known is None or known.epoch != epoch or _is_before(sequence, known.sequence):
@@ -155,7 +155,7 @@ class ProducerStates:
             del self._refused[next(iter(self._refused))]
 
     def _check_refused(self, header: BatchFields) -> None:
-        """What was sent after a batch that was refused for now has its answer."""
+        """A batch sent after one that was refused for now gets the same answer."""
         known = self._refused.get(header.producer_id)
         if known is None or known.epoch != header.producer_epoch:
             return
@@ -280,7 +280,7 @@ class ProducerStates:
         return EndedTransaction(producer_id, first, marker_offset, stable)
 
     def know(self, header: BatchFields, last_offset: Offset) -> None:
-        """A marker that compaction left empty: the epoch of a producer of whom nothing else is left."""
+        """A marker that compaction left empty: it only says which epoch its producer had."""
         self.latest_offset = last_offset
         state = self._states.get(header.producer_id)
         if state is None:
@@ -294,7 +294,7 @@ class ProducerStates:
         state.last_timestamp = max(state.last_timestamp, header.max_timestamp)
 
     def advance(self, high_watermark: Offset) -> None:
-        """Markers below the high watermark are decided for good: their transactions hold nobody back."""
+        """Transactions whose markers lie below the high watermark are decided; readers may pass them."""
         if self._ended and any(marker < high_watermark for _, marker in self._ended):
             self._ended = [ended for ended in self._ended if ended[1] >= high_watermark]
             self._find_first_unstable()

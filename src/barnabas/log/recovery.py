@@ -141,7 +141,7 @@ def _miss_end(log: LogState, end: Offset, recovery_point: Offset, reason: str) -
 
 
 def _find_damage(log: LogState, first: Offset, orphans: set[Offset], gone: set[Offset]) -> None:
-    """Look at the segments that are not read again; where some are missing at the start, it starts before."""
+    """Check the segments that are not read again.  If the first ones are missing, the log still starts there."""
     read_again = max(1, log.recovery.segments)
     found = check_first(log, first, gone)
     if found:
@@ -158,7 +158,7 @@ def _find_damage(log: LogState, first: Offset, orphans: set[Offset], gone: set[O
 
 
 def _finish_deletions(log: LogState, names: list[str], first: Offset, now: Now) -> None:
-    """Remove what was deleted, but not what tells where the log begins, to who knows only where it began."""
+    """Remove deleted files, but keep those that prove to an older checkpoint where the log begins now."""
     telling = []
     for name in names:
         path = f"{log.path}/{name}"

@@ -50,13 +50,13 @@ class Known(TypedDict, total=False):
     cleaned: Offset
     """Up to where it was compacted."""
     required: Offset
-    """Rather than lose a record below it, the log refuses to open."""
+    """The log refuses to open if it would lose a record below this offset."""
     expiration_ms: int
     """How long silent producers are remembered (a setting, not a checkpoint)."""
 
 
 def finished(steps: Generator[Any, None, _Result]) -> _Result:
-    """What work that is done in steps comes to, all steps at once."""
+    """Run all steps of a generator; returns its result."""
     while True:
         try:
             next(steps)

@@ -37,7 +37,7 @@ _MOST_RECORDS = 50_000
 
 
 class UnreadableRecordsError(CorruptRecordError):
-    """The batch in which the answer lies came so from its producer: its CRC is right, its records are not."""
+    """The producer sent the batch with unreadable records: its CRC is right, its records are not."""
 
 
 class TimestampOffset(NamedTuple):

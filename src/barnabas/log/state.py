@@ -35,7 +35,7 @@ class CompactionRound(Protocol):
     """A round of compaction that is under way."""
 
     def cancel(self) -> None:
-        """What it was made for is over: it leaves nothing behind."""
+        """Stop, and leave no files."""
         ...
 
 
@@ -315,7 +315,7 @@ class LogState:
             self.compacted_offset = end
 
     def stop_compaction(self) -> None:
-        """Segments are about to go: a round that is under way ends, and leaves nothing behind."""
+        """Segments are about to go: cancel the round that is under way."""
         round_, self.compaction = self.compaction, None
         if round_ is not None:
             round_.cancel()
@@ -337,7 +337,7 @@ class LogState:
         self.epochs = epochs
 
     def take_name(self, path: str) -> None:
-        """Its directory was renamed to `path`: everything that is written from now on is found there.
+        """Its directory was renamed to `path`: use that name from now on.
 
         No sync of it is in flight.  The new name is durable with its next sync.
         """
@@ -353,7 +353,7 @@ class LogState:
         self.deleted.moved(name)
 
     def take_over(self, log: LogState) -> None:
-        """It holds what `log` holds: have what that log knows besides its records."""
+        """It holds the records of `log`: take over what that log knows besides them."""
         self.epochs = EpochCache(log.epochs.entries())
         self.epochs.dirty = True
         self.producers = log.producers

@@ -146,7 +146,7 @@ class Groups:
         self._next_check: float | None = None
         self._to_check: deque[str] = deque()
         self.unreadable = 0
-        """Records met while loading that nobody of this release can have written: left out."""
+        """Records that loading left out, because no release known here writes such."""
         broker.on_leadership(self._leadership)
 
     # -- where a group lives ---------------------------------------------------------------------------
@@ -301,7 +301,7 @@ class Groups:
             self._forget_old(self._to_check.popleft(), now)
 
     def _forget_old(self, group_id: str, now: Now) -> None:
-        """Forget what is too old of a group, and the group when nothing of it is left."""
+        """Forget what is too old in a group, and the group when it is empty."""
         if self.coordinated(group_id) is not None:
             return
         if positions := self.offsets.expired(group_id, now):
@@ -313,7 +313,7 @@ class Groups:
                 del self.groups[group_id]
 
     def _unused(self, group_id: str) -> bool:
-        """Whether nobody is in a group, or on the way into it; positions it may have."""
+        """Whether a group has no member, and none is joining.  It may have positions."""
         group = self.groups.get(group_id)
         return (
             group is not None
@@ -493,7 +493,7 @@ class Groups:
 
 
 def _now_or_later(answer: _Answer) -> _Answer:
-    """A waiter that was answered already is its answer."""
+    """The answer itself, where a waiter was answered already."""
     if isinstance(answer, Waiting) and answer.done:
         return cast(_Answer, answer.response)
     return answer

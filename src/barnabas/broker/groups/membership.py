@@ -150,7 +150,7 @@ class Membership:
         return refused_join(ErrorCode.UNKNOWN_MEMBER_ID, member_id)
 
     def check_member(self, group: ClassicGroup, member_id: str, instance: str | None) -> ErrorCode | None:
-        """Whether somebody may speak as this member: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, or None: yes."""
+        """Check a member's ids: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, or None when they are right."""
         if instance is not None:
             owner = group.static.get(instance)
             if owner is None:
@@ -223,7 +223,7 @@ class Membership:
 
     def _join_gone(self, group: ClassicGroup, parked: Parked) -> None:
         """The connection of a JoinGroup ended.  A newcomer goes with it: it would hold up the others for the
-        whole rebalance timeout.  Who was in the group before keeps its place until its session is over."""
+        whole rebalance timeout.  A member that was in the group before keeps its place until its session ends."""
 
         def drop(now: Now) -> None:
             member = parked.member
@@ -293,7 +293,7 @@ class Membership:
     def sync(
         self, context: RequestContext, request: SyncGroupRequest, now: Now
     ) -> SyncGroupResponse | Parked:
-        """Hand in the assignment (the leader) and get one's own."""
+        """The leader hands in the assignments; each member gets its own."""
         group = self.groups.get(request.group_id)
         error = self._check_sync(group, request)
         if error or group is None:
@@ -380,7 +380,7 @@ class Membership:
             member.expires = now.mono + member.session_timeout
 
     def leave(self, context: RequestContext, request: LeaveGroupRequest, now: Now) -> LeaveGroupResponse:
-        """Members go, by their own word or an administrator's (empty member id with an instance id)."""
+        """Remove members, at their own or an administrator's request (empty member id with an instance id)."""
         group = self.groups.get(request.group_id)
         if context.version < 3:
             error = self._leave_one(group, request.member_id, None, now)

@@ -21,7 +21,7 @@ class Acknowledgement:
         self.everywhere = everywhere
 
     def settle(self, error: ErrorCode) -> None:
-        """It came to an end: NONE when the batch is safe.  Called once, by the partition."""
+        """Report the outcome, NONE when the batch is safe.  The partition calls it once."""
         raise NotImplementedError
 
     def park(self) -> bool:

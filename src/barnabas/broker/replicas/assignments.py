@@ -29,11 +29,11 @@ _GONE = (
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
 )
-"""The controller knows of no such replica: nothing is left to tell."""
+"""The controller knows no such replica: nothing is left to report."""
 
 
 class Assignments:
-    """What is to be told, and what is being told."""
+    """The reports that wait, and those in flight."""
 
     __slots__ = ("_asked", "_host", "_retry_at", "_then", "_wanted")
 
@@ -45,19 +45,19 @@ class Assignments:
         self._retry_at = inf
 
     def want(self, replica: Replica, directory: DirectoryId, then: Callable[[], None] | None = None) -> None:
-        """Tell that a replica lies there; `then` is called when the controller has it."""
+        """Report that a replica lies there; `then` is called when the controller knows."""
         self._wanted[replica] = directory
         self._then.pop(replica, None)
         if then is not None:
             self._then[replica] = then
 
     def forget(self, replica: Replica) -> None:
-        """It lies nowhere any more."""
+        """Drop the report of a replica that is gone."""
         self._wanted.pop(replica, None)
         self._then.pop(replica, None)
 
     def send(self) -> None:
-        """Tell what is to be told, unless an answer is awaited."""
+        """Send what waits, unless a request is in flight."""
         if self._asked is None and self._wanted and self._retry_at == inf:
             self._asked = dict(islice(self._wanted.items(), _TOLD_AT_ONCE))
             for replica in self._asked:
@@ -83,7 +83,7 @@ class Assignments:
         self.send()
 
     def tick(self, now: Now) -> None:
-        """Tell again what could not be told."""
+        """Send again what could not be sent."""
         if now.mono >= self._retry_at:
             self._retry_at = inf
             self.send()

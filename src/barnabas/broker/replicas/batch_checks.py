@@ -108,7 +108,7 @@ class BatchChecks:
     def __init__(self, hold: Callable[[int, int], None]) -> None:
         self._hold = hold
         self._waiting: dict[int, deque[BatchCheck]] = {}
-        """By connection; the one whose turn it is comes first."""
+        """By connection; the next one to be served comes first."""
         self._begun: deque[BatchCheck] = deque()
         self._handed: BatchCheck | None = None
         self.in_order: dict[tuple[int, Partition], deque[BatchCheck]] = {}
@@ -118,7 +118,7 @@ class BatchChecks:
         return sum(len(checks) for checks in self.in_order.values())
 
     def is_busy(self, connection: int, partition: Partition) -> bool:
-        """Whether a batch of this connection for this partition is on its way through here."""
+        """Whether a batch of this connection for this partition waits here or is being checked."""
         return (connection, partition) in self.in_order
 
     def add(self, check: BatchCheck) -> None:

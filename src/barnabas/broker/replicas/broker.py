@@ -66,7 +66,7 @@ class SyncRequest:
 
     __slots__ = ("job", "log", "partition")
     measured = True
-    """Its time is that of a sync; other work of threads is not."""
+    """The metrics of syncs count it, and no other work of threads."""
 
     def __init__(self, partition: Partition, job: SyncJob) -> None:
         self.partition = partition
@@ -146,7 +146,7 @@ class Broker(HostedPartitions):
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def begin(self, now: Now) -> None:
-        """Note all that the metadata give this node, put aside logs that they do not know."""
+        """Note all partitions that the metadata give this node, and put aside logs that they do not know."""
         self.notice_failures(now)
         for log in list(self.logs.all_logs()):
             tp = log.topic_partition

@@ -32,7 +32,7 @@ __all__ = ["Cleaner", "CleanerStatistics"]
 
 _LOGS_PER_STEP = 50
 _FULL_DISK_PAUSE_S = 60.0
-"""Seconds before a log is tried again whose disk had no room."""
+"""Seconds until the cleaner tries a log again after its disk was full."""
 
 
 class CleanerStatistics(NamedTuple):
@@ -227,7 +227,7 @@ class Cleaner:
             self._set_aside(self._log, cleaning.failure, now)
 
     def stop(self) -> None:
-        """The node stops: what is under way leaves nothing behind that the next start minds."""
+        """The node stops: cancel the round; its leftovers do not disturb the next start."""
         self._stopped = True
         if self.running is not None:
             self.running.cancel()

@@ -37,7 +37,7 @@ _SYNC_EVERY_BYTES = 16 << 20
 _RETRY_S = 1.0
 """Seconds before a copy goes on that found no room, or could not be read."""
 _MOST_WANTED = 10_000
-"""Places remembered for replicas that are not here yet."""
+"""So many requested directories are remembered for replicas that this node does not have yet."""
 
 
 class CopyJob:
@@ -149,7 +149,7 @@ class Moves:
     # ---- what is asked for -------------------------------------------------------------------------------
 
     def wanted(self, tp: TopicPartition) -> LogDirectory | None:
-        """Where a replica that is made now was asked to be, once."""
+        """The directory that a request named for a replica before this node created it."""
         path = self._wanted.pop(tp, None)
         directory = None if path is None else self._broker.logs.at(path)
         return None if directory is None or directory.offline is not None else directory
@@ -198,7 +198,7 @@ class Moves:
         partition.touch()
 
     def _give_up(self, move: _Move, now: Now) -> None:
-        """It is to lie elsewhere, or where it lay: the copy goes, and the controller hears the truth."""
+        """Drop the copy and correct what the controller was told: the replica stays, or moves elsewhere."""
         partition = move.partition
         del self._moves[partition]
         tp = TopicPartition(partition.topic, partition.index)
@@ -345,7 +345,7 @@ class Moves:
         move.partition.touch()
 
     def _catch_up(self, move: _Move, now: Now) -> None:
-        """The last few records, on the loop, so that both end at the same offset."""
+        """Copy the last few records on the loop, so that both end at the same offset."""
         copy, log = move.copy, move.partition.log
         align(copy, log, now)
         piece = log.read(copy.log_end_offset, _CATCH_UP_BYTES, log.written_end_offset)
@@ -381,7 +381,7 @@ class Moves:
 
 
 def _put(copy: Log, data: bytes, now: Now) -> None:
-    """Write a piece after the end of a copy, unless that is elsewhere by now.
+    """Append a piece to a copy, unless the end of the copy has moved meanwhile.
 
     Raises CorruptRecordError, StorageError.
     """

@@ -36,7 +36,7 @@ _AFTER_REFUSAL_S = 10.0
 
 
 class Space:
-    """The room of each directory, and what follows from it for the partitions.  One for each broker."""
+    """The free space of each directory, and whether its partitions take records.  One for each broker."""
 
     __slots__ = (
         "_bytes",
@@ -96,13 +96,13 @@ class Space:
         return any(not space.exhausted for space in self.known.values())
 
     def refused(self, directory: LogDirectory, error: StorageError, now: Now) -> None:
-        """A write there found no room."""
+        """A write in this directory found no room."""
         self._refused[directory.path] = now.mono + _AFTER_REFUSAL_S
         known = self.known.get(directory.path, DirectorySpace(0, 0, 0))
         self._became(directory, known._replace(full=True, exhausted=True))
 
     def applies_to(self, partition: Partition) -> None:
-        """A partition is new here, or lies elsewhere now: what is known of its directory holds for it."""
+        """Apply what is known of its directory to a partition that is new, or has moved."""
         if (
             partition.directory is not None
             and (known := self.known.get(partition.directory.path)) is not None

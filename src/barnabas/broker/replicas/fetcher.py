@@ -82,7 +82,7 @@ class Followed:
         self.failures = 0
 
     def advanced(self, now: Now) -> None:
-        """Our log was written, synced or told news: take over what the leader said as far as we reach."""
+        """Our log was written or synced, or the leader said something new: apply it as far as our log reaches."""
         partition, log = self.partition, self.partition.log
         high_watermark = min(self.high_watermark, log.acknowledged_end_offset)
         if high_watermark > log.high_watermark:
@@ -190,11 +190,11 @@ class Follower:
 
     @property
     def has_news(self) -> bool:
-        """Whether a fetch that is under way does not know all it should."""
+        """Whether something changed that the fetch under way does not say yet."""
         return bool(self._news or self._forget)
 
     def moved(self, followed: Followed) -> None:
-        """Its position is another: the leader is told with the next fetch."""
+        """Its position moved: the next fetch tells the leader."""
         key = followed.key
         if self.partitions.get(key) is followed and key not in self._resting and key not in self._lost:
             self._news[key] = followed
@@ -353,7 +353,7 @@ class Follower:
                     self._guarded(followed, data, now)
 
     def _is_current(self, followed: Followed) -> bool:
-        """Whether nothing changed since we asked: else the answer is not for us any more."""
+        """Whether nothing changed since we asked.  Otherwise the answer is ignored."""
         partition = followed.partition
         here = (partition.leader_epoch, partition.log.log_end_offset)
         return followed.sent == here and partition.followed is followed and not partition.offline
@@ -446,7 +446,7 @@ class Follower:
         partition.touch()
 
     def _begin_at(self, answer: ListOffsetsResponse, now: Now) -> None:
-        """Our end is not in the leader's log: after its end we cut, before its start we start anew."""
+        """Our end is not in the leader's log: truncate to its end, or start anew at its start."""
         found = {
             (topic.name, row.partition_index): row for topic in answer.topics for row in topic.partitions
         }

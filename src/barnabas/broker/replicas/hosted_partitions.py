@@ -87,7 +87,7 @@ class HostedPartitions:
         return -1 if known is None else known.epoch
 
     def eligible(self, node: NodeId, epoch: BrokerEpoch) -> bool:
-        """Whether a node may be in sync: alive, not leaving, and in the life in which it fetched."""
+        """Whether a node may be in sync: alive, not leaving, and registered in the epoch in which it fetched."""
         known = self.image.brokers.get(node)
         return known is not None and known.active and epoch in (-1, known.epoch)
 
@@ -181,7 +181,7 @@ class HostedPartitions:
     # ---- directories that fail ---------------------------------------------------------------------------
 
     def guarded(self, action: Callable[[], _T], now: Now) -> _T | None:
-        """Do something with directories; None when that took one of them offline."""
+        """Run an action on directories; None when it failed, which may have taken one of them offline."""
         try:
             return action()
         except StorageError as error:
@@ -215,12 +215,12 @@ class HostedPartitions:
             self.directory_failed(directory, error, now)
 
     def damage_found(self, partition: Partition, error: DamagedError) -> None:
-        """Somebody asked for records that are not there any more; the first time it is told."""
+        """A reader asked for records that cannot be read.  The host hears of it the first time."""
         if error.news:
             self.host.damaged(partition.log, error.news)
 
     def unreadable(self, error: StorageError, now: Now) -> None:
-        """A disk did not give what was to be sent from one of its files."""
+        """A file could not be read while an answer was sent from it."""
         if error.descriptors:
             self.host.descriptors_short(error)
             return

@@ -83,7 +83,7 @@ class InSyncSets:
     # ---- who joins, who leaves ---------------------------------------------------------------------------
 
     def consider(self, partition: Partition, node: NodeId, now: Now) -> None:
-        """A follower that is not in sync fetched: it may be now."""
+        """A follower outside the in-sync set fetched: propose it if it has caught up."""
         if (
             node in partition.leading.isr
             or partition.leading.proposed is not None
@@ -94,7 +94,7 @@ class InSyncSets:
         self._propose(partition, (*partition.leading.isr, node), now)
 
     def look(self, now: Now) -> None:
-        """Every half of `replica.lag.time.max.ms`: laggards leave.  So many partitions in a step."""
+        """Every half of `replica.lag.time.max.ms`, propose sets without the laggards, some partitions per step."""
         if not self._walk.running:
             if now.mono < self._look_at:
                 return
@@ -180,7 +180,7 @@ class InSyncSets:
         )
 
     def answered(self, answer: AlterPartitionResponse | None, now: Now) -> None:
-        """The controller's answer; None: it could not be asked, or nobody knows what became of it."""
+        """The controller's answer; None: it could not be asked, or its answer was lost."""
         asked, self._asked = self._asked or {}, None
         if answer is None or answer.error_code:
             self._wanting.update(dict.fromkeys(partition for partition, _, _ in asked.values()))

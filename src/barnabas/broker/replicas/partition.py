@@ -42,7 +42,7 @@ class Following(Protocol):
     """What fetches a partition from its leader, in one leader epoch."""
 
     def advanced(self, now: Now) -> None:
-        """The partition's log was written, synced or told news."""
+        """The partition's log was written or synced, or the leader said something new."""
         ...
 
     def pause(self, paused: bool) -> None:
@@ -169,7 +169,7 @@ class Partition:
         self.leading.count_in_sync(self.config.min_insync_replicas, len(self.replicas))
 
     def lead(self, state: PartitionState, now: Now) -> bool:
-        """Lead it from this state of the metadata log on; False when nothing changed hands.
+        """Lead it from this state of the metadata log on; False when this node led it already in this epoch.
 
         A new leader epoch starts at the log end, and says so in the epoch cache at once, even before its
         first record; what followers reported to an earlier leader counts for nothing.
@@ -226,7 +226,7 @@ class Partition:
         self.acknowledgements.refuse_unwritten(self.log.log_end_offset)
 
     def moved(self, log: Log, directory: LogDirectory) -> None:
-        """It lies in another directory now; `log` holds all that the old one held, as durably."""
+        """The replica moved to another directory; `log` holds the same records, as durably."""
         self.log = log
         self.directory = directory
         self.sync.restart()
@@ -240,13 +240,13 @@ class Partition:
         self.dismiss(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def dismiss(self, error: ErrorCode) -> None:
-        """Settle everything that waits with this error; parked fetches are woken to see for themselves."""
+        """Settle everything that waits with this error, and wake parked fetches, which then read again."""
         self.acknowledgements.dismiss(error)
         if self.fetchers:
             self.touch()
 
     def check_epoch(self, epoch: Epoch) -> ErrorCode:
-        """Whether the leader epoch that a request believes in (-1: none) is the one of this partition."""
+        """Compare the leader epoch that a request names (-1: none) with this partition's."""
         if epoch == NO_EPOCH or epoch == self.leader_epoch:
             return ErrorCode.NONE
         return ErrorCode.FENCED_LEADER_EPOCH if epoch < self.leader_epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
@@ -360,7 +360,7 @@ class Partition:
 
     @property
     def low_watermark(self) -> Offset:
-        """The least log start over all replicas that live: one that is dead will hear of it when it is back."""
+        """The least log start of all live replicas.  A dead one learns the new start when it returns."""
         return self.leading.least_start(self.log.log_start_offset)
 
     def read(self, offset: Offset, max_bytes: int) -> LazyBytes:
@@ -375,7 +375,7 @@ class Partition:
     def fetched_by(self, node: NodeId, offset: Offset, log_start: Offset, now: Now, epoch: int) -> bool:
         """A follower fetched from `offset`, so it holds everything below.
 
-        False when it is no replica, or speaks from an earlier life than the last we heard of it.
+        False when it is no replica, or its broker epoch is older than the last one it fetched with.
         """
         replica = self.leading.progress.get(node)
         if replica is None or -1 < epoch < replica.broker_epoch:
@@ -418,7 +418,7 @@ class Partition:
                 f"its high watermark is {self.high_watermark}",
             )
         if self.log.increment_log_start(target):
-            self.touch()  # followers are to hear of it
+            self.touch()  # so that followers learn the new start
         return target
 
     def statistics(self) -> PartitionStatistics:

@@ -134,7 +134,7 @@ class Reconciler:
                     self._here[TopicPartition(name, index)] = None
 
     def hasten(self, tp: TopicPartition) -> bool:
-        """Somebody asks for a partition that is to be made: it is the next one.  False: it is not to be."""
+        """A request asks for a partition that is to be created: create it next.  False if it is not."""
         if tp not in self._new:
             return False
         self._new.move_to_end(tp, last=False)
@@ -157,11 +157,11 @@ class Reconciler:
             self._configured.clear()
 
     def tell(self) -> None:
-        """Tell the controller where what was made lies."""
+        """Report the directories of new replicas to the controller."""
         self._assignments.send()
 
     def _reconcile(self, tp: TopicPartition, now: Now) -> None:
-        """Make a partition what the metadata say."""
+        """Bring a partition to what the metadata say."""
         broker = self._broker
         broker.generation += 1
         topic = broker.image.topics_by_name.get(tp.topic)
@@ -277,7 +277,7 @@ class Reconciler:
         return partition
 
     def _last_copy(self, tp: TopicPartition, registered: DirectoryId, now: Now) -> Log | None:
-        """A copy without its log: a crash came in the middle of the swap, unless the log lies on a lost disk."""
+        """Use a copy whose log is missing: a crash interrupted the swap, unless the log is on a lost disk."""
         broker = self._broker
         directory = broker.logs.future_directory(tp)
         if directory is not None and directory.directory_id == registered:
@@ -287,7 +287,7 @@ class Reconciler:
         return None
 
     def _unlist(self, name: str, topic_id: TopicId) -> list[Partition]:
-        """A topic was deleted: nobody finds its partitions any more.  They are to be removed."""
+        """A topic was deleted: take its partitions off the table.  The caller removes them."""
         broker = self._broker
         hosted = broker.topics.get(name)
         if hosted is None or hosted.id != topic_id:

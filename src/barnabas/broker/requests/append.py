@@ -36,9 +36,9 @@ class NotAppendedError(KafkaError):
 def append_plain(
     broker: Broker, partition: Partition, records: memoryview, acks: int, most_codec: int, now: Now
 ) -> Offset:
-    """Append one batch that leaves no question open, and return its first offset: by far the most.
+    """Append one plain batch (most are) and return its first offset.
 
-    -1 where any question is open, and nothing has been done: the answer is `append_checked`'s then.
+    -1 when the batch needs a closer look: nothing has been done, and the caller uses `append_checked`.
     `most_codec` is the highest codec the request's version may carry.  Raises KafkaError, NotAppendedError
     where bytes may be patched already.
     """
@@ -127,7 +127,7 @@ def append_read(
 
 
 def _known(partition: Partition, header: BatchHeader) -> Duplicate | None:
-    """Where the batch is already.  Raises KafkaError for one that cannot be taken, whatever room there is."""
+    """Where the batch is already, if it is.  Raises KafkaError for one that is refused in any case."""
     try:
         return partition.log.producers.check(header)
     except KafkaError as error:

@@ -25,7 +25,7 @@ __all__ = ["DeleteWaiting", "delete_records"]
 
 
 class DeleteWaiting(Waiting):
-    """A DeleteRecords request whose low watermarks are not all where they should be."""
+    """A DeleteRecords request that waits until every replica has moved its log start."""
 
     __slots__ = ("moved", "open", "topics")
 
@@ -52,7 +52,7 @@ class DeleteWaiting(Waiting):
 
 
 class _Moved(Acknowledgement):
-    """One log whose start moved to `end`, and whose followers' has to."""
+    """One log whose start moved to `end`; the followers have yet to move theirs."""
 
     __slots__ = ("partition", "place", "results", "settled", "waiting")
 

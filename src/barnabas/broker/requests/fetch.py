@@ -155,7 +155,7 @@ class _Reader:
         return found, total, urgent
 
     def _is_waited_for(self, one: _Found) -> bool:
-        """Whether a follower must hear at once what else is new: somebody waits for its log start to move, or
+        """Whether a follower is answered at once without records: a client waits for its log start to move, or
         reads there up to the high watermark that it knows."""
         position = one.position
         if self.replica < 0 or position.log_start < 0:
@@ -400,7 +400,7 @@ class FetchWaiting(Waiting):
             self.complete(self.reader.respond(found, now))
 
     def _outdated(self) -> bool:
-        """Its session went on without it: a later request took its place."""
+        """Whether a later request of its session took its place."""
         plan = self.reader.plan
         return plan.session is not None and plan.session.epoch != plan.epoch
 

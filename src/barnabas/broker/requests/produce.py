@@ -80,7 +80,7 @@ class ProduceWaiting(Waiting):
         return None
 
     def settled(self, slot: int, result: PartitionProduceResponse) -> None:
-        """One place more has its answer; the last one gives the answer of the request."""
+        """Settle one place; the last one completes the request."""
         self.results[slot] = result
         self.open -= 1
         if not self.open:
@@ -102,7 +102,7 @@ class ProduceWaiting(Waiting):
         return ProduceResponse(responses=responses, node_endpoints=self.endpoints)
 
     def expired(self, now: Now) -> None:
-        """What is not safe by now is answered REQUEST_TIMED_OUT; it is in the log all the same."""
+        """Answer REQUEST_TIMED_OUT for what is not safe yet; it stays in the log."""
         for result in list(self.results):
             if isinstance(result, _Appended):
                 result.partition.acknowledgements.forget(result)
@@ -281,7 +281,7 @@ def _append_one(
 
 
 class _InCheck:
-    """The place of a batch whose records a thread looks at."""
+    """The place of a batch whose records a thread checks."""
 
     __slots__ = ("broker", "listener", "partition", "slot", "topic", "version", "waiting")
 
@@ -305,7 +305,7 @@ class _InCheck:
             waiting.purgatory.add(waiting, force=True)
 
     def checked(self, check: BatchCheck, now: Now) -> None:
-        """The thread is done with it: append it, whether or not somebody still waits, as the next in its order."""
+        """The thread has checked it: append it as the next in its order, even if its client waits no longer."""
         partition, waiting, acks = check.partition, self.waiting, self.waiting.acks
         try:
             if check.failure is not None:
@@ -361,7 +361,7 @@ def _refused(
 def _name_leader(
     broker: Broker, listener: str, waiting: ProduceWaiting, refused: PartitionProduceResponse
 ) -> None:
-    """Say where the leader that an answer names, if it does, can be reached (KIP-951)."""
+    """Add the endpoint of the leader that an answer names, if it names one (KIP-951)."""
     node = refused.current_leader.leader_id
     if node < 0 or any(endpoint.node_id == node for endpoint in waiting.endpoints):
         return

@@ -172,7 +172,7 @@ def check_content(records: Buffer, header: BatchHeader, config: LogConfig) -> No
 
 
 def _refuse_content(records: Buffer, header: BatchHeader, config: LogConfig) -> RefusedError:
-    """Something is wrong; what, in the order of the rows."""
+    """Find what is wrong, in the order of the rows."""
     if header.base_offset != 0:
         return RefusedError(
             ErrorCode.INVALID_RECORD, f"a batch of a producer starts at 0, not {header.base_offset}"
@@ -197,7 +197,7 @@ def _refuse_content(records: Buffer, header: BatchHeader, config: LogConfig) -> 
 
 
 def plain_header(records: memoryview, most_codec: int, partition: Partition, now: Now) -> BatchHeader | None:
-    """The header of a batch that may be appended as it is, all its records looked at: by far the most.
+    """The header of a batch that may be appended as it is, after a check of all its records.  Most are such.
 
     All conditions of `check_shape`, `check_content` and `check_at_once` in one place and in the cheapest
     order; None when one of them does not hold, or is a question.  `records` has at least the bytes of a header.
@@ -271,7 +271,7 @@ def check_at_once(
 def check_in_steps(
     records: Buffer, header: BatchHeader, rules: Rules, source: Iterator[bytes] | None = None
 ) -> Generator[None, None, tuple[bytearray | memoryview, BatchHeader]]:
-    """Rows 14 and 15: look at every record, refuse the batch if one is wrong, write it anew where it must be.
+    """Rows 14 and 15: check every record, refuse the batch if one is wrong, rewrite it if that is needed.
 
     Yields after each bounded step of work; holds a piece of what is unpacked at a time.  Returns what to
     append (the same bytes wherever possible) and its header.  `source`: the records, if they are unpacked
@@ -323,7 +323,7 @@ def check_in_steps(
 class _Packed:
     """The records of a batch, packed with another codec while they are looked at.
 
-    Of more than `most` bytes nobody will be glad: from there on they are only counted.
+    A batch of more than `most` bytes is refused anyway, so the rest is only counted.
     """
 
     def __init__(self, stream: Packer, most: int) -> None:
@@ -332,7 +332,7 @@ class _Packed:
         self._out = bytearray(_HEADER_SIZE)
 
     def along(self, source: Iterator[bytes]) -> Iterator[bytes]:
-        """`source`, and what it gives is packed."""
+        """Yield the pieces of `source`, and pack them."""
         for piece in source:
             if len(self._out) <= self._most:
                 self._out += self._stream.add(piece)
@@ -341,7 +341,7 @@ class _Packed:
             self._out += self._stream.end()
 
     def batch(self, header: BatchHeader, codec: int) -> bytearray:
-        """The batch, with what of its header stays."""
+        """The repacked batch; its header keeps what does not depend on the codec."""
         out = self._out
         attributes = codec | header.attributes & (_TRANSACTIONAL | _APPEND_TIME)
         pack_into(">qiib", out, 0, 0, len(out) - 12, -1, 2)
@@ -351,7 +351,7 @@ class _Packed:
 
 
 def _renumbered(records: Buffer, header: BatchHeader, codec: int) -> bytearray:
-    """The batch, its records numbered from 0 on, which they were not."""
+    """The batch with its records renumbered from 0."""
     try:
         inside = read_records(records, 0, header, READ_AGAIN)
     except CorruptRecordError as error:

@@ -52,7 +52,7 @@ class DamagedError(KafkaError, CorruptRecordError):
 
 
 def read_damage(disk: Disk, path: str) -> list[Damage]:
-    """What is written down beside the log in the directory `path`.  Lines that say nothing are left out."""
+    """Read the file beside the log in the directory `path`; unreadable lines are left out."""
     file = f"{path}/{FILE}"
     found: list[Damage] = []
     if disk.exists(file):
@@ -67,7 +67,7 @@ def read_damage(disk: Disk, path: str) -> list[Damage]:
 def merged(
     known: list[Damage], found: list[Damage], log_start: Offset
 ) -> tuple[list[Damage], tuple[Damage, ...]]:
-    """What is known with what was found, without what lies below the log start; and what was not known."""
+    """Merge what is known with what was found, above the log start; returns (all of it, what is new)."""
     present = [one for one in known if one.end > log_start]
     news = [
         one
@@ -81,7 +81,7 @@ def merged(
 
 
 def clipped(known: list[Damage], start: Offset, end: Offset) -> list[Damage]:
-    """What of it lies in a log that holds nothing below `start` and nothing from `end` on."""
+    """The parts of it between `start` and `end`."""
     return [
         Damage(max(one.start, start), min(one.end, end), one.reason)
         for one in known

@@ -16,7 +16,7 @@ class _Files(NamedTuple):
     due: float
     paths: list[str]
     segment: Segment | None
-    """Whose they are, where somebody may still read them."""
+    """The segment of these files, if a reader may still use it."""
 
 
 class DeletedFiles:

@@ -59,7 +59,7 @@ class OpenFiles:
                     self._shrink()
 
     def forget(self, segment: SealedSegment) -> None:
-        """Its file was closed, or is not to be: it grows again."""
+        """Its file was closed, or must stay open because the segment grows again."""
         self._opened.pop(segment, None)
 
     def _shrink(self) -> None:
@@ -69,4 +69,4 @@ class OpenFiles:
 
 
 SEALED = OpenFiles()
-"""Those of this process: the limit is the process's."""
+"""The open sealed segments of this process, which has one limit on descriptors."""

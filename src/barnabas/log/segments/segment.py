@@ -74,7 +74,7 @@ class Segment:
         self.directory = directory
         self.base = base
         self.suffix = suffix
-        """What its files' names end in besides: "" once it is part of a log."""
+        """An additional suffix of its files' names; "" once it is part of a log."""
         self.created_ms = created_ms
         self.limit: Offset = MAX_OFFSET
         """Where the next segment begins: all its offsets are smaller."""
@@ -92,7 +92,7 @@ class Segment:
         self.roll_after_ms = NEVER
         self.max_rows = _INT32_MAX
         self._hints: dict[Offset, int] = {}
-        """Where batches begin at which somebody stopped reading, and will go on."""
+        """Where batches begin at which a reader stopped and will continue."""
         self._file: DiskFile | None = None
         self._index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
@@ -128,7 +128,7 @@ class Segment:
         self.fresh_tables()
 
     def start_over(self) -> None:
-        """Forget the tables and what the file holds: `note` says it anew."""
+        """Forget the tables and the size; `note` builds them again."""
         self.fresh_tables()
         self.end_position = 0
 

@@ -136,7 +136,7 @@ class LogDirectories:
         return directory.logs[topic_partition] if directory is not None and not directory.offline else None
 
     def directory_of(self, topic_partition: TopicPartition) -> LogDirectory | None:
-        """Where the log of a partition lies.  One that serves comes before one that died with its directory."""
+        """The directory of a partition's log.  An online directory comes before an offline one."""
         found = None
         for directory in self.directories:
             if topic_partition in directory.logs:
@@ -241,7 +241,7 @@ class LogDirectories:
         return True
 
     def promote(self, topic_partition: TopicPartition, now: Now) -> Log:
-        """The copy becomes the log of the partition, and what was it until now is deleted.
+        """The copy becomes the log of the partition, and the former log is deleted.
 
         Both are equal, and no sync of the copy is in flight.  The one call here that waits for the disk: the
         old log must be gone for good before the copy takes its name.  Raises StorageError.

@@ -32,7 +32,7 @@ class Removal:
         self.files = files
         self.trees = trees
         self.cancelled = False
-        """Set to leave the rest to the next start."""
+        """Set to leave the rest to the next start of the node."""
         self._disk = disk
         self._settle = settle
         """Whether what was renamed in the directory is to be made durable first."""
