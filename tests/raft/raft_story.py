@@ -1,16 +1,12 @@
-"""Stories: a transcript of commands to a small quorum and what it did, checked word for word.
+"""Stories of a small quorum: elections, replication, voters and their changes.
 
-A line that begins with `>` is a command, the lines below it are what followed.  Lines of followers about
-records and high watermarks are left out (`> detail` shows them).  After a change on purpose, run the tests
-with BARNABAS_REWRITE=1 and read the diff.
+Lines of followers about records and high watermarks are left out (`> detail` shows them).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 from raft_cluster import Cluster, endpoint_of, key_of, voter_of
+from tests.stories.transcript import Transcript
 
 from barnabas.errors import KafkaError
 from barnabas.raft.entries import Batch, Opaque
@@ -29,34 +25,21 @@ from barnabas.raft.value import altered
 ADDRESSES = tuple((i, (endpoint_of(i),)) for i in range(1, 10))
 
 
-class Story:
-    """Runs the commands of one story file."""
+class RaftStory(Transcript):
+    """A small quorum: the real core of each node, on a disk, a network and a clock of the test's own."""
 
-    def __init__(self, text: str) -> None:
-        self.lines = text.splitlines()
+    def __init__(self) -> None:
+        super().__init__()
         self.cluster = Cluster()
         self.told = 0
         self.detail = False
         self.disks: dict[int, int] = {}
 
-    def run(self) -> str:
-        """The story as it goes now."""
-        out: list[str] = []
-        for line in self.lines:
-            if line.startswith("#") or not line.strip():
-                out.append(line)
-            elif line.startswith("> "):
-                out.append(line)
-                out += self._command(line[2:].split())
-        return "\n".join(out) + "\n"
-
-    def _command(self, words: list[str]) -> list[str]:
-        name, *rest = words
-        command: Callable[..., list[str] | None] = getattr(self, f"do_{name.replace('-', '_')}")
-        said = command(*rest) or []
-        cluster = self.cluster
-        fresh, self.told = cluster.story[self.told :], len(cluster.story)
-        return [line for line in fresh if self._worth(line)] + said
+    def followed(self) -> list[str]:
+        """What the nodes did, then what was asked about them."""
+        story = self.cluster.story
+        fresh, self.told = story[self.told :], len(story)
+        return [line for line in fresh if self._worth(line)] + super().followed()
 
     def _worth(self, line: str) -> bool:
         if self.detail:
@@ -177,26 +160,23 @@ class Story:
         assert self.cluster.run(120.0, done)
         self.cluster.run(2.0)
 
-    def do_describe(self) -> list[str]:
+    def do_describe(self) -> None:
         """What the leader says changes wait for."""
         leader = self.cluster.leader
         assert leader is not None
-        return [f"      {line}" for line in leader.node.describe(self.cluster.now).waiting] or [
-            "      nothing waits"
-        ]
+        for line in leader.node.describe(self.cluster.now).waiting or ["nothing waits"]:
+            self.say(line)
 
-    def do_log(self, *nodes: str) -> list[str]:
+    def do_log(self, *nodes: str) -> None:
         """What the disks of these nodes hold durably: `offset/epoch what`."""
-        lines = []
         for node in nodes:
             words = [
                 f"{batch.base_offset}/{batch.epoch} {_words(batch)}"
                 for batch in self.cluster.disks[int(node)].durable
             ]
-            lines.append(f"      n{node} log: {'  '.join(words) or 'empty'}")
-        return lines
+            self.say(f"n{node} log: {'  '.join(words) or 'empty'}")
 
-    def do_recover(self, *nodes: str) -> list[str]:
+    def do_recover(self, *nodes: str) -> None:
         """`barnabas quorum recover` over the logs of these nodes, which are down: the plan, carried out."""
         survivors = []
         for node in map(int, nodes):
@@ -209,21 +189,19 @@ class Story:
         try:
             plan = plan_recovery(tuple(survivors))
         except KafkaError as refusal:
-            return [f"      refused: {refusal.message}"]
+            self.say(f"refused: {refusal.message}")
+            return
         disk = self.cluster.disks[plan.chosen.id]
         disk.durable = [*disk.durable, *(altered(batch, raw="bytes") for batch in plan.batches)]
         disk.election = plan.saved
         self.cluster.invariants.single_steps = False
-        return [
-            f"      goes on from the log of {plan.chosen.id}, in epoch {plan.epoch}, voters {plan.voters}",
-            *(f"      {sentence}" for sentence in plan.lost),
-        ]
+        self.say(f"goes on from the log of {plan.chosen.id}, in epoch {plan.epoch}, voters {plan.voters}")
+        for sentence in plan.lost:
+            self.say(sentence)
 
-    def do_show(self) -> list[str]:
-        return [
-            f"      n{server.id} {server.node if server.alive else 'down'}"
-            for server in sorted(self.cluster.servers.values(), key=lambda s: s.id)
-        ]
+    def do_show(self) -> None:
+        for server in sorted(self.cluster.servers.values(), key=lambda s: s.id):
+            self.say(f"n{server.id} {server.node if server.alive else 'down'}")
 
 
 def _words(batch: Batch) -> str:
@@ -231,13 +209,3 @@ def _words(batch: Batch) -> str:
     return ",".join(
         str(entry.payload) if isinstance(entry, Opaque) else str(entry) for entry in batch.entries
     )
-
-
-def rewrite_or_read(path: Path, rewrite: bool) -> tuple[str, str]:
-    """The story as it stands and as it goes."""
-    stands = path.read_text()
-    goes = Story(stands).run()
-    if rewrite:
-        path.write_text(goes)
-        stands = goes
-    return stands, goes

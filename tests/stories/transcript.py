@@ -33,9 +33,13 @@ class Transcript:
                 name, *words = line[2:].split()
                 command: Callable[..., None] = getattr(self, f"do_{name.replace('-', '_')}")
                 command(*words)
-                out += [line, *self._said]
-                self._said = []
+                out += [line, *self.followed()]
         return "\n".join(out) + "\n"
+
+    def followed(self) -> list[str]:
+        """What followed the command that ran."""
+        said, self._said = self._said, []
+        return said
 
 
 def stands_and_goes(path: Path, transcript: Transcript) -> tuple[str, str]:
