@@ -22,10 +22,10 @@ def sets_in_force(world: World) -> Iterator[VoterSet]:
     if world.committed_log.sets:
         yield world.committed_log.sets[-1][1]
     for node in world.nodes.values():
-        life = node.last
-        if not node.apart and life is not None and life.owner.key == life.node.core.key:
-            high_watermark = life.node.high_watermark or 0
-            items = life.log_view.voter_sets.items()
+        process = node.last
+        if not node.apart and process is not None and process.owner.key == process.node.core.key:
+            high_watermark = process.node.high_watermark or 0
+            items = process.log_view.voter_sets.items()
             newest = len(items) - 1
             for number, (offset, voters) in enumerate(items):
                 if number == newest or offset >= high_watermark:
@@ -33,7 +33,7 @@ def sets_in_force(world: World) -> Iterator[VoterSet]:
                 elif items[number + 1][0] >= high_watermark:
                     yield voters  # in force again, should what follows be cut
             if not items:
-                yield life.log_view.voters
+                yield process.log_view.voters
 
 
 def whole(world: World, key: ReplicaKey) -> bool:
