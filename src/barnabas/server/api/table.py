@@ -26,7 +26,7 @@ from barnabas.server.api.groups import GroupApi
 from barnabas.server.api.metadata import MetadataApi
 from barnabas.server.api.quorum import QuorumApi
 from barnabas.server.api.reassignments import ReassignmentApi
-from barnabas.server.kraft.driver import Quorum
+from barnabas.server.kraft.steps import QuorumSteps
 from barnabas.server.net.route import Decider, Handler, Row
 
 __all__ = ["TABLE", "handler_of", "served_on"]
@@ -87,20 +87,20 @@ TABLE: tuple[Row, ...] = (
     Row(30, 1, 3,  "BC", AdminApi.create_acls,            _ALTER,       _CLUSTER, forward="clients"),
     Row(31, 1, 3,  "BC", AdminApi.delete_acls,            _ALTER,       _CLUSTER, forward="clients"),
     # what administrators ask of the controller and of the quorum
-    Row(80, 0, 1,  "BC", Quorum.handle,                   _ALTER,       _CLUSTER, _QUORUM, "slow", waits=True),
-    Row(81, 0, 0,  "BC", Quorum.handle,                   _ALTER,       _CLUSTER, _QUORUM, "slow", waits=True),
+    Row(80, 0, 1,  "BC", QuorumSteps.handle,              _ALTER,       _CLUSTER, _QUORUM, "slow", waits=True),
+    Row(81, 0, 0,  "BC", QuorumSteps.handle,              _ALTER,       _CLUSTER, _QUORUM, "slow", waits=True),
     Row(45, 0, 1,  "BC", ReassignmentApi.alter,           _ALTER,       _CLUSTER, _CONTROLLER, "slow", waits=True),
     Row(55, 0, 2,  "BC", QuorumApi.describe,              _DESCRIBE,    _CLUSTER, _QUORUM, "clients"),
     Row(57, 0, 2,  "BC", FeatureApi.update,               _ALTER,       _CLUSTER, _CONTROLLER, "slow"),
     Row(64, 0, 0,  "BC", ControllerApi.decide,            _ALTER,       _CLUSTER, _CONTROLLER, "clients"),
     Row(43, 0, 2,  "BC", ControllerApi.decide,            _ALTER,       _CLUSTER, _CONTROLLER, "clients"),
     # what controllers ask each other
-    Row(52, 0, 2,  "C",  Quorum.handle,                   _ACTION,      _CLUSTER, _QUORUM),
-    Row(53, 0, 1,  "C",  Quorum.handle,                   _ACTION,      _CLUSTER, _QUORUM),
-    Row(54, 0, 1,  "C",  Quorum.handle,                   _ACTION,      _CLUSTER, _QUORUM),
-    Row(1,  4, 18, "C",  Quorum.handle,                   _ACTION,      _CLUSTER, _QUORUM, waits=True),
-    Row(59, 0, 1,  "C",  Quorum.handle,                   _ACTION,      _CLUSTER, _QUORUM),
-    Row(82, 0, 0,  "C",  Quorum.handle,                   _ACTION,      _CLUSTER, _QUORUM),
+    Row(52, 0, 2,  "C",  QuorumSteps.handle,              _ACTION,      _CLUSTER, _QUORUM),
+    Row(53, 0, 1,  "C",  QuorumSteps.handle,              _ACTION,      _CLUSTER, _QUORUM),
+    Row(54, 0, 1,  "C",  QuorumSteps.handle,              _ACTION,      _CLUSTER, _QUORUM),
+    Row(1,  4, 18, "C",  QuorumSteps.handle,              _ACTION,      _CLUSTER, _QUORUM, waits=True),
+    Row(59, 0, 1,  "C",  QuorumSteps.handle,              _ACTION,      _CLUSTER, _QUORUM),
+    Row(82, 0, 0,  "C",  QuorumSteps.handle,              _ACTION,      _CLUSTER, _QUORUM),
     # what brokers and controllers ask the active controller
     Row(58, 0, 0,  "C",  EnvelopeApi.serve,               _ACTION,      _CLUSTER, waits=True),
     Row(56, 2, 3,  "C",  ControllerApi.decide,            _ACTION,      _CLUSTER, _CONTROLLER),

@@ -66,7 +66,6 @@ if TYPE_CHECKING:
     from barnabas.server.kraft.calls import Caller
     from barnabas.server.kraft.controller_channel import ControllerChannel
     from barnabas.server.kraft.peers import Peers
-    from barnabas.server.net.context import RequestContext
 
 __all__ = ["Quorum"]
 
@@ -114,7 +113,7 @@ class Quorum:
             settings.key, settings.endpoints, settings.raft, store.log_view, store.saved, random, now
         )
         self._driver = Driver(node, store, self)
-        self._steps = QuorumSteps(
+        self.steps = QuorumSteps(
             self._loop,
             self._clock,
             self._driver,
@@ -122,10 +121,11 @@ class Quorum:
             store.log_view,
             on_step=on_step,
             fail=self._fail,
+            listener=settings.raft.listener,
         )
-        store.attach(self, self._steps.receive, self._fail)
+        store.attach(self, self.steps.receive, self._fail)
         self._maintenance = Maintenance(
-            self._loop, settings, store, node, self.committed, self._requests, self._steps, self, self._fail
+            self._loop, settings, store, node, self.committed, self._requests, self.steps, self, self._fail
         )
 
     @classmethod
@@ -259,7 +259,7 @@ class Quorum:
         That may take as long as there is no majority of voters.
         """
         try:
-            self._steps.receive(Started())
+            self.steps.receive(Started())
             self._maintenance.look()
             if not self._ready.done() and self.leader_id == NO_NODE:
                 bootstrap = ",".join(f"{e.host}:{e.port}" for e in self.settings.raft.bootstrap)
@@ -277,14 +277,14 @@ class Quorum:
         if self._closed:
             return
         self._closed = True
-        self._steps.close()
+        self.steps.close()
         self._maintenance.close()
         if self.registration is not None:
             self.registration.stop()
         if self._channel is not None:
             await self._channel.close()
         if self.failed is None:
-            self._steps.receive(Shutdown(patience))
+            self.steps.receive(Shutdown(patience))
             with contextlib.suppress(TimeoutError):  # it stops all the same; its peers' timers notice
                 await asyncio.wait_for(asyncio.shield(self._stopped), patience)
         self._cancel_timers()
@@ -314,7 +314,7 @@ class Quorum:
             future.set_exception(KafkaError(ErrorCode.NOT_CONTROLLER, "this controller is stopping"))
             return future
         self._requests.add(Submission(request, version, future))
-        self._steps.pump()
+        self.steps.pump()
         return future
 
     @property
@@ -336,23 +336,10 @@ class Quorum:
 
     # Requests of peers and operators to the quorum itself.
 
-    def handle(self, context: RequestContext, request: Message) -> asyncio.Future[Message]:
-        """A request for the quorum: of a peer (Vote, Fetch, ...) or an operator (AddRaftVoter, ...).
-
-        Raises KafkaError for what is not about the metadata partition, and while this node stops.
-        """
-        from barnabas.server.kraft.calls import Caller
-
-        if self.failed is not None:
-            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "this controller does not run")
-        caller = Caller(self._loop.create_future(), request, context.version, self.settings.raft.listener)
-        self._steps.receive(Received(caller, caller.asked()))
-        return caller.future
-
     def change(self, request: Request) -> asyncio.Future[Response]:
         """A change of the quorum that this node itself asks for; the core's answer."""
         future: asyncio.Future[Response] = self._loop.create_future()
-        self._steps.receive(Received(future, request))
+        self.steps.receive(Received(future, request))
         return future
 
     @property
@@ -362,7 +349,7 @@ class Quorum:
 
     def run(self, job: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
         """Run a job in the disk thread, then `done(error)` on the loop (`storage.DiskThread`)."""
-        self._thread.run(job, partial(self._steps.guarded, done))
+        self._thread.run(job, partial(self.steps.guarded, done))
 
     def _fail(self, error: BaseException) -> None:
         """The end: retry nothing, tell every waiting caller, stop the node."""
@@ -374,7 +361,7 @@ class Quorum:
             error = StorageError(f"the metadata cannot go on: {error!r}", directory=directory)
         error.fatal = True
         self.failed = error
-        self._steps.halt()
+        self.steps.halt()
         self._maintenance.close()
         self._cancel_timers()
         self._requests.refuse_all(
@@ -386,7 +373,7 @@ class Quorum:
             self._ready.set_exception(error)
 
     def _cancel_timers(self) -> None:
-        self._steps.cancel_timer()
+        self.steps.cancel_timer()
         self._maintenance.cancel_timer()
 
     # What raft asks of us (`raft.driver.Outputs`).
@@ -398,7 +385,7 @@ class Quorum:
 
             raft = self.settings.raft
             self._peers = Peers(
-                self.settings.key.id, raft.listener, raft.request_timeout, self._random, self._steps.receive
+                self.settings.key.id, raft.listener, raft.request_timeout, self._random, self.steps.receive
             )
         self._peers.send(effect)
 
@@ -484,10 +471,10 @@ class Quorum:
         directory = self.config.metadata_log_dir
         bootstrap = [] if self.image.features else bootstrap_records(self._store.disk, directory)
         if first := controller.first_records(bootstrap):
-            self._steps.append_own(first)
+            self.steps.append_own(first)
         if self.registration is not None and not self.registration.done(self.image):
             self._requests.add(Submission(self.registration.request()))
-            self._steps.pump()
+            self.steps.pump()
         self._maintenance.look()
 
     def _tell_leader(self) -> None:

@@ -10,12 +10,15 @@ import asyncio
 from collections.abc import Callable
 from math import inf
 
+from barnabas.errors import ErrorCode, KafkaError
 from barnabas.ports import Clock
 from barnabas.raft.driver import Driver
 from barnabas.raft.entries import Opaque
 from barnabas.raft.log_view import LogView
-from barnabas.raft.messages import Message, Propose, Tick
+from barnabas.raft.messages import Message, Propose, Received, Tick
 from barnabas.server.kraft.proposals import Requests
+from barnabas.server.net.context import RequestContext
+from barnabas.wire.codec.message import Message as WireMessage
 from barnabas.wire.codec.message import MetadataRecord
 
 __all__ = ["QuorumSteps"]
@@ -34,6 +37,7 @@ class QuorumSteps:
         "_driver",
         "_fail",
         "_halted",
+        "_listener",
         "_log_view",
         "_loop",
         "_on_step",
@@ -53,6 +57,7 @@ class QuorumSteps:
         *,
         on_step: Callable[[float], None],
         fail: Callable[[BaseException], None],
+        listener: str,
     ) -> None:
         self._loop = loop
         self._clock = clock
@@ -61,6 +66,7 @@ class QuorumSteps:
         self._log_view = log_view
         self._on_step = on_step
         self._fail = fail
+        self._listener = listener
         self.running = False
         """Whether a step is under way: this is called from inside it."""
         self._again = False
@@ -74,6 +80,19 @@ class QuorumSteps:
         if not self._halted:
             self._driver.receive(message)
             self.pump()
+
+    def handle(self, context: RequestContext, request: WireMessage) -> asyncio.Future[WireMessage]:
+        """A request for the quorum: of a peer (Vote, Fetch, ...) or an operator (AddRaftVoter, ...).
+
+        Raises KafkaError for what is not about the metadata partition, and after a failure.
+        """
+        from barnabas.server.kraft.calls import Caller  # not needed by a node alone
+
+        if self._halted:
+            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "this controller does not run")
+        caller = Caller(self._loop.create_future(), request, context.version, self._listener)
+        self.receive(Received(caller, caller.asked()))
+        return caller.future
 
     def append_own(self, records: list[MetadataRecord]) -> None:
         """Append records that nobody asked for."""

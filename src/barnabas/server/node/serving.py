@@ -60,7 +60,7 @@ class Serving:
         self._traffic = Traffic(runtime.metrics)
         self._addresses = Addresses(runtime.node_id, quorum.image)
         self._apis: tuple[object, ...] = (
-            quorum,
+            quorum.steps,
             ControllerApi(quorum, deaths),
             QuorumApi(quorum),
             FeatureApi(quorum),
