@@ -29,11 +29,12 @@ from barnabas.server.net.frame_reader import Receiving
 from barnabas.server.net.network import Network
 from barnabas.server.net.route import Route
 from barnabas.server.net.send_queue import Outlet
+from barnabas.server.net.slot import Place, Slot
 from barnabas.server.observe import events
 from barnabas.server.observe.metrics import Counter
 from barnabas.wire.frame import write_response
 
-__all__ = ["Acceptor", "Connection", "Memos", "Place", "Slot", "TakeFrame"]
+__all__ = ["Acceptor", "Connection", "Memos", "TakeFrame"]
 
 _LENGTH = Struct(">i")
 SHARE_OF_TURN = 0.0015
@@ -61,18 +62,6 @@ class Acceptor(Protocol):
         ...
 
 
-class Place(Protocol):
-    """A place in the line of answers: of one request, or of neighbouring ones."""
-
-    def send(self, now: float) -> bool:
-        """Its turn has come: send what is there.  Returns whether that was all."""
-        ...
-
-    def cancel(self) -> None:
-        """The connection is gone."""
-        ...
-
-
 class Memos(Protocol):
     """What the producer on a connection was seen to send (`produce_fast_path`)."""
 
@@ -94,48 +83,6 @@ class Memos(Protocol):
 
 TakeFrame = Callable[["Connection", memoryview, float], bool]
 """Serves one frame.  Returns whether its bytes must stay untouched until the end of the step."""
-
-
-class Slot:
-    """The place of one unanswered request in its connection's line.
-
-    Times are monotonic seconds: when it was received, and when its handler returned.
-    """
-
-    __slots__ = ("connection", "context", "done", "handled", "response", "route", "waiting")
-
-    def __init__(self, connection: Connection, context: RequestContext, route: Route) -> None:
-        self.connection = connection
-        self.context = context
-        self.route = route
-        self.response: Any = None
-        self.done = False
-        self.handled = 0.0
-        self.waiting: Any = None
-        """What will complete it (a broker's Waiting, a Future), or None."""
-
-    def complete(self, response: Any) -> None:
-        """The answer is there.  None: there is none to be sent."""
-        if not self.done:
-            self.done = True
-            self.waiting = None
-            self.response = response
-            self.connection.slot_done(self)
-
-    def cancel(self) -> None:
-        """The connection is gone."""
-        self.done = True
-        if self.waiting is not None and not isinstance(self.waiting, asyncio.Future):
-            self.waiting.cancel()
-
-    def send(self, now: float) -> bool:
-        """Its turn in the line has come: send the answer if it is there, and say whether it was."""
-        if self.done:
-            self.connection.encode(self.context, self.route, self.response, self.handled, now)
-        return self.done
-
-    def __repr__(self) -> str:
-        return f"<Slot {self.route.name} {self.context.correlation_id}{' done' if self.done else ''}>"
 
 
 class Connection(asyncio.BufferedProtocol):

@@ -15,11 +15,12 @@ from typing import Any
 from barnabas.broker.ports import Authorizer, ResourceType
 from barnabas.broker.requests.produce import ProduceWaiting
 from barnabas.errors import ErrorCode, KafkaError, StorageError, WireError
-from barnabas.server.net.connection import Connection, Slot
+from barnabas.server.net.connection import Connection
 from barnabas.server.net.context import NoAnswerError, RequestContext
 from barnabas.server.net.network import Network
 from barnabas.server.net.produce_fast_path import ProduceMemos
 from barnabas.server.net.route import Route
+from barnabas.server.net.slot import Line, Slot
 from barnabas.server.observe import events
 from barnabas.wire.codec.message import Message, decode
 from barnabas.wire.frame import read_request_header
@@ -166,7 +167,7 @@ class Requests:
         slot.complete(self._refused(slot.connection, route, context, error))
 
     def _refused(
-        self, connection: Connection, route: Route, context: RequestContext, error: KafkaError
+        self, connection: Line, route: Route, context: RequestContext, error: KafkaError
     ) -> Message | None:
         """The answer that carries `error`; where the API cannot carry one, the connection ends."""
         route.errors.value += 1

@@ -1,0 +1,87 @@
+"""The places in a connection's line of answers: they leave in the order of their requests."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Protocol
+
+from barnabas.server.net.context import RequestContext
+from barnabas.server.net.route import Route
+
+__all__ = ["Line", "Place", "Slot"]
+
+
+class Place(Protocol):
+    """A place in the line of answers: of one request, or of neighbouring ones."""
+
+    def send(self, now: float) -> bool:
+        """Its turn has come: send what is there.  Returns whether that was all."""
+        ...
+
+    def cancel(self) -> None:
+        """The connection is gone."""
+        ...
+
+
+class Line(Protocol):
+    """The connection whose line it is."""
+
+    def slot_done(self, slot: Place) -> None:
+        """A place of the line was completed: encode what can go now."""
+        ...
+
+    def encode(
+        self, context: RequestContext, route: Route, response: Any, handled: float, done: float
+    ) -> None:
+        """Write an answer (None: nothing) to what is to be sent, and count it."""
+        ...
+
+    def close(self) -> None:
+        """Send what is ready and hang up."""
+        ...
+
+    def abort(self) -> None:
+        """Hang up at once."""
+        ...
+
+
+class Slot:
+    """The place of one unanswered request in its connection's line.
+
+    Times are monotonic seconds: when it was received, and when its handler returned.
+    """
+
+    __slots__ = ("connection", "context", "done", "handled", "response", "route", "waiting")
+
+    def __init__(self, connection: Line, context: RequestContext, route: Route) -> None:
+        self.connection = connection
+        self.context = context
+        self.route = route
+        self.response: Any = None
+        self.done = False
+        self.handled = 0.0
+        self.waiting: Any = None
+        """What will complete it (a broker's Waiting, a Future), or None."""
+
+    def complete(self, response: Any) -> None:
+        """The answer is there.  None: there is none to be sent."""
+        if not self.done:
+            self.done = True
+            self.waiting = None
+            self.response = response
+            self.connection.slot_done(self)
+
+    def cancel(self) -> None:
+        """The connection is gone."""
+        self.done = True
+        if self.waiting is not None and not isinstance(self.waiting, asyncio.Future):
+            self.waiting.cancel()
+
+    def send(self, now: float) -> bool:
+        """Its turn in the line has come: send the answer if it is there, and say whether it was."""
+        if self.done:
+            self.connection.encode(self.context, self.route, self.response, self.handled, now)
+        return self.done
+
+    def __repr__(self) -> str:
+        return f"<Slot {self.route.name} {self.context.correlation_id}{' done' if self.done else ''}>"
