@@ -110,7 +110,7 @@ async def make(folder: Path) -> Made:
         log = _log(node, "keyed", 0)
         log.sync()
         assert drive(begin(log, node.runtime.clock.now()), node.runtime.clock.now())
-        for directory in node.home.logs.directories:
+        for directory in node.storage.logs.directories:
             directory.checkpoint_recovery_points()
             directory.checkpoint_high_watermarks()
             directory.checkpoint_compacted()

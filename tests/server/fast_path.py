@@ -19,7 +19,7 @@ from tests.topics import creation_of
 from barnabas.config import NO_FLUSH, Config
 from barnabas.model import Now, Uuid
 from barnabas.server.net import connection
-from barnabas.server.net.produce_fast_path import ProduceMemos
+from barnabas.server.net.produce_fast_path import ProduceFastPath
 from barnabas.server.node.process import Node
 from barnabas.sim.kernel.disk import MemoryDisk
 from barnabas.wire.codec.message import Message
@@ -372,9 +372,9 @@ def run(
 ) -> Run:
     """Start a node on a disk in memory, let `work` talk to it, read its logs."""
     disk, result = MemoryDisk(), Run()
-    original = ProduceMemos.take
+    original = ProduceFastPath.take
 
-    def counted(self: ProduceMemos, *arguments: Any) -> bool:
+    def counted(self: ProduceFastPath, *arguments: Any) -> bool:
         taken = original(self, *arguments)
         result.recognized += taken
         return taken
@@ -399,14 +399,17 @@ def run(
                     metrics.histogram(f"{requests}LocalTimeMs,request=Produce").count,
                 )
 
-    ProduceMemos.take = counted  # type: ignore[method-assign]
-    share, connection.SHARE_OF_TURN = connection.SHARE_OF_TURN, 60.0  # who is hung up on had the same answers
+    ProduceFastPath.take = counted  # type: ignore[method-assign]
+    share, connection.SHARE_OF_STEP_S = (
+        connection.SHARE_OF_STEP_S,
+        60.0,
+    )  # who is hung up on had the same answers
     try:
         with asyncio.Runner(loop_factory=factory) as runner:
             runner.run(whole())
     finally:
-        ProduceMemos.take = original  # type: ignore[method-assign]
-        connection.SHARE_OF_TURN = share
+        ProduceFastPath.take = original  # type: ignore[method-assign]
+        connection.SHARE_OF_STEP_S = share
     for directory in disk.list("/data"):
         if disk.is_directory(f"/data/{directory}") and not directory.startswith("__"):
             for name in disk.list(f"/data/{directory}"):

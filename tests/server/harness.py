@@ -25,7 +25,7 @@ from barnabas.server.net.addresses import Addresses
 from barnabas.server.net.context import RequestContext
 from barnabas.server.net.listener import Connections, Listener
 from barnabas.server.net.network import Network
-from barnabas.server.net.platform import Machine
+from barnabas.server.net.platform import Platform
 from barnabas.server.net.requests import Requests
 from barnabas.server.net.route import Route, Row
 from barnabas.wire.codec.message import Message
@@ -104,7 +104,7 @@ class World:
     """The sockets of one node, and raw clients."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, settings: dict[str, str]) -> None:
-        config, platform = Config.load(settings), Machine()
+        config, platform = Config.load(settings), Platform()
         self.errors: list[Exception] = []
         self.runtime = Runtime(
             config,

@@ -12,7 +12,7 @@ from tests.patience import PATIENCE_S
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import Now
 from barnabas.server.loop.tasks import Tasks
-from barnabas.server.replication.applier import SLICE, Applier
+from barnabas.server.replication.applier import SLICE_S, Applier
 
 STEP = 0.001
 
@@ -91,7 +91,7 @@ def test_a_large_commit_leaves_room_for_others_after_every_slice() -> None:
             longest = max(longest, left - world.behind.left)
             left = world.behind.left
             await asyncio.sleep(0)
-        assert longest <= SLICE / STEP + 1
+        assert longest <= SLICE_S / STEP + 1
 
     run(story)
 
@@ -111,7 +111,7 @@ def test_a_node_that_serves_gives_others_as_much_time_as_it_takes(monkeypatch: p
 
     monkeypatch.setattr("barnabas.server.replication.applier.asyncio.sleep", slept)
     run(story)
-    assert pauses and all(pause >= SLICE for pause in pauses)
+    assert pauses and all(pause >= SLICE_S for pause in pauses)
 
 
 def test_a_machine_may_say_how_many_steps_a_slice_has() -> None:

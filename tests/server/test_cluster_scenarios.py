@@ -194,7 +194,7 @@ def test_k187_a_transaction_that_a_dead_controller_left_open_is_aborted_and_nobo
         assert len(set(before.values())) == 1  # the first records were written once, and reached everybody
         active = cluster.world.active_controller
         assert active is not None and active.quorum is not None
-        active.quorum._steps.append_own(
+        active.quorum.steps.append_own(
             [BeginTransactionRecord(name="half"), TopicRecord(name="ghost", topic_id=Uuid.of(9, 9))]
         )
         cluster.run(1)

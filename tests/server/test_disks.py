@@ -212,7 +212,7 @@ def test_a_replica_moves_between_the_disks_of_a_node_that_serves(tmp_path: Path)
             await until(lambda: places(node)[0] == there)
             state = node.quorum.image.partition("t", 0)
             assert state is not None
-            assert state.directories == (node.home.logs.at(there).directory_id,)  # type: ignore[union-attr]
+            assert state.directories == (node.storage.logs.at(there).directory_id,)  # type: ignore[union-attr]
             partition = node.broker.partition("t", 0)
             assert partition is not None and partition.log.log_end_offset == 300
             found = partition.read(0, 1 << 30).read()
@@ -252,7 +252,7 @@ def test_a_disk_that_does_not_give_what_is_sent_from_it_is_offline(
             monkeypatch.setattr(os, "sendfile", broken)
             with pytest.raises(BarnabasError):
                 await read(connection, index)
-            await until(lambda: [d.path for d in node.home.logs.offline()] == [path])
+            await until(lambda: [d.path for d in node.storage.logs.offline()] == [path])
             assert not node.failed.is_set()
 
     on(asyncio.new_event_loop, config, work)

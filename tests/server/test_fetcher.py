@@ -13,7 +13,7 @@ from tests.patience import PATIENCE_S
 from barnabas.client.connection import ConnectionFailed
 from barnabas.errors import BarnabasError
 from barnabas.server.loop.system import SystemClock
-from barnabas.server.replication.leader_suspicion import Doubts
+from barnabas.server.replication.leader_suspicion import LeaderSuspicion
 from barnabas.server.replication.replica_fetcher import _Fetcher
 
 
@@ -43,8 +43,10 @@ class Follower:
 class Dialling(_Fetcher):
     """A fetcher that dials by `dial`."""
 
-    def __init__(self, node: Any, follower: Any, doubts: Doubts, dial: Callable[[], Awaitable[Any]]) -> None:
-        super().__init__(node, follower, doubts, lambda: None)  # type: ignore[arg-type, return-value]
+    def __init__(
+        self, node: Any, follower: Any, suspicion: LeaderSuspicion, dial: Callable[[], Awaitable[Any]]
+    ) -> None:
+        super().__init__(node, follower, suspicion, lambda: None)  # type: ignore[arg-type, return-value]
         self.dial = dial
 
     async def _dial(self) -> Any:
@@ -99,8 +101,8 @@ class World:
             config=SimpleNamespace(int=lambda name: 500),
             step=SimpleNamespace(soon=lambda: None),
         )
-        self.doubts = Doubts(clock)
-        self.fetcher = Dialling(self.node, self.follower, self.doubts, self.dial)
+        self.suspicion = LeaderSuspicion(clock)
+        self.fetcher = Dialling(self.node, self.follower, self.suspicion, self.dial)
 
     async def dial(self) -> Any:
         self.dials.append(asyncio.get_running_loop().time())
@@ -112,7 +114,7 @@ class World:
     def doubted(self) -> bool:
         """Whether this node believes that its leader may have died."""
         leads: Any = SimpleNamespace(partitions={0: SimpleNamespace(leader=self.follower.leader)})
-        return self.doubts.concern([leads])
+        return self.suspicion.concern([leads])
 
     async def dialled(self, times: int) -> None:
         while len(self.dials) < times:  # noqa: ASYNC110 - bounded by `run`

@@ -20,7 +20,7 @@ from tests.server.harness import Client, World, settled, until
 from tests.server.test_connection import Slice, fetch_response, produce
 
 from barnabas.server.loop.memory import MemoryBudget
-from barnabas.server.net.send_queue import Outlet
+from barnabas.server.net.send_queue import SendQueue
 from barnabas.server.observe import events
 from barnabas.wire.schemas.fetch import FetchRequest
 from barnabas.wire.schemas.groups import HeartbeatRequest
@@ -63,7 +63,7 @@ def test_a_thousand_half_open_connections_cost_no_buffers(play: Play) -> None:
             client.writer.write(b"\0\0")  # half of a length
         await until(lambda: len(world.connections.opened) == 1000)
         await until(lambda: world.network.memory.used == 2000)
-        assert world.network.arena.size <= 4 * MB
+        assert world.network.receive_buffer.size <= 4 * MB
         await still_served(world)
         for connection in world.connections.opened.values():
             connection.last_active -= 61
@@ -89,7 +89,7 @@ def test_a_reader_as_fast_as_we_are_does_not_keep_the_loop(
     writers: list[Callable[[], None]] = []
     loop = SimpleNamespace(add_writer=lambda fd, call: writers.append(call), remove_writer=lambda fd: None)
     near, far = socket.socketpair()
-    outlet = Outlet(
+    queue = SendQueue(
         loop,  # type: ignore[arg-type]
         near.fileno(),
         MemoryBudget(MB).account(1, "here", lambda: None, lambda: None),
@@ -97,15 +97,15 @@ def test_a_reader_as_fast_as_we_are_does_not_keep_the_loop(
         on_progress=lambda: None,
         on_error=lambda error: pytest.fail(str(error)),
     )
-    outlet.add([Slice(path, 0, 20 * MB)], 20 * MB)
-    outlet.flush()
-    assert sum(sizes) == 8 * MB and outlet.blocked
-    while outlet.pending:
+    queue.add([Slice(path, 0, 20 * MB)], 20 * MB)
+    queue.flush()
+    assert sum(sizes) == 8 * MB and queue.blocked
+    while queue.pending:
         before = sum(sizes)
         writers[0]()
         assert sum(sizes) - before <= 8 * MB
-    assert sum(sizes) == 20 * MB and not outlet.blocked
-    outlet.close()
+    assert sum(sizes) == 20 * MB and not queue.blocked
+    queue.close()
     near.close()
     far.close()
 
@@ -150,7 +150,7 @@ def test_clients_that_stop_reading_hold_little_and_stop_nobody(play: Play, tmp_p
         await until(lambda: len(world.broker.fetches) == 160)
         for waiting, size in zip(world.broker.fetches, world.broker.fetch_ids, strict=True):
             waiting.complete(fetch_response(Slice(path, 0, size)))
-        await until(lambda: all(c.outlet.blocked for c in world.connections.opened.values()))
+        await until(lambda: all(c.send_queue.blocked for c in world.connections.opened.values()))
         assert world.network.memory.used <= 40 * 64 * 1024, "large records stay in their file"
         await still_served(world)
         listening = deaf[0]
@@ -177,7 +177,7 @@ def test_a_peer_that_does_not_take_its_answers_is_not_read_from(play: Play, tmp_
         client.send(FetchRequest(), 12, 1)
         await until(lambda: len(world.broker.fetches) == 1)
         world.broker.fetches[0].complete(fetch_response(Slice(path, 0, 4 * MB)))
-        await until(lambda: world.only_connection().outlet.blocked)
+        await until(lambda: world.only_connection().send_queue.blocked)
         client.send(FetchRequest(), 12, 2)
         await settled(50)
         assert len(world.broker.fetches) == 1
@@ -395,7 +395,7 @@ def test_what_is_added_behind_a_full_socket_is_counted_at_once() -> None:
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         budget = MemoryBudget(-1)
-        outlet = Outlet(
+        queue = SendQueue(
             asyncio.get_running_loop(),
             ours.fileno(),
             budget.account(1, "here", lambda: None, lambda: None),
@@ -403,19 +403,19 @@ def test_what_is_added_behind_a_full_socket_is_counted_at_once() -> None:
             on_progress=lambda: None,
             on_error=pytest.fail,
         )
-        outlet.add([bytes(4 * MB)], 4 * MB)
-        outlet.flush()
-        assert outlet.blocked
-        assert budget.used == outlet.held > 0
+        queue.add([bytes(4 * MB)], 4 * MB)
+        queue.flush()
+        assert queue.blocked
+        assert budget.used == queue.held > 0
         before = budget.used
-        outlet.add([bytes(MB), b""], MB)
-        outlet.add_small(bytes(100))
-        outlet.add([bytes(50)], 50)
-        outlet.flush()
-        assert budget.used == outlet.held == before + MB + 150
-        outlet._writable()  # the socket has no more room, but all is counted anew
-        assert budget.used == outlet.held == before + MB + 150
-        outlet.close()
+        queue.add([bytes(MB), b""], MB)
+        queue.add_small(bytes(100))
+        queue.add([bytes(50)], 50)
+        queue.flush()
+        assert budget.used == queue.held == before + MB + 150
+        queue._writable()  # the socket has no more room, but all is counted anew
+        assert budget.used == queue.held == before + MB + 150
+        queue.close()
         assert budget.used == 0
         ours.close()
         theirs.close()

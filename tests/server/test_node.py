@@ -103,15 +103,15 @@ def test_what_was_acknowledged_is_there_after_a_restart(
     config = settings(tmp_path)
 
     async def first(node: Node) -> None:
-        assert node.home.formatted
+        assert node.storage.formatted
         async with await connect(node) as connection:
             await create(connection, "t")
             answer = await connection.request(produce("t", b"one", b"two"), 9)
             assert error_of(answer) == 0
 
     async def second(node: Node) -> None:
-        assert not node.home.formatted
-        assert all(directory.was_clean for directory in node.home.logs.directories)
+        assert not node.storage.formatted
+        assert all(directory.was_clean for directory in node.storage.logs.directories)
         async with await connect(node) as connection:
             answer: Any = await connection.request(fetch("t"), 11)
             found = bytes(answer.responses[0].partitions[0].records)
@@ -119,8 +119,8 @@ def test_what_was_acknowledged_is_there_after_a_restart(
 
     before = on(loop_factory, config, first)
     after = on(loop_factory, config, second)
-    assert before.home.cluster_id == after.home.cluster_id
-    assert before.home.directory_id == after.home.directory_id
+    assert before.storage.cluster_id == after.storage.cluster_id
+    assert before.storage.directory_id == after.storage.directory_id
 
 
 def test_a_node_that_stops_answers_those_who_wait(
@@ -435,7 +435,7 @@ def test_an_event_loop_of_ones_own_may_hold_several_nodes(tmp_path: Path) -> Non
     async def whole() -> None:
         async with Node(settings(tmp_path / "a")) as one, Node(settings(tmp_path / "b")) as two:
             assert one.address != two.address
-            assert one.home.cluster_id != two.home.cluster_id
+            assert one.storage.cluster_id != two.storage.cluster_id
             for node in (one, two):
                 async with await connect(node) as connection:
                     await create(connection, "t")

@@ -13,8 +13,8 @@ from barnabas.controller.image import BrokerEndpoint
 from barnabas.model import NodeId
 from barnabas.server.loop.system import SystemClock
 from barnabas.server.loop.tasks import Tasks
-from barnabas.server.replication.leader_suspicion import Doubts
-from barnabas.server.replication.probes import LONGEST, Probes
+from barnabas.server.replication.leader_suspicion import LeaderSuspicion
+from barnabas.server.replication.probes import LONGEST_WAIT_S, Probes
 from barnabas.wire.frame import FrameReader, read_request_header, write_response
 from barnabas.wire.schemas.cluster import ApiVersion, ApiVersionsResponse, MetadataRequest, MetadataResponse
 
@@ -83,8 +83,8 @@ class World:
             tasks=Tasks(loop, self.errors.append),
         )
         self.image: Any = SimpleNamespace(brokers={LEADER: broker})
-        self.doubts = Doubts(clock, NodeId(1))
-        self.probes = Probes(self.node, self.image, self.doubts, "PLAINTEXT")
+        self.suspicion = LeaderSuspicion(clock, NodeId(1))
+        self.probes = Probes(self.node, self.image, self.suspicion, "PLAINTEXT")
 
     def ask(self) -> asyncio.Task[None]:
         return asyncio.ensure_future(self.probes.ask([LEADER]))
@@ -92,7 +92,7 @@ class World:
     @property
     def doubted(self) -> bool:
         leads: Any = SimpleNamespace(partitions={0: SimpleNamespace(leader=LEADER)})
-        return self.doubts.concern([leads])
+        return self.suspicion.concern([leads])
 
 
 def run(story: Callable[[World], Coroutine[Any, Any, None]]) -> None:
@@ -171,8 +171,8 @@ def test_nobody_waits_long_for_a_silent_node_and_who_comes_later_does_not_wait()
         world.leader.willing.clear()
         begun = loop.time()
         await world.ask()
-        assert loop.time() - begun >= 0.9 * LONGEST
-        assert world.node.loop.time() - begun < 100 * LONGEST
+        assert loop.time() - begun >= 0.9 * LONGEST_WAIT_S
+        assert world.node.loop.time() - begun < 100 * LONGEST_WAIT_S
         assert world.probes._probe(LEADER).answer() is None, "its question is out for long: no use to wait"
         assert not world.doubted, "silence alone is no death"
         world.leader.willing.set()

@@ -169,7 +169,7 @@ def test_idle_records_are_written_where_they_were_asked_for() -> None:
         async with running(disk, metadata_max_idle_interval_ms="1") as node:
             await until(lambda: any(isinstance(record, NoOpRecord) for record in records_on_disk(disk)))
             deltas = len(node.deltas)
-            node.quorum._steps.append_own([NoOpRecord()])
+            node.quorum.steps.append_own([NoOpRecord()])
             end = node.quorum.high_watermark
             await until(lambda: node.quorum.high_watermark > end)
             assert len(node.deltas) == deltas  # nobody is told of nothing

@@ -18,12 +18,12 @@ from barnabas.server.kraft.records import snapshot_batches
 from barnabas.server.kraft.recovery import metadata_log_config, open_store
 from barnabas.server.kraft.snapshots import SnapshotKeeper
 from barnabas.server.kraft.storage import MetadataStore
-from barnabas.server.kraft.transfer import MOST_AT_ONCE, read_log, read_piece
+from barnabas.server.kraft.transfer import MOST_READ_BYTES, read_log, read_piece
 from barnabas.sim.kernel.disk import MemoryDisk
 from barnabas.wire.metadata import ConfigRecord
 
 
-@pytest.mark.parametrize(("asked", "read"), [((1 << 31) - 1, MOST_AT_ONCE), (1000, 1000)])
+@pytest.mark.parametrize(("asked", "read"), [((1 << 31) - 1, MOST_READ_BYTES), (1000, 1000)])
 def test_who_asks_for_everything_gets_a_piece(asked: int, read: int) -> None:
     wanted: list[int] = []
 
@@ -35,7 +35,7 @@ def test_who_asks_for_everything_gets_a_piece(asked: int, read: int) -> None:
     assert wanted == [read]
     disk = MemoryDisk()
     disk.make_directories("data")
-    disk.put("data/00000000000000000009-0000000002.checkpoint", bytes(MOST_AT_ONCE + 5))
+    disk.put("data/00000000000000000009-0000000002.checkpoint", bytes(MOST_READ_BYTES + 5))
     piece = read_piece(disk, "data", ReadSnapshot(SnapshotId(9, 2), 0, asked))
     assert len(piece) == read
 

@@ -22,7 +22,7 @@ from barnabas.server.net.bind import bind
 from barnabas.server.node.format import FormatPlan, format_directories
 from barnabas.server.node.process import Node
 from barnabas.server.node.run import _loop_failed
-from barnabas.server.node.storage_setup import open_home
+from barnabas.server.node.storage_setup import set_up_storage
 from barnabas.wire.records import Record, read_batch_header, write_batch
 
 FREE = "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0"
@@ -135,7 +135,9 @@ def test_a_damaged_directory_among_others_is_left_out_and_named(
         (other / "meta.properties").write_text("version=1\nnode.id=one\ncluster.id=x\n")
     settings = config(tmp_path, log_dirs=f"{tmp_path / 'data'},{other}")
     home = asyncio.run(
-        open_home(settings, OsDisk(), SystemClock(), SystemRandomness(), controller=None, format_new=False)
+        set_up_storage(
+            settings, OsDisk(), SystemClock(), SystemRandomness(), controller=None, format_new=False
+        )
     )
     try:
         assert [directory.path for directory in home.logs.online()] == [str(tmp_path / "data")]
@@ -201,7 +203,7 @@ def test_what_recovery_had_to_cut_is_said_and_what_it_should_not_have_had_to_lou
         os.truncate(path, path.stat().st_size - 1)
     caplog.set_level(logging.INFO, "barnabas")
     home = asyncio.run(
-        open_home(
+        set_up_storage(
             config(tmp_path), OsDisk(), SystemClock(), SystemRandomness(), controller=None, format_new=False
         )
     )
@@ -247,7 +249,7 @@ def test_another_directory_with_data_and_no_properties_is_named_and_left_out(
 
     async def start() -> None:
         async with Node(config(tmp_path, log_dirs=f"{tmp_path / 'data'},{other}")) as node:
-            assert "holds data" in str(node.home.logs.missing()[str(other)])
+            assert "holds data" in str(node.storage.logs.missing()[str(other)])
 
     asyncio.run(start())
     assert not (other / "meta.properties").exists()

@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
 
 def about(node: Node) -> dict[str, Any]:
     """`about(node)` -> what is said of a node that is ready."""
-    home, config = node.home, node.config
+    home, config = node.storage, node.config
     assert home is not None
     return {
         "cluster_id": home.cluster_id,

@@ -6,7 +6,7 @@ import asyncio
 
 from barnabas.server.kraft.driver import Quorum
 from barnabas.server.net.context import RequestContext
-from barnabas.server.replication.fast_fencing import Deaths
+from barnabas.server.replication.fast_fencing import FastFencing
 from barnabas.wire.codec.message import Message
 from barnabas.wire.schemas.brokers import BrokerHeartbeatRequest
 
@@ -14,13 +14,13 @@ __all__ = ["ControllerApi"]
 
 
 class ControllerApi:
-    """Submits to the quorum's controller.  `deaths` hears which brokers report; None: nobody is fenced early."""
+    """Submits to the quorum's controller.  `fencing` hears which brokers report; None: nobody is fenced early."""
 
-    __slots__ = ("_deaths", "_quorum")
+    __slots__ = ("_fencing", "_quorum")
 
-    def __init__(self, quorum: Quorum, deaths: Deaths | None) -> None:
+    def __init__(self, quorum: Quorum, fencing: FastFencing | None) -> None:
         self._quorum = quorum
-        self._deaths = deaths
+        self._fencing = fencing
 
     def decide(self, context: RequestContext, request: Message) -> asyncio.Future[Message]:
         """Any request of which `controller.controller` knows who decides it; answered when it is committed."""
@@ -28,6 +28,6 @@ class ControllerApi:
 
     def heartbeat(self, context: RequestContext, request: BrokerHeartbeatRequest) -> asyncio.Future[Message]:
         """BrokerHeartbeat (key 63; KIP-631): a broker reports."""
-        if self._deaths is not None:
-            self._deaths.heard(context.client, request.broker_id)
+        if self._fencing is not None:
+            self._fencing.heard(context.client, request.broker_id)
         return self._quorum.submit(request, context.version)

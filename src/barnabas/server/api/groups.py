@@ -15,7 +15,7 @@ from barnabas.server.loop.runtime import Runtime
 from barnabas.server.net.addresses import Addresses
 from barnabas.server.net.context import RequestContext
 from barnabas.server.observe import events
-from barnabas.server.replication.leader_suspicion import Ask, Doubts, others_lead
+from barnabas.server.replication.leader_suspicion import Ask, LeaderSuspicion, others_lead
 from barnabas.wire.codec.message import Message
 from barnabas.wire.schemas.groups import (
     Coordinator,
@@ -47,10 +47,10 @@ BATCHED_FROM = 4
 class GroupApi:
     """The groups that this node coordinates, and the way to those of others.
 
-    `ask` asks leaders whether they live, for `doubts`.
+    `ask` asks leaders whether they live, for `suspicion`.
     """
 
-    __slots__ = ("_addresses", "_ask", "_doubts", "_groups", "_image", "_runtime", "_topics")
+    __slots__ = ("_addresses", "_ask", "_groups", "_image", "_runtime", "_suspicion", "_topics")
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class GroupApi:
         image: MetadataImage,
         addresses: Addresses,
         topics: AutoTopics,
-        doubts: Doubts,
+        suspicion: LeaderSuspicion,
         ask: Ask,
     ) -> None:
         self._runtime = runtime
@@ -67,7 +67,7 @@ class GroupApi:
         self._image = image
         self._addresses = addresses
         self._topics = topics
-        self._doubts = doubts
+        self._suspicion = suspicion
         self._ask = ask
 
     def find_coordinator(
@@ -86,7 +86,7 @@ class GroupApi:
 
     async def _find_when_led(self, context: RequestContext, request: FindCoordinatorRequest) -> Message:
         """The answer once no coordinator is in doubt."""
-        await self._doubts.settled(lambda: filter(None, [self._image.topic(OFFSETS_TOPIC)]), self._ask)
+        await self._suspicion.settled(lambda: filter(None, [self._image.topic(OFFSETS_TOPIC)]), self._ask)
         return self._find(context, request)
 
     async def _create_then_find(self, context: RequestContext, request: FindCoordinatorRequest) -> Message:

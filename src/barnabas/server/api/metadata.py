@@ -2,7 +2,7 @@
 
 The answer for a topic is built once and kept until a commit changes the topic or any node.  A request for a
 topic that does not exist may create it, and is answered when the topic exists.  A request during a change of
-leaders is answered after it (`doubts`).
+leaders is answered after it (`leader_suspicion`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from barnabas.server.api.auto_topics import AutoTopics
 from barnabas.server.loop.runtime import Runtime
 from barnabas.server.net.addresses import Addresses
 from barnabas.server.net.context import RequestContext
-from barnabas.server.replication.leader_suspicion import Ask, Doubts, others_lead
+from barnabas.server.replication.leader_suspicion import Ask, LeaderSuspicion, others_lead
 from barnabas.wire.codec.message import Message, replace
 from barnabas.wire.schemas.cluster import (
     MetadataRequest,
@@ -104,9 +104,18 @@ def _partition(
 
 
 class MetadataApi:
-    """Serves Metadata.  `ask` asks leaders whether they live, for `doubts`."""
+    """Serves Metadata.  `ask` asks leaders whether they live, for `suspicion`."""
 
-    __slots__ = ("_addresses", "_answers", "_ask", "_authorizer", "_doubts", "_image", "_runtime", "_topics")
+    __slots__ = (
+        "_addresses",
+        "_answers",
+        "_ask",
+        "_authorizer",
+        "_image",
+        "_runtime",
+        "_suspicion",
+        "_topics",
+    )
 
     def __init__(
         self,
@@ -115,7 +124,7 @@ class MetadataApi:
         addresses: Addresses,
         answers: TopicAnswers,
         topics: AutoTopics,
-        doubts: Doubts,
+        suspicion: LeaderSuspicion,
         ask: Ask,
         authorizer: Authorizer | None,
     ) -> None:
@@ -124,7 +133,7 @@ class MetadataApi:
         self._addresses = addresses
         self._answers = answers
         self._topics = topics
-        self._doubts = doubts
+        self._suspicion = suspicion
         self._ask = ask
         self._authorizer = authorizer
 
@@ -167,7 +176,7 @@ class MetadataApi:
     ) -> Message:
         """The answer once no leader in it is in doubt."""
         topics = lambda: _topics_of(self._image, request, everything)  # noqa: E731
-        await self._doubts.settled(topics, self._ask, context.connection_id)
+        await self._suspicion.settled(topics, self._ask, context.connection_id)
         return self._answer(context, request, everything)
 
     def _may_create(self, context: RequestContext) -> bool:
@@ -185,7 +194,7 @@ class MetadataApi:
     ) -> MetadataResponse:
         image = self._image
         brokers: list[MetadataResponseBroker] = []
-        departed = self._doubts.departed(context.connection_id)
+        departed = self._suspicion.departed(context.connection_id)
         for broker in (
             *image.alive_brokers(),
             *(image.brokers[id_] for id_ in departed if id_ in image.brokers),

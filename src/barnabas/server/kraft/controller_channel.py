@@ -29,9 +29,9 @@ from barnabas.wire.schemas.brokers import EnvelopeResponse
 
 __all__ = ["ControllerChannel"]
 
-_PAUSE = 0.02
+_PAUSE_S = 0.02
 """Seconds between two looks for the active controller."""
-_OWN_WITHIN = 3.0
+_OWN_WITHIN_S = 3.0
 """Seconds after which a request of this node is taken for lost: a third of a broker's session, so that a link that
 lost some packets costs a heartbeat and not the broker."""
 
@@ -71,7 +71,7 @@ class ControllerChannel:
         """
         if self._quorum.is_active_controller:
             return self._quorum.submit(request)
-        limit = min(self._timeout, _OWN_WITHIN)
+        limit = min(self._timeout, _OWN_WITHIN_S)
         return self._start(self._ask("own", lambda line: line.request(request, None, limit)))
 
     def forward(
@@ -131,7 +131,7 @@ class ControllerChannel:
                         if error.code is not ErrorCode.NOT_CONTROLLER:
                             raise
                         last = KafkaError(ErrorCode.REQUEST_TIMED_OUT, error.message)
-                    await asyncio.sleep(_PAUSE)
+                    await asyncio.sleep(_PAUSE_S)
         raise last
 
     async def _forward_once(

@@ -184,7 +184,7 @@ class Quorum:
 
     @property
     def image(self) -> MetadataImage:
-        """Everything committed.  It changes in place, between two turns of the loop."""
+        """Everything committed.  It changes in place, between two loop steps."""
         return self.committed.image
 
     @property

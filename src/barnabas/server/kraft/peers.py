@@ -59,7 +59,7 @@ _LONGEST_PAUSE = 0.25
 
 
 RECORDS = 250
-"""Records of an answer that are read in one turn of the loop, about 6 us each."""
+"""Records of an answer that are read in one loop step, about 6 us each."""
 _T = TypeVar("_T")
 
 
@@ -219,7 +219,7 @@ class Line:
 
 
 async def _in_turns(steps: Generator[None, None, _T]) -> _T:
-    """What the steps come to, `RECORDS` of them in each turn of the loop."""
+    """What the steps come to, `RECORDS` of them in each loop step."""
     while True:
         try:
             for _ in range(RECORDS):

@@ -33,7 +33,7 @@ from barnabas.wire.metadata import BrokerRegistrationChangeRecord, NoOpRecord
 __all__ = ["STEPS", "Requests", "Submission"]
 
 STEPS = 100
-"""Steps of a decision in one turn of the loop: each is about one partition or one record, 5 to 15 us."""
+"""Steps of a decision in one loop step: each is about one partition or one record, 5 to 15 us."""
 _FENCED = 1
 
 SESSION_OVER = events.register(
@@ -99,14 +99,14 @@ class Requests:
     )
 
     def __init__(self, steps: int = STEPS) -> None:
-        """`steps` of decisions are taken in one turn of the loop."""
+        """`steps` of decisions are taken in one loop step."""
         self._most = self._left = steps
         self.controller: Controller | None = None
         self.high_watermark: Offset = 0
         self.reserve: Reserve | None = None
         """Says what is refused for want of room."""
         self.resting = False
-        """The decision under way goes on in another turn of the loop: whoever drives this sets it back."""
+        """The decision under way goes on in another loop step: whoever drives this sets it back."""
         self._deciding: Generator[None, None, None] | None = None
         """The decision of the first in line, under way."""
         self._end: Offset = 0
@@ -126,7 +126,7 @@ class Requests:
         return bool(self._line) and not self.resting
 
     def begin_turn(self) -> None:
-        """A turn of the loop has begun: as many steps may be taken again."""
+        """A loop step has begun: as many steps may be taken again."""
         if not self.resting:
             self._left = self._most
 
@@ -151,7 +151,7 @@ class Requests:
     def decide_next(self, next_offset: Offset, epoch: Epoch, now: Now) -> Submission | None:
         """Take steps to decide the first in line.  Returns it when it has records to append, all at `next_offset`.
 
-        When it needs more steps than one turn has, `resting` is true afterwards.
+        When it needs more steps than one loop step has, `resting` is true afterwards.
         """
         submission = self._line[0]
         if self.controller is None:
@@ -187,7 +187,9 @@ class Requests:
                 next(self._deciding)
                 self._left -= 1
         except StopIteration:
-            self.resting = isinstance(submission.payload, Encoded)  # so many are appended in another turn
+            self.resting = isinstance(
+                submission.payload, Encoded
+            )  # so many are appended in another loop step
             return not self.resting
         except KafkaError as error:
             self._done()

@@ -21,10 +21,10 @@ from barnabas.errors import StorageError
 from barnabas.model import Epoch, Offset
 from barnabas.ports import Disk
 
-__all__ = ["EVERY", "NO_POINT", "RECOVERY_POINT", "RecoveryPoint", "read_point", "write_point"]
+__all__ = ["NO_POINT", "POINT_EVERY_S", "RECOVERY_POINT", "RecoveryPoint", "read_point", "write_point"]
 
 RECOVERY_POINT: Final = "recovery-point.json"
-EVERY: Final = 5.0
+POINT_EVERY_S: Final = 5.0
 """Seconds between two writes of the file, at least."""
 
 

@@ -40,7 +40,7 @@ WAITS = events.register("quorum.registration-waits", logging.DEBUG, "this contro
 
 _FIRST_LEVEL = 15
 """metadata.version (3.7-IV0) from which controllers register."""
-_PAUSE, _LONGEST_PAUSE = 0.02, 2.0
+_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 2.0
 _PLAINTEXT = 0
 
 
@@ -111,14 +111,14 @@ class Registration:
     async def _run(
         self, send: Callable[[Message], Awaitable[Message]], image: Callable[[], MetadataImage]
     ) -> None:
-        pause = _PAUSE
+        pause = _PAUSE_S
         while not self.done(image()):
             try:
                 await send(self.request())
             except KafkaError as error:
                 events.emit(WAITS, error=error)
             await asyncio.sleep(pause * self._random.uniform(0.8, 1.2))
-            pause = min(2 * pause, _LONGEST_PAUSE)
+            pause = min(2 * pause, _LONGEST_PAUSE_S)
 
 
 def warn_of_other_disk(key: ReplicaKey, voters: VoterSet) -> None:

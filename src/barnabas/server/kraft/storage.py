@@ -37,7 +37,7 @@ from barnabas.raft.messages import (
 from barnabas.raft.node import RaftStatistics
 from barnabas.server.kraft.election_state import QUORUM_STATE, election_text
 from barnabas.server.kraft.records import SnapshotContent, encode_batch
-from barnabas.server.kraft.recovery_point import EVERY, NO_POINT, RecoveryPoint, write_point
+from barnabas.server.kraft.recovery_point import NO_POINT, POINT_EVERY_S, RecoveryPoint, write_point
 from barnabas.server.kraft.reserve import Reserve
 from barnabas.server.kraft.transfer import SnapshotDownload, check_snapshot, read_piece
 from barnabas.wire.records import read_batch_header
@@ -345,7 +345,7 @@ class MetadataStore:
         point = self._next_point()
         if point is None:
             return
-        self._point_due = mono + EVERY
+        self._point_due = mono + POINT_EVERY_S
 
         def written(error: BaseException | None) -> None:
             if error is None:

@@ -31,13 +31,13 @@ __all__ = [
 ]
 
 
-MOST_AT_ONCE = 8 << 20
+MOST_READ_BYTES = 8 << 20
 """Bytes read for one answer, whatever was asked for: it is done on the loop."""
 
 
 def read_log(log: Log, wanted: ReadLog) -> bytes:
     """The records a FetchResponse speaks of.  Raises StorageError (fatal) when the disk changed them."""
-    data = log.read(wanted.offset, min(wanted.max_bytes, MOST_AT_ONCE), wanted.end).read()
+    data = log.read(wanted.offset, min(wanted.max_bytes, MOST_READ_BYTES), wanted.end).read()
     for position, header in batches(data):
         if not check_crc(data, position, header):
             raise StorageError(
@@ -71,7 +71,7 @@ def read_piece(disk: Disk, path: str, wanted: ReadSnapshot) -> bytes:
     """A piece of a finished snapshot in the directory `path`.  Raises StorageError."""
     file = files.open_snapshot(disk, path, files.SnapshotId(*wanted.snapshot))
     try:
-        return file.read_at(wanted.position, min(wanted.max_bytes, MOST_AT_ONCE))
+        return file.read_at(wanted.position, min(wanted.max_bytes, MOST_READ_BYTES))
     finally:
         file.close()
 

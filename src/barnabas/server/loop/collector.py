@@ -18,9 +18,9 @@ __all__ = ["Collector"]
 
 THRESHOLDS = 700, 10, 2
 """Python's own but for the last: a full collection after 14,000 new objects, not 70,000."""
-MUCH = 5_000
+MANY_OBJECTS = 5_000
 """Objects that survived a full collection are frozen from this many on."""
-FREEZES = 64
+FREEZES_UNTIL_THAW = 64
 """After so many everything is thawed, and the next full collection looks at all of it."""
 
 
@@ -51,10 +51,10 @@ class Collector:
         gc.unfreeze()
 
     def _collected(self, phase: str, info: dict[str, int]) -> None:
-        if phase != "stop" or info["generation"] != 2 or len(gc.get_objects(2)) < MUCH:
+        if phase != "stop" or info["generation"] != 2 or len(gc.get_objects(2)) < MANY_OBJECTS:
             return
         self.freezes += 1
-        if self.freezes % FREEZES:
+        if self.freezes % FREEZES_UNTIL_THAW:
             gc.freeze()
         else:
             gc.unfreeze()

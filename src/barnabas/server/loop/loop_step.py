@@ -1,14 +1,14 @@
-"""The end of a turn of the event loop: write, tell, sync, send.
+"""The end of a loop step: write, tell, sync, send.
 
-During a turn handlers append to logs in memory, and answers are encoded.  At its end, in this order:
+During a loop step handlers append to logs in memory, and answers are encoded.  At its end, in this order:
 
 1. `broker.end_loop_step`: one gathered write per log; high watermarks move; waiters that this completes are
    answered.  (Before the write nobody may be told: a reader would look for bytes that are not there.)
 2. The syncs it asks for start in threads, at most one per log; all that arrives meanwhile shares the next.
-3. The receive arena is empty again.
+3. The receive buffer is empty again.
 4. Every connection with answers sends them, in one call.
 
-A turn in which nothing happened costs nothing: it is scheduled by whoever has something for its end.
+A loop step in which nothing happened costs nothing: it is scheduled by whoever has something for its end.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Protocol
 from barnabas.errors import StorageError
 from barnabas.log.storage.sync import Job
 from barnabas.ports import Clock
-from barnabas.server.loop.receive_buffer import Arena
+from barnabas.server.loop.receive_buffer import ReceiveBuffer
 from barnabas.server.loop.sync_threads import Syncing
 from barnabas.server.observe import events
 from barnabas.server.observe.metrics import Histogram, Metrics
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
     from barnabas.broker.groups.coordinator import Groups
     from barnabas.broker.replicas.broker import Broker
 
-__all__ = ["Flushable", "Turn"]
+__all__ = ["Flushable", "LoopStep"]
 
-LATE = 0.1
+LATE_STEP_S = 0.1
 """A step of the loop that took longer (seconds) gets a line."""
-LONG = 0.01
-"""Turns that take longer (seconds) are counted: nobody else is served meanwhile."""
-MAINTENANCE = 1.0
+LONG_STEP_S = 0.01
+"""Loop steps that take longer (seconds) are counted: nobody else is served meanwhile."""
+MAINTENANCE_S = 1.0
 """Seconds between two looks at retention, checkpoints and the like."""
 
 
-BREATH = 0.01
+MAINTENANCE_RETRY_S = 0.01
 """The same while a look is not finished: it goes in small steps."""
 
 
@@ -51,11 +51,10 @@ class Flushable(Protocol):
     def abort(self) -> None: ...
 
 
-class Turn:
-    """The clockwork of one node.  `soon()` whenever a core may have something for the end of the turn."""
+class LoopStep:
+    """The clockwork of one node.  `soon()` whenever a core may have something for the end of the loop step."""
 
     __slots__ = (
-        "_arena",
         "_begun",
         "_broker",
         "_clock",
@@ -65,6 +64,7 @@ class Turn:
         "_maintenance",
         "_on_behind",
         "_on_fatal",
+        "_receive_buffer",
         "_scheduled",
         "_timer",
         "_timer_at",
@@ -81,14 +81,14 @@ class Turn:
         loop: asyncio.AbstractEventLoop,
         clock: Clock,
         metrics: Metrics,
-        arena: Arena,
+        receive_buffer: ReceiveBuffer,
         syncer: Callable[[asyncio.AbstractEventLoop, Histogram], Syncing],
         on_fatal: Callable[[Exception], None],
     ) -> None:
         """`syncer` makes what calls fsync."""
         self._loop = loop
         self._clock = clock
-        self._arena = arena
+        self._receive_buffer = receive_buffer
         self._on_fatal = on_fatal
         self._broker: Broker | None = None
         self._groups: Groups | None = None
@@ -108,7 +108,8 @@ class Turn:
         )
         self.long_turns = metrics.counter(
             "barnabas:type=Loop,name=LongTurns",
-            f"Turns, looks at maintenance, slices of metadata and steps of the quorum beyond {LONG * 1000:.0f} ms",
+            "Turns, looks at maintenance, slices of metadata and steps of the quorum "
+            f"beyond {LONG_STEP_S * 1000:.0f} ms",
         )
         self.lag = metrics.histogram("barnabas:type=Loop,name=Lag", "Seconds that a timer fired late")
         sync_time = metrics.histogram(
@@ -124,14 +125,14 @@ class Turn:
         self._broker, self._groups, self._on_behind = broker, groups, on_behind
 
     def soon(self) -> None:
-        """Have the end of this turn run."""
+        """Have the end of this loop step run."""
         if not self._scheduled:
             self._scheduled = True
             self._begun = monotonic()
             self._loop.call_soon(self._end)
 
     def flush_later(self, connection: Flushable) -> None:
-        """Have `connection.flush()` called at the end of this turn (the caller sees to once)."""
+        """Have `connection.flush()` called at the end of this loop step (the caller sees to once)."""
         self._dirty.append(connection)
         if not self._scheduled:
             self._scheduled = True
@@ -139,12 +140,12 @@ class Turn:
             self._loop.call_soon(self._end)
 
     def sync(self, sync: Job) -> None:
-        """Run a sync that the broker handed out at another time than the end of a turn."""
+        """Run a sync that the broker handed out at another time than the end of a loop step."""
         self.syncer.submit(sync, self._synced)
 
     @property
     def busy(self) -> bool:
-        """Whether an end of a turn is due or a sync in flight."""
+        """Whether an end of a loop step is due or a sync in flight."""
         return self._scheduled or self.syncer.in_flight > 0
 
     def start(self) -> None:
@@ -164,7 +165,7 @@ class Turn:
             self._arm(broker.next_deadline())
             if self._groups is not None:
                 self._arm(self._groups.next_deadline())
-        self._arena.reset()
+        self._receive_buffer.reset()
         self._scheduled = False  # whoever comes from here on, comes for the next end
         dirty, self._dirty = self._dirty, []
         for connection in dirty:
@@ -181,9 +182,9 @@ class Turn:
 
     def note(self, what: str, seconds: float) -> None:
         """Something held the loop for so long."""
-        if seconds > LONG:
+        if seconds > LONG_STEP_S:
             self.long_turns.value += 1
-            if seconds > LATE:
+            if seconds > LATE_STEP_S:
                 events.emit(events.LOOP_LATE, what=what, seconds=f"{seconds:.3f}")
 
     def _synced(self, sync: Job, error: StorageError | None) -> None:
@@ -234,7 +235,7 @@ class Turn:
                 self._on_behind()
         self.note("maintenance", loop.time() - begun)
         busy = broker is not None and broker.maintaining
-        again = loop.time() + (BREATH if busy else MAINTENANCE)
+        again = loop.time() + (MAINTENANCE_RETRY_S if busy else MAINTENANCE_S)
         self._maintenance = loop.call_at(again, self._maintain, again)
         self.soon()
 
@@ -244,7 +245,7 @@ class Turn:
         self._on_fatal(error)
 
     def stop(self) -> None:
-        """No more ends of turns for the broker; answers still leave."""
+        """No more ends of loop steps for the broker; answers still leave."""
         self.stopped = True
         for timer in (self._timer, self._maintenance):
             if timer is not None:
@@ -252,7 +253,7 @@ class Turn:
         self.syncer.stop()
 
     def __repr__(self) -> str:
-        return f"<Turn {'stopped' if self.stopped else 'scheduled' if self._scheduled else 'idle'}>"
+        return f"<LoopStep {'stopped' if self.stopped else 'scheduled' if self._scheduled else 'idle'}>"
 
 
 def _nobody_waits() -> None:

@@ -1,8 +1,8 @@
 """The receive buffer that all connections share.
 
 Whatever a loop step reads from all sockets lies here, one frame after the other, until the step ends: record
-batches are checked, patched and written to their logs from where they were received.  Then the arena is empty
-again.  An idle connection holds nothing.
+batches are checked, patched and written to their logs from where they were received.  Then the receive buffer
+is empty again.  An idle connection holds nothing.
 
 A large frame that comes in pieces gets a buffer of its own, from a small pool: memory that is fresh from the
 kernel costs more than copying into it.
@@ -12,36 +12,36 @@ from __future__ import annotations
 
 from mmap import mmap
 
-__all__ = ["LEAST_ROOM", "Arena", "FrameBuffers"]
+__all__ = ["LEAST_ROOM_BYTES", "FrameBuffers", "ReceiveBuffer"]
 
-CHUNK = 512 * 1024
-LEAST_ROOM = 128 * 1024
+CHUNK_BYTES = 512 * 1024
+LEAST_ROOM_BYTES = 128 * 1024
 """A read is never offered less than this many bytes."""
 KEPT_CHUNKS = 4
-"""Chunks kept from turn to turn; more were needed only by a burst."""
+"""Chunks kept from step to step; more were needed only by a burst."""
 
 
-class Arena:
+class ReceiveBuffer:
     """`room()` to receive into, `keep(n)` for what must stay until `reset()`."""
 
-    __slots__ = ("_chunks", "_index", "_position", "frames", "lent", "turns")
+    __slots__ = ("_chunks", "_index", "_position", "frames", "lent", "steps")
 
     def __init__(self) -> None:
-        self._chunks = [memoryview(bytearray(CHUNK))]
+        self._chunks = [memoryview(bytearray(CHUNK_BYTES))]
         self._index = 0
         self._position = 0
         self.lent = self._chunks[0]
         """What `room` handed out last."""
-        self.turns = 0
+        self.steps = 0
         self.frames = FrameBuffers()
 
     def room(self) -> memoryview:
-        """Free memory, at least LEAST_ROOM bytes; handed out again by the next call unless kept."""
-        if CHUNK - self._position < LEAST_ROOM:
+        """Free memory, at least LEAST_ROOM_BYTES bytes; handed out again by the next call unless kept."""
+        if CHUNK_BYTES - self._position < LEAST_ROOM_BYTES:
             self._index += 1
             self._position = 0
             if self._index == len(self._chunks):
-                self._chunks.append(memoryview(bytearray(CHUNK)))
+                self._chunks.append(memoryview(bytearray(CHUNK_BYTES)))
         self.lent = self._chunks[self._index][self._position :]
         return self.lent
 
@@ -50,8 +50,8 @@ class Arena:
         self._position += size
 
     def reset(self) -> None:
-        """Everything received in this turn is done with."""
-        self.turns += 1
+        """Everything received in this loop step is done with."""
+        self.steps += 1
         self._index = self._position = 0
         self.frames.reset()
         if len(self._chunks) > KEPT_CHUNKS:
@@ -60,23 +60,23 @@ class Arena:
     @property
     def size(self) -> int:
         """Bytes of memory held."""
-        return CHUNK * len(self._chunks)
+        return CHUNK_BYTES * len(self._chunks)
 
     def __repr__(self) -> str:
-        return f"<Arena {self.size} bytes, chunk {self._index} at {self._position}>"
+        return f"<ReceiveBuffer {self.size} bytes, chunk {self._index} at {self._position}>"
 
 
-SMALLEST = 64 * 1024
-FROM_THE_KERNEL = 256 * 1024
-LARGEST_KEPT = 4 * 1024 * 1024
-MOST_KEPT = 8 * 1024 * 1024
-"""Buffers up to LARGEST_KEPT are kept for the next frame, MOST_KEPT bytes of them."""
+SMALLEST_FRAME_BYTES = 64 * 1024
+FROM_THE_KERNEL_BYTES = 256 * 1024
+LARGEST_KEPT_BYTES = 4 * 1024 * 1024
+MOST_KEPT_BYTES = 8 * 1024 * 1024
+"""Buffers up to LARGEST_KEPT_BYTES are kept for the next frame, MOST_KEPT_BYTES bytes of them."""
 
 
 class FrameBuffers:
     """Buffers for large frames, in sizes of 64 KiB times a power of four.
 
-    `retire` when the frame was handed on: the buffer is free again after the end of the turn.
+    `retire` when the frame was handed on: the buffer is free again after the end of the loop step.
     """
 
     __slots__ = ("_free", "_kept", "_retired")
@@ -89,8 +89,8 @@ class FrameBuffers:
     @staticmethod
     def size_for(size: int) -> int:
         """The size of the buffer that `take(size)` gives."""
-        found = SMALLEST
-        while found < size and found < LARGEST_KEPT:
+        found = SMALLEST_FRAME_BYTES
+        while found < size and found < LARGEST_KEPT_BYTES:
             found *= 4
         return max(found, size)
 
@@ -102,21 +102,21 @@ class FrameBuffers:
             self._kept -= size
             return free.pop()
         # (The kernel has large ones back at once when they go; the heap would keep them, and its holes.)
-        return memoryview(mmap(-1, size) if size >= FROM_THE_KERNEL else bytearray(size))
+        return memoryview(mmap(-1, size) if size >= FROM_THE_KERNEL_BYTES else bytearray(size))
 
     def retire(self, buffer: memoryview) -> None:
-        """Its bytes are needed until the end of the turn, not longer."""
+        """Its bytes are needed until the end of the loop step, not longer."""
         self._retired.append(buffer)
 
     def release(self, buffer: memoryview) -> None:
         """Nobody looks at it any more."""
         size = len(buffer)
-        if size <= LARGEST_KEPT and self._kept + size <= MOST_KEPT:
+        if size <= LARGEST_KEPT_BYTES and self._kept + size <= MOST_KEPT_BYTES:
             self._free.setdefault(size, []).append(buffer)
             self._kept += size
 
     def reset(self) -> None:
-        """The end of a turn."""
+        """The end of a loop step."""
         if self._retired:
             retired, self._retired = self._retired, []
             for buffer in retired:

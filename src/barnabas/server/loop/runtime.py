@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 from barnabas.config import Config
 from barnabas.ports import Clock, Randomness
-from barnabas.server.loop.loop_step import Turn
-from barnabas.server.loop.receive_buffer import Arena
+from barnabas.server.loop.loop_step import LoopStep
+from barnabas.server.loop.receive_buffer import ReceiveBuffer
 from barnabas.server.loop.sync_threads import Syncing
 from barnabas.server.loop.tasks import Tasks
 from barnabas.server.observe.metrics import Histogram, Metrics
@@ -22,7 +22,7 @@ __all__ = ["Runtime"]
 class Runtime:
     """Made first when a node starts.  `config` is what holds now: some settings change at run time."""
 
-    __slots__ = ("arena", "clock", "config", "loop", "metrics", "node_id", "random", "step", "tasks")
+    __slots__ = ("clock", "config", "loop", "metrics", "node_id", "random", "receive_buffer", "step", "tasks")
 
     def __init__(
         self,
@@ -42,9 +42,9 @@ class Runtime:
         self.random = random
         self.metrics = Metrics()
         self.tasks = Tasks(loop, on_fatal)
-        self.arena = Arena()
+        self.receive_buffer = ReceiveBuffer()
         """Where all connections receive."""
-        self.step = Turn(loop, clock, self.metrics, self.arena, syncer, on_fatal)
+        self.step = LoopStep(loop, clock, self.metrics, self.receive_buffer, syncer, on_fatal)
 
     def __repr__(self) -> str:
         return f"<Runtime node={self.node_id}>"

@@ -1,6 +1,6 @@
 """One client connection: frames in, answers out, in the order of the requests.
 
-In: the bytes of this loop step are in the shared arena.  The connection handles whole frames in place, as
+In: the bytes of this loop step are in the shared receive_buffer.  The connection handles whole frames in place, as
 many as its share of the step allows, and the rest in the next step.  `receiving` keeps the beginning of an
 incomplete frame.
 
@@ -28,19 +28,19 @@ from barnabas.server.net.context import Client, RequestContext
 from barnabas.server.net.frame_reader import Receiving
 from barnabas.server.net.network import Network
 from barnabas.server.net.route import Route
-from barnabas.server.net.send_queue import Outlet
+from barnabas.server.net.send_queue import SendQueue
 from barnabas.server.net.slot import Place, Slot
 from barnabas.server.observe import events
 from barnabas.server.observe.metrics import Counter
 from barnabas.wire.frame import write_response
 
-__all__ = ["Acceptor", "Connection", "Memos", "TakeFrame"]
+__all__ = ["Acceptor", "Connection", "FastPath", "TakeFrame"]
 
 _LENGTH = Struct(">i")
-SHARE_OF_TURN = 0.0015
+SHARE_OF_STEP_S = 0.0015
 """How long (seconds) one connection's requests are served before others have their turn."""
-SENT_AT_ONCE = 512 * 1024
-"""Answers of more bytes than this do not wait for the end of the turn: what the peer does not take is counted."""
+SENT_AT_ONCE_BYTES = 512 * 1024
+"""Answers of more bytes do not wait for the end of the loop step: what the peer does not take is counted."""
 
 
 class Acceptor(Protocol):
@@ -62,7 +62,7 @@ class Acceptor(Protocol):
         ...
 
 
-class Memos(Protocol):
+class FastPath(Protocol):
     """What the producer on a connection was seen to send (`produce_fast_path`)."""
 
     unwritten: bool
@@ -100,13 +100,13 @@ class Connection(asyncio.BufferedProtocol):
         "_waits_for_memory",
         "_yields",
         "client",
+        "fast_path",
         "id",
         "last_active",
         "line",
         "listener",
-        "memos",
         "more",
-        "outlet",
+        "send_queue",
     )
 
     def __init__(self, network: Network, listener: Acceptor, take: TakeFrame, connection_id: int) -> None:
@@ -116,12 +116,12 @@ class Connection(asyncio.BufferedProtocol):
         self.id = connection_id
         self.client = Client(connection_id, listener.name, listener.kind, listener.advertised, self.close)
         self.last_active = monotonic()
-        self.outlet: Outlet = cast("Outlet", None)
+        self.send_queue: SendQueue = cast("SendQueue", None)
         self._transport: asyncio.Transport = cast("asyncio.Transport", None)
         self.line: deque[Place] = deque()
         self.more = 0
         """Unanswered requests beyond one for each place in the line."""
-        self.memos: Memos | None = None
+        self.fast_path: FastPath | None = None
         """What its producer was seen to send; None before its first Produce."""
         self._receiving: Receiving = cast("Receiving", None)
         self._closing = False
@@ -130,7 +130,7 @@ class Connection(asyncio.BufferedProtocol):
         self._stopping = False
         self._waits_for_memory = False
         self._yields = False
-        """Whether it had its share of this turn, and goes on in the next."""
+        """Whether it had its share of this loop step, and goes on in the next."""
 
     # -- asyncio's calls --
 
@@ -143,8 +143,8 @@ class Connection(asyncio.BufferedProtocol):
         if local:
             client.local_host, client.local_port = local[0], local[1]
         account = self.listener.memory.account(self.id, client.host, self._memory_back, self.abort)
-        self._receiving = Receiving(network.arena, account)
-        self.outlet = network.platform.outlet(
+        self._receiving = Receiving(network.receive_buffer, account)
+        self.send_queue = network.platform.send_queue(
             network.loop,
             transport.get_extra_info("socket").fileno(),
             account,
@@ -155,8 +155,8 @@ class Connection(asyncio.BufferedProtocol):
         self.listener.opened(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self.outlet is not None:
-            self.outlet.close()
+        if self.send_queue is not None:
+            self.send_queue.close()
         self._closing = True
         if self._receiving is not None:
             self._receiving.drop()
@@ -181,8 +181,8 @@ class Connection(asyncio.BufferedProtocol):
         if receiving.buffer is not None:
             self._fill_buffer(nbytes)
         else:
-            arena = self._network.arena
-            lent, total = arena.lent, len(receiving.rest) + nbytes
+            receive_buffer = self._network.receive_buffer
+            lent, total = receive_buffer.lent, len(receiving.rest) + nbytes
             receiving.set_rest(b"")
             used, keep = self._take_frames(lent, total)
             if used:
@@ -190,9 +190,9 @@ class Connection(asyncio.BufferedProtocol):
             if used < total and not self._closing:
                 receiving.keep(lent[used:total])
             if keep:
-                arena.keep(used)
-        if self.memos is not None:
-            self.memos.end_of_read()
+                receive_buffer.keep(used)
+        if self.fast_path is not None:
+            self.fast_path.end_of_read()
         if not self._paused and not self._closing:
             if receiving.full:
                 self._wait_for_memory()
@@ -212,7 +212,7 @@ class Connection(asyncio.BufferedProtocol):
         serve, received = self._take, self.last_active
         most = self._network.limits.max_request
         clock = self._network.platform.monotonic
-        until = clock() + SHARE_OF_TURN
+        until = clock() + SHARE_OF_STEP_S
         self._yields = False
         while total - position >= 4:
             (size,) = _LENGTH.unpack_from(data, position)
@@ -222,7 +222,9 @@ class Connection(asyncio.BufferedProtocol):
             end = position + 4 + size
             if end > total or self._line_is_full():
                 break
-            if (memos := self.memos) is not None and memos.take(data, position + 4, end, received):
+            if (fast_path := self.fast_path) is not None and fast_path.take(
+                data, position + 4, end, received
+            ):
                 keep = True
             else:
                 keep |= serve(self, data[position + 4 : end], received)
@@ -242,9 +244,9 @@ class Connection(asyncio.BufferedProtocol):
                 self._wait_for_memory()
             return
         buffer, size = receiving.whole()
-        memos = self.memos
-        if memos is not None and memos.take(buffer, 0, size, self.last_active):
-            keep = memos.unwritten
+        fast_path = self.fast_path
+        if fast_path is not None and fast_path.take(buffer, 0, size, self.last_active):
+            keep = fast_path.unwritten
         else:
             keep = self._take(self, buffer[:size], self.last_active)
         receiving.done(buffer, keep)
@@ -263,7 +265,7 @@ class Connection(asyncio.BufferedProtocol):
                 listener=self.listener.name,
             )
             if http:
-                self.outlet.add([_NOT_HTTP], len(_NOT_HTTP))
+                self.send_queue.add([_NOT_HTTP], len(_NOT_HTTP))
         elif size <= 0:
             events.emit(events.FRAME_NEGATIVE, reason="", client=client, length=size)
         else:
@@ -312,29 +314,29 @@ class Connection(asyncio.BufferedProtocol):
                 events.emit(events.REQUEST_FAILED, api=route.name, version=context.version, error=error)
                 self.close()
                 return
-            self.outlet.add(parts, size)
-            if self.outlet.pending > SENT_AT_ONCE:
-                self.outlet.flush()
+            self.send_queue.add(parts, size)
+            if self.send_queue.pending > SENT_AT_ONCE_BYTES:
+                self.send_queue.flush()
             self.look_again()
         route.finished(context, handled, done)
 
     def look_again(self) -> None:
-        """Have `flush` called at the end of this turn."""
+        """Have `flush` called at the end of this loop step."""
         if not self._dirty:
             self._dirty = True
             self._network.step.flush_later(self)
 
     def flush(self) -> None:
-        """The end of a turn: send what was answered in it; stop reading or go on as it turned out."""
+        """The end of a loop step: send what was answered in it; stop reading or go on as it turned out."""
         self._dirty = False
         if self._closing:
             return
-        self.outlet.flush()
+        self.send_queue.flush()
         if self._yields:
             self._network.loop.call_soon(self._try_resume)  # after the answers of others
         elif self._paused:
             self._try_resume()
-        elif not self._closing and self.outlet.pending > self._network.limits.max_unsent:
+        elif not self._closing and self.send_queue.pending > self._network.limits.max_unsent:
             self._pause()
 
     def _sent_some(self) -> None:
@@ -354,7 +356,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def _line_is_full(self) -> bool:
         limits = self._network.limits
-        return len(self.line) + self.more >= limits.max_pipelined or self.outlet.pending > limits.max_unsent
+        return (
+            len(self.line) + self.more >= limits.max_pipelined or self.send_queue.pending > limits.max_unsent
+        )
 
     def _pause(self) -> None:
         if not self._paused:
@@ -389,8 +393,8 @@ class Connection(asyncio.BufferedProtocol):
             waiting = memoryview(bytearray(receiving.rest))
             receiving.set_rest(b"")
             used, _ = self._take_frames(waiting, len(waiting))
-            if self.memos is not None:
-                self.memos.end_of_read()
+            if self.fast_path is not None:
+                self.fast_path.end_of_read()
             if self._closing:
                 return
             if used:
@@ -418,14 +422,14 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def stuck_because(self) -> events.Event:
         """Who has to move before its memory is free again: its client, by taking or by sending, or this node."""
-        if self.outlet.held:
+        if self.send_queue.held:
             return events.CONNECTION_STALLED
         return events.CONNECTION_GIVEN_UP if self._paused else events.CONNECTION_SLOW
 
     @property
     def busy(self) -> bool:
         """Whether something is still to be answered or sent."""
-        return not self._closing and bool(self.line or self.outlet.pending)
+        return not self._closing and bool(self.line or self.send_queue.pending)
 
     @property
     def unanswered(self) -> int:
@@ -435,7 +439,7 @@ class Connection(asyncio.BufferedProtocol):
     def close(self) -> None:
         """Send what is ready and hang up."""
         if not self._closing:
-            self.outlet.flush()
+            self.send_queue.flush()
             self.abort()
 
     def abort(self) -> None:

@@ -10,26 +10,26 @@ from __future__ import annotations
 from struct import Struct
 
 from barnabas.server.loop.memory import Account
-from barnabas.server.loop.receive_buffer import LARGEST_KEPT, Arena
+from barnabas.server.loop.receive_buffer import LARGEST_KEPT_BYTES, ReceiveBuffer
 
-__all__ = ["LITTLE", "SMALL_FRAME", "Receiving"]
+__all__ = ["LOW_MEMORY_READ_BYTES", "SMALL_FRAME_BYTES", "Receiving"]
 
 _LENGTH = Struct(">i")
-SMALL_FRAME = 64 * 1024
+SMALL_FRAME_BYTES = 64 * 1024
 """A partly received frame up to this size goes back in front of the next read."""
-LITTLE = 4096
+LOW_MEMORY_READ_BYTES = 4096
 """What is read at most while memory is short (then reading pauses), and of a frame that will be large."""
-FIRST_BUFFER = 64 * 1024
+FIRST_BUFFER_BYTES = 64 * 1024
 """Least first size of a large frame's own buffer; it grows to four times what has come."""
 
 
 class Receiving:
     """What one connection has received and not handed on."""
 
-    __slots__ = ("_arena", "_have", "_large", "_size", "account", "buffer", "rest")
+    __slots__ = ("_have", "_large", "_receive_buffer", "_size", "account", "buffer", "rest")
 
-    def __init__(self, arena: Arena, account: Account) -> None:
-        self._arena = arena
+    def __init__(self, receive_buffer: ReceiveBuffer, account: Account) -> None:
+        self._receive_buffer = receive_buffer
         self.account = account
         self.rest: bytes | bytearray = b""
         """Small beginnings, or frames that must wait."""
@@ -44,14 +44,14 @@ class Receiving:
         """Where the next read goes."""
         if self.buffer is not None:
             return self.buffer[self._have : self._size]
-        room = self._arena.room()
+        room = self._receive_buffer.room()
         if rest := self.rest:
             size = len(rest)
             room[:size] = rest
             room = room[size:]
         if self._large:
-            return room[:LITTLE]
-        return room[: max(LITTLE, self.account.left)] if self.account.budget.tight else room
+            return room[:LOW_MEMORY_READ_BYTES]
+        return room[: max(LOW_MEMORY_READ_BYTES, self.account.left)] if self.account.budget.tight else room
 
     def took(self) -> None:
         """Whole frames were found: what is left is the beginning of another one, which need not be large."""
@@ -62,18 +62,18 @@ class Receiving:
     def keep(self, data: memoryview) -> None:
         """Copy out what is left of a read: the beginning of a frame, or frames that must wait."""
         have, account = len(data), self.account
-        size = _LENGTH.unpack_from(data, 0)[0] if have >= 4 else SMALL_FRAME
+        size = _LENGTH.unpack_from(data, 0)[0] if have >= 4 else SMALL_FRAME_BYTES
         account.begin(size)
         account.received = have
-        if have < 4 or size + 4 <= max(SMALL_FRAME, have):
+        if have < 4 or size + 4 <= max(SMALL_FRAME_BYTES, have):
             self.set_rest(bytearray(data))
             return
         self._size = size
         if size > self._large or not account.may_hold(size):
-            size = min(size, max(4 * have, FIRST_BUFFER))
+            size = min(size, max(4 * have, FIRST_BUFFER_BYTES))
             if not account.may_hold(size):
                 size = have - 4
-        self.buffer = self._arena.frames.take(size)
+        self.buffer = self._receive_buffer.frames.take(size)
         account.take(len(self.buffer))
         self.buffer[: have - 4] = data[4:]
         self._have = have - 4
@@ -90,7 +90,7 @@ class Receiving:
 
     def grow(self) -> bool:
         """Make room for more of a large frame, four times what has come; False: memory is short."""
-        buffer, have, frames = self.buffer, self._have, self._arena.frames
+        buffer, have, frames = self.buffer, self._have, self._receive_buffer.frames
         assert buffer is not None
         size = frames.size_for(min(self._size, 4 * have))
         if not self.account.may_hold(size - len(buffer)):
@@ -106,17 +106,17 @@ class Receiving:
         buffer, size = self.buffer, self._size
         assert buffer is not None
         self.buffer = None
-        self._large = size if 4 * SMALL_FRAME <= size <= LARGEST_KEPT else 0
+        self._large = size if 4 * SMALL_FRAME_BYTES <= size <= LARGEST_KEPT_BYTES else 0
         self.account.give(len(buffer))
         self.account.finish()
         return buffer, size
 
     def done(self, buffer: memoryview, keep: bool) -> None:
-        """A whole frame was handed on; `keep`: its bytes are needed until the end of the turn."""
+        """A whole frame was handed on; `keep`: its bytes are needed until the end of the loop step."""
         if keep:
-            self._arena.frames.retire(buffer)
+            self._receive_buffer.frames.retire(buffer)
         else:
-            self._arena.frames.release(buffer)
+            self._receive_buffer.frames.release(buffer)
 
     def set_rest(self, rest: bytes | bytearray) -> None:
         if rest or self.rest:
@@ -128,7 +128,7 @@ class Receiving:
         self.set_rest(b"")
         if self.buffer is not None:
             self.account.give(len(self.buffer))
-            self._arena.frames.release(self.buffer)
+            self._receive_buffer.frames.release(self.buffer)
             self.buffer = None
 
     def __repr__(self) -> str:

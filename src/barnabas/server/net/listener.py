@@ -21,7 +21,7 @@ __all__ = ["Connections", "Listener"]
 STUCK_S = 10.0
 """While memory is short, a connection that holds some and did not move for so long is closed."""
 SWEEP_S = 2.0
-KEPT_FOR_FILES = 512
+DESCRIPTORS_FOR_FILES = 512
 """Descriptors that connections leave to the logs (the system gives out the lowest that is free): a log that
 cannot open its next segment takes its whole directory offline."""
 
@@ -48,7 +48,7 @@ class Connections:
         self._by_host: Tally[str] = Tally()
         self._next_id = 0
         allowed = most_descriptors()
-        self._most_descriptors = allowed - min(KEPT_FOR_FILES, allowed // 4)
+        self._most_descriptors = allowed - min(DESCRIPTORS_FOR_FILES, allowed // 4)
         self.refused = metrics.counter(
             "kafka.network:type=Acceptor,name=RefusedConnections", "Connections closed at once: too many"
         )
@@ -72,7 +72,7 @@ class Connections:
         host = connection.client.host
         if len(self.opened) >= self._most:
             limit = self._most
-        elif connection.outlet.descriptor >= self._most_descriptors:
+        elif connection.send_queue.descriptor >= self._most_descriptors:
             limit = len(self.opened)
         elif self._by_host[host] >= self._most_per_host:
             limit = self._most_per_host
@@ -202,7 +202,7 @@ class Listener:
 
     def closed(self, connection: Connection) -> None:
         """Called by a connection that has ended."""
-        self._bytes_out += connection.outlet.sent
+        self._bytes_out += connection.send_queue.sent
         self.connections.leave(connection)
         if self._on_lost is not None:
             self._on_lost(connection.id)
@@ -210,7 +210,7 @@ class Listener:
     def bytes_out(self) -> int:
         """Bytes sent through this listener."""
         opened = self.connections.opened.values()
-        return self._bytes_out + sum(c.outlet.sent for c in opened if c.listener is self)
+        return self._bytes_out + sum(c.send_queue.sent for c in opened if c.listener is self)
 
     def __repr__(self) -> str:
         return f"<Listener {self.endpoint} kind={self.kind}>"

@@ -9,11 +9,11 @@ from barnabas.config import Config
 from barnabas.errors import StorageError
 from barnabas.server.loop.memory import MemoryBudget
 from barnabas.server.loop.runtime import Runtime
-from barnabas.server.net.platform import Machine
+from barnabas.server.net.platform import Platform
 
 __all__ = ["Limits", "Network"]
 
-FOR_CONTROLLERS = 32 * 1024 * 1024
+CONTROLLER_MEMORY_BYTES = 32 * 1024 * 1024
 """Bytes that connections of the controllers' listener may hold: clients cannot take them away."""
 
 
@@ -41,34 +41,34 @@ class Network:
     """One per node.  `request_ids` counts the requests of all its connections."""
 
     __slots__ = (
-        "arena",
         "controller_memory",
         "limits",
         "loop",
         "memory",
         "on_unreadable",
         "platform",
+        "receive_buffer",
         "request_ids",
         "runtime",
         "step",
     )
 
     def __init__(
-        self, runtime: Runtime, platform: Machine, on_unreadable: Callable[[StorageError], None]
+        self, runtime: Runtime, platform: Platform, on_unreadable: Callable[[StorageError], None]
     ) -> None:
         """`on_unreadable` hears of a file that the disk could not read for an answer."""
         config = runtime.config
         self.runtime = runtime
         self.loop = runtime.loop
         self.step = runtime.step
-        self.arena = runtime.arena
+        self.receive_buffer = runtime.receive_buffer
         self.platform = platform
         self.on_unreadable = on_unreadable
         self.limits = Limits.of(config)
         self.memory = MemoryBudget(
             config.int("queued.max.request.bytes"), self.limits.max_request, platform.monotonic
         )
-        self.controller_memory = MemoryBudget(FOR_CONTROLLERS, clock=platform.monotonic)
+        self.controller_memory = MemoryBudget(CONTROLLER_MEMORY_BYTES, clock=platform.monotonic)
         self.request_ids = 0
 
     def __repr__(self) -> str:

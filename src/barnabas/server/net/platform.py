@@ -16,29 +16,29 @@ from barnabas.model import Endpoint
 from barnabas.server.loop.memory import Account
 from barnabas.server.loop.sync_threads import Stepwise, Syncer, Syncing, run_aside, run_together
 from barnabas.server.net.bind import bind
-from barnabas.server.net.send_queue import Outlet
+from barnabas.server.net.send_queue import SendQueue
 from barnabas.server.observe.metrics import Histogram
 
-__all__ = ["Machine"]
+__all__ = ["Platform"]
 
 
-class Machine:
+class Platform:
     """The real one."""
 
     __slots__ = ()
 
     slice_steps = 1 << 30
-    """So many steps of applying metadata are taken in a turn, whatever time they take (`server.applier`)."""
+    """So many steps of applying metadata are taken in a loop step, whatever time they take (`server.applier`)."""
 
     def monotonic(self) -> float:
-        """Seconds, for decisions inside a turn of the loop; where time is virtual it stands still there."""
+        """Seconds, for decisions inside a loop step; where time is virtual it stands still there."""
         return monotonic()
 
     def bind(self, endpoint: Endpoint) -> socket.socket:
         """A socket bound to `endpoint` (not listening yet).  Raises ConfigError with the next step."""
         return bind(endpoint, 0)
 
-    def outlet(
+    def send_queue(
         self,
         loop: asyncio.AbstractEventLoop,
         descriptor: int,
@@ -47,9 +47,9 @@ class Machine:
         sendfile_from: int,
         on_progress: Callable[[], None],
         on_error: Callable[[Exception], None],
-    ) -> Outlet:
+    ) -> SendQueue:
         """What sends through this socket."""
-        return Outlet(
+        return SendQueue(
             loop,
             descriptor,
             budget,

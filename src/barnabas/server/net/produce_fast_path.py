@@ -28,7 +28,7 @@ from barnabas.model import Now, Offset
 from barnabas.server.net.connection import Connection
 from barnabas.server.net.context import RequestContext
 from barnabas.server.net.network import Network
-from barnabas.server.net.produce_memo import LEAST_BATCH_BYTES, ProduceMemo
+from barnabas.server.net.produce_template import LEAST_BATCH_BYTES, ProduceTemplate
 from barnabas.server.net.route import Route
 from barnabas.server.observe import events
 from barnabas.server.observe.traffic import Traffic
@@ -39,16 +39,16 @@ from barnabas.wire.schemas.produce import (
 if TYPE_CHECKING:
     from barnabas.broker.replicas.broker import Broker
 
-__all__ = ["MOST_REMEMBERED", "ProduceMemos", "ProduceRun"]
+__all__ = ["MOST_TEMPLATES", "ProduceFastPath", "ProduceRun"]
 
-MOST_REMEMBERED = 64
+MOST_TEMPLATES = 64
 """Kinds of requests remembered for one connection; further ones take the slow path."""
-WRITTEN_AT_ONCE = 256 * 1024
-"""A batch of this size is written while the processor's cache still holds it, not at the end of the turn."""
+WRITTEN_AT_ONCE_BYTES = 256 * 1024
+"""A batch of this size is written while the processor's cache still holds it, not at the end of the loop step."""
 _TRANSACTIONAL = 0x10
 
 
-class ProduceMemos:
+class ProduceFastPath:
     """What the producer on one connection was seen to send.  `take` is the fast path."""
 
     __slots__ = (
@@ -81,7 +81,7 @@ class ProduceMemos:
         self.connection = connection
         self.route = route
         self.unwritten = False
-        """Whether the bytes that `take` took last are needed until the end of the turn."""
+        """Whether the bytes that `take` took last are needed until the end of the loop step."""
         self._now = Now(0.0, 0)
         self._received = -1.0
         self._run: ProduceRun | None = None
@@ -90,9 +90,9 @@ class ProduceMemos:
 
     def _forget(self, generation: int) -> None:
         self._generation = generation
-        self._known: dict[bytes, ProduceMemo] = {}
-        self._shapes: dict[int, ProduceMemo] = {}
-        self._last: ProduceMemo | None = None
+        self._known: dict[bytes, ProduceTemplate] = {}
+        self._shapes: dict[int, ProduceTemplate] = {}
+        self._last: ProduceTemplate | None = None
 
     def learn(
         self, context: RequestContext, frame: memoryview, request: ProduceRequest, waiting: ProduceWaiting
@@ -104,37 +104,37 @@ class ProduceMemos:
             return
         if self._generation != broker.generation:
             self._forget(broker.generation)
-        elif len(self._known) >= MOST_REMEMBERED:
+        elif len(self._known) >= MOST_TEMPLATES:
             return
         try:
-            memo = ProduceMemo(partition, request, context.version, frame)
+            template = ProduceTemplate(partition, request, context.version, frame)
         except (ValueError, IndexError):  # (a topic without partitions may stand before the one that has one)
             return
-        self._known[memo.head + memo.key] = self._last = memo
-        self._shapes[len(memo.key)] = memo
+        self._known[template.head + template.key] = self._last = template
+        self._shapes[len(template.key)] = template
 
     def take(self, data: memoryview, position: int, end: int, received: float) -> bool:
         """Serve the frame data[position:end].  False: nothing was done, the slow path has to."""
-        memo = self._last
-        if memo is None:
+        template = self._last
+        if template is None:
             return False
-        if end - position >= memo.least:
-            head, correlation, key, size = memo.unpack(data, position)
-            if key != memo.key or head != memo.head:
-                memo = self._known.get(head + key) or self._find(data, position, end)
+        if end - position >= template.least:
+            head, correlation, key, size = template.unpack(data, position)
+            if key != template.key or head != template.head:
+                template = self._known.get(head + key) or self._find(data, position, end)
         else:
-            memo = self._find(data, position, end)
-        if memo is None:
+            template = self._find(data, position, end)
+        if template is None:
             return False
-        if memo is not self._last:
-            self._last = memo
-            _, correlation, _, size = memo.unpack(data, position)
+        if template is not self._last:
+            self._last = template
+            _, correlation, _, size = template.unpack(data, position)
         broker = self.broker
         if self._generation != broker.generation:
             self._forget(-1)
             return False
-        start = position + memo.key_end
-        if memo.flexible:
+        start = position + template.key_end
+        if template.flexible:
             size, start = _flexible_size(size, start)
             end -= 3
             if data[end] or data[end + 1] or data[end + 2]:
@@ -145,27 +145,29 @@ class ProduceMemos:
             return False
         if received != self._received:
             self._received, self._now = received, self._clock.now()
-        records, partition, time = data[start:end], memo.partition, -1
+        records, partition, time = data[start:end], template.partition, -1
         checks = broker.checks
         if broker.purgatory.full or (checks.in_order and checks.is_busy(self.connection.id, partition)):
             return False
         try:
-            first = append_plain(broker, partition, records, memo.acks, memo.most_codec, self._now)
+            first = append_plain(broker, partition, records, template.acks, template.most_codec, self._now)
             if first >= 0:
                 stop = partition.log.log_end_offset
             else:
-                header = check_shape(records, memo.version)
+                header = check_shape(records, template.version)
                 if header.attributes & _TRANSACTIONAL or header.size != size:
                     return False
-                first, stop, time = append_checked(broker, partition, records, header, memo.acks, self._now)
+                first, stop, time = append_checked(
+                    broker, partition, records, header, template.acks, self._now
+                )
         except NotAppendedError as error:
             self.unwritten = False
-            self._refuse(memo, correlation, error.code)
+            self._refuse(template, correlation, error.code)
             return True
         except (KafkaError, LeftToAThread):
             return False
-        self._line_up(memo, correlation, first, stop, time)
-        self.unwritten = size < WRITTEN_AT_ONCE
+        self._line_up(template, correlation, first, stop, time)
+        self.unwritten = size < WRITTEN_AT_ONCE_BYTES
         if not self.unwritten:
             with suppress(KafkaError):  # who waits for the batch is told by the partition, this request too
                 broker.write_now(partition, self._now)
@@ -185,40 +187,42 @@ class ProduceMemos:
             self.connection.more += 1
         return run
 
-    def _line_up(self, memo: ProduceMemo, correlation: int, first: Offset, end: Offset, time: int) -> None:
+    def _line_up(
+        self, template: ProduceTemplate, correlation: int, first: Offset, end: Offset, time: int
+    ) -> None:
         """Give a request whose batch is appended its place in the line.
 
         It shares the fate of the batches before it that are not written yet; those that are written are
         safe from a disk that turns out to be full.
         """
-        run, batches = self._place(), memo.open
+        run, batches = self._place(), template.open
         if (
             batches is None
             or batches.run is not run
             or batches.done
-            or batches.end <= memo.partition.log.written_end_offset
+            or batches.end <= template.partition.log.written_end_offset
         ):
-            batches = memo.open = _Batches(run, memo, end)
+            batches = template.open = _Batches(run, template, end)
             run.batches.append(batches)
-            memo.partition.await_acknowledgement(batches)
+            template.partition.await_acknowledgement(batches)
         elif end > batches.end:
             batches.end = end
         run.requests.append((batches, correlation, first, time))
 
-    def _refuse(self, memo: ProduceMemo, correlation: int, error: ErrorCode) -> None:
+    def _refuse(self, template: ProduceTemplate, correlation: int, error: ErrorCode) -> None:
         """The log did not take the batch.  The slow path could not do better: what it would check is patched."""
         run = self._place()
-        refused = _Batches(run, memo, -1)
+        refused = _Batches(run, template, -1)
         run.requests.append((refused, correlation, -1, -1))
         refused.settle(error)
 
-    def _find(self, data: memoryview, position: int, end: int) -> ProduceMemo | None:
-        """The memo of this frame among those whose compared bytes have another length than the last one's."""
+    def _find(self, data: memoryview, position: int, end: int) -> ProduceTemplate | None:
+        """The template of this frame among those whose compared bytes have another length than the last one's."""
         for shape in self._shapes.values():
             if end - position >= shape.least:
                 head, _, key, _ = shape.unpack(data, position)
-                if (memo := self._known.get(head + key)) is not None:
-                    return memo
+                if (template := self._known.get(head + key)) is not None:
+                    return template
         return None
 
     def end_of_read(self) -> None:
@@ -245,7 +249,7 @@ class ProduceMemos:
             events.emit(events.REQUEST_SLOW, api=route.name, requests=count, client=client, waited_ms=waited)
 
     def __repr__(self) -> str:
-        return f"<ProduceMemos {len(self._known)}>"
+        return f"<ProduceFastPath {len(self._known)}>"
 
 
 def _flexible_size(four: int, start: int) -> tuple[int, int]:
@@ -272,10 +276,10 @@ class ProduceRun:
     `requests` are (batches, correlation id, base offset, append time); answers leave in their order.
     """
 
-    __slots__ = ("_next", "batches", "handled", "memos", "received", "requests")
+    __slots__ = ("_next", "batches", "fast_path", "handled", "received", "requests")
 
-    def __init__(self, memos: ProduceMemos, received: float) -> None:
-        self.memos = memos
+    def __init__(self, fast_path: ProduceFastPath, received: float) -> None:
+        self.fast_path = fast_path
         self.received = received
         self.handled = 0.0
         self.batches: list[_Batches] = []
@@ -287,27 +291,35 @@ class ProduceRun:
 
         Returns whether that was all.
         """
-        memos, requests = self.memos, self.requests
-        connection = memos.connection
-        add = connection.outlet.add_small
+        fast_path, requests = self.fast_path, self.requests
+        connection = fast_path.connection
+        add = connection.send_queue.add_small
         begun = at = self._next
         for batches, correlation, first, time in requests[at:] if at else requests:
             if not batches.done:
                 break
-            memo, error = batches.memo, batches.error
-            start = memo.partition.log.log_start_offset
+            template, error = batches.template, batches.error
+            start = template.partition.log.log_start_offset
             if error:
                 first = time = start = -1
-            if memo.with_start:
-                add(memo.pack(memo.size, correlation, memo.middle, error, first, time, start, memo.after))
+            if template.with_start:
+                add(
+                    template.pack(
+                        template.size, correlation, template.middle, error, first, time, start, template.after
+                    )
+                )
             else:
-                add(memo.pack(memo.size, correlation, memo.middle, error, first, time, memo.after))
+                add(
+                    template.pack(
+                        template.size, correlation, template.middle, error, first, time, template.after
+                    )
+                )
             at += 1
         if at == begun:
             return False
         self._next = at
         connection.look_again()
-        memos.answered(at - begun, self.handled, now - self.received)
+        fast_path.answered(at - begun, self.handled, now - self.received)
         if at < len(requests):
             connection.more -= at - begun
             return False
@@ -326,13 +338,13 @@ class ProduceRun:
 class _Batches(Acknowledgement):
     """The batches of a run for one partition: written, synced and so acknowledged together, up to `end`."""
 
-    __slots__ = ("_parked", "done", "error", "memo", "partition", "run")
+    __slots__ = ("_parked", "done", "error", "partition", "run", "template")
 
-    def __init__(self, run: ProduceRun, memo: ProduceMemo, end: Offset) -> None:
+    def __init__(self, run: ProduceRun, template: ProduceTemplate, end: Offset) -> None:
         self.run = run
-        self.memo = memo
-        self.partition = memo.partition
-        self.everywhere = memo.everywhere
+        self.template = template
+        self.partition = template.partition
+        self.everywhere = template.everywhere
         self.end = end
         self.done = False
         self.error = 0
@@ -345,14 +357,14 @@ class _Batches(Acknowledgement):
         self.done = True
         self.error = error
         self._unpark()
-        self.run.memos.connection.slot_done(self.run)
+        self.run.fast_path.connection.slot_done(self.run)
 
     def park(self) -> bool:
-        """It takes longer than this turn: from now on the request's timeout counts."""
+        """It takes longer than this loop step: from now on the request's timeout counts."""
         if self.done:
             return False
-        self._parked = _Parked(self.run.received + self.memo.timeout_s, self)
-        self.run.memos.broker.purgatory.add(self._parked, force=True)
+        self._parked = _Parked(self.run.received + self.template.timeout_s, self)
+        self.run.fast_path.broker.purgatory.add(self._parked, force=True)
         return True
 
     def cancel(self) -> None:

@@ -18,7 +18,7 @@ from barnabas.errors import ErrorCode, KafkaError, StorageError, WireError
 from barnabas.server.net.connection import Connection
 from barnabas.server.net.context import NoAnswerError, RequestContext
 from barnabas.server.net.network import Network
-from barnabas.server.net.produce_fast_path import ProduceMemos
+from barnabas.server.net.produce_fast_path import ProduceFastPath
 from barnabas.server.net.route import Route
 from barnabas.server.net.slot import Line, Slot
 from barnabas.server.observe import events
@@ -47,26 +47,26 @@ def _padded(api_key: int, frame: memoryview, end: int) -> bool:
 class Requests:
     """What one kind of listener serves.
 
-    `memos` makes what a connection remembers of its producer; None: every request takes the slow path.
+    `fast_path` makes what a connection remembers of its producer; None: every request takes the slow path.
     """
 
-    __slots__ = ("_memos", "_network", "authorizer", "routes")
+    __slots__ = ("_fast_path", "_network", "authorizer", "routes")
 
     def __init__(
         self,
         network: Network,
         routes: Iterable[Route],
         *,
-        memos: Callable[[Connection, Route], ProduceMemos] | None = None,
+        fast_path: Callable[[Connection, Route], ProduceFastPath] | None = None,
         authorizer: Authorizer | None = None,
     ) -> None:
         self._network = network
-        self._memos = memos if authorizer is None else None
+        self._fast_path = fast_path if authorizer is None else None
         self.authorizer = authorizer
         self.routes = {route.key: route for route in routes}
 
     def take(self, connection: Connection, frame: memoryview, received: float) -> bool:
-        """Serve one frame.  Returns whether its bytes must stay untouched until the end of the turn."""
+        """Serve one frame.  Returns whether its bytes must stay untouched until the end of the loop step."""
         try:
             header, position = read_request_header(frame)
         except WireError as error:
@@ -87,10 +87,10 @@ class Requests:
         answer = self._serve(connection, route, context, request)
         if header.api_key != PRODUCE_KEY:
             return False
-        if self._memos is not None and type(answer) is ProduceWaiting and not answer.done:
-            if connection.memos is None:
-                connection.memos = self._memos(connection, route)
-            connection.memos.learn(context, frame, request, answer)  # type: ignore[arg-type]  # by its key
+        if self._fast_path is not None and type(answer) is ProduceWaiting and not answer.done:
+            if connection.fast_path is None:
+                connection.fast_path = self._fast_path(connection, route)
+            connection.fast_path.learn(context, frame, request, answer)  # type: ignore[arg-type]  # by its key
         return True
 
     def _serve(self, connection: Connection, route: Route, context: RequestContext, request: Message) -> Any:

@@ -21,16 +21,16 @@ from barnabas.ports import Buffer, DiskFile
 if TYPE_CHECKING:
     from barnabas.server.loop.memory import Account
 
-__all__ = ["FilePart", "Outlet"]
+__all__ = ["FilePart", "SendQueue"]
 
 MOST_PARTS = 512
 """Parts of one gathered send (the kernel takes 1,024)."""
 _MORE = getattr(socket, "MSG_MORE", 0)
 """More follows at once: the kernel sends what stands before a file together with it."""
-MOST_AT_ONCE = 8 * 1024 * 1024
+LARGEST_SEND_BYTES = 8 * 1024 * 1024
 """Bytes of a large part sent in one go, even to a reader that takes them as fast as they come: the others
 have their turn in between."""
-PIECE = 256 * 1024
+FILE_PIECE_BYTES = 256 * 1024
 """Bytes read from a file at a time where sendfile cannot be used."""
 
 
@@ -45,10 +45,10 @@ class FilePart(Protocol):
     def read(self) -> bytes: ...
 
 
-class Outlet:
+class SendQueue:
     """What one socket still has to be sent.
 
-    `add` parts, then `flush` at the end of the turn.  What the kernel does not take waits here until the
+    `add` parts, then `flush` at the end of the loop step.  What the kernel does not take waits here until the
     socket is writable; `on_progress` is called when some of it has gone.  `pending` counts all bytes to
     send, `held` those that are in memory.
     """
@@ -164,7 +164,7 @@ class Outlet:
         gathered: list[Buffer] = []
         read, flags = 0, 0
         for index, part in enumerate(parts):
-            if len(gathered) == MOST_PARTS or read > PIECE:
+            if len(gathered) == MOST_PARTS or read > FILE_PIECE_BYTES:
                 break
             if not isinstance(part, (bytes, bytearray, memoryview)):
                 if len(part) >= self._sendfile_from:
@@ -197,7 +197,7 @@ class Outlet:
     def _send_file(self, part: FilePart) -> bool:
         """Send a large part from its file; False: the socket is full, or it is the turn of others."""
         size = len(part)
-        enough = self._sent_of_first + MOST_AT_ONCE
+        enough = self._sent_of_first + LARGEST_SEND_BYTES
         descriptor = part.file.fileno()
         while (done := self._sent_of_first) < size:
             if done >= enough:
@@ -208,7 +208,7 @@ class Outlet:
                 if not sent:
                     raise OSError(f"{part.file.path} ends before {at + size - done}")
             else:
-                piece = part.file.read_at(at, min(size - done, PIECE))
+                piece = part.file.read_at(at, min(size - done, FILE_PIECE_BYTES))
                 if not piece:
                     raise OSError(f"{part.file.path} ends before {at + size - done}")
                 sent = self._write([piece])
@@ -278,7 +278,7 @@ class Outlet:
         self.held = self.pending = 0
 
     def __repr__(self) -> str:
-        return f"<Outlet pending={self.pending} held={self.held}{' blocked' if self.blocked else ''}>"
+        return f"<SendQueue pending={self.pending} held={self.held}{' blocked' if self.blocked else ''}>"
 
 
 def _send(descriptor: int, file: DiskFile, source: int, at: int, size: int) -> int:

@@ -16,13 +16,13 @@ from barnabas.ports import Disk
 from barnabas.server.api.metadata import TopicAnswers
 from barnabas.server.kraft.driver import Quorum
 from barnabas.server.net.network import Network
-from barnabas.server.node.storage_setup import Home
+from barnabas.server.node.storage_setup import StorageSetup
 from barnabas.server.observe import events
 from barnabas.server.replication.applier import Applier
 from barnabas.server.replication.host import NodeHost
-from barnabas.server.replication.leader_suspicion import Doubts
+from barnabas.server.replication.leader_suspicion import LeaderSuspicion
 from barnabas.server.replication.lifecycle import BrokerLifecycle, LifecycleSettings
-from barnabas.server.replication.previous_epoch import LastLife, everything_is_synced
+from barnabas.server.replication.previous_epoch import PreviousEpoch, everything_is_synced
 from barnabas.server.replication.probes import Probes
 from barnabas.server.replication.replica_fetcher import Fetchers
 
@@ -44,7 +44,7 @@ class BrokerPart:
         network: Network,
         quorum: Quorum,
         applier: Applier,
-        home: Home,
+        home: StorageSetup,
         disk: Disk,
         *,
         advertised: Sequence[Endpoint],
@@ -67,13 +67,13 @@ class BrokerPart:
                 f"cordoned.log.dirs names {', '.join(unknown)}, which is not among log.dirs",
                 next_step="name directories as log.dirs has them, or * for all of them",
             )
-        self._last_life = LastLife(disk, home.logs.directories)
+        self._previous_epoch = PreviousEpoch(disk, home.logs.directories)
         settings = LifecycleSettings.of(
             config,
             cluster_id=home.cluster_id,
             listeners=[BrokerEndpoint(e.listener, e.host, e.port, PLAINTEXT) for e in advertised],
             directories=[directory.directory_id for directory in home.logs.online()],
-            previous_epoch=self._last_life.epoch(),
+            previous_epoch=self._previous_epoch.epoch(),
         )
         self.lifecycle = BrokerLifecycle(
             quorum.request,
@@ -97,9 +97,9 @@ class BrokerPart:
         )
         self.groups = Groups(config, runtime.random, self.broker)
         self.answers = TopicAnswers(quorum.image)
-        self.doubts = Doubts(runtime.clock, runtime.node_id)
-        self.probes = Probes(runtime, quorum.image, self.doubts, peers)
-        self.fetchers = Fetchers(runtime, self.broker, quorum.image, self.doubts, peers)
+        self.suspicion = LeaderSuspicion(runtime.clock, runtime.node_id)
+        self.probes = Probes(runtime, quorum.image, self.suspicion, peers)
+        self.fetchers = Fetchers(runtime, self.broker, quorum.image, self.suspicion, peers)
 
     async def register(self) -> None:
         """Be known to the controllers, and know what they knew then."""
@@ -118,7 +118,7 @@ class BrokerPart:
         self._applier.soon()
         await self._applier.applied()
         if not self._all_is_synced():
-            self._last_life.remember(self.lifecycle.epoch, synced=False)
+            self._previous_epoch.remember(self.lifecycle.epoch, synced=False)
 
     def unreadable(self, error: StorageError) -> None:
         """A disk could not read a file that an answer needs."""
@@ -134,7 +134,7 @@ class BrokerPart:
 
     def _remember(self, epoch: BrokerEpoch) -> None:
         """This broker is registered under a new epoch, and not in sync anywhere yet."""
-        self._last_life.remember(epoch, synced=self._all_is_synced())
+        self._previous_epoch.remember(epoch, synced=self._all_is_synced())
 
     def _all_is_synced(self) -> bool:
         return everything_is_synced(self._given, self._quorum.image, self._runtime.node_id)
@@ -155,13 +155,13 @@ class BrokerPart:
         """A commit was replayed: everything that depends on the metadata follows."""
         now = self._runtime.clock.now()
         self.answers.changed(delta)
-        self.doubts.changed(delta)
+        self.suspicion.changed(delta)
         if not self._following:
             return
         if any(kind == RESOURCE_BROKER for kind, _ in delta.configs):
             self._reconfigure()
         if delta.configs and not self._all_is_synced():
-            self._last_life.remember(self.lifecycle.epoch, synced=False)
+            self._previous_epoch.remember(self.lifecycle.epoch, synced=False)
         self._applier.changed(delta)
         self.lifecycle.metadata_changed(delta)
         if _somebody_leaves(delta, self._runtime.node_id):

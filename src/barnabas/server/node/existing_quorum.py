@@ -26,7 +26,7 @@ from barnabas.wire.schemas.cluster import DescribeClusterRequest
 
 __all__ = ["Existing", "existing_quorum", "format_advice", "refuse_second_quorum"]
 
-PATIENCE = 2.0
+PATIENCE_S = 2.0
 """Seconds that all questions together may take."""
 _CONTROLLERS = 2
 """Endpoint type of DescribeCluster (KIP-919)."""
@@ -66,7 +66,7 @@ async def existing_quorum(config: Config, cluster_id: str | None = None) -> Exis
     if not asking:
         return None
     try:
-        for answered in asyncio.as_completed(asking, timeout=PATIENCE):
+        for answered in asyncio.as_completed(asking, timeout=PATIENCE_S):
             if (found := await answered) is not None:
                 return found
     except TimeoutError:
@@ -82,7 +82,7 @@ async def _ask(address: Address, cluster_id: str | None) -> Existing | None:
     question = FetchRequest(0, ReplicaKey(NO_NODE, ZERO_UUID), 0, 0, max_wait=0.0, cluster_id=cluster_id)
     try:
         async with await AsyncConnection.connect(
-            *address, client_id="barnabas-format", timeout=PATIENCE, connect_timeout=PATIENCE
+            *address, client_id="barnabas-format", timeout=PATIENCE_S, connect_timeout=PATIENCE_S
         ) as line:
             request, version = request_out(question, line.version_of)
             answer = response_in(await line.request(request, version), "")

@@ -40,8 +40,8 @@ from barnabas.server.loop.system import (
 from barnabas.server.net.bind import bind
 from barnabas.server.net.listener import SWEEP_S, Connections, Listener
 from barnabas.server.net.network import Network
-from barnabas.server.net.platform import Machine
-from barnabas.server.node.storage_setup import Home, open_home
+from barnabas.server.net.platform import Platform
+from barnabas.server.node.storage_setup import StorageSetup, set_up_storage
 from barnabas.server.observe import events
 from barnabas.server.replication.applier import Applier
 
@@ -52,11 +52,11 @@ if TYPE_CHECKING:
     from barnabas.server.net.http import HttpServer
     from barnabas.server.node.broker_part import BrokerPart
     from barnabas.server.node.serving import Serving
-    from barnabas.server.replication.fast_fencing import Deaths
+    from barnabas.server.replication.fast_fencing import FastFencing
 
 __all__ = ["Node"]
 
-LINGER = 0.3
+LINGER_S = 0.3
 """Seconds for which a node goes on telling clients who leads now, after it has handed everything over."""
 
 
@@ -73,19 +73,19 @@ class Node:
         disk: Disk | None = None,
         clock: Clock | None = None,
         random: Randomness | None = None,
-        machine: Machine | None = None,
+        platform: Platform | None = None,
         format_new: bool | None = None,
     ) -> None:
         self.config = config
         self._disk = disk
         self._clock = clock or SystemClock()
         self._random = random or SystemRandomness()
-        self._platform = machine or Machine()
+        self._platform = platform or Platform()
         self._format_new = config.zero_config if format_new is None else format_new
         self._undo: list[tuple[str, Callable[[], Any]]] = []
         self.runtime: Runtime | None = None
         self.network: Network | None = None
-        self.home: Home | None = None
+        self.storage: StorageSetup | None = None
         self.quorum: Quorum | None = None
         """Once it is open."""
         self.part: BrokerPart | None = None
@@ -153,7 +153,7 @@ class Node:
 
             disk = OsDisk()
         controller = next((x.endpoint for x in self.listeners if x.kind == "C"), None)
-        home = self.home = await open_home(
+        home = self.storage = await set_up_storage(
             config,
             disk,
             self._clock,
@@ -164,15 +164,15 @@ class Node:
         )
         self._undo.append(("the directories", home.abandon))
         applier = self._applier = Applier(runtime, platform.slice_steps)
-        deaths, serving = await self._start_quorum(network, home, disk, applier)
+        fencing, serving = await self._start_quorum(network, home, disk, applier)
         if "broker" in config.roles:
             await self._start_broker(network, home, disk, applier, serving)
         if self._http is not None:
             await self._http.start()
             self._undo.append(("HTTP", self._http.stop))
         runtime.tasks.start(self._sweep(network, connections), "sweep")
-        if deaths is not None:
-            runtime.tasks.start(deaths.watch(), "deaths")
+        if fencing is not None:
+            runtime.tasks.start(fencing.watch(), "deaths")
         runtime.step.start()
         self.ready = applier.serving = True
         events.emit(
@@ -213,8 +213,8 @@ class Node:
         return tuple(found)
 
     async def _start_quorum(
-        self, network: Network, home: Home, disk: Disk, applier: Applier
-    ) -> tuple[Deaths | None, Serving]:
+        self, network: Network, home: StorageSetup, disk: Disk, applier: Applier
+    ) -> tuple[FastFencing | None, Serving]:
         from barnabas.server.kraft.driver import Quorum
         from barnabas.server.kraft.proposals import STEPS
         from barnabas.server.kraft.settings import QuorumSettings
@@ -241,23 +241,23 @@ class Node:
         )
         self._undo.append(("the quorum", quorum.stop))
         register_quorum_gauges(runtime.metrics, quorum)
-        deaths = None
+        fencing = None
         if "controller" in config.roles and config.bool("barnabas.fast.fencing"):
-            from barnabas.server.replication.fast_fencing import Deaths
+            from barnabas.server.replication.fast_fencing import FastFencing
 
-            deaths = Deaths(runtime, quorum)
-            quorum.on_leader(deaths.look)
-        serving = Serving(network, quorum, applier, deaths)
+            fencing = FastFencing(runtime, quorum)
+            quorum.on_leader(fencing.look)
+        serving = Serving(network, quorum, applier, fencing)
         controllers = [listener for listener in self.listeners if listener.kind == "C"]
         if controllers:
             requests = serving.to_controllers()
             for listener in controllers:
-                await listener.start(requests.take, None if deaths is None else deaths.lost)
+                await listener.start(requests.take, None if fencing is None else fencing.lost)
         await quorum.start()
-        return deaths, serving
+        return fencing, serving
 
     async def _start_broker(
-        self, network: Network, home: Home, disk: Disk, applier: Applier, serving: Serving
+        self, network: Network, home: StorageSetup, disk: Disk, applier: Applier, serving: Serving
     ) -> None:
         from barnabas.server.node.broker_part import BrokerPart
         from barnabas.server.node.gauges import register_gauges
@@ -281,7 +281,7 @@ class Node:
         self._undo.append(("the probes", part.probes.stop))
         await part.open()
         register_gauges(network, self.quorum.image, part.broker, part.groups, home.logs)
-        requests = serving.to_clients(part.broker, part.groups, part.answers, part.doubts, part.probes.ask)
+        requests = serving.to_clients(part.broker, part.groups, part.answers, part.suspicion, part.probes.ask)
         await part.lifecycle.unfence()
         for listener in self.listeners:
             if listener.kind == "B":
@@ -314,7 +314,7 @@ class Node:
             return "starting or stopping"
         if self.quorum is None or self.quorum.leader_id < 0:
             return "the quorum has no leader"
-        if self.home is not None and (offline := self.home.logs.missing()):
+        if self.storage is not None and (offline := self.storage.logs.missing()):
             return f"log directories are offline: {', '.join(offline)}"
         known = self.broker.space.known if self.broker is not None else {}
         full = [f"{path} ({space})" for path, space in known.items() if space.full]
@@ -341,7 +341,7 @@ class Node:
         try:
             async with asyncio.timeout(seconds):
                 assert self.runtime is not None and self.quorum is not None
-                assert self.home is not None and self.connections is not None
+                assert self.storage is not None and self.connections is not None
                 await self._stop_serving(self.runtime, self.quorum, self.connections)
                 await self.quorum.stop()
                 for connection in list(self.connections.opened.values()):
@@ -349,9 +349,9 @@ class Node:
                 self._undo = [item for item in self._undo if item[0] not in ("the quorum", "the directories")]
                 if self.failure is None or not isinstance(self.failure, StorageError):
                     epoch = self.part.lifecycle.epoch if self.part is not None else -1
-                    self.home.close(self._clock, epoch, self._platform.run_syncs)
+                    self.storage.close(self._clock, epoch, self._platform.run_syncs)
                 else:
-                    self.home.abandon()
+                    self.storage.abandon()
         except TimeoutError:
             events.emit(events.NODE_STOP_LATE, seconds=seconds)
             self.failure = self.failure or StorageError(f"the stop took longer than {seconds:g} s")
@@ -366,7 +366,7 @@ class Node:
         if part is not None and self.failure is None and len(quorum.image.alive_brokers()) > 1:
             with suppress(KafkaError):  # others take over while this node still serves
                 await part.lifecycle.leave()
-                await asyncio.sleep(LINGER)
+                await asyncio.sleep(LINGER_S)
         if part is not None:
             part.stop_following()
         if self._applier is not None:

@@ -24,13 +24,13 @@ from barnabas.server.kraft.driver import Quorum
 from barnabas.server.loop.runtime import Runtime
 from barnabas.server.net.addresses import Addresses
 from barnabas.server.net.network import Network
-from barnabas.server.net.produce_fast_path import ProduceMemos
+from barnabas.server.net.produce_fast_path import ProduceFastPath
 from barnabas.server.net.requests import Requests
 from barnabas.server.net.route import Route, Row
 from barnabas.server.observe.traffic import Traffic
 from barnabas.server.replication.applier import Applier
-from barnabas.server.replication.fast_fencing import Deaths
-from barnabas.server.replication.leader_suspicion import Ask, Doubts
+from barnabas.server.replication.fast_fencing import FastFencing
+from barnabas.server.replication.leader_suspicion import Ask, LeaderSuspicion
 
 if TYPE_CHECKING:
     from barnabas.broker.groups.coordinator import Groups
@@ -48,7 +48,7 @@ class Serving:
         network: Network,
         quorum: Quorum,
         applier: Applier,
-        deaths: Deaths | None,
+        fencing: FastFencing | None,
         authorizer: Authorizer | None = None,
     ) -> None:
         self._network = network
@@ -61,7 +61,7 @@ class Serving:
         self._addresses = Addresses(runtime.node_id, quorum.image)
         self._apis: tuple[object, ...] = (
             quorum.steps,
-            ControllerApi(quorum, deaths),
+            ControllerApi(quorum, fencing),
             QuorumApi(quorum),
             FeatureApi(quorum),
             ReassignmentApi(quorum),
@@ -84,7 +84,7 @@ class Serving:
         return Requests(self._network, (*enveloped, *others), authorizer=self._authorizer)
 
     def to_clients(
-        self, broker: Broker, groups: Groups, answers: TopicAnswers, doubts: Doubts, ask: Ask
+        self, broker: Broker, groups: Groups, answers: TopicAnswers, suspicion: LeaderSuspicion, ask: Ask
     ) -> Requests:
         """What a listener of kind "B" serves.  `ask` asks leaders whether they live."""
         rows, runtime, addresses = served_on("B"), self._runtime, self._addresses
@@ -94,15 +94,15 @@ class Serving:
             *self._apis,
             ClusterApi(rows, self._quorum, addresses),
             DataApi(broker, runtime.clock, traffic),
-            MetadataApi(runtime, image, addresses, answers, topics, doubts, ask, self._authorizer),
-            GroupApi(runtime, groups, image, addresses, topics, doubts, ask),
+            MetadataApi(runtime, image, addresses, answers, topics, suspicion, ask, self._authorizer),
+            GroupApi(runtime, groups, image, addresses, topics, suspicion, ask),
             DirectoryApi(runtime, broker),
         )
-        memos = partial(ProduceMemos, self._network, broker, traffic)
+        fast_path = partial(ProduceFastPath, self._network, broker, traffic)
         return Requests(
             self._network,
             self._routes(rows, "B", apis),
-            memos=memos if runtime.config.bool("barnabas.produce.memo") else None,
+            fast_path=fast_path if runtime.config.bool("barnabas.produce.memo") else None,
             authorizer=self._authorizer,
         )
 

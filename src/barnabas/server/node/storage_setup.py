@@ -24,17 +24,17 @@ from barnabas.ports import Clock, Disk, Randomness
 from barnabas.server.loop.sync_threads import Stepwise
 from barnabas.server.observe import events
 
-__all__ = ["Home", "open_home"]
+__all__ = ["StorageSetup", "set_up_storage"]
 
-BREATH = 16
+STEPS_AT_ONCE = 16
 """Steps of recovery between two looks at signals and the like."""
-RECOVERING = 8
+RECOVERY_THREADS = 8
 """Threads that recover logs.  Those of a clean stop are opened by one: that waits for no disk, but for the
 interpreter, and several threads would take it from each other at every system call."""
 RunAside = Callable[[Sequence[Stepwise], int], Awaitable[None]]
 
 
-class Home(NamedTuple):
+class StorageSetup(NamedTuple):
     """Locked and loaded.  `metadata` is the directory of the metadata log, among `logs` or apart."""
 
     cluster_id: str
@@ -57,7 +57,7 @@ class Home(NamedTuple):
             self.metadata.abandon()
 
 
-async def open_home(
+async def set_up_storage(
     config: Config,
     disk: Disk,
     clock: Clock,
@@ -66,7 +66,7 @@ async def open_home(
     controller: Endpoint | None,
     format_new: bool,
     run: RunAside | None = None,
-) -> Home:
+) -> StorageSetup:
     """Format (when allowed and everything is new), lock and recover this node's directories.
 
     `controller` is where this node's controller listens, for the first voter set.  `run` opens the logs, in
@@ -91,7 +91,7 @@ async def _open_home(
     controller: Endpoint | None,
     format_new: bool,
     run: RunAside,
-) -> Home:
+) -> StorageSetup:
     metadata_path = config.metadata_log_dir
     paths = tuple(dict.fromkeys((metadata_path, *config.log_dirs)))
     known = [meta for path in paths if (meta := _meta(disk, path, path == metadata_path)) is not None]
@@ -128,7 +128,7 @@ async def _open_home(
     except StorageError:
         logs.abandon()
         raise
-    return Home(cluster_id, metadata.directory_id, logs, metadata, formatted)
+    return StorageSetup(cluster_id, metadata.directory_id, logs, metadata, formatted)
 
 
 def _meta(disk: Disk, path: str, needed: bool) -> str | None:
@@ -174,7 +174,7 @@ async def run_in_steps(works: Sequence[Stepwise], most: int = 1) -> None:
     for work in works:
         for _ in work.steps():
             taken += 1
-            if taken % BREATH == 0:
+            if taken % STEPS_AT_ONCE == 0:
                 await asyncio.sleep(0)
 
 
@@ -199,7 +199,7 @@ async def _load(
             except StopIteration as end:
                 logs: LogDirectories = end.value
                 break
-            await run(openings, 1 if all(one.clean for one in openings) else RECOVERING)
+            await run(openings, 1 if all(one.clean for one in openings) else RECOVERY_THREADS)
     finally:
         steps.close()  # a cancelled start releases the directories
     for failure in logs.failures:

@@ -1,6 +1,6 @@
 """Applies the metadata in slices, so that nobody on this loop waits for a thousand partitions.
 
-`Broker.note` records a commit.  This module then takes the steps, for `SLICE` seconds at a time, and between
+`Broker.note` records a commit.  This module then takes the steps, for `SLICE_S` seconds at a time, and between
 two slices the loop does other work for as long as the slice took.  A commit of few partitions is done before
 its own loop step ends, so that nobody sees a state in between.  A client that had topics created or deleted
 gets its answer when this node has applied the change (`after`).
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from barnabas.broker.replicas.broker import Broker
     from barnabas.controller.image import ImageDelta
 
-__all__ = ["SLICE", "Applier"]
+__all__ = ["SLICE_S", "Applier"]
 
-SLICE = 0.004
-"""Seconds of work in one turn of the loop."""
+SLICE_S = 0.004
+"""Seconds of work in one loop step."""
 
 
 class Applier:
@@ -118,7 +118,7 @@ class Applier:
         runtime = self._runtime
         reconciler, clock = self._broker.reconciler, runtime.clock
         now = clock.now()
-        begun, end, most = now.mono, now.mono + SLICE, self._slice_steps
+        begun, end, most = now.mono, now.mono + SLICE_S, self._slice_steps
         while reconciler and most:
             reconciler.step(now)
             most -= 1

@@ -13,7 +13,7 @@ waiting for a disk, its kernel accepts connections to its ports.  So the rule ha
 
 A broker that hangs, or a host that is gone or cut off, refuses nothing.  The controller fences it when it is
 silent in two ways at once: no heartbeat came for an interval and a quarter (or since this controller took
-over), and then it leaves a question unanswered for `_ANSWER_WITHIN` seconds, on every address that was
+over), and then it leaves a question unanswered for `_ANSWER_WITHIN_S` seconds, on every address that was
 reached before.  A live broker on a busy machine answers at its next loop step.  Time in which this controller
 itself did not run does not count.
 
@@ -47,7 +47,7 @@ from barnabas.server.observe import events
 from barnabas.wire.codec.message import Message
 from barnabas.wire.schemas.brokers import BrokerHeartbeatRequest
 
-__all__ = ["Deaths"]
+__all__ = ["FastFencing"]
 
 DEAD = events.register(
     "controller.broker-dead", logging.WARNING, "a broker's ports are closed and it is silent: it is fenced"
@@ -57,15 +57,15 @@ SILENT = events.register(
     "controller.broker-silent", logging.WARNING, "a broker neither reports nor answers: it is fenced"
 )
 
-_LOOK_EVERY = 0.2
-_SELDOM = 1.0
-_APART = 0.02
-_ASK_FOR = 1.0
-_CONNECT_WITHIN = 1.0
-_LONGEST_PAUSE = 30.0
-_ANSWER_WITHIN = 1.5
+_LOOK_EVERY_S = 0.2
+_LOOK_SELDOM_S = 1.0
+_KNOCKS_APART_S = 0.02
+_EXAMINE_FOR_S = 1.0
+_CONNECT_WITHIN_S = 1.0
+_LONGEST_PAUSE_S = 30.0
+_ANSWER_WITHIN_S = 1.5
 _UNREACHABLE = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN)
-_TICK = 0.1
+_TICK_S = 0.1
 """A question is looked after so often.  A look that comes much later says that this controller stood still."""
 
 Address = tuple[str, int]
@@ -100,7 +100,7 @@ class Controller(Protocol):
     def submit(self, request: Message) -> asyncio.Future[Message]: ...
 
 
-class Deaths:
+class FastFencing:
     """Suspects and examines brokers while this node is the active controller.  Times in monotonic seconds."""
 
     __slots__ = (
@@ -182,7 +182,7 @@ class Deaths:
                 self._active_since = -1
             for broker in others:
                 self._try_to_reach(broker, now)
-            await self._pause(_LOOK_EVERY if others else _SELDOM)
+            await self._pause(_LOOK_EVERY_S if others else _LOOK_SELDOM_S)
 
     async def _pause(self, seconds: float) -> None:
         self._wake.clear()
@@ -198,10 +198,10 @@ class Deaths:
         """Connect once to each address of a registration; where nobody answers, again and again, seldom."""
         known = self._reach.get(broker.id)
         if known is None or known.epoch != broker.epoch:
-            known = _Reach(broker.epoch, frozenset(), now, _LOOK_EVERY)
+            known = _Reach(broker.epoch, frozenset(), now, _LOOK_EVERY_S)
         missing = [address for address in _addresses(broker) if address not in known.reached]
         if missing and known.again_at <= now:
-            pause = min(2 * known.pause, _LONGEST_PAUSE)
+            pause = min(2 * known.pause, _LONGEST_PAUSE_S)
             known = known._replace(again_at=now + pause, pause=pause)
             self._tasks.start(self._reach_out(broker.id, broker.epoch, missing), f"reach {broker.id}")
         self._reach[broker.id] = known
@@ -250,8 +250,8 @@ class Deaths:
         since = self._examined[id_]
         clock = self._clock
         epoch: BrokerEpoch | None = None
-        refusals, pause = 0, _APART
-        while clock.now().mono - since < _ASK_FOR:
+        refusals, pause = 0, _KNOCKS_APART_S
+        while clock.now().mono - since < _EXAMINE_FOR_S:
             broker = self._living(id_)
             if broker is None or epoch not in (None, broker.epoch) or self._heard.get(id_, since) > since:
                 return None
@@ -265,7 +265,7 @@ class Deaths:
             if answer is Answer.NONE:
                 return None
             if answer is Answer.REFUSED:
-                refusals, pause = refusals + 1, _APART
+                refusals, pause = refusals + 1, _KNOCKS_APART_S
             else:
                 refusals, pause = 0, 2 * pause
             if refusals < 2:
@@ -299,12 +299,12 @@ class Deaths:
         asked = [asyncio.ensure_future(_greet(address)) for address in addresses]
         clock, waited = self._clock, 0.0
         try:
-            while waited < _ANSWER_WITHIN:
+            while waited < _ANSWER_WITHIN_S:
                 before = clock.now().mono
-                done, _ = await asyncio.wait(asked, timeout=_TICK, return_when=asyncio.FIRST_COMPLETED)
+                done, _ = await asyncio.wait(asked, timeout=_TICK_S, return_when=asyncio.FIRST_COMPLETED)
                 if done:
                     return True
-                waited += min(clock.now().mono - before, 2 * _TICK)
+                waited += min(clock.now().mono - before, 2 * _TICK_S)
             return False
         finally:
             for one in asked:
@@ -312,7 +312,7 @@ class Deaths:
             await asyncio.gather(*asked, return_exceptions=True)
 
     def __repr__(self) -> str:
-        return f"<Deaths heard={len(self._heard)} examined={list(self._examined)}>"
+        return f"<FastFencing heard={len(self._heard)} examined={list(self._examined)}>"
 
 
 def _addresses(broker: BrokerState) -> list[Address]:
@@ -331,7 +331,7 @@ async def _knock_at_all(addresses: Iterable[Address]) -> Answer:
 async def _knock(address: Address) -> Answer:
     """Connect and hang up."""
     try:
-        async with asyncio.timeout(_CONNECT_WITHIN):
+        async with asyncio.timeout(_CONNECT_WITHIN_S):
             _, writer = await asyncio.open_connection(*address)
     except ConnectionRefusedError:
         return Answer.REFUSED

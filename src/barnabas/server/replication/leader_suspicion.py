@@ -5,7 +5,7 @@ before any node can know it.  If it gets the dead leader once more, it trusts th
 or asks again and again (the Java client). So this node asks the leaders that it would name whether they are
 alive (`probes`: a round trip). A follower also notices the death by itself, because its own connection to the
 leader ended.  From then on this node delays answers to Metadata that would name that leader, until the leader
-answers again or the metadata name another, at most `LONGEST` seconds.
+answers again or the metadata name another, at most `LONGEST_SUSPICION_S` seconds.
 
 librdkafka mostly asks twice at once.  The first of two answers still lists the dead node, as leader of
 nothing.  librdkafka forgets a node that is no longer listed, together with the partitions that its threads
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from barnabas.controller.image import ImageDelta, Topic
     from barnabas.ports import Clock
 
-__all__ = ["LONGEST", "Ask", "Doubts", "others_lead"]
+__all__ = ["LONGEST_SUSPICION_S", "Ask", "LeaderSuspicion", "others_lead"]
 
 NOBODY = -1
-LONGEST = 1.0
+LONGEST_SUSPICION_S = 1.0
 """Seconds after the end of a connection for which its leader is doubted at most."""
-A_MOMENT = 0.015
+SECOND_QUESTION_S = 0.015
 """Seconds in which a connection that asks twice at once has asked for the second time."""
-REMEMBERED = 5.0
+DEPARTED_FOR_S = 5.0
 """Seconds after a leader was fenced in which a connection that asks twice is told its name once more."""
 
 Ask = Callable[[Iterable[NodeId]], Awaitable[None]]
@@ -47,7 +47,7 @@ class _Departed(NamedTuple):
     told: set[int]
 
 
-class Doubts:
+class LeaderSuspicion:
     """`lost(leader)` when a connection to it ended, `heard(leader)` when it answers; times from `clock`.
 
     `me` leads what this node leads.
@@ -100,7 +100,7 @@ class Doubts:
         """Whether a partition of these topics is led by a node in doubt."""
         if not self._since:
             return False
-        early = self._clock.now().mono - LONGEST
+        early = self._clock.now().mono - LONGEST_SUSPICION_S
         since = self._since = {leader: at for leader, at in self._since.items() if at > early}
         return bool(since) and any(
             partition.leader in since for topic in topics for partition in topic.partitions.values()
@@ -117,7 +117,7 @@ class Doubts:
         try:
             await ask(leaders(topics(), self._me))
             if self._recently_departed():
-                await asyncio.sleep(A_MOMENT)
+                await asyncio.sleep(SECOND_QUESTION_S)
             while self.concern(topics()):
                 await self.news()
         finally:
@@ -129,7 +129,7 @@ class Doubts:
         """Wait until something has changed, or the oldest doubt is over."""
         if not self._since:
             return
-        left = min(self._since.values()) + LONGEST - self._clock.now().mono
+        left = min(self._since.values()) + LONGEST_SUSPICION_S - self._clock.now().mono
         if self._changed is None:
             self._changed = asyncio.get_running_loop().create_future()
         try:
@@ -148,7 +148,7 @@ class Doubts:
 
     def _recently_departed(self) -> dict[NodeId, _Departed]:
         if self._departed:
-            early = self._clock.now().mono - REMEMBERED
+            early = self._clock.now().mono - DEPARTED_FOR_S
             self._departed = {node: left for node, left in self._departed.items() if left.at > early}
         return self._departed
 
@@ -158,7 +158,7 @@ class Doubts:
             changed.set_result(None)
 
     def __repr__(self) -> str:
-        return f"<Doubts {list(self._since)} departed={len(self._departed)}>"
+        return f"<LeaderSuspicion {list(self._since)} departed={len(self._departed)}>"
 
 
 def leaders(topics: Iterable[Topic], but: NodeId) -> list[NodeId]:

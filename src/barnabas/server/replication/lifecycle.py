@@ -42,9 +42,9 @@ SILENT = events.register(
 )
 LEFT = events.register("broker.left", logging.INFO, "the controller lets this broker stop")
 
-_RETRY = 0.05
-_QUICK = 0.01
-_UNHEARD = 3.0
+_RETRY_S = 0.05
+_QUICK_REPORT_S = 0.01
+_UNHEARD_S = 3.0
 """Seconds without any controller after which a broker that wants to stop does so unasked."""
 
 
@@ -157,7 +157,7 @@ class BrokerLifecycle:
                         if error.code != ErrorCode.DUPLICATE_BROKER_REGISTRATION and not error.code.retriable:
                             raise
                         last = error
-                    await asyncio.sleep(_RETRY)
+                    await asyncio.sleep(_RETRY_S)
         except TimeoutError as error:
             raise BarnabasError(
                 f"the controller did not register this broker within {self.settings.registration_timeout:g} s"
@@ -227,7 +227,7 @@ class BrokerLifecycle:
                     await self._changed.wait()
                     if not self._failures:
                         heard = loop.time()
-                    elif loop.time() - heard > _UNHEARD:
+                    elif loop.time() - heard > _UNHEARD_S:
                         raise TimeoutError
             events.emit(LEFT, broker=self.settings.broker_id)
         except TimeoutError:
@@ -307,9 +307,9 @@ class BrokerLifecycle:
         """Seconds until the next report."""
         usual = self.settings.heartbeat_interval
         if self._failures:
-            return min(usual, _RETRY * 2.0 ** min(self._failures, 10))
+            return min(usual, _RETRY_S * 2.0 ** min(self._failures, 10))
         quick = self.fenced or self.state is LifecycleState.PENDING_CONTROLLED_SHUTDOWN
-        return _QUICK if quick else usual
+        return _QUICK_REPORT_S if quick else usual
 
     async def _register_again(self) -> None:
         try:

@@ -24,14 +24,14 @@ from barnabas.ports import Disk
 if TYPE_CHECKING:
     from barnabas.model import NodeId
 
-__all__ = ["FILE", "LastLife", "everything_is_synced"]
+__all__ = ["FILE", "PreviousEpoch", "everything_is_synced"]
 
 FILE = "barnabas-last-life"
 _NONE: BrokerEpoch = -1
 _NODE, _TOPIC = "log.flush.interval.messages", "flush.messages"
 
 
-class LastLife:
+class PreviousEpoch:
     """`epoch()` of the life before, once; `remember` the epoch of this one as long as all is synced."""
 
     __slots__ = ("_directories", "_disk", "_spoilt")
@@ -42,7 +42,7 @@ class LastLife:
         self._spoilt = False
 
     def __repr__(self) -> str:
-        return f"<LastLife of {len(self._directories)} directories{' spoilt' if self._spoilt else ''}>"
+        return f"<PreviousEpoch of {len(self._directories)} directories{' spoilt' if self._spoilt else ''}>"
 
     def epoch(self) -> BrokerEpoch:
         """The broker epoch that all directories remember; -1 where something may be missing."""

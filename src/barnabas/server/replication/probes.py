@@ -6,8 +6,8 @@ A connection that is kept for this alone carries one small request at a time (Me
 needs a question that was sent after its call, because an answer that was already on its way may come from a
 node that died since.  So all callers that come while a question is out share the next one.
 
-`Doubts` learns the outcome: the node answered, or its address refuses or drops connections.  A silent node is
-neither, and nobody waits for it longer than `LONGEST`.
+`LeaderSuspicion` learns the outcome: the node answered, or its address refuses or drops connections.  A silent
+node is neither, and nobody waits for it longer than `LONGEST_WAIT_S`.
 """
 
 from __future__ import annotations
@@ -22,44 +22,46 @@ from barnabas.controller.image import MetadataImage
 from barnabas.errors import BarnabasError
 from barnabas.model import NodeId
 from barnabas.server.loop.runtime import Runtime
-from barnabas.server.replication.leader_suspicion import Doubts
+from barnabas.server.replication.leader_suspicion import LeaderSuspicion
 from barnabas.wire.schemas.cluster import MetadataRequest
 
-__all__ = ["LONGEST", "Probes"]
+__all__ = ["LONGEST_WAIT_S", "Probes"]
 
-LONGEST = 0.1
+LONGEST_WAIT_S = 0.1
 """Seconds that a caller waits at most: a node that lives answers in a round trip, a busy one after its turn."""
-_ANSWER_WITHIN = 2.0
+_ANSWER_WITHIN_S = 2.0
 """Seconds after which the connection to a silent node is given up."""
 _QUESTION = MetadataRequest(topics=[], allow_auto_topic_creation=False)
 
 
 class Probes:
-    """The questions of one node; `doubts` hears what they come to.
+    """The questions of one node; `suspicion` hears what they come to.
 
     `listener` is the name under which brokers reach each other, `image` says where.
     """
 
-    __slots__ = ("_doubts", "_image", "_listener", "_probes", "_runtime")
+    __slots__ = ("_image", "_listener", "_probes", "_runtime", "_suspicion")
 
-    def __init__(self, runtime: Runtime, image: MetadataImage, doubts: Doubts, listener: str) -> None:
+    def __init__(
+        self, runtime: Runtime, image: MetadataImage, suspicion: LeaderSuspicion, listener: str
+    ) -> None:
         self._runtime = runtime
         self._image = image
-        self._doubts = doubts
+        self._suspicion = suspicion
         self._listener = listener
         self._probes: dict[NodeId, _Probe] = {}
 
     async def ask(self, leaders: Iterable[NodeId]) -> None:
-        """Returns when each of them has answered, is known not to live, or has been silent for `LONGEST`."""
+        """Returns when each of them has answered, is known not to live, or is silent for `LONGEST_WAIT_S`."""
         answers = [answer for leader in leaders if (answer := self._probe(leader).answer()) is not None]
         if answers:
-            await asyncio.wait(answers, timeout=LONGEST)
+            await asyncio.wait(answers, timeout=LONGEST_WAIT_S)
 
     def _probe(self, leader: NodeId) -> _Probe:
         probe = self._probes.get(leader)
         if probe is None:
             dial = partial(self._dial, leader)
-            probe = self._probes[leader] = _Probe(self._runtime, self._doubts, leader, dial)
+            probe = self._probes[leader] = _Probe(self._runtime, self._suspicion, leader, dial)
         return probe
 
     async def _dial(self, leader: NodeId) -> AsyncConnection:
@@ -71,7 +73,7 @@ class Probes:
             endpoint.host,
             endpoint.port,
             client_id=f"probe-{self._runtime.node_id}",
-            connect_timeout=_ANSWER_WITHIN,
+            connect_timeout=_ANSWER_WITHIN_S,
         )
 
     def stop(self) -> None:
@@ -91,22 +93,22 @@ class _Probe:
         "_asking",
         "_connection",
         "_dial",
-        "_doubts",
         "_leader",
         "_next",
         "_runtime",
         "_stopped",
+        "_suspicion",
     )
 
     def __init__(
         self,
         runtime: Runtime,
-        doubts: Doubts,
+        suspicion: LeaderSuspicion,
         leader: NodeId,
         dial: Callable[[], Awaitable[AsyncConnection]],
     ) -> None:
         self._runtime = runtime
-        self._doubts = doubts
+        self._suspicion = suspicion
         self._leader = leader
         self._dial = dial
         self._connection: AsyncConnection | None = None
@@ -119,7 +121,7 @@ class _Probe:
     def answer(self) -> asyncio.Future[None] | None:
         """Done with a question that is still to be sent; None: not worth waiting for."""
         runtime = self._runtime
-        if self._stopped or (self._asking and runtime.clock.now().mono - self._asked_at > LONGEST):
+        if self._stopped or (self._asking and runtime.clock.now().mono - self._asked_at > LONGEST_WAIT_S):
             return None
         if self._next is None:
             self._next = runtime.loop.create_future()
@@ -143,20 +145,20 @@ class _Probe:
     async def _ask(self) -> None:
         """One question.  A kept connection that ends says little: another is made to know."""
         kept = self._connection is not None and not self._connection.closed
-        doubts, leader = self._doubts, self._leader
+        suspicion, leader = self._suspicion, self._leader
         for _ in range(2 if kept else 1):
             try:
                 if self._connection is None or self._connection.closed:
                     self._connection = await self._dial()
-                await self._connection.request(_QUESTION, timeout=_ANSWER_WITHIN)
+                await self._connection.request(_QUESTION, timeout=_ANSWER_WITHIN_S)
             except RequestTimedOut:
                 return
             except BarnabasError:
                 continue
-            doubts.heard(leader)
+            suspicion.heard(leader)
             return
         if not self._stopped:
-            doubts.lost(leader)
+            suspicion.lost(leader)
 
     def stop(self) -> None:
         self._stopped = True

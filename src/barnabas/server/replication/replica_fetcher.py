@@ -5,8 +5,8 @@ the reconnecting.  The leader parks a fetch that finds nothing.  If the request 
 partition, another epoch), the fetcher drops its connection and connects again, which costs less than the rest
 of the wait.  It does not do so too often, because a topic of many partitions arrives in pieces, and each
 piece would repeat the whole request.  Such a drop says nothing about the leader: only a connection that ends
-by itself is evidence (`doubts`). For the same reason such a change ends the backoff before the next attempt:
-a node that was dead a moment ago may lead by now.
+by itself is evidence (`leader_suspicion`). For the same reason such a change ends the backoff before the next
+attempt: a node that was dead a moment ago may lead by now.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from barnabas.errors import BarnabasError
 from barnabas.model import NodeId
 from barnabas.server.loop.runtime import Runtime
 from barnabas.server.observe import events
-from barnabas.server.replication.leader_suspicion import Doubts
+from barnabas.server.replication.leader_suspicion import LeaderSuspicion
 from barnabas.wire.schemas.fetch import FetchRequest
 
 if TYPE_CHECKING:
@@ -37,12 +37,12 @@ __all__ = ["Fetchers"]
 FOLLOWS = events.register("replica.follows", logging.INFO, "this node replicates from another one")
 LOST = events.register("replica.leader-lost", logging.WARNING, "the connection to a leader ended")
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
-_APART = 0.0003
-"""Seconds between two dials for the sake of news, for each partition beyond a `_FEW` to be named anew."""
-_FEW = 50
-_CONNECT_WITHIN = 2.0
-_GRACE = 1.5
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 1.0
+_DIALS_APART_S = 0.0003
+"""Seconds between two dials for the sake of news, for each partition to be named anew beyond a few."""
+_FEW_PARTITIONS = 50
+_CONNECT_WITHIN_S = 2.0
+_GRACE_S = 1.5
 """Seconds beyond the longest wait after which a leader that does not answer is dialled again.  What was lost
 the kernel sends again after 0.2, 0.4, 0.8, 1.6 ... s: a new connection knows sooner that a link is whole."""
 
@@ -50,31 +50,36 @@ the kernel sends again after 0.2, 0.4, 0.8, 1.6 ... s: a new connection knows so
 class Fetchers:
     """The fetch tasks of a node.  `soon(leader)` whenever a `Follower` may have something to ask."""
 
-    __slots__ = ("_broker", "_doubts", "_fetchers", "_image", "_listener", "_runtime", "_stopped")
+    __slots__ = ("_broker", "_fetchers", "_image", "_listener", "_runtime", "_stopped", "_suspicion")
 
     def __init__(
-        self, runtime: Runtime, broker: Broker, image: MetadataImage, doubts: Doubts, listener: str
+        self,
+        runtime: Runtime,
+        broker: Broker,
+        image: MetadataImage,
+        suspicion: LeaderSuspicion,
+        listener: str,
     ) -> None:
         """`listener` is the name under which brokers reach each other."""
         self._runtime = runtime
         self._broker = broker
         self._image = image
-        self._doubts = doubts
+        self._suspicion = suspicion
         self._listener = listener
         self._fetchers: dict[NodeId, _Fetcher] = {}
         self._stopped = False
 
     def soon(self, leader: NodeId) -> None:
-        """Look, at the end of this turn, at what is to be asked of that leader."""
+        """Look, at the end of this loop step, at what is to be asked of that leader."""
         if self._stopped:
             return
         fetcher = self._fetchers.get(leader)
         if fetcher is None:
             follower = self._broker.followers.by_leader.get(leader)
-            if follower is None:  # it is being made: looked for again by the end of the turn
+            if follower is None:  # it is being made: looked for again by the end of the loop step
                 self._runtime.loop.call_soon(self._again, leader)
                 return
-            fetcher = _Fetcher(self._runtime, follower, self._doubts, partial(self._endpoint, leader))
+            fetcher = _Fetcher(self._runtime, follower, self._suspicion, partial(self._endpoint, leader))
             self._fetchers[leader] = fetcher
             self._runtime.tasks.start(fetcher.run(), f"fetch from {leader}")
         fetcher.look()
@@ -109,22 +114,26 @@ class _Fetcher:
         "_busy",
         "_connection",
         "_dialled_at",
-        "_doubts",
         "_dropped",
         "_endpoint",
         "_follower",
         "_runtime",
         "_stopped",
+        "_suspicion",
         "_wake",
     )
 
     def __init__(
-        self, runtime: Runtime, follower: Follower, doubts: Doubts, endpoint: Callable[[], BrokerEndpoint]
+        self,
+        runtime: Runtime,
+        follower: Follower,
+        suspicion: LeaderSuspicion,
+        endpoint: Callable[[], BrokerEndpoint],
     ) -> None:
         """`endpoint` says where the metadata has the leader now."""
         self._runtime = runtime
         self._follower = follower
-        self._doubts = doubts
+        self._suspicion = suspicion
         self._endpoint = endpoint
         self._wake = asyncio.Event()
         self._connection: AsyncConnection | None = None
@@ -141,7 +150,8 @@ class _Fetcher:
         self._wake.set()
         if self._busy and self._follower.has_news and self._again is None:
             runtime = self._runtime
-            now, least = runtime.clock.now().mono, _APART * max(0, len(self._follower.partitions) - _FEW)
+            many = max(0, len(self._follower.partitions) - _FEW_PARTITIONS)
+            now, least = runtime.clock.now().mono, _DIALS_APART_S * many
             if now - self._dialled_at >= least:
                 self._drop()  # the parked fetch does not know of it
             else:
@@ -175,7 +185,7 @@ class _Fetcher:
                     self._connection = None
                     if pause and await self._cut_short(pause * self._runtime.random.uniform(0.8, 1.2)):
                         pause = 0.0
-                    pause = min(_LONGEST_PAUSE, pause * 2 or _FIRST_PAUSE)
+                    pause = min(_LONGEST_PAUSE_S, pause * 2 or _FIRST_PAUSE_S)
                     self._dropped = False
                     self._dialled_at = self._runtime.clock.now().mono
                     self._connection = await self._dial()
@@ -185,7 +195,7 @@ class _Fetcher:
                 await self._ask(self._connection, request)
                 pause = 0.0
                 self._answered = True
-                self._doubts.heard(follower.leader)
+                self._suspicion.heard(follower.leader)
             except BarnabasError as error:
                 if self._connection is not None:
                     self._connection.abort()
@@ -200,7 +210,7 @@ class _Fetcher:
         """The leader answered before, and now its connection ended, or it takes no other."""
         self._answered = False
         events.emit(LOST, leader=self._follower.leader, error=error)
-        self._doubts.lost(self._follower.leader)
+        self._suspicion.lost(self._follower.leader)
 
     async def _cut_short(self, seconds: float) -> bool:
         """Wait before another dial; whether something new to follow ended the wait."""
@@ -239,7 +249,7 @@ class _Fetcher:
             endpoint.host,
             endpoint.port,
             client_id=f"replica-{self._runtime.node_id}",
-            connect_timeout=_CONNECT_WITHIN,
+            connect_timeout=_CONNECT_WITHIN_S,
         )
         events.emit(
             FOLLOWS, leader=leader, address=connection.address, partitions=len(self._follower.partitions)
@@ -248,7 +258,7 @@ class _Fetcher:
 
     async def _ask(self, connection: AsyncConnection, request: FetchRequest | ListOffsetsRequest) -> None:
         runtime = self._runtime
-        limit = runtime.config.int("replica.fetch.wait.max.ms") / 1000 + _GRACE
+        limit = runtime.config.int("replica.fetch.wait.max.ms") / 1000 + _GRACE_S
         until = self._follower.next_time()
         timer = None
         if until != inf:  # a partition that rests now must not wait for those that are parked

@@ -210,7 +210,7 @@ class Invariants:
     def life_over(self, node: SimNode) -> None:
         """A life of that node ends: remember what its logs have synced."""
         self.look()
-        home = None if node.process is None else node.process.home
+        home = None if node.process is None else node.process.storage
         if home is not None:
             self.durable[node.id] = {
                 log.path: (log.durable_end_offset, log.latest_epoch) for log in home.logs.all_logs()
@@ -224,7 +224,7 @@ class Invariants:
 
     def recovered(self, node: SimNode) -> None:
         """A node has just recovered its logs, and done nothing else yet."""
-        home = None if node.process is None else node.process.home
+        home = None if node.process is None else node.process.storage
         before = self.durable.pop(node.id, None)
         if before is None or home is None:
             return

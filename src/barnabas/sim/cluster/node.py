@@ -19,8 +19,8 @@ from barnabas.model import NodeId
 from barnabas.server.node.format import FormatPlan, format_directories
 from barnabas.server.node.process import Node as Process
 from barnabas.sim.cluster.loop import Scheduler, VirtualLoop
-from barnabas.sim.cluster.machine import SlowDisk, VirtualMachine
 from barnabas.sim.cluster.network import Network
+from barnabas.sim.cluster.platform import SlowDisk, VirtualPlatform
 from barnabas.sim.cluster.setup import CLIENT_PORT, CONTROLLER_PORT, Setup
 from barnabas.sim.kernel.clock import NodeClock
 from barnabas.sim.kernel.rng import SeededRandomness
@@ -95,7 +95,7 @@ class SimNode:
     @property
     def ails(self) -> bool:
         """Whether one of its directories is offline."""
-        home = None if self.process is None else self.process.home
+        home = None if self.process is None else self.process.storage
         return self.serves and home is not None and bool(home.logs.offline())
 
     @property
@@ -199,14 +199,14 @@ class SimNode:
             disk=self.disk,
             clock=self.clock,
             random=SeededRandomness(f"node {world.seed} {self.id} {self.life}"),
-            machine=VirtualMachine(self.host, loop, self.disk),
+            platform=VirtualPlatform(self.host, loop, self.disk),
             format_new=False,
         )
         world.tell(self.id, f"starts (life {self.life})")
         loop.call_soon(lambda: loop.create_task(self._main(self.process), name="main"))
 
     async def _main(self, process: Process | None) -> None:
-        """As `server.process.run`, without signals."""
+        """As `server.node.run.run`, without signals."""
         assert process is not None and self.loop is not None
         self.loop.create_task(self._recovered(process), name="recovered")
         try:
@@ -223,7 +223,7 @@ class SimNode:
 
     async def _recovered(self, process: Process) -> None:
         """Tell when the directories are open.  (The step that opened them ends in waiting for the quorum's.)"""
-        while not hasattr(process, "home"):  # noqa: ASYNC110 - nobody but us wants to know
+        while process.storage is None:  # noqa: ASYNC110 - nobody but us wants to know
             await asyncio.sleep(0)
         if not self.apart:
             self.world.on_recovered(self)

@@ -1,6 +1,6 @@
 """What stands under a simulated node: sockets of the simulated network, a disk that takes its time.
 
-`VirtualMachine` is `server.machine.Machine` for one life of a node: the node's own listener, connection and
+`VirtualPlatform` is `server.net.platform.Platform` for one life of a node: the node's own listener, connection and
 outlet run on it unchanged.
 """
 
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, cast
 from barnabas.errors import StorageError
 from barnabas.log.storage.sync import Job
 from barnabas.server.loop.sync_threads import Stepwise
-from barnabas.server.net.platform import Machine
-from barnabas.server.net.send_queue import Outlet
+from barnabas.server.net.platform import Platform
+from barnabas.server.net.send_queue import SendQueue
 from barnabas.server.node.storage_setup import run_in_steps
 from barnabas.sim.cluster.sockets import BoundSocket
 from barnabas.sim.kernel.disk import Crashed, MemoryDisk
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from barnabas.sim.cluster.sockets import End, Host
     from barnabas.sim.kernel.clock import NodeClock
 
-__all__ = ["SlowDisk", "VirtualMachine"]
+__all__ = ["SlowDisk", "VirtualPlatform"]
 
 _SYNCS_AT_ONCE = 4
 
@@ -76,7 +76,7 @@ class SlowDisk(MemoryDisk):
             self.on_stall()
 
 
-class VirtualMachine(Machine):
+class VirtualPlatform(Platform):
     """Sockets and syncs for one life of a node."""
 
     __slots__ = ("disk", "host", "loop")
@@ -94,7 +94,7 @@ class VirtualMachine(Machine):
     def bind(self, endpoint: Endpoint) -> socket.socket:
         return cast("socket.socket", BoundSocket(self.host, self.loop, endpoint))
 
-    def outlet(
+    def send_queue(
         self,
         loop: asyncio.AbstractEventLoop,
         descriptor: int,
@@ -103,12 +103,12 @@ class VirtualMachine(Machine):
         sendfile_from: int,
         on_progress: Callable[[], None],
         on_error: Callable[[Exception], None],
-    ) -> Outlet:
-        outlet = VirtualOutlet(
+    ) -> SendQueue:
+        queue = VirtualSendQueue(
             loop, descriptor, budget, sendfile_from=sendfile_from, on_progress=on_progress, on_error=on_error
         )
-        outlet.end = self.host.ends(self.loop)[descriptor]
-        return outlet
+        queue.end = self.host.ends(self.loop)[descriptor]
+        return queue
 
     def run_syncs(self, jobs: Sequence[Job]) -> None:
         for job in jobs:
@@ -121,7 +121,7 @@ class VirtualMachine(Machine):
         return VirtualSyncer(self, seconds)
 
 
-class VirtualOutlet(Outlet):
+class VirtualSendQueue(SendQueue):
     """The real outlet; its system calls go to the simulated kernel."""
 
     __slots__ = ("end",)
@@ -148,18 +148,18 @@ class VirtualOutlet(Outlet):
 
 
 class VirtualSyncer:
-    """`server.syncing.Syncer`: a few syncs at a time, each ended by the disk when it is done with it."""
+    """`server.loop.sync_threads.Syncer`: a few syncs at a time, each ended by the disk when it is done with it."""
 
-    def __init__(self, machine: VirtualMachine, seconds: Histogram) -> None:
+    def __init__(self, platform: VirtualPlatform, seconds: Histogram) -> None:
         self.in_flight = 0
         self.seconds = seconds
-        self._machine = machine
+        self._platform = platform
         self._free = [0.0] * _SYNCS_AT_ONCE
         """When each thread is done with what it has."""
 
     def submit(self, job: Job, done: Callable[[Job, StorageError | None], None]) -> None:
         self.in_flight += 1
-        loop, disk = self._machine.loop, self._machine.disk
+        loop, disk = self._platform.loop, self._platform.disk
         now = loop.time()
         thread = self._free.index(min(self._free))
         begins = max(now, self._free[thread])
@@ -167,7 +167,7 @@ class VirtualSyncer:
         loop.host.later(ends - now, self._run, job, done, ends - begins)
 
     def _run(self, job: Job, done: Callable[[Job, StorageError | None], None], seconds: float) -> None:
-        loop, disk = self._machine.loop, self._machine.disk
+        loop, disk = self._platform.loop, self._platform.disk
         if loop.ended:
             return
         if disk.stalled_until > loop.time():  # it began to stall meanwhile

@@ -17,7 +17,7 @@ from barnabas.controller.image import BrokerEndpoint, BrokerState, MetadataImage
 from barnabas.model import ZERO_UUID
 from barnabas.server.loop.system import SystemClock
 from barnabas.server.loop.tasks import Tasks
-from barnabas.server.replication.fast_fencing import Deaths
+from barnabas.server.replication.fast_fencing import FastFencing
 from barnabas.wire.schemas.brokers import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 
 
@@ -40,15 +40,15 @@ class World:
         self.controller: Any = SimpleNamespace(
             image=image, is_active_controller=active, epoch=1, submit=self.submit
         )
-        self.deaths = Deaths(self.node, self.controller)
+        self.fencing = FastFencing(self.node, self.controller)
         self.line: Any = SimpleNamespace(id=5, software="barnabas 0.1")
 
     async def reached(self, *ports: int) -> None:
         """Have the controller connect to these ports while something listens there, then let that die."""
         doors = [socket.create_server(("127.0.0.1", port)) for port in ports]
         broker = self.controller.image.brokers[2]
-        self.deaths._try_to_reach(broker, self.node.clock.now().mono)
-        while len(self.deaths._reach[2].reached) < len(broker.endpoints):  # noqa: ASYNC110 - bounded by `run`
+        self.fencing._try_to_reach(broker, self.node.clock.now().mono)
+        while len(self.fencing._reach[2].reached) < len(broker.endpoints):  # noqa: ASYNC110 - bounded by `run`
             await asyncio.sleep(0.001)
         for door in doors:
             door.close()
@@ -59,14 +59,14 @@ class World:
 
     async def examined(self) -> bool:
         """Let the examination end; whether the broker was fenced."""
-        while self.deaths._examined:  # noqa: ASYNC110 - bounded by `run`
+        while self.fencing._examined:  # noqa: ASYNC110 - bounded by `run`
             await asyncio.sleep(0.001)
         assert not self.errors
         return bool(self.fenced)
 
     async def questioned(self) -> bool:
         """Let the question be answered or not; whether the broker was fenced."""
-        while self.deaths._asked:  # noqa: ASYNC110 - bounded by `run`
+        while self.fencing._asked:  # noqa: ASYNC110 - bounded by `run`
             await asyncio.sleep(0.001)
         assert not self.errors
         return bool(self.fenced)
@@ -87,8 +87,8 @@ def test_a_broker_whose_connection_ended_and_whose_port_is_closed_is_fenced() ->
         port = closed_port()
         world = World(port)
         await world.reached(port)
-        world.deaths.heard(world.line, 2)
-        world.deaths.lost(5)
+        world.fencing.heard(world.line, 2)
+        world.fencing.lost(5)
         assert await world.examined()
         request = world.fenced[0]
         assert (request.broker_id, request.broker_epoch) == (2, 7)
@@ -102,8 +102,8 @@ def test_a_process_that_only_does_not_run_takes_connections_and_is_left_alone() 
         with socket.create_server(("127.0.0.1", 0)) as listening:  # nobody ever accepts
             world = World(listening.getsockname()[1])
             await world.reached()
-            world.deaths.heard(world.line, 2)
-            world.deaths.lost(5)
+            world.fencing.heard(world.line, 2)
+            world.fencing.lost(5)
             assert not await world.examined()
 
     run(story)
@@ -112,13 +112,13 @@ def test_a_process_that_only_does_not_run_takes_connections_and_is_left_alone() 
 def test_a_process_that_takes_connections_and_answers_nothing_is_fenced_in_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("barnabas.server.replication.fast_fencing._ANSWER_WITHIN", 0.2)
+    monkeypatch.setattr("barnabas.server.replication.fast_fencing._ANSWER_WITHIN_S", 0.2)
 
     async def story() -> None:
         with socket.create_server(("127.0.0.1", 0)) as listening:  # nobody ever accepts
             world = World(listening.getsockname()[1])
             await world.reached()
-            world.deaths._question(2)
+            world.fencing._question(2)
             assert await world.questioned()
             request = world.fenced[0]
             assert request.want_fence and not request.want_shut_down
@@ -128,7 +128,7 @@ def test_a_process_that_takes_connections_and_answers_nothing_is_fenced_in_time(
 
 @pytest.mark.parametrize("how", ["answers", "hangs up", "refuses", "reports", "was never reached"])
 def test_who_says_anything_at_all_does_not_stand_still(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("barnabas.server.replication.fast_fencing._ANSWER_WITHIN", 0.2)
+    monkeypatch.setattr("barnabas.server.replication.fast_fencing._ANSWER_WITHIN_S", 0.2)
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if how == "answers":
@@ -143,10 +143,10 @@ def test_who_says_anything_at_all_does_not_stand_still(how: str, monkeypatch: py
             await world.reached()
         if how == "refuses":
             server.close()
-        world.deaths._question(2)
+        world.fencing._question(2)
         if how == "reports":
             await asyncio.sleep(0)
-            world.deaths.heard(world.line, 2)
+            world.fencing.heard(world.line, 2)
         assert not await world.questioned()
         server.close()
 
@@ -159,8 +159,8 @@ def test_one_open_listener_is_a_sign_of_life() -> None:
             closed = closed_port()
             world = World(closed, listening.getsockname()[1])
             await world.reached(closed)
-            world.deaths.heard(world.line, 2)
-            world.deaths.lost(5)
+            world.fencing.heard(world.line, 2)
+            world.fencing.lost(5)
             assert not await world.examined()
 
     run(story)
@@ -171,10 +171,10 @@ def test_a_heartbeat_in_between_is_a_sign_of_life() -> None:
         port = closed_port()
         world = World(port)
         await world.reached(port)
-        world.deaths.heard(world.line, 2)
-        world.deaths.lost(5)
+        world.fencing.heard(world.line, 2)
+        world.fencing.lost(5)
         await asyncio.sleep(0)
-        world.deaths.heard(SimpleNamespace(id=6, software="barnabas 0.1"), 2)  # type: ignore[arg-type]
+        world.fencing.heard(SimpleNamespace(id=6, software="barnabas 0.1"), 2)  # type: ignore[arg-type]
         assert not await world.examined()
 
     run(story)
@@ -185,7 +185,7 @@ def test_a_connection_that_brought_no_heartbeat_says_nothing() -> None:
         port = closed_port()
         world = World(port)
         await world.reached(port)
-        world.deaths.lost(5)
+        world.fencing.lost(5)
         assert not await world.examined()
 
     run(story)
@@ -196,8 +196,8 @@ def test_only_the_active_controller_judges() -> None:
         port = closed_port()
         world = World(port, active=False)
         await world.reached(port)
-        world.deaths.heard(world.line, 2)
-        world.deaths.lost(5)
+        world.fencing.heard(world.line, 2)
+        world.fencing.lost(5)
         assert not await world.examined()
 
     run(story)
@@ -211,7 +211,7 @@ def test_a_new_controller_looks_at_everybody_who_is_not_fenced(fenced: bool) -> 
         await world.reached(port)
         brokers = world.controller.image.brokers
         brokers[2] = brokers[2]._replace(fenced=fenced)
-        watching = asyncio.ensure_future(world.deaths.watch())
+        watching = asyncio.ensure_future(world.fencing.watch())
         await asyncio.sleep(0.01)
         assert await world.examined() is not fenced
         watching.cancel()
@@ -224,9 +224,9 @@ def test_an_address_that_never_answered_this_controller_says_nothing() -> None:
 
     async def story() -> None:
         world = World(closed_port())
-        world.deaths._try_to_reach(world.controller.image.brokers[2], world.node.clock.now().mono)
-        world.deaths.heard(world.line, 2)
-        world.deaths.lost(5)
+        world.fencing._try_to_reach(world.controller.image.brokers[2], world.node.clock.now().mono)
+        world.fencing.heard(world.line, 2)
+        world.fencing.lost(5)
         assert not await world.examined()
 
     run(story)
@@ -239,8 +239,8 @@ def test_what_took_connections_for_an_earlier_registration_says_nothing_of_this_
         await world.reached(port)
         brokers = world.controller.image.brokers
         brokers[2] = brokers[2]._replace(epoch=8)
-        world.deaths.heard(world.line, 2)
-        world.deaths.lost(5)
+        world.fencing.heard(world.line, 2)
+        world.fencing.lost(5)
         assert not await world.examined()
 
     run(story)
@@ -253,8 +253,8 @@ def test_a_port_that_closes_a_moment_after_the_connection_is_seen_to_close() -> 
         with socket.create_server(("127.0.0.1", 0)) as listening:
             world = World(listening.getsockname()[1])
             await world.reached()
-            world.deaths.heard(world.line, 2)
-            world.deaths.lost(5)
+            world.fencing.heard(world.line, 2)
+            world.fencing.lost(5)
             await asyncio.sleep(0.03)
         assert await world.examined()
 
@@ -267,9 +267,9 @@ def test_an_address_that_does_not_answer_is_tried_again_and_again() -> None:
         broker, began = world.controller.image.brokers[2], world.node.clock.now().mono
         tried = []
         for step in range(2000):
-            before = world.deaths._reach.get(2)
-            world.deaths._try_to_reach(broker, began + step * 0.1)
-            if world.deaths._reach[2] is not before:
+            before = world.fencing._reach.get(2)
+            world.fencing._try_to_reach(broker, began + step * 0.1)
+            if world.fencing._reach[2] is not before:
                 tried.append(step * 0.1)
         pauses = [b - a for a, b in itertools.pairwise(tried)]
         assert pauses[0] < 0.6 and pauses == sorted(pauses, key=round) and round(pauses[-1]) == 30
@@ -283,8 +283,8 @@ def test_an_apache_kafka_broker_keeps_its_session() -> None:
         port = closed_port()
         world = World(port)
         await world.reached(port)
-        world.deaths.heard(SimpleNamespace(id=5, software="apache-kafka-java 4.3.1"), 2)  # type: ignore[arg-type]
-        world.deaths.lost(5)
+        world.fencing.heard(SimpleNamespace(id=5, software="apache-kafka-java 4.3.1"), 2)  # type: ignore[arg-type]
+        world.fencing.lost(5)
         assert not await world.examined()
 
     run(story)

@@ -21,7 +21,7 @@ from barnabas.wire.schemas.produce import (
     TopicProduceResponse,
 )
 
-__all__ = ["LEAST_BATCH_BYTES", "ProduceMemo"]
+__all__ = ["LEAST_BATCH_BYTES", "ProduceTemplate"]
 
 LEAST_BATCH_BYTES = 61
 """A batch without records."""
@@ -38,7 +38,7 @@ _MARKS = (0x5A3C, 0x5A3C5A3C00C3A5C3, 0x5A3C5A3C01C3A5C3, 0x5A3C5A3C02C3A5C3)
 _struct = lru_cache(maxsize=1024)(Struct)
 
 
-class ProduceMemo:
+class ProduceTemplate:
     """One kind of request: one batch for one partition, all bytes before it as in `head` and `key`.
 
     `unpack` cuts a frame into head, correlation id, key and four bytes that hold the length of the records.
@@ -122,7 +122,7 @@ class ProduceMemo:
         self.pack: Callable[..., bytes] = _struct(f">4si{len(self.middle)}s{form}{len(self.after)}s").pack
 
     def __repr__(self) -> str:
-        return f"<ProduceMemo v{self.version} {self.partition.topic}-{self.partition.index}>"
+        return f"<ProduceTemplate v{self.version} {self.partition.topic}-{self.partition.index}>"
 
 
 def _key_end(frame: memoryview, request: ProduceRequest, version: int) -> int:
