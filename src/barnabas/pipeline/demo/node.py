@@ -21,7 +21,7 @@ START_SECONDS = 30.0
 
 
 class DemoNode:
-    """`node = Node(1, work, ports, controllers); node.format(...); node.start(); node.kill(); node.start()`.
+    """`node = DemoNode(1, work, ports, controllers); node.format(...); node.start(); node.kill(); node.start()`.
 
     `state` is in words for the screen.
     """
