@@ -253,11 +253,11 @@ class Admin:
         for node in self.world.nodes.values():
             if self.world.calm or not node.serves or node.paused:
                 continue
-            life = node.life
+            run_number = node.run_number
             node.stop()
             self.world.restart_when_down(node, 0.1)
             for _ in range(100):
                 await asyncio.sleep(0.1)
-                if node.life > life and node.serves:
+                if node.run_number > run_number and node.serves:
                     break
         return True

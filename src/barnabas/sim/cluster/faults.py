@@ -270,12 +270,12 @@ class Pause(_OnANode):
     duration = (0.3, 10.0)
 
     def strike(self, node: SimNode) -> str:
-        self.life = node.life
+        self.run_number = node.run_number
         node.pause()
         return f"{node.host.name} for {self.lasts:.1f} s"
 
     def end(self) -> None:
-        if self.node.life == self.life:
+        if self.node.run_number == self.run_number:
             self.node.resume()
 
 

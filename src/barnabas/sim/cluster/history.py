@@ -39,7 +39,7 @@ class Outcome(IntEnum):
 
 
 class Process(NamedTuple):
-    """One client in one life: what it does has an order.  `repeats`: it may write a record twice, and out of
+    """One run of a client: what it does has an order.  `repeats`: it may write a record twice, and out of
     order, as a producer without idempotence does."""
 
     name: str

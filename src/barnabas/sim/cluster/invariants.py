@@ -50,7 +50,7 @@ class Committed:
         self.isr: tuple[NodeId, ...] = ()
         self.elr: tuple[NodeId, ...] = ()
         self.seen_by: tuple[NodeId, int, Epoch] = (NO_NODE, 0, -1)
-        """Node, life and leader epoch of whoever was compared with it last."""
+        """Node, run number and leader epoch of whoever was compared with it last."""
 
 
 class Invariants:
@@ -60,7 +60,7 @@ class Invariants:
         self.world = world
         self.partitions: dict[Place, Committed] = {}
         self.durable: dict[NodeId, dict[str, tuple[Offset, Epoch]]] = {}
-        """What each node's logs had synced when its last life ended, by path."""
+        """What each node's logs had synced when its last run ended, by path."""
         self.states: dict[tuple[TopicId, int, int], PartitionState] = {}
         """The state of a partition at each of its epochs: the same for everybody."""
         self._images: dict[NodeId, tuple[int, Offset]] = {}
@@ -107,8 +107,8 @@ class Invariants:
         if mark <= known.end:
             return
         log = partition.log
-        if known.seen_by != (node.id, node.life, epoch):
-            known.seen_by = (node.id, node.life, epoch)
+        if known.seen_by != (node.id, node.run_number, epoch):
+            known.seen_by = (node.id, node.run_number, epoch)
             self.holds_all(node, log, known)
         for batch in stored(log, known.end, mark):
             known.batches.append(batch)
@@ -158,14 +158,14 @@ class Invariants:
 
     def _image(self, node: SimNode, image: MetadataImage) -> None:
         before = self._images.get(node.id)
-        if before is not None and before[0] == node.life:
+        if before is not None and before[0] == node.run_number:
             if before[1] == image.offset:
                 return
             if before[1] > image.offset:
                 self.world.alarm(
                     "C1", f"the metadata of node {node.id} went from {before[1]} to {image.offset}"
                 )
-        self._images[node.id] = (node.life, image.offset)
+        self._images[node.id] = (node.run_number, image.offset)
         for topic in image.topics.values():
             for index, state in topic.partitions.items():
                 key = topic.id, index, state.partition_epoch
@@ -207,8 +207,8 @@ class Invariants:
 
     # S1: what was synced is there after a crash.
 
-    def life_over(self, node: SimNode) -> None:
-        """A life of that node ends: remember what its logs have synced."""
+    def run_over(self, node: SimNode) -> None:
+        """A run of that node ends: remember what its logs have synced."""
         self.look()
         home = None if node.process is None else node.process.storage
         if home is not None:

@@ -69,14 +69,14 @@ class SimNode:
         """Its own disk, while an operator has put another one in its place."""
         self.process: Process | None = None
         self.loop: VirtualLoop | None = None
-        self.life = 0
+        self.run_number = 0
         self.stopping = False
         self.damaged = False
         """A fault touched its disk since it started: it may stop because of it."""
         self.restart_at = inf
 
     def __repr__(self) -> str:
-        return f"<SimNode {self.id} life={self.life} {self.process or 'down'}>"
+        return f"<SimNode {self.id} run={self.run_number} {self.process or 'down'}>"
 
     @property
     def up(self) -> bool:
@@ -175,13 +175,13 @@ class SimNode:
         self.disk = self._new_disk()
         self.format()
 
-    # The beginning of a life, and its ends.
+    # The beginning of a run, and its ends.
 
     def start(self) -> None:
         """A process starts."""
         assert self.process is None
         world = self.world
-        self.life += 1
+        self.run_number += 1
         self.restart_at = inf
         self.stopping = False
         self.damaged = self.disk.troubled
@@ -190,7 +190,7 @@ class SimNode:
         loop = self.loop = VirtualLoop.of(
             world.scheduler,
             self.host,
-            f"n{self.id}.{self.life}",
+            f"n{self.id}.{self.run_number}",
             on_error=self._callback_failed,
             disk_time=lambda: self.disk.takes(world.time),
         )
@@ -198,11 +198,11 @@ class SimNode:
             Config.load(self.properties()),
             disk=self.disk,
             clock=self.clock,
-            random=SeededRandomness(f"node {world.seed} {self.id} {self.life}"),
+            random=SeededRandomness(f"node {world.seed} {self.id} {self.run_number}"),
             platform=VirtualPlatform(self.host, loop, self.disk),
             format_new=False,
         )
-        world.tell(self.id, f"starts (life {self.life})")
+        world.tell(self.id, f"starts (life {self.run_number})")
         loop.call_soon(lambda: loop.create_task(self._main(self.process), name="main"))
 
     async def _main(self, process: Process | None) -> None:

@@ -1,6 +1,6 @@
 """What stands under a simulated node: sockets of the simulated network, a disk that takes its time.
 
-`VirtualPlatform` is `server.net.platform.Platform` for one life of a node: the node's own listener, connection and
+`VirtualPlatform` is `server.net.platform.Platform` for one run of a node: the node's own listener, connection and
 outlet run on it unchanged.
 """
 
@@ -77,7 +77,7 @@ class SlowDisk(MemoryDisk):
 
 
 class VirtualPlatform(Platform):
-    """Sockets and syncs for one life of a node."""
+    """Sockets and syncs for one run of a node."""
 
     __slots__ = ("disk", "host", "loop")
 

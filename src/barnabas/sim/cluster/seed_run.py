@@ -68,7 +68,7 @@ class SeedRun:
         self.world = World(seed, story=story)
         self.invariants = Invariants(self.world)
         self.world.on_end = self._ended
-        self.world.on_over = self.invariants.life_over
+        self.world.on_over = self.invariants.run_over
         self.world.on_recovered = self.invariants.recovered
         self.world.on_emptied = self.invariants.emptied
         self.rng = random.Random(f"cluster life {seed}")

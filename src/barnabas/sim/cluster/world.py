@@ -78,10 +78,10 @@ class World:
         self.calm = False
         """Faults and operators are done with."""
         self.graves: list[VirtualLoop] = []
-        """Loops of lives that are over; their tasks are closed at the end of the world."""
+        """Loops of runs that are over; their tasks are closed at the end of the world."""
         self.on_end: Callable[[SimNode, str], None] = lambda node, why: None
         self.on_over: Callable[[SimNode], None] = lambda node: None
-        """Told when a life is about to end."""
+        """Told when a run is about to end."""
         self.on_recovered: Callable[[SimNode], None] = lambda node: None
         """Told when a node has opened its directories, and done nothing else yet."""
         self.emptied: dict[NodeId, int] = {}
@@ -184,20 +184,20 @@ class World:
 
     def start_in(self, seconds: float, node: SimNode) -> None:
         """Start that node again in so many seconds, if nobody else did."""
-        life = node.life
+        run_number = node.run_number
 
         def start() -> None:
-            if not node.up and node.life == life:
+            if not node.up and node.run_number == run_number:
                 node.start()
 
         self.at(seconds, start)
 
     def restart_when_down(self, node: SimNode, seconds: float) -> None:
         """Start it so many seconds after it has ended."""
-        life = node.life
+        run_number = node.run_number
 
         def look() -> None:
-            if node.life == life:
+            if node.run_number == run_number:
                 if node.up:
                     self.at(0.1, look)
                 else:

@@ -96,12 +96,12 @@ class WrongFormat(ClusterFault):
     # Who could answer.
 
     def _at_hand(self) -> set[tuple[int, int]]:
-        """Controllers, and their lives, that hear this node and answer it at once."""
+        """Controllers, and their run numbers, that hear this node and answer it at once."""
         network, node = self.world.network, self.node
         if network.tail or network.slow or network.base[1] > 0.05:
             return set()
         return {
-            (other.id, other.life)
+            (other.id, other.run_number)
             for other in self.world.nodes.values()
             if other.is_controller
             and other is not node

@@ -111,13 +111,13 @@ def _apply(names: dict[str, _Inode | _Directory], change: dict[str, _Inode | _Di
 class MemoryFile:
     """An open file of a MemoryDisk; stale after a crash, refusing everything after a failed sync."""
 
-    __slots__ = ("_disk", "_inode", "_life", "_open", "_refusal", "path")
+    __slots__ = ("_crashes", "_disk", "_inode", "_open", "_refusal", "path")
 
     def __init__(self, disk: MemoryDisk, path: str, inode: _Inode) -> None:
         self.path = path
         self._disk = disk
         self._inode = inode
-        self._life = disk.life
+        self._crashes = disk.crashes
         self._open = True
         self._refusal: StorageError | None = None
 
@@ -127,7 +127,7 @@ class MemoryFile:
     def _check(self, operation: str) -> None:
         if self._refusal is not None:
             raise self._refusal
-        if not self._open or self._life != self._disk.life:
+        if not self._open or self._crashes != self._disk.crashes:
             raise StorageError(f"{self.path} is closed")
         self._disk.step(operation, self.path)
 
@@ -186,8 +186,8 @@ class MemoryDisk:
     def __init__(self, seed: int = 0, *, wall_ms: int = 0) -> None:
         self.wall_ms = wall_ms
         """What files are stamped with."""
-        self.life = 0
-        """Crashes so far: files opened in an earlier life are stale."""
+        self.crashes = 0
+        """Crashes so far: files opened before the last one are stale."""
         self.steps = 0
         """Steps so far that changed something (what `crash_at` counts)."""
         self.locks: set[str] = set()
@@ -202,7 +202,7 @@ class MemoryDisk:
         self._space: int | None = None
 
     def __repr__(self) -> str:
-        return f"<MemoryDisk life={self.life} steps={self.steps}>"
+        return f"<MemoryDisk crashes={self.crashes} steps={self.steps}>"
 
     # --- faults -------------------------------------------------------------------------------------------
 
@@ -213,7 +213,7 @@ class MemoryDisk:
         everything was durable.  "kill": only the process died; what it wrote is there to read,
         and a power cut may take it yet.
         """
-        self.life += 1
+        self.crashes += 1
         self.locks.clear()
         self._crash_at = -1
         if loss != "kill":

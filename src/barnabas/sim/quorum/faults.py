@@ -258,12 +258,12 @@ class Pause(_OnANode):
     duration = (0.05, 6.0)
 
     def strike(self, node: Node) -> str:
-        self.life = node.life
+        self.run_number = node.run_number
         node.pause()
         return f"node {node.id}"
 
     def end(self) -> None:
-        if self.node.life == self.life and self.node.paused:
+        if self.node.run_number == self.run_number and self.node.paused:
             self.node.resume()
 
 

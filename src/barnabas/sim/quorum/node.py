@@ -53,7 +53,7 @@ class Node:
         self.process: Process | None = None
         self.last: Process | None = None
         """The newest process, running or over."""
-        self.life = 0
+        self.run_number = 0
         self.paused = False
         self.pauses = 0
         self.backlog: list[Callable[[], None]] = []
@@ -75,7 +75,7 @@ class Node:
         self.restart_at = inf
 
     def __repr__(self) -> str:
-        return f"<Node {self.id} life={self.life} {self.process or 'down'}>"
+        return f"<Node {self.id} run={self.run_number} {self.process or 'down'}>"
 
     def _key(self) -> ReplicaKey:
         return ReplicaKey(self.id, Uuid.of(self.id, self.disk_number + 1))
@@ -101,7 +101,7 @@ class Node:
     def start(self) -> bool:
         """Start a process.  Whether the directory could be opened."""
         assert self.process is None
-        self.life += 1
+        self.run_number += 1
         self.restart_at = inf
         world = self.world
         self.clock.drift(1.0)
@@ -117,7 +117,7 @@ class Node:
             self._refused(error)
             return False
         self.process = self.last = process
-        world.tell(self.id, f"starts (life {self.life}), the log ends at {process.log_view.end_offset}")
+        world.tell(self.id, f"starts (life {self.run_number}), the log ends at {process.log_view.end_offset}")
         self.invariants.started(self)
         self.damaged = self.disk.troubled
         process.receive(Started())
@@ -144,10 +144,10 @@ class Node:
 
     def closed(self) -> None:
         """The clean end of a run: when the disk's thread has done what it was given."""
-        process, world, life = self.process, self.world, self.life
+        process, world, run_number = self.process, self.world, self.run_number
         assert process is not None
         if process.disk_free > world.time:
-            world.when(process.disk_free, lambda: self.act(life, self.closed))
+            world.when(process.disk_free, lambda: self.act(run_number, self.closed))
             return
         try:
             process.store.close()
@@ -181,13 +181,13 @@ class Node:
         """Everything that came meanwhile comes now."""
         self.paused = False
         backlog, self.backlog = self.backlog, []
-        life = self.life
+        run_number = self.run_number
         for action in backlog:
-            self.act(life, action)
+            self.act(run_number, action)
 
-    def act(self, life: int, action: Callable[[], None]) -> None:
+    def act(self, run_number: int, action: Callable[[], None]) -> None:
         """Do something in that run: now, after a pause, or never."""
-        if life != self.life or self.process is None:
+        if run_number != self.run_number or self.process is None:
             return
         if self.paused:
             self.backlog.append(action)

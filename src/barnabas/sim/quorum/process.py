@@ -101,7 +101,7 @@ class ProcessHost(Protocol):
 
     id: NodeId
     key: ReplicaKey
-    life: int
+    run_number: int
     disk: MemoryDisk
     clock: NodeClock
     endpoints: tuple[Endpoint, ...]
@@ -118,7 +118,7 @@ class ProcessHost(Protocol):
     def world(self) -> ProcessWorld: ...
     @property
     def invariants(self) -> Observer[Self]: ...
-    def act(self, life: int, action: Callable[[], None]) -> None: ...
+    def act(self, run_number: int, action: Callable[[], None]) -> None: ...
     def off(self, loss: Loss, why: str, *, reset: bool = False) -> None: ...
     def closed(self) -> None: ...
 
@@ -148,7 +148,7 @@ class Process:
         world = owner.world
         self.owner = owner
         self.world = world
-        self.life = owner.life
+        self.run_number = owner.run_number
         store = open_store(
             owner.disk,
             owner.clock,
@@ -178,7 +178,7 @@ class Process:
             snapshot_interval=0.0,
         )
         self.keeper = SnapshotKeeper(settings, store)
-        rng = SeededRandomness(f"{world.seed}/{owner.id}/{owner.life}")
+        rng = SeededRandomness(f"{world.seed}/{owner.id}/{owner.run_number}")
         now = owner.clock.now()
         self.config = config
         self.node = RaftNode(owner.key, owner.endpoints, config, store.log_view, store.saved, rng, now)
@@ -272,7 +272,7 @@ class Process:
         when = self.owner.clock.world_time_of(deadline) + 1e-6
         if when < self._armed:
             self._armed = when
-            self.world.when(when, lambda: self.owner.act(self.life, lambda: self._tick(when)))
+            self.world.when(when, lambda: self.owner.act(self.run_number, lambda: self._tick(when)))
 
     def _tick(self, when: float) -> None:
         if when == self._armed:
@@ -302,7 +302,7 @@ class Process:
             if failure is None and owner.process is self:
                 owner.invariants.synced(owner)
 
-        world.when(self.disk_free, lambda: owner.act(self.life, work))
+        world.when(self.disk_free, lambda: owner.act(self.run_number, work))
 
     # Outside.
 
@@ -381,8 +381,8 @@ class Process:
                 owner.invariants.estranged(owner, dict(effect.fields))
         elif isinstance(effect, Stopped):
             self.store.stopping = True
-            life = owner.life
-            world.at(0.0, lambda: owner.act(life, owner.closed))
+            run_number = owner.run_number
+            world.at(0.0, lambda: owner.act(run_number, owner.closed))
 
     def propose(self, write: str, records: tuple[object, ...]) -> bool:
         """The active controller appends; whether this node is it."""

@@ -14,7 +14,7 @@ class Asker(NamedTuple):
     """The process that sent a request to another node."""
 
     node: NodeId
-    life: int
+    run_number: int
     correlation: int
     request: Request
 
@@ -24,12 +24,12 @@ class ChangeAsked:
     say how much was committed by then.
     """
 
-    __slots__ = ("answered", "life", "notes", "request", "sets", "token")
+    __slots__ = ("answered", "notes", "request", "run_number", "sets", "token")
 
-    def __init__(self, token: object, request: ChangeRequest, life: int) -> None:
+    def __init__(self, token: object, request: ChangeRequest, run_number: int) -> None:
         self.token = token
         self.request = request
-        self.life = life
+        self.run_number = run_number
         self.answered = False
         self.sets = 0
         self.notes = 0

@@ -164,11 +164,11 @@ class SafetyPhase:
 
     def _down(self, node: Node, why: str) -> None:
         """A node is down: somebody starts it again after a while."""
-        life = node.life
+        run_number = node.run_number
         delay = self.rng.choice((0.1, 0.5, 1.0, 2.0, 6.0)) * self.rng.uniform(0.5, 1.5)
 
         def start() -> None:
-            if node.process is None and node.life == life and node.id not in self.stay_down:
+            if node.process is None and node.run_number == run_number and node.id not in self.stay_down:
                 if node.restart_at < inf and node.restart_at > self.world.time:
                     self.world.when(node.restart_at, start)
                     return

@@ -259,11 +259,11 @@ class TornWrites(TargetedFault):
 
 
 def _lose_power_soon(node: Node, step: int) -> None:
-    disk, life = node.disk, node.life
+    disk, run_number = node.disk, node.run_number
     disk.crash_at(step)
 
     def disarm() -> None:
-        if node.disk is disk and node.life == life:
+        if node.disk is disk and node.run_number == run_number:
             disk.crash_at(1 << 40)
 
     node.world.at(2.0, disarm)
@@ -355,10 +355,10 @@ class KillThenPowerCut(TargetedFault):
     def _start(self, node: Node) -> None:
         if node.process is not None or node.damaged or not node.start():
             return
-        life = node.life
+        run_number = node.run_number
 
         def cut() -> None:
-            if node.life == life and node.process is not None:
+            if node.run_number == run_number and node.process is not None:
                 node.off("all", "power cut, nothing written since it started")
                 node.restart_at = self.world.time + self.rng.uniform(0.1, 2.0)
 

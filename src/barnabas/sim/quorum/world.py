@@ -199,9 +199,9 @@ class World(EventHeap):
                 self._tell_reset(other, node_id)
 
     def _tell_reset(self, other: Node, node_id: NodeId) -> None:
-        process, life = other.process, other.life
+        process, run_number = other.process, other.run_number
         assert process is not None
-        self.at(0.001, lambda: other.act(life, lambda: process.disconnected(node_id)))
+        self.at(0.001, lambda: other.act(run_number, lambda: process.disconnected(node_id)))
 
     # Requests and answers between nodes.
 
@@ -212,7 +212,7 @@ class World(EventHeap):
         if self.onlookers and isinstance(request, VoteRequest) and not request.pre_vote:
             for one in list(self.onlookers):
                 one.stood(self.nodes[source])
-        asker = Asker(source, process.life, effect.correlation, request)
+        asker = Asker(source, process.run_number, effect.correlation, request)
         endpoint = effect.endpoint
         target = None if endpoint is None else self.network.addresses.get((endpoint.host, endpoint.port))
         if target is None:
@@ -229,7 +229,7 @@ class World(EventHeap):
         def deliver() -> None:
             process = node.process
             if process is not None:
-                node.act(node.life, lambda: self._asked(process, token, request))
+                node.act(node.run_number, lambda: self._asked(process, token, request))
             elif self.network.reaches(target, source):
                 self.at(0.001, refused)
 
@@ -238,7 +238,7 @@ class World(EventHeap):
     def _asked(self, process: Process, token: object, request: Request) -> None:
         """A request reaches a node; an operator who asks for other voters has a right to an answer."""
         if isinstance(request, ChangeRequest):
-            token = ChangeAsked(token, request, process.life)
+            token = ChangeAsked(token, request, process.run_number)
             process.owner.invariants.change_asked(process.owner, token)
         process.asked(token, request)
 
@@ -246,7 +246,9 @@ class World(EventHeap):
         node = self.nodes[asker.node]
         process = node.process
         if process is not None:
-            node.act(asker.life, lambda: process.receive(Failed(asker.correlation, "connection refused")))
+            node.act(
+                asker.run_number, lambda: process.receive(Failed(asker.correlation, "connection refused"))
+            )
 
     def respond(self, process: Process, token: object, response: Response, data: bytes) -> None:
         """Carry a response to the node or operator that waits for it."""
@@ -270,4 +272,4 @@ class World(EventHeap):
         node = self.nodes[asker.node]
         process = node.process
         if process is not None:
-            node.act(asker.life, lambda: process.heard(asker.correlation, response, data))
+            node.act(asker.run_number, lambda: process.heard(asker.correlation, response, data))

@@ -107,12 +107,12 @@ class Workload:
         """One or more of the partitions."""
         return sorted(self.rng.sample(self.partitions, self.rng.randint(1, len(self.partitions))))
 
-    def _acknowledged(self, where: TopicPartition, end: int, leader: NodeId, life: int) -> None:
+    def _acknowledged(self, where: TopicPartition, end: int, leader: NodeId, run_number: int) -> None:
         """What is acknowledged by acks=all is committed, and who said so knows it as long as it lives."""
         node = self.world.nodes[leader]
         broker = node.broker
         partition = broker.partition(*where) if broker is not None else None
-        if partition is not None and node.life == life and partition.high_watermark < end:
+        if partition is not None and node.run_number == run_number and partition.high_watermark < end:
             raise InvariantViolation(
                 "P1",
                 f"{where.topic}-{where.partition}: node {leader} acknowledged what ends at {end}, "

@@ -103,7 +103,7 @@ class Producer:
         self.lanes = [Lane(self, where) for where in partitions]
         self.acknowledged = self.given_up = self.failed = 0
         self.on_acknowledged: Callable[[TopicPartition, int, NodeId, int], None] = lambda *_: None
-        """Told of every acks=all: where, up to which offset, by whom, in which life."""
+        """Told of every acks=all: where, up to which offset, by whom, in which run."""
         self.finishing = False
         self.done = False
 
@@ -235,8 +235,8 @@ class Lane:
         self.in_flight += 1
         answer = connection.request(request, timeout=self.contact.timing.request)
         task = asyncio.get_running_loop().create_task(answer, name="produce")
-        life = self.contact.machine.world.nodes[leader.node].life
-        task.add_done_callback(lambda task: self._answered(batch, leader.node, life, task))
+        run_number = self.contact.machine.world.nodes[leader.node].run_number
+        task.add_done_callback(lambda task: self._answered(batch, leader.node, run_number, task))
         return True
 
     def _far_behind(self) -> bool:
@@ -265,7 +265,7 @@ class Lane:
 
     # ---- being answered ----------------------------------------------------------------------------------
 
-    def _answered(self, batch: Batch, leader: NodeId, life: int, task: asyncio.Task[object]) -> None:
+    def _answered(self, batch: Batch, leader: NodeId, run_number: int, task: asyncio.Task[object]) -> None:
         self.in_flight -= 1
         self.wake.set()
         batch.sent = False
@@ -284,7 +284,7 @@ class Lane:
             self._acknowledged(batch, answer.base_offset)
             if self.producer.manner.acks == -1 and answer.base_offset >= 0:
                 end = answer.base_offset + len(batch.rows)
-                self.producer.on_acknowledged(self.where, end, leader, life)
+                self.producer.on_acknowledged(self.where, end, leader, run_number)
             return
         if answer.current_leader.leader_id >= 0:
             self.contact.learn(

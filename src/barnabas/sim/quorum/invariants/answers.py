@@ -48,7 +48,7 @@ class HonestAnswers(Invariant):
         request = change.request
         if response.error is ErrorCode.OPERATION_NOT_ATTEMPTED:
             if isinstance(request, (AddVoterRequest, RemoveVoterRequest)):
-                self.withdrawn.add((node.key, change.life, request.voter))
+                self.withdrawn.add((node.key, change.run_number, request.voter))
         elif response.error is ErrorCode.NONE:
             here = self._wrong_here(node, change)
             if here:
@@ -63,7 +63,7 @@ class HonestAnswers(Invariant):
             if all(request.voter not in voters.keys for _, voters in process.log_view.voter_sets.items()):
                 return "its log does not have it"
         elif isinstance(request, CancelChangeRequest):
-            if (node.key, change.life, request.voter) not in self.withdrawn:
+            if (node.key, change.run_number, request.voter) not in self.withdrawn:
                 return "nobody was told that it is withdrawn"
         return None
 
@@ -117,7 +117,7 @@ class AnsweredInTime(Invariant):
         self.world.when(node.clock.world_time_of(mono), lambda: self._look(mono, node, change))
 
     def _look(self, mono: float, node: Node, change: ChangeAsked) -> None:
-        if change.answered or node.life != change.life or node.process is None:
+        if change.answered or node.run_number != change.run_number or node.process is None:
             return
         if node.paused or node.process.stopping:
             self._look_at(node.clock.mono + self.bound, node, change)

@@ -25,7 +25,7 @@ class NobodyElse(Invariant):
 
     def started(self, node: Node) -> None:
         """It may ask from now on."""
-        self.others = {other.id: (other.life, other.pauses) for other in self._at_hand(node)}
+        self.others = {other.id: (other.run_number, other.pauses) for other in self._at_hand(node)}
         self.troubles = self.world.network.troubles
 
     def led(self, node: Node) -> None:
@@ -33,7 +33,7 @@ class NobodyElse(Invariant):
         if node.process.node.epoch > 1 or self.troubles != self.world.network.troubles:
             return
         for other in self._at_hand(node):
-            if self.others.get(other.id) == (other.life, other.pauses):
+            if self.others.get(other.id) == (other.run_number, other.pauses):
                 self.fail(
                     f"{node.key} begins a second quorum, though {other.key} of the first one was at hand"
                 )

@@ -59,13 +59,13 @@ class OverBudgetWorld(World):
 
     def _down(self, node: Node, why: str) -> None:
         """Somebody starts it again, three times; one that refuses then stays away."""
-        life = node.life
+        run_number = node.run_number
         refused = self.struck is not None and node.id in self.refusals and why != "stopped"
-        if node.id in self.stay_down or (refused and node.id in self.lost and node.life > 40):
+        if node.id in self.stay_down or (refused and node.id in self.lost and node.run_number > 40):
             return
 
         def start() -> None:
-            if node.process is None and node.life == life and node.id not in self.stay_down:
+            if node.process is None and node.run_number == run_number and node.id not in self.stay_down:
                 node.start()
 
         self.at(self.rng.uniform(0.2, 2.0) * (5.0 if refused else 1.0), start)
