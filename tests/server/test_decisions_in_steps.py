@@ -45,7 +45,7 @@ class Line:
         """What was appended in it."""
         cluster, appended = self.cluster, []
         self.requests.resting = False
-        self.requests.begin_turn()
+        self.requests.begin_loop_step()
         while self.requests.waiting:
             decided = self.requests.decide_next(cluster.offset, 1, cluster.now)
             if decided is not None:

@@ -125,7 +125,7 @@ class Requests:
         """Whether one waits to be decided now."""
         return bool(self._line) and not self.resting
 
-    def begin_turn(self) -> None:
+    def begin_loop_step(self) -> None:
         """A loop step has begun: as many steps may be taken again."""
         if not self.resting:
             self._left = self._most

@@ -105,7 +105,7 @@ class QuorumSteps:
             self._again = True
             return
         self.running = True
-        self._requests.begin_turn()
+        self._requests.begin_loop_step()
         begun = self._clock.now().mono
         try:
             self._again = True
