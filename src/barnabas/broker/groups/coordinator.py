@@ -433,7 +433,7 @@ class Groups:
     ) -> DeleteGroupsResponse | CommitWaiting:
         """DeleteGroups: only groups that are empty, with their positions."""
         results = {name: self._deletable(name) for name in request.groups_names}
-        waiting = CommitWaiting(self.membership.waiting)
+        waiting = CommitWaiting(self.membership.parked)
         open_writes = [1]
 
         def one_done() -> None:
@@ -483,7 +483,7 @@ class Groups:
             groups=len(self.groups),
             members=sum(len(group.members) for group in self.groups.values()),
             offsets=sum(len(known) for known in self.offsets.committed.values()),
-            waiting=self.membership.waiting[0],
+            waiting=self.membership.parked.count,
             loading=len(self._loading),
             unreadable=self.unreadable,
         )

@@ -17,7 +17,7 @@ from enum import Enum
 from barnabas.broker.purgatory import Waiting
 from barnabas.model import Now
 
-__all__ = ["ClassicGroup", "GroupState", "Member", "Parked", "Protocols"]
+__all__ = ["ClassicGroup", "GroupState", "Member", "Parked", "ParkedRequests", "Protocols"]
 
 Protocols = tuple[tuple[str, bytes], ...]
 """Names of assignment protocols in order of preference, each with the member's metadata."""
@@ -45,6 +45,18 @@ MOVES = {
 }
 
 
+class ParkedRequests:
+    """How many requests are parked, over all groups."""
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __repr__(self) -> str:
+        return f"<ParkedRequests {self.count}>"
+
+
 class Parked(Waiting):
     """A JoinGroup or SyncGroup that waits for the others.  It has no deadline of its own: the group's timers
     answer it.
@@ -53,15 +65,15 @@ class Parked(Waiting):
     wait for its member), until the group answers it.
     """
 
-    __slots__ = ("count", "gone", "member", "on_gone")
+    __slots__ = ("_all", "gone", "member", "on_gone")
 
-    def __init__(self, member: Member, count: list[int], on_gone: Callable[[Parked], None]) -> None:
+    def __init__(self, member: Member, parked: ParkedRequests, on_gone: Callable[[Parked], None]) -> None:
         super().__init__(float("inf"))
         self.member = member
-        self.count = count
+        self._all = parked
         self.on_gone = on_gone
         self.gone = False
-        count[0] += 1
+        parked.count += 1
 
     def cancel(self) -> None:
         self.on_done = None
@@ -70,7 +82,7 @@ class Parked(Waiting):
             self.on_gone(self)
 
     def release(self) -> None:
-        self.count[0] -= 1
+        self._all.count -= 1
         if self.member.joining is self:
             self.member.joining = None
         if self.member.syncing is self:

@@ -13,6 +13,7 @@ from barnabas.broker.groups.group import (
     GroupState,
     Member,
     Parked,
+    ParkedRequests,
     Protocols,
 )
 from barnabas.broker.groups.rebalance import (
@@ -60,8 +61,7 @@ class Membership:
         self.journal = journal
         self.randomness = randomness
         self.rebalance = Rebalance(groups, limits, journal)
-        self.waiting = [0]
-        """How many requests are parked, over all groups."""
+        self.parked = ParkedRequests()
 
     # -- JoinGroup -------------------------------------------------------------------------------------
 
@@ -72,7 +72,7 @@ class Membership:
         member_id = request.member_id
         if not self.limits.min_session <= request.session_timeout_ms / 1000 <= self.limits.max_session:
             return refused_join(ErrorCode.INVALID_SESSION_TIMEOUT, member_id)
-        if self.waiting[0] >= self.limits.max_waiting:
+        if self.parked.count >= self.limits.max_waiting:
             return refused_join(ErrorCode.COORDINATOR_NOT_AVAILABLE, member_id)
         group = self.groups.get(request.group_id)
         if group is None:
@@ -218,7 +218,7 @@ class Membership:
     def _park_join(self, group: ClassicGroup, member: Member) -> Parked:
         if member.joining is not None:  # the same member asked again over another connection
             member.joining.complete(refused_join(ErrorCode.REBALANCE_IN_PROGRESS, member.id))
-        member.joining = Parked(member, self.waiting, lambda parked: self._join_gone(group, parked))
+        member.joining = Parked(member, self.parked, lambda parked: self._join_gone(group, parked))
         return member.joining
 
     def _join_gone(self, group: ClassicGroup, parked: Parked) -> None:
@@ -301,11 +301,11 @@ class Membership:
         member = group.members[request.member_id]
         if group.state is GroupState.STABLE:
             return self._assignment_answer(group, member, ErrorCode.NONE)
-        if self.waiting[0] >= self.limits.max_waiting:
+        if self.parked.count >= self.limits.max_waiting:
             return SyncGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if member.syncing is not None:
             member.syncing.complete(SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
-        parked = member.syncing = Parked(member, self.waiting, lambda gone: gone.complete(None))
+        parked = member.syncing = Parked(member, self.parked, lambda gone: gone.complete(None))
         if member.id == group.leader_id:
             given = {one.member_id: bytes(one.assignment) for one in request.assignments}
             self._write_assignments(group, {id: given.get(id, b"") for id in group.members}, now)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from barnabas.broker.groups.group import ClassicGroup, GroupState
+from barnabas.broker.groups.group import ClassicGroup, GroupState, ParkedRequests
 from barnabas.broker.groups.membership import Membership
 from barnabas.broker.groups.records import (
     CommittedOffset,
@@ -54,15 +54,15 @@ Position = tuple[str, int]
 class CommitWaiting(Waiting):
     """A commit that is written and not yet safe.  Its partition's append has the deadline."""
 
-    __slots__ = ("count",)
+    __slots__ = ("_all",)
 
-    def __init__(self, count: list[int]) -> None:
+    def __init__(self, parked: ParkedRequests) -> None:
         super().__init__(float("inf"))
-        self.count = count
-        count[0] += 1
+        self._all = parked
+        parked.count += 1
 
     def release(self) -> None:
-        self.count[0] -= 1
+        self._all.count -= 1
 
     def expired(self, now: Now) -> None:
         raise AssertionError("the append answers a commit")
@@ -120,7 +120,7 @@ class GroupOffsets:
                     )
         if not kept:
             return commit_answer(request, lambda name, id, index: errors[(name, id, index)])
-        waiting = CommitWaiting(self.membership.waiting)
+        waiting = CommitWaiting(self.membership.parked)
         group_id = request.group_id
 
         def written(error: ErrorCode) -> None:
@@ -310,7 +310,7 @@ class GroupOffsets:
             answer.topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=partitions))
         if not gone:
             return answer
-        waiting = CommitWaiting(self.membership.waiting)
+        waiting = CommitWaiting(self.membership.parked)
 
         def written(error: ErrorCode) -> None:
             if not error:
