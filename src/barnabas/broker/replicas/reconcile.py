@@ -204,7 +204,8 @@ class Reconciler:
         """A replica whose log was damaged when this node started is fetched anew from its leader.
 
         Not while it counts for what is committed: it is not in sync, and this node has registered as one that
-        lost something (`server.last_life`), so that it is not eligible either.  Returns whether it was done.
+        lost something (`server.replication.previous_epoch`), so that it is not eligible either.  Returns
+        whether it was done.
         """
         broker = self._broker
         log = partition.log

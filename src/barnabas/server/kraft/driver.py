@@ -107,8 +107,6 @@ class Quorum:
         self._stopped: asyncio.Future[None] = self._loop.create_future()
         now = self._clock.now()
         store.reserve.size, self._requests.reserve = settings.reserve_bytes, store.reserve
-        store.metadata_version = lambda: self._leading_image.feature(METADATA_VERSION) or LATEST
-        store.on_image = self._image_replaced
         node = RaftNode(
             settings.key, settings.endpoints, settings.raft, store.log_view, store.saved, random, now
         )
@@ -123,7 +121,13 @@ class Quorum:
             fail=self._fail,
             listener=settings.raft.listener,
         )
-        store.attach(self, self.steps.receive, self._fail)
+        store.attach(
+            self,
+            self.steps.receive,
+            self._fail,
+            metadata_version=lambda: self._leading_image.feature(METADATA_VERSION) or LATEST,
+            on_image=self._image_replaced,
+        )
         self._maintenance = Maintenance(
             self._loop, settings, store, node, self.committed, self._requests, self.steps, self, self._fail
         )
@@ -399,28 +403,29 @@ class Quorum:
 
     def apply(self, effect: ApplyEffect) -> None:
         """Take note of what was decided."""
-        if isinstance(effect, Committed):
-            self._commit(effect.high_watermark)
-        elif isinstance(effect, Accepted):
-            now = self._clock.now()
-            self._maintenance.last_append = now.mono
-            self._requests.accepted(effect, now)
-        elif isinstance(effect, Refused):
-            assert isinstance(effect.token, Submission)
-            effect.token.refuse(KafkaError(ErrorCode.NOT_CONTROLLER, effect.message))
-        elif isinstance(effect, LeaderChanged):
-            self._leader_changed(effect)
-        elif isinstance(effect, VotersChanged):
-            events.emit(quorum_events.VOTERS, voters=_names(effect.voters), offset=effect.offset)
-            if self.registration is not None:
-                warn_of_other_disk(self.settings.key, effect.voters)
-        elif isinstance(effect, KraftVersionChanged):
-            events.emit(quorum_events.STEP, what="kraft.version", version=effect.version)
-        elif isinstance(effect, Event):
-            tell(effect)
-        elif isinstance(effect, Stopped) and not self._stopped.done():
-            self._store.stopping = True
-            self._stopped.set_result(None)
+        match effect:
+            case Committed():
+                self._commit(effect.high_watermark)
+            case Accepted():
+                now = self._clock.now()
+                self._maintenance.last_append = now.mono
+                self._requests.accepted(effect, now)
+            case Refused():
+                assert isinstance(effect.token, Submission)
+                effect.token.refuse(KafkaError(ErrorCode.NOT_CONTROLLER, effect.message))
+            case LeaderChanged():
+                self._leader_changed(effect)
+            case VotersChanged():
+                events.emit(quorum_events.VOTERS, voters=_names(effect.voters), offset=effect.offset)
+                if self.registration is not None:
+                    warn_of_other_disk(self.settings.key, effect.voters)
+            case KraftVersionChanged():
+                events.emit(quorum_events.STEP, what="kraft.version", version=effect.version)
+            case Event():
+                tell(effect)
+            case Stopped() if not self._stopped.done():
+                self._store.stopping = True
+                self._stopped.set_result(None)
 
     def _commit(self, high_watermark: Offset) -> None:
         """Replay what is committed by now, tell the listeners, then answer the waiting requests."""

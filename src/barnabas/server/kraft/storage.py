@@ -146,9 +146,6 @@ class MetadataStore:
         self.image = image
         """What the newest snapshot says; the driver replays into it from here on."""
         self.waiting = waiting
-        self.metadata_version: Callable[[], int] = lambda: LATEST
-        self.on_image: Callable[[MetadataImage], None] = lambda image: None
-        """Told when a downloaded snapshot replaced everything: the driver goes on from this image."""
         self.point: RecoveryPoint = NO_POINT
         """What `recovery-point.json` says."""
         self._committed: Offset = 0
@@ -162,6 +159,8 @@ class MetadataStore:
         self._election: SaveElection
         self._election_written: SaveElection | None = None
         self.reserve = Reserve(disk, log.path, 0)
+        self._metadata_version: Callable[[], int]
+        self._on_image: Callable[[MetadataImage], None]
         self._thread: DiskThread
         self._receive: Callable[[Message], None]
         self._fail: Callable[[BaseException], None]
@@ -174,8 +173,17 @@ class MetadataStore:
         thread: DiskThread,
         receive: Callable[[Message], None],
         fail: Callable[[BaseException], None],
+        *,
+        metadata_version: Callable[[], int] = lambda: LATEST,
+        on_image: Callable[[MetadataImage], None] = lambda image: None,
     ) -> None:
-        """From now on: syncs run in `thread`, their ends go to `receive`, the first error to `fail`."""
+        """From now on: syncs run in `thread`, their ends go to `receive`, the first error to `fail`.
+
+        Records are written in the versions of `metadata_version`; `on_image` is told when a downloaded snapshot
+        replaced everything: its driver goes on from this image.
+        """
+        self._metadata_version = metadata_version
+        self._on_image = on_image
         self._thread = thread
         self._receive = receive
         self._fail = fail
@@ -195,7 +203,7 @@ class MetadataStore:
         now = self.clock.now()
         timestamp = now.wall_ms
         if batch.raw is None:
-            encoded = encode_batch(batch, timestamp_ms=timestamp, metadata_version=self.metadata_version())
+            encoded = encode_batch(batch, timestamp_ms=timestamp, metadata_version=self._metadata_version())
             self.log.append_as_leader(encoded, read_batch_header(encoded), batch.epoch, now)
             size = len(encoded)
         else:
@@ -292,7 +300,7 @@ class MetadataStore:
         self.log.sync()
         snapshots.delete_snapshots_below(self.disk, self.path, at.end_offset)
         self.image = image_of(content, snapshots.SnapshotId(*at), self.image.cluster_id)
-        self.on_image(self.image)
+        self._on_image(self.image)
 
     # What the driver asks for.
 

@@ -28,7 +28,7 @@ class Platform:
     __slots__ = ()
 
     slice_steps = 1 << 30
-    """So many steps of applying metadata are taken in a loop step, whatever time they take (`server.applier`)."""
+    """Steps of applying metadata in a loop step, whatever time they take (`replication.applier`)."""
 
     def monotonic(self) -> float:
         """Seconds, for decisions inside a loop step; where time is virtual it stands still there."""

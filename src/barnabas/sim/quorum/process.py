@@ -162,8 +162,7 @@ class Process:
         assert isinstance(store, Store)
         self.store = store
         store.owner = self
-        store.attach(self, self.receive, self.fail)
-        store.on_image = self._on_image
+        store.attach(self, self.receive, self.fail, on_image=self._on_image)
         self.log_view = store.log_view
         self.replay = Replay(store.image)
         config = world.setup.config_of(owner.versions)
