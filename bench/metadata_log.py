@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from barnabas.controller.decisions.features import bootstrap_levels, bootstrap_records
+from barnabas.controller.feature_levels import bootstrap_levels, bootstrap_records
 from barnabas.controller.replay import Replay
 from barnabas.log.storage.disk import OsDisk
 from barnabas.model import ReplicaKey, Uuid

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from barnabas.config import Config
 from barnabas.controller.controller import Controller
-from barnabas.controller.decisions.features import bootstrap_levels, bootstrap_records, supported
+from barnabas.controller.feature_levels import bootstrap_levels, bootstrap_records, supported
 from barnabas.controller.image import MetadataImage, PartitionState
 from barnabas.controller.replay import Replay
 from barnabas.controller.view import Decision

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.controller.cluster import Cluster, registration
 
-from barnabas.controller.decisions.features import bootstrap_levels, release_level, supported
+from barnabas.controller.feature_levels import bootstrap_levels, release_level, supported
 from barnabas.controller.image import ControllerState
 from barnabas.controller.versions import record_version
 from barnabas.errors import ConfigError, ErrorCode

@@ -103,7 +103,7 @@ class Walk:
     def decide(self, step: dict[str, Any]) -> tuple[str, list[MetadataRecord]]:
         """(code, records) of ours."""
         if step["do"] in ("balance", "unclean"):
-            from barnabas.controller.decisions import elections
+            from barnabas.controller.decisions import elect_leaders as elections
 
             view = self.controller._view(0, self.now, self.offset)
             held = {"balance": elections.preferred_leaders, "unclean": elections.unclean_leaders}

@@ -30,7 +30,7 @@ BELOW = {
     "console": OPEN | {"wire", "client"},
     "cli": OPEN
     | {"wire", "log", "client", "pipeline", "sim", "testing", "raft.membership.recovery"}
-    | {"controller.snapshot", "controller.decisions.features", "controller.image"}
+    | {"controller.snapshot", "controller.feature_levels", "controller.image"}
     | {"server.node", "server.loop.system"},
     "sim": OPEN | {"wire", "log", "raft", "controller", "broker", "server", "client"},
     "testing": OPEN | {"wire", "log", "raft", "controller", "broker", "server", "client", "sim", "cli"},

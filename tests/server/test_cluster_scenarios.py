@@ -10,7 +10,7 @@ import pytest
 from tests.server.virtual import Virtual
 
 from barnabas.config import NO_FLUSH
-from barnabas.controller.decisions.features import supported
+from barnabas.controller.feature_levels import supported
 from barnabas.controller.image import PartitionState
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import NO_NODE, NodeId, Uuid

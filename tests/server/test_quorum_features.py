@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from tests.server.quorum_node import Node, formatted, run, running
 
-from barnabas.controller.decisions.features import KRAFT_VERSION
+from barnabas.controller.feature_levels import KRAFT_VERSION
 from barnabas.controller.image import BrokerState, ControllerState
 from barnabas.errors import ErrorCode
 from barnabas.model import NodeId, Uuid

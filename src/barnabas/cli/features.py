@@ -74,14 +74,14 @@ def feature_lines(features: list[FeatureRange]) -> list[str]:
 
 
 def _level(name: str, level: int) -> str:
-    from barnabas.controller.decisions.features import METADATA_VERSION, RELEASES
+    from barnabas.controller.feature_levels import METADATA_VERSION, RELEASES
 
     return RELEASES.get(level, str(level)) if name == METADATA_VERSION else str(level)
 
 
 def _wanted(args: argparse.Namespace) -> dict[str, int]:
     """The levels that the flags ask for.  Raises ConfigError."""
-    from barnabas.controller.decisions.features import METADATA_VERSION, bootstrap_levels, release_level
+    from barnabas.controller.feature_levels import METADATA_VERSION, bootstrap_levels, release_level
 
     release = getattr(args, "release_version", None)
     if bool(release) == bool(args.feature):

@@ -18,8 +18,8 @@ from typing import NamedTuple
 from barnabas.config import Config
 from barnabas.controller.deciders import Decider, decider_of
 from barnabas.controller.decisions import brokers
-from barnabas.controller.decisions.features import ELR_FEATURE, bootstrap_levels, bootstrap_records
 from barnabas.controller.decisions.maintenance import Maintenance
+from barnabas.controller.feature_levels import ELR_FEATURE, bootstrap_levels, bootstrap_records
 from barnabas.controller.image import RESOURCE_BROKER, MetadataImage
 from barnabas.controller.replay import Replay
 from barnabas.controller.view import BrokerContact, Deciding, Decision, View

@@ -57,7 +57,7 @@ def _of_partitions(key: int) -> Decider | None:
 
             return create_partitions
         case 43:
-            from barnabas.controller.decisions.elections import elect_leaders
+            from barnabas.controller.decisions.elect_leaders import elect_leaders
 
             return elect_leaders
         case 45:

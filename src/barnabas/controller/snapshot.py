@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from barnabas.controller.decisions.features import METADATA_VERSION
+from barnabas.controller.feature_levels import METADATA_VERSION
 from barnabas.controller.image import BrokerState, ControllerState, MetadataImage, PartitionState, Topic
 from barnabas.controller.replay import Replay
 from barnabas.controller.versions import DIRECTORIES, LATEST

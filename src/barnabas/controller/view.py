@@ -11,8 +11,8 @@ from collections.abc import Generator, Mapping
 from typing import NamedTuple, TypeAlias
 
 from barnabas.config import TOPIC_SETTINGS, Config, format_value
-from barnabas.controller.decisions.features import ELR_FEATURE, METADATA_VERSION
 from barnabas.controller.decisions.partitions import Election, ElectionRules, acceptable_leader
+from barnabas.controller.feature_levels import ELR_FEATURE, METADATA_VERSION
 from barnabas.controller.image import MetadataImage, Topic
 from barnabas.controller.versions import LATEST
 from barnabas.model import (

@@ -10,7 +10,7 @@ watermark* is the least acknowledged end of all in-sync replicas (of a single re
 see nothing above it.  The *last stable offset* stops before the first open transaction.
 
 Followers report the end of their own log by fetching from there; what they fetch, too, ends at the leader's
-acknowledged end.  State is changed here, the I/O it asks for (writes, syncs) is done by `replicas` at the
+acknowledged end.  State is changed here, the I/O it asks for (writes, syncs) is done by `broker` at the
 end of the loop step.
 """
 

@@ -16,7 +16,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from barnabas.cli.log.file_batches import file_batches
-from barnabas.controller.decisions.features import METADATA_VERSION, RELEASES
+from barnabas.controller.feature_levels import METADATA_VERSION, RELEASES
 from barnabas.controller.snapshot import image_from
 from barnabas.errors import CorruptRecordError
 from barnabas.model import Uuid

@@ -19,7 +19,7 @@ from barnabas.errors import ConfigError, KafkaError
 
 if TYPE_CHECKING:
     from barnabas.raft.membership.recovery import RecoveryPlan
-    from barnabas.server.node.recovery import Found
+    from barnabas.server.node.lost_majority import Found
 
 __all__ = ["add_arguments", "plan_lines", "run"]
 
@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Show the plan; with --execute write it.  1 when it was refused or not confirmed."""
     from barnabas.raft.membership.recovery import plan_recovery
-    from barnabas.server.node.recovery import document_of
+    from barnabas.server.node.lost_majority import document_of
 
     found = _survivors(args)
     members = _members(args.voters, found)
@@ -74,7 +74,7 @@ def _survivors(args: argparse.Namespace) -> list[Found]:
     from barnabas.config import Config
     from barnabas.log.storage.disk import OsDisk
     from barnabas.server.loop.system import SystemClock
-    from barnabas.server.node.recovery import found_in, read_survivor
+    from barnabas.server.node.lost_majority import found_in, read_survivor
 
     disk, clock = OsDisk(), SystemClock()
     found: list[Found] = []
@@ -101,7 +101,7 @@ def _survivors(args: argparse.Namespace) -> list[Found]:
 
 
 def _described(path: str) -> list[Found]:
-    from barnabas.server.node.recovery import from_document
+    from barnabas.server.node.lost_majority import from_document
 
     try:
         with open(path, encoding="utf-8") as file:
@@ -131,7 +131,7 @@ def _members(text: str | None, found: Sequence[Found]) -> tuple[Any, ...] | None
 def _write(args: argparse.Namespace, plan: RecoveryPlan, found: Sequence[Found]) -> None:
     from barnabas.log.storage.disk import OsDisk
     from barnabas.server.loop.system import SystemClock
-    from barnabas.server.node.recovery import execute
+    from barnabas.server.node.lost_majority import execute
 
     chosen = next(one for one in found if one.survivor.voter.key == plan.chosen)
     if not chosen.directory:

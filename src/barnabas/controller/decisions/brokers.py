@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable
 
 from barnabas.controller.decisions.directories import directories_reported
-from barnabas.controller.decisions.features import ELR_FEATURE, METADATA_VERSION
 from barnabas.controller.decisions.partitions import elect_for, remove_broker
+from barnabas.controller.feature_levels import ELR_FEATURE, METADATA_VERSION
 from barnabas.controller.image import BrokerState, MetadataImage
 from barnabas.controller.versions import DIRECTORIES
 from barnabas.controller.view import BrokerContact, Deciding, Decision, View

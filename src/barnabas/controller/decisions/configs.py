@@ -21,7 +21,7 @@ from barnabas.config import (
     validate_topic_overrides,
 )
 from barnabas.controller.decisions.describe_configs import topic_origins
-from barnabas.controller.decisions.features import ELR_FEATURE
+from barnabas.controller.feature_levels import ELR_FEATURE
 from barnabas.controller.image import RESOURCE_BROKER, RESOURCE_TOPIC, Resource
 from barnabas.controller.view import BATCH_LIMIT, Decision, View
 from barnabas.errors import ConfigError, ErrorCode, KafkaError

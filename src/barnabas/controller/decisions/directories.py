@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable
 from functools import cache
 
-from barnabas.controller.decisions.features import METADATA_VERSION
 from barnabas.controller.decisions.partitions import Election, change_partition, concerned_in_steps, without
+from barnabas.controller.feature_levels import METADATA_VERSION
 from barnabas.controller.image import BrokerState, PartitionState, Topic
 from barnabas.controller.versions import CORDONED, DIRECTORIES
 from barnabas.controller.view import BATCH_LIMIT, Deciding, Decision, View

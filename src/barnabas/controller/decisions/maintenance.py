@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable
 
 from barnabas.config import Config
-from barnabas.controller.decisions import elections
+from barnabas.controller.decisions import elect_leaders as elections
 from barnabas.controller.view import View
 from barnabas.model import NO_NODE, Now
 from barnabas.wire.codec.message import MetadataRecord

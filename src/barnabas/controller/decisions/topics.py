@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Sequence
 
 from barnabas.controller.decisions import configs
-from barnabas.controller.decisions.features import METADATA_VERSION
 from barnabas.controller.decisions.placement import place_in_steps
 from barnabas.controller.decisions.topic_names import check_topic_name, collision
+from barnabas.controller.feature_levels import METADATA_VERSION
 from barnabas.controller.image import RESOURCE_TOPIC, Topic
 from barnabas.controller.versions import DIRECTORIES
 from barnabas.controller.view import BATCH_LIMIT, Deciding, Decision, View

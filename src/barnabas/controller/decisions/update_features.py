@@ -1,14 +1,14 @@
 """UpdateFeatures: raise or lower a finalized feature level (KIP-584, KIP-1022), a decision only.
 
 All updates of a request are taken or none.  A level must be in the range of every registered broker and
-controller.  kraft.version belongs to the quorum and cannot be changed here.
+controller.  The quorum raises kraft.version (`server/api/features`).
 """
 
 from __future__ import annotations
 
 from enum import IntEnum
 
-from barnabas.controller.decisions.features import FEATURES, KRAFT_VERSION, METADATA_VERSION
+from barnabas.controller.feature_levels import FEATURES, KRAFT_VERSION, METADATA_VERSION
 from barnabas.controller.image import BrokerState, ControllerState
 from barnabas.controller.view import Decision, View
 from barnabas.errors import ErrorCode, KafkaError
@@ -55,7 +55,7 @@ def _update(view: View, update: FeatureUpdateKey) -> list[MetadataRecord]:
     if feature is None:
         raise _refused(f"unknown feature {name}")
     if name == KRAFT_VERSION:
-        raise _refused("kraft.version is raised by the quorum, which this release does not do yet")
+        raise _refused("kraft.version is raised by the quorum, not by the controller")
     if level != 0 and not feature.low <= level <= feature.high:
         raise _refused(f"{name} {level} is out of range {feature.low} to {feature.high}")
     current = view.image.feature(name)

@@ -79,7 +79,7 @@ class ClusterApi:
                 yield row, low, high
 
     def _features(self, version: int) -> tuple[list[SupportedFeatureKey], int, list[FinalizedFeatureKey]]:
-        from barnabas.controller.decisions.features import supported as ranges  # loaded by the quorum anyway
+        from barnabas.controller.feature_levels import supported as ranges  # loaded by the quorum anyway
 
         supported = [
             SupportedFeatureKey(name=name, min_version=low, max_version=high)

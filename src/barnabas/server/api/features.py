@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 
-from barnabas.controller.decisions.features import KRAFT_VERSION
+from barnabas.controller.feature_levels import KRAFT_VERSION
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.raft.messages import ChangeResponse, UpgradeRequest
 from barnabas.server.kraft.driver import Quorum

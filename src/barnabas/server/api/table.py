@@ -1,7 +1,7 @@
 """The APIs that this node serves: one table.
 
 A row says which API in which versions, on which kind of listener (B broker, C controller), which handler
-answers, which operation needs permission, who decides, and how the request gets there (`net.route.Row`). The
+answers, which operation needs permission, who decides, and how the request gets there (`server/net/route`). The
 node does not advertise an API without a row, and a request for it ends the connection.
 
 `versions` are those advertised and accepted, with three exceptions that clients need and Apache Kafka makes

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.config import Config
 from barnabas.controller.controller import Controller
-from barnabas.controller.decisions.features import METADATA_VERSION
+from barnabas.controller.feature_levels import METADATA_VERSION
 from barnabas.controller.image import ImageDelta, MetadataImage
 from barnabas.controller.versions import LATEST
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError, StorageError

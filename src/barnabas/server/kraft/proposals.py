@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Generator
 
 from barnabas.controller.controller import Controller
-from barnabas.controller.decisions.features import METADATA_VERSION
+from barnabas.controller.feature_levels import METADATA_VERSION
 from barnabas.controller.versions import LATEST
 from barnabas.controller.view import Decision
 from barnabas.errors import ErrorCode, KafkaError

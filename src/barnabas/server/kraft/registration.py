@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from barnabas.controller.decisions.features import METADATA_VERSION, supported
+from barnabas.controller.feature_levels import METADATA_VERSION, supported
 from barnabas.controller.image import MetadataImage
 from barnabas.errors import KafkaError
 from barnabas.model import Endpoint, NodeId, ReplicaKey, Uuid

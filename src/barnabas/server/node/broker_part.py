@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from barnabas.broker.groups.coordinator import Groups
 from barnabas.broker.replicas.broker import Broker
 from barnabas.config import SETTINGS, Config
-from barnabas.controller.decisions.features import METADATA_VERSION
+from barnabas.controller.feature_levels import METADATA_VERSION
 from barnabas.controller.image import RESOURCE_BROKER, BrokerEndpoint, ImageDelta
 from barnabas.controller.versions import CORDONED
 from barnabas.errors import ConfigError, StorageError

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from barnabas.config import Config
-from barnabas.controller.decisions.features import (
+from barnabas.controller.feature_levels import (
     KRAFT_VERSION,
     METADATA_VERSION,
     RELEASES,

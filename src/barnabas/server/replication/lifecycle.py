@@ -15,7 +15,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from barnabas.config import Config
-from barnabas.controller.decisions.features import METADATA_VERSION, supported
+from barnabas.controller.feature_levels import METADATA_VERSION, supported
 from barnabas.controller.image import BrokerEndpoint, ImageDelta
 from barnabas.controller.versions import DIRECTORIES
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError

@@ -1,6 +1,6 @@
 """Replication over the network: one task and one connection per broker that this node follows.
 
-`broker.follower` decides what to ask and how to use an answer; this module has the socket, the waiting and
+`broker/replicas/fetcher` decides what to ask and how to use an answer; this module has the socket, the waiting and
 the reconnecting.  The leader parks a fetch that finds nothing.  If the request changes meanwhile (another
 partition, another epoch), the fetcher drops its connection and connects again, which costs less than the rest
 of the wait.  It does not do so too often, because a topic of many partitions arrives in pieces, and each

@@ -10,7 +10,7 @@ import random
 from collections import Counter
 from collections.abc import Callable
 
-from barnabas.controller.decisions.features import bootstrap_levels, bootstrap_records
+from barnabas.controller.feature_levels import bootstrap_levels, bootstrap_records
 from barnabas.controller.image import RESOURCE_BROKER
 from barnabas.errors import ErrorCode
 from barnabas.model import ReplicaKey

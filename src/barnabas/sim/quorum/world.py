@@ -12,7 +12,7 @@ from collections.abc import Callable
 from struct import Struct
 from typing import ClassVar, Protocol
 
-from barnabas.controller.decisions.features import bootstrap_levels
+from barnabas.controller.feature_levels import bootstrap_levels
 from barnabas.model import NodeId, ReplicaKey
 from barnabas.raft.effects import Send
 from barnabas.raft.entries import Batch, SnapshotId

@@ -10,7 +10,7 @@ from barnabas.raft.voters import VoterSet
 from barnabas.server.kraft.recovery import metadata_log_config, open_store
 from barnabas.server.kraft.recovery_point import read_point
 from barnabas.server.kraft.storage import MetadataStore
-from barnabas.server.node.recovery import Found, execute, survivor_of
+from barnabas.server.node.lost_majority import Found, execute, survivor_of
 from barnabas.sim.kernel.disk import MemoryDisk
 from barnabas.sim.quorum.invariants.committed_log import METADATA, CommittedLog
 from barnabas.sim.quorum.invariants.durable_view import durable_batches

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from barnabas.config import Config
-from barnabas.controller.decisions.features import METADATA_VERSION
+from barnabas.controller.feature_levels import METADATA_VERSION
 from barnabas.errors import ConfigError, StorageError
 from barnabas.log.storage.meta_properties import LOCK, read_meta_properties
 from barnabas.model import METADATA_PARTITION, ZERO_UUID, Endpoint, NodeId, ReplicaKey, Uuid
