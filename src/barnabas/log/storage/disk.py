@@ -196,7 +196,8 @@ class OsFile:
             raise StorageError(f"{self.path} is closed")
 
     def __del__(self) -> None:
-        self._close()
+        if os is not None:  # when the interpreter ends, modules may be gone first: then the kernel closes
+            self._close()
 
 
 _locked_here: set[str] = set()
