@@ -159,8 +159,9 @@ class MetadataStore:
         self._election: SaveElection
         self._election_written: SaveElection | None = None
         self.reserve = Reserve(disk, log.path, 0)
-        self._metadata_version: Callable[[], int]
-        self._on_image: Callable[[MetadataImage], None]
+        # Recovery from a lost majority appends to a store that no driver is attached to.
+        self._metadata_version: Callable[[], int] = lambda: LATEST
+        self._on_image: Callable[[MetadataImage], None] = lambda image: None
         self._thread: DiskThread
         self._receive: Callable[[Message], None]
         self._fail: Callable[[BaseException], None]
