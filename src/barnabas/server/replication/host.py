@@ -40,7 +40,7 @@ NOT_REPLICATED = events.register(
     "replica.refused", logging.ERROR, "a leader sent what cannot be appended; it is fetched again"
 )
 FETCHED_ANEW = events.register(
-    "replica.fetched-anew", logging.WARNING, "a replica that was damaged is fetched anew from its leader"
+    "replica.fetched-anew", logging.WARNING, "a replica that was damaged is fetched again from its leader"
 )
 TRUNCATED = events.register(
     "replica.truncated", logging.INFO, "a log was cut back to where it agrees with its leader's"
