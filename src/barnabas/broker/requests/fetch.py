@@ -16,7 +16,6 @@ watermark known there, and the leader may send it to a replica that is nearer.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
 from barnabas.broker.ports import Operation, RequestContext, ResourceType, allowed
@@ -43,6 +42,9 @@ if TYPE_CHECKING:
     from barnabas.broker.replicas.partition import Partition
     from barnabas.wire.codec.declaration import LazyBytes
 
+    _Place = tuple[FetchPosition, HostedTopic | None, Partition | None]
+    """A position, and what it reads; None where that is not here."""
+
 __all__ = ["FetchWaiting", "fetch"]
 
 _READ_COMMITTED = 1
@@ -61,6 +63,7 @@ class _Found:
         "error",
         "high_watermark",
         "log_start",
+        "partition",
         "position",
         "records",
         "replica",
@@ -69,6 +72,8 @@ class _Found:
 
     def __init__(self, position: FetchPosition, error: int = 0) -> None:
         self.position = position
+        self.partition: Partition | None = None
+        """What it reads from; None where that was not asked."""
         self.error = error
         self.high_watermark: Offset = -1
         self.stable: Offset = -1
@@ -113,18 +118,19 @@ class _Reader:
     def topic(self, key: str | Uuid) -> HostedTopic | None:
         return self.broker.topic_with(key) if self.by_id else self.broker.topic(key)  # type: ignore[arg-type]
 
-    def partitions(self) -> Iterator[Partition]:
-        """The partitions of the plan that are hosted here."""
-        for key, index in self.plan.positions:
-            topic = self.topic(key)
-            if topic is not None and (partition := topic.partitions.get(index)) is not None:
-                yield partition
-
-    def record_follower(self, epoch: int, now: Now) -> None:
-        """A follower asks for an offset: it holds what lies below."""
-        for key, position in self.plan.positions.items():
+    def places(self) -> list[_Place]:
+        """Every position with what it reads: a request looks each partition up once."""
+        found: list[_Place] = []
+        for position in self.plan.positions.values():
             topic = self.topic(position.topic)
-            partition = topic.partitions.get(position.index) if topic is not None else None
+            found.append(
+                (position, topic, topic.partitions.get(position.index) if topic is not None else None)
+            )
+        return found
+
+    def record_follower(self, places: list[_Place], epoch: int, now: Now) -> None:
+        """A follower asks for an offset: it holds what lies below."""
+        for position, _, partition in places:
             if partition is None or partition.unavailable(position.current_leader_epoch):
                 continue
             if self._diverging(partition, position) is not None:
@@ -133,7 +139,7 @@ class _Reader:
                 continue
             start = position.replica_log_start
             if not partition.fetched_by(self.replica, position.offset, start, now, epoch):
-                self.refused[key] = (
+                self.refused[position.topic, position.index] = (
                     ErrorCode.NOT_LEADER_OR_FOLLOWER
                     if position.current_leader_epoch == NO_EPOCH
                     else ErrorCode.UNKNOWN_LEADER_EPOCH
@@ -141,13 +147,13 @@ class _Reader:
             elif self.replica not in partition.leading.isr:
                 self.broker.in_sync.consider(partition, self.replica, now)
 
-    def read(self, now: Now) -> tuple[list[_Found], int, bool]:
+    def read(self, places: list[_Place], now: Now) -> tuple[list[_Found], int, bool]:
         """Read every position: what was found, how many bytes, and whether the answer must not wait."""
         found: list[_Found] = []
         total = 0
         urgent = False
-        for position in list(self.plan.positions.values()):
-            one = self._read_one(position, self.max_bytes - total, total == 0, now)
+        for place in places:
+            one = self._read_one(place, self.max_bytes - total, total == 0, now)
             total += len(one.records)
             if one.error or one.diverging is not None or one.replica >= 0 or self._is_waited_for(one):
                 urgent = True
@@ -164,15 +170,14 @@ class _Reader:
             return True
         return self.broker.rack_aware and position.high_watermark != one.high_watermark
 
-    def _read_one(self, position: FetchPosition, left: int, first: bool, now: Now) -> _Found:
-        topic = self.topic(position.topic)
+    def _read_one(self, place: _Place, left: int, first: bool, now: Now) -> _Found:
+        position, topic, partition = place
         if topic is None:
             unknown = ErrorCode.UNKNOWN_TOPIC_ID if self.by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             return _Found(position, unknown)
         broker = self.broker
         if broker.authorizer is not None and not self._may_read(topic.name):
             return _Found(position, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        partition = topic.partitions.get(position.index)
         if partition is None:
             return _Found(position, self._error(broker.missing(topic.name, position.index)))
         if self.refused and (refusal := self.refused.get((position.topic, position.index))):
@@ -187,6 +192,7 @@ class _Reader:
         if not log.log_start_offset <= offset <= log.log_end_offset:
             return _Found(position, ErrorCode.OFFSET_OUT_OF_RANGE)
         one = _Found(position)
+        one.partition = partition
         one.log_start = log.log_start_offset
         one.high_watermark = partition.high_watermark
         one.stable = partition.last_stable_offset
@@ -302,9 +308,8 @@ class _Reader:
     def _count(self, found: list[_Found], now: Now) -> None:
         """Bytes to a follower count for the throttle, in sync or not; only followers that are not in sync wait."""
         for one in found:
-            topic = self.topic(one.position.topic) if len(one.records) else None
-            partition = topic.partitions.get(one.position.index) if topic is not None else None
-            if partition is not None and partition.settings.leader_throttled:
+            partition = one.partition
+            if partition is not None and len(one.records) and partition.settings.leader_throttled:
                 self.broker.leader_quota.record(len(one.records), now)
 
     def _news(self, one: _Found) -> bool:
@@ -377,11 +382,11 @@ class FetchWaiting(Waiting):
 
     __slots__ = ("min_bytes", "partitions", "reader")
 
-    def __init__(self, deadline: float, reader: _Reader, min_bytes: int) -> None:
+    def __init__(self, deadline: float, reader: _Reader, places: list[_Place], min_bytes: int) -> None:
         super().__init__(deadline)
         self.reader = reader
         self.min_bytes = min_bytes
-        self.partitions = list(reader.partitions())
+        self.partitions = [partition for _, _, partition in places if partition is not None]
 
     def park(self) -> bool:
         """Wait from now on; False when the purgatory is full."""
@@ -395,7 +400,7 @@ class FetchWaiting(Waiting):
         """Something that it reads moved: read again, and answer if that is enough."""
         if self.done:
             return
-        found, total, urgent = self.reader.read(now)
+        found, total, urgent = self.reader.read(self.reader.places(), now)
         if urgent or total >= self.min_bytes or self._outdated():
             self.complete(self.reader.respond(found, now))
 
@@ -406,7 +411,7 @@ class FetchWaiting(Waiting):
 
     def expired(self, now: Now) -> None:
         """Answer with what there is."""
-        found, _, _ = self.reader.read(now)
+        found, _, _ = self.reader.read(self.reader.places(), now)
         self.complete(self.reader.respond(found, now))
 
     def release(self) -> None:
@@ -422,14 +427,15 @@ def fetch(
     if plan.error:
         return FetchResponse(error_code=plan.error)
     reader = _Reader(broker, context, request, version, plan)
+    places = reader.places()
     if reader.replica >= 0:
         epoch = request.replica_state.replica_epoch if version >= 15 else -1
-        reader.record_follower(epoch, now)
-    found, total, urgent = reader.read(now)
+        reader.record_follower(places, epoch, now)
+    found, total, urgent = reader.read(places, now)
     min_bytes = min(request.min_bytes, reader.max_bytes)
     if request.max_wait_ms <= 0 or urgent or total >= min_bytes or not plan.positions:
         return reader.respond(found, now)
-    waiting = FetchWaiting(now.mono + request.max_wait_ms / 1000.0, reader, min_bytes)
+    waiting = FetchWaiting(now.mono + request.max_wait_ms / 1000.0, reader, places, min_bytes)
     if not waiting.park():
         return reader.respond(found, now)
     return waiting
