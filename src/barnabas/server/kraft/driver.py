@@ -6,8 +6,8 @@ Whatever happens, the same loop runs (`steps`): collect, step, persist, send, ap
   (`proposals`);
 * committed batches go through `controller.replay` into the image that the rest of the node reads, then to
   everybody who asked to hear of changes (`committed`), and only then do the answers leave;
-* other controllers are asked through `peers`, and ask us through `handle`; both ways `codec` says what a message
-  means;
+* other controllers are asked through `peers`, and ask us through `steps.handle`; both ways `codec` says what a
+  message means;
 * syncs run in one thread of their own, the loop never waits for a disk.
 
 A voter, a controller that is none yet, and a broker (which follows for good) run the same code.  A failed
@@ -146,7 +146,7 @@ class Quorum:
         clean: bool = False,
         steps: int = STEPS,
     ) -> Quorum:
-        """Recover what is in the metadata directory; from then on `handle` and `describe` answer.
+        """Recover what is in the metadata directory; from then on `steps.handle` and `describe` answer.
 
         `on_step` hears the seconds that each step took; `clean`: the last stop was clean (it left a marker).
         Raises StorageError (the metadata cannot be trusted) or ConfigError (nobody to ask).

@@ -125,6 +125,15 @@ class QuorumStatistics(NamedTuple):
     snapshots_taken: int
 
 
+def _latest_version() -> int:
+    """The metadata.version in which records are written where nobody says another."""
+    return LATEST
+
+
+def _unheard(image: MetadataImage) -> None:
+    """Nobody has to be told that a snapshot replaced the image."""
+
+
 class MetadataStore:
     """Implements `raft.driver.Storage`.  Then `attach` it to whoever hears of syncs."""
 
@@ -160,8 +169,8 @@ class MetadataStore:
         self._election_written: SaveElection | None = None
         self.reserve = Reserve(disk, log.path, 0)
         # Recovery from a lost majority appends to a store that no driver is attached to.
-        self._metadata_version: Callable[[], int] = lambda: LATEST
-        self._on_image: Callable[[MetadataImage], None] = lambda image: None
+        self._metadata_version: Callable[[], int] = _latest_version
+        self._on_image: Callable[[MetadataImage], None] = _unheard
         self._thread: DiskThread
         self._receive: Callable[[Message], None]
         self._fail: Callable[[BaseException], None]
@@ -175,8 +184,8 @@ class MetadataStore:
         receive: Callable[[Message], None],
         fail: Callable[[BaseException], None],
         *,
-        metadata_version: Callable[[], int] = lambda: LATEST,
-        on_image: Callable[[MetadataImage], None] = lambda image: None,
+        metadata_version: Callable[[], int] = _latest_version,
+        on_image: Callable[[MetadataImage], None] = _unheard,
     ) -> None:
         """From now on: syncs run in `thread`, their ends go to `receive`, the first error to `fail`.
 
