@@ -15,12 +15,13 @@ from itertools import count
 from typing import NamedTuple, TypeVar, cast
 
 from barnabas.broker.groups.describing import described, listed
-from barnabas.broker.groups.group import ClassicGroup, GroupState, Parked
+from barnabas.broker.groups.forgetting import Forgetting
+from barnabas.broker.groups.group import ClassicGroup, Parked
 from barnabas.broker.groups.loading import Loading
 from barnabas.broker.groups.membership import Membership
 from barnabas.broker.groups.offsets import CommitWaiting, GroupOffsets, commit_answer
 from barnabas.broker.groups.rebalance import GroupLimits
-from barnabas.broker.groups.records import CommittedOffset, group_tombstone, read_group, too_long
+from barnabas.broker.groups.records import CommittedOffset, read_group, too_long
 from barnabas.broker.ports import RequestContext, ResourceType, authorized_operations
 from barnabas.broker.purgatory import Waiting
 from barnabas.broker.replicas.broker import Broker
@@ -40,7 +41,6 @@ from barnabas.wire.schemas.group_records import (
     OffsetCommitValue,
 )
 from barnabas.wire.schemas.groups import (
-    DeletableGroupResult,
     DeleteGroupsRequest,
     DeleteGroupsResponse,
     DescribedGroup,
@@ -139,6 +139,7 @@ class Groups:
             most_metadata=config.int("offset.metadata.max.bytes"),
             retention_ms=config.int("offsets.retention.minutes") * 60_000,
         )
+        self.forgetting = Forgetting(self.groups, self.offsets, self, self._refusal)
         self._led: dict[int, Partition] = {}
         self._loading: dict[int, Loading] = {}
         self._timers: list[tuple[float, int, Callable[[Now], None]]] = []
@@ -298,51 +299,11 @@ class Groups:
             if not self._to_check:
                 self._to_check.extend(self.groups.keys() | self.offsets.committed.keys())
         for _ in range(min(CHECKED_PER_STEP, len(self._to_check))):
-            self._forget_old(self._to_check.popleft(), now)
-
-    def _forget_old(self, group_id: str, now: Now) -> None:
-        """Forget what is too old in a group, and the group when it is empty."""
-        if self.coordinated(group_id) is not None:
-            return
-        if positions := self.offsets.expired(group_id, now):
-            self._forget_positions(group_id, positions, now)
-        elif self._unused(group_id) and group_id not in self.offsets.committed:
-            if self.groups[group_id].generation:
-                self._forget_positions(group_id, [], now)
-            else:  # it was never written
-                del self.groups[group_id]
-
-    def _unused(self, group_id: str) -> bool:
-        """Whether a group has no member, and none is joining.  It may have positions."""
-        group = self.groups.get(group_id)
-        return (
-            group is not None
-            and group.state is GroupState.EMPTY
-            and not group.pending
-            and not self.offsets.in_flight(group_id)
-        )
-
-    def _forget_positions(self, group_id: str, positions: list[tuple[str, int]], now: Now) -> None:
-        records = self.offsets.tombstones(group_id, positions, now)
-        everything = len(positions) == len(self.offsets.committed.get(group_id, {}))
-        ends = everything and self._unused(group_id)
-        if ends:
-            records.append(group_tombstone(group_id, now.wall_ms))
-
-        def written(error: ErrorCode) -> None:
-            if error:
-                return
-            self.offsets.drop(group_id, positions)
-            if ends and self._unused(group_id) and group_id not in self.offsets.committed:
-                del self.groups[group_id]
-
-        self.write(group_id, records, now, written)
+            self.forgetting.forget_old(self._to_check.popleft(), now)
 
     def topic_deleted(self, name: str, topic_id: TopicId, now: Now) -> None:
         """A topic is gone: so are the positions in it."""
-        for group_id, positions in self.offsets.of_topic(name, topic_id).items():
-            if self.coordinated(group_id) is None:
-                self._forget_positions(group_id, positions, now)
+        self.forgetting.topic_deleted(name, topic_id, now)
 
     def stop(self, now: Now) -> None:
         """Answer everybody who waits."""
@@ -432,50 +393,7 @@ class Groups:
         self, context: RequestContext, request: DeleteGroupsRequest, now: Now
     ) -> DeleteGroupsResponse | CommitWaiting:
         """DeleteGroups: only groups that are empty, with their positions."""
-        results = {name: self._deletable(name) for name in request.groups_names}
-        waiting = CommitWaiting(self.membership.parked)
-        open_writes = [1]
-
-        def one_done() -> None:
-            open_writes[0] -= 1
-            if open_writes[0] == 0:
-                waiting.complete(
-                    DeleteGroupsResponse(
-                        results=[
-                            DeletableGroupResult(group_id=name, error_code=e) for name, e in results.items()
-                        ]
-                    )
-                )
-
-        for name in [name for name, error in results.items() if not error]:
-            open_writes[0] += 1
-            self._delete_group(name, results, one_done, now)
-        one_done()
-        return _now_or_later(waiting)
-
-    def _deletable(self, group_id: str) -> ErrorCode:
-        if error := self._refusal(group_id):
-            return error
-        group = self.groups.get(group_id)
-        if group is None:
-            return ErrorCode.GROUP_ID_NOT_FOUND
-        return ErrorCode.NONE if group.state is GroupState.EMPTY else ErrorCode.NON_EMPTY_GROUP
-
-    def _delete_group(
-        self, name: str, results: dict[str, ErrorCode], one_done: Callable[[], None], now: Now
-    ) -> None:
-        positions = list(self.offsets.committed.get(name, {}).keys() | self.offsets.in_flight(name))
-        records = [*self.offsets.tombstones(name, positions, now), group_tombstone(name, now.wall_ms)]
-
-        def written(error: ErrorCode) -> None:
-            results[name] = error
-            if not error:
-                self.offsets.drop(name, positions)
-                if self._unused(name):  # else a member came meanwhile: its group starts again
-                    del self.groups[name]
-            one_done()
-
-        self.write(name, records, now, written)
+        return _now_or_later(self.forgetting.delete(request, now))
 
     def statistics(self) -> GroupsStatistics:
         """Counts, computed now."""
