@@ -8,9 +8,9 @@ import re
 import sys
 from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
+from tests.cli.shell import Shell
 
 from barnabas import Producer
 from barnabas.cli.main import main
@@ -22,25 +22,6 @@ def kafka() -> Iterator[Cluster]:
     """A node for this module alone: its topics have the names that are printed."""
     with Cluster() as cluster:
         yield cluster
-
-
-class Shell:
-    """`shell("topics list")` -> exit code; `.out` and `.err` hold what it printed."""
-
-    def __init__(self, kafka: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
-        self.kafka = kafka
-        self._capsys = capsys
-        self.out = self.err = ""
-
-    def __call__(self, line: str) -> int:
-        words = line.split()
-        code = main([*words, "--bootstrap-server", self.kafka.bootstrap])
-        self.out, self.err = self._capsys.readouterr()
-        return code
-
-    def document(self, line: str) -> Any:
-        assert self(f"{line} --json") == 0, self.err
-        return json.loads(self.out)
 
 
 @pytest.fixture
@@ -151,8 +132,11 @@ def test_a_group_is_described_reset_and_deleted(shell: Shell) -> None:
         "cli-group          0          4   10    6       -     -",
     ]
     assert shell("groups reset cli-g --to 1 --dry-run") == 0
-    assert shell("groups reset cli-g --to earliest") == 0
-    assert shell.out.splitlines() == ["TOPIC      PARTITION  OFFSET", "cli-group          0       0"]
+    assert shell("groups reset cli-g --to earliest --execute") == 0
+    assert shell.out.splitlines() == [
+        "TOPIC      PARTITION  COMMITTED  NEW",
+        "cli-group          0          4    0",
+    ]
     [row] = shell.document("groups describe cli-g")["group"]["offsets"]
     assert (row["committed"], row["lag"]) == (0, 10)
     assert shell("groups reset cli-g --to somewhere") == 2

@@ -9,7 +9,7 @@ import pytest
 from tests.client.fake_broker import CLOSE, FakeBroker
 from tests.patience import PATIENCE_S
 
-from barnabas.client.producer import Delivered, Producer
+from barnabas.client.producer import Delivered, Fate, Producer
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.wire.records import batches, read_records
 from barnabas.wire.schemas.produce import (
@@ -221,3 +221,36 @@ def test_every_codec_is_read_back(broker: FakeBroker, codec: str) -> None:
         for n in range(50):
             producer.send("t", b"%d" % n)
     assert broker.values("t") == [b"%d" % n for n in range(50)]
+
+
+def test_a_producer_that_stops_at_an_error_sends_nothing_after_it(broker: FakeBroker) -> None:
+    once = iter([ErrorCode.NONE, ErrorCode.INVALID_RECORD])
+    broker.on(ProduceRequest, lambda r: refusing(r, c) if (c := next(once, None)) else None)
+    producer = Producer(broker.address, batch_size=1, linger=5, stop_at_error=True)
+    deliveries = [producer.send("t", b"%d" % n) for n in range(4)]
+    for call in (producer.flush, lambda: producer.send("t", b"late"), producer.close):
+        with pytest.raises(KafkaError) as caught:
+            call()
+        assert caught.value.code == ErrorCode.INVALID_RECORD
+    assert [d.fate() for d in deliveries] == [Fate.STORED] + [Fate.NOT_STORED] * 3
+    assert broker.values("t") == [b"0"]
+
+
+def test_a_record_whose_answer_was_lost_has_an_unknown_fate(broker: FakeBroker) -> None:
+    broker.on(ProduceRequest, lambda _: CLOSE)
+    producer = Producer(broker.address, delivery_timeout=0.3, stop_at_error=True)
+    lost = producer.send("t", b"sent")
+    with pytest.raises(BarnabasError):
+        producer.flush(PATIENCE_S)
+    producer.abandon()
+    assert lost.done() and lost.fate() is Fate.UNKNOWN
+
+
+def test_the_halves_of_a_batch_too_large_are_known_to_be_refused(broker: FakeBroker) -> None:
+    broker.on(ProduceRequest, lambda r: refusing(r, ErrorCode.MESSAGE_TOO_LARGE))
+    producer = Producer(broker.address, linger=5, stop_at_error=True)
+    deliveries = [producer.send("t", b"x") for _ in range(4)]
+    with pytest.raises(KafkaError):
+        producer.flush(PATIENCE_S)
+    assert [d.fate() for d in deliveries] == [Fate.NOT_STORED] * 4
+    producer.abandon()

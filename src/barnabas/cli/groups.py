@@ -2,17 +2,19 @@
 
 barnabas groups list
 barnabas groups describe billing                     partitions, offsets, lag, members
-barnabas groups reset billing --topic orders --to earliest
+barnabas groups reset billing --topic orders --to earliest            shows what it would set
+barnabas groups reset billing --topic orders --to earliest --execute  sets it
 barnabas groups delete billing
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import Any
 
-from barnabas.cli.output import add_cluster_flags, print_document, show
-from barnabas.errors import ConfigError, ErrorCode, KafkaError
+from barnabas.cli.output import add_cluster_flags, print_document, print_rows, show
+from barnabas.errors import ConfigError
 from barnabas.model import TopicPartition
 
 __all__ = ["add_arguments", "run"]
@@ -25,13 +27,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     describe = verbs.add_parser("describe", help="offsets and lag: barnabas groups describe billing")
     describe.add_argument("group")
     describe.add_argument("--members", action="store_true", help="members instead of partitions")
-    reset = verbs.add_parser("reset", help="go on elsewhere: barnabas groups reset billing --to earliest")
+    reset = verbs.add_parser(
+        "reset", help="go on elsewhere: barnabas groups reset billing --to earliest --execute"
+    )
     reset.add_argument("group")
     reset.add_argument(
         "--topic", action="append", metavar="TOPIC", help="only this one (default: all it read)"
     )
     reset.add_argument("--to", required=True, metavar="WHERE", help="earliest, latest, an offset, or time:MS")
-    reset.add_argument("--dry-run", action="store_true", help="show what would be set")
+    reset.add_argument(
+        "--execute", action="store_true", help="set the offsets; without it they are only shown"
+    )
+    reset.add_argument("--dry-run", action="store_true", help="only show, even with --execute")
     delete = verbs.add_parser("delete", help="with its offsets: barnabas groups delete billing")
     delete.add_argument("groups", nargs="+", metavar="group")
     for verb in (lists, describe, reset, delete):
@@ -98,23 +105,31 @@ def _describe(admin: Any, args: argparse.Namespace) -> None:
 
 
 def _reset(admin: Any, args: argparse.Namespace) -> None:
-    try:
-        known = admin.group_offsets(args.group)
-    except KafkaError as error:
-        if error.code != ErrorCode.GROUP_ID_NOT_FOUND or not args.topic:
-            raise
-        known = []
-    topics = args.topic or sorted({o.topic for o in known})
+    """Show where the group would go on, and set it with --execute."""
+    group = admin.describe_group(args.group)  # raises where there is none: a mistyped name makes no group
+    known = {TopicPartition(o.topic, o.partition): o.committed for o in admin.group_offsets(args.group)}
+    topics = args.topic or sorted({target.topic for target in known})
     chosen: dict[TopicPartition, int] = {}
     for topic in topics:
         for partition, offset in _targets(admin, topic, args.to).items():
             chosen[TopicPartition(topic, partition)] = offset
-    if not args.dry_run:
+    execute = args.execute and not args.dry_run
+    if execute:
         admin.set_group_offsets(args.group, chosen)
     rows = [
-        {"topic": t.topic, "partition": t.partition, "offset": offset} for t, offset in sorted(chosen.items())
+        {"topic": t.topic, "partition": t.partition, "committed": known.get(t), "offset": offset}
+        for t, offset in sorted(chosen.items())
     ]
-    show(args, "group.offsets", rows, ["topic", "partition", "offset"])
+    if args.json:
+        print_document("group.offsets", {"group": args.group, "executed": execute, "offsets": rows})
+        return
+    print_rows(
+        ["topic", "partition", "committed", "new"],
+        [[row["topic"], row["partition"], row["committed"], row["offset"]] for row in rows],
+    )
+    if not execute:
+        members = f"stop its {len(group.members)} members first, then " if group.members else ""
+        print(f"Nothing is changed yet: {members}add --execute.", file=sys.stderr)
 
 
 def _targets(admin: Any, topic: str, where: str) -> dict[int, int]:

@@ -20,8 +20,16 @@ NOUNS: dict[str, tuple[str, str, str]] = {
     "start": ("barnabas.cli.start", "run a node (formats itself the first time)", "barnabas start"),
     "demo": ("barnabas.cli.demo", "flights through a node into Spark, with proof", "barnabas demo"),
     "topics": ("barnabas.cli.topics", "list, describe, create, delete topics", "barnabas topics list"),
-    "produce": ("barnabas.cli.produce", "send lines or generated records", "barnabas produce greetings"),
-    "consume": ("barnabas.cli.consume", "read records", "barnabas consume greetings --from-beginning"),
+    "produce": (
+        "barnabas.cli.records.produce",
+        "send lines or generated records",
+        "barnabas produce greetings",
+    ),
+    "consume": (
+        "barnabas.cli.records.consume",
+        "read records",
+        "barnabas consume greetings --from-beginning",
+    ),
     "groups": ("barnabas.cli.groups", "consumer groups, their lag, resets", "barnabas groups describe g1"),
     "configs": ("barnabas.cli.configs", "show and change settings", "barnabas configs show topic greetings"),
     "cluster": ("barnabas.cli.cluster", "cluster id, brokers, controllers", "barnabas cluster id"),

@@ -43,6 +43,7 @@ class Batch:
         "error",
         "halves",
         "not_before",
+        "open_attempts",
         "records",
         "sequence",
         "size",
@@ -64,6 +65,8 @@ class Batch:
         self.error: BarnabasError | None = None
         self.done = False
         self.halves: tuple[Batch, Batch] | None = None
+        self.open_attempts = 0
+        """Attempts that may have stored it, as far as this producer knows."""
 
     def part_of(self, index: int) -> tuple[Batch, int]:
         """The batch that has the record of that index now: this one, or a half of it after a split."""
@@ -191,6 +194,7 @@ class Accumulator:
                 del self._waiting[target]
                 queue.under_way = True
                 batch.attempts += 1
+                batch.open_attempts += 1
                 ready.append(batch)
             elif look_again is None or due < look_again:
                 look_again = due
@@ -234,6 +238,7 @@ class Accumulator:
             half.records = [record._replace(offset=index) for index, record in enumerate(records)]
             half.size = batch.size * len(records) // len(batch.records)
             half.attempts = 1
+            half.open_attempts = batch.open_attempts
             halves.append(half)
         halves[1].size = batch.size - halves[0].size
         batch.halves = (halves[0], halves[1])

@@ -92,6 +92,7 @@ class Consumer:
         self._fetched_to: dict[TopicPartition, Offset] = {}  # the next offset to fetch
         self._committed: dict[TopicPartition, Offset] = {}
         self._ready: deque[Message] = deque()
+        self._ends: dict[TopicPartition, Offset] = {}
         self._assigned = False
         self._commit_due = time.monotonic() + COMMIT_INTERVAL
         self._messages = 0
@@ -142,16 +143,46 @@ class Consumer:
         self._ready = deque(m for m in self._ready if (m.topic, m.partition) != target)
         self._positions[target] = self._fetched_to[target] = offset
 
-    def seek_to_time(self, timestamp: int) -> None:
-        """`consumer.seek_to_time(1700000000000)`: to the first records not older (ms since 1970)."""
+    def offsets_at(self, when: int | str) -> dict[TopicPartition, Offset]:
+        """`consumer.offsets_at("latest")` -> the offset in each assigned partition.
+
+        `when` is "earliest", "latest" or a time in ms since 1970; a time after the last record is the end.
+        """
         self._ensure_assigned()
+        found: dict[TopicPartition, Offset] = {}
         for topic in {t.topic for t in self._fetched_to}:
             mine = [t.partition for t in self._fetched_to if t.topic == topic]
-            at = list_offsets(self._cluster, topic, timestamp, mine)
-            ends = list_offsets(self._cluster, topic, "latest", mine)
-            for partition in mine:
-                found = at[partition].offset
-                self.seek(topic, partition, found if found >= 0 else ends[partition].offset)
+            at = list_offsets(self._cluster, topic, when, mine, isolation=self.isolation)
+            if late := [p for p in mine if at[p].offset < 0]:
+                at |= list_offsets(self._cluster, topic, "latest", late, isolation=self.isolation)
+            found.update({TopicPartition(topic, p): at[p].offset for p in mine})
+        return found
+
+    def seek_to_time(self, timestamp: int) -> None:
+        """`consumer.seek_to_time(1700000000000)`: to the first records not older (ms since 1970)."""
+        for target, offset in self.offsets_at(timestamp).items():
+            self.seek(*target, offset)
+
+    def stop_at(self, ends: Mapping[TopicPartition, Offset]) -> None:
+        """`consumer.stop_at({TopicPartition("t", 0): 42})`: read these partitions up to before the offset.
+
+        Iteration ends once every partition that is read has reached its end.  Not for members of a group.
+        """
+        if self._member is not None:
+            raise BarnabasError("a member of a group reads without an end", next_step="leave `group` out")
+        self._ensure_assigned()
+        self._ends = dict(ends)
+        self._ready = deque(m for m in self._ready if m.offset < self._end_of(m.topic, m.partition))
+        self._leave_finished()
+
+    def _end_of(self, topic: str, partition: int) -> float:
+        return self._ends.get(TopicPartition(topic, partition), float("inf"))
+
+    def _leave_finished(self) -> None:
+        """Fetch no more of the partitions whose end is reached."""
+        for target, end in self._ends.items():
+            if self._fetched_to.get(target, -1) >= end:
+                del self._fetched_to[target]
 
     def position(self, topic: str, partition: int) -> Offset:
         """`consumer.position("topic", 0)` -> the offset of the next record handed out."""
@@ -174,11 +205,13 @@ class Consumer:
         return [self._hand_out() for _ in range(count)]
 
     def __iter__(self) -> Iterator[Message]:
-        """All records from here on; ends only when `idle` says so."""
+        """All records from here on; ends only when `idle` or `stop_at` says so."""
         last = time.monotonic()
         while True:
             self._look_at_group()
             if not self._ready:
+                if self._ends and not self._fetched_to:
+                    return
                 self._fill(_TURN if self.idle is None else min(_TURN, self.idle))
                 if self._prefetcher.outdated(self._fetched_to):
                     last = time.monotonic()
@@ -208,13 +241,16 @@ class Consumer:
                 trouble.append((fetched, fetched.error))
                 continue
             topic, partition = fetched.target
+            end = self._end_of(topic, partition)
             self._fetched_to[fetched.target] = fetched.next_offset
             self._ready.extend(
                 Message(topic, partition, offset, timestamp, key, value, tuple(headers))
                 for offset, timestamp, key, value, headers in fetched.records
+                if offset < end
             )
             if not fetched.records and not any(m[:2] == fetched.target for m in self._ready):
                 self._positions[fetched.target] = fetched.next_offset  # only control or aborted batches came
+        self._leave_finished()
         for failed, error in trouble:  # once all others got what came for them
             self._recover(failed, error)
 
@@ -255,6 +291,7 @@ class Consumer:
         targets = list(partitions)
         self._prefetcher.forget()
         self._ready.clear()
+        self._ends = {}
         self._positions = self._starting_points(targets)
         self._fetched_to = dict(self._positions)
         self._committed = dict(self._positions) if self._member else {}

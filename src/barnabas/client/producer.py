@@ -11,6 +11,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -21,7 +22,7 @@ from barnabas.client.sending import Sender, codec_of
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.model import NO_OFFSET, Offset, TopicPartition
 
-__all__ = ["Delivered", "Delivery", "Producer"]
+__all__ = ["Delivered", "Delivery", "Fate", "Producer"]
 
 ACKS = {"all": -1, -1: -1, 0: 0, 1: 1, "0": 0, "1": 1, "-1": -1}
 
@@ -33,6 +34,17 @@ class Delivered(NamedTuple):
     partition: int
     offset: Offset
     timestamp: int
+
+
+class Fate(Enum):
+    """What a producer knows of a record."""
+
+    STORED = "stored"
+    """Acknowledged (acks=0: sent)."""
+    NOT_STORED = "not stored"
+    """Not sent, or surely refused each time."""
+    UNKNOWN = "unknown"
+    """Sent without an answer that says which."""
 
 
 class Delivery:
@@ -51,6 +63,13 @@ class Delivery:
     def done(self) -> bool:
         """`delivery.done()`: whether it is acknowledged or has failed."""
         return self._batch.part_of(self._index)[0].done
+
+    def fate(self) -> Fate:
+        """`delivery.fate()`: what is known by now; final when `done()`, or once the producer is closed."""
+        batch = self._batch.part_of(self._index)[0]
+        if batch.done and batch.error is None:
+            return Fate.STORED
+        return Fate.UNKNOWN if batch.open_attempts else Fate.NOT_STORED
 
     def result(self, timeout: float | None = None) -> Delivered:
         """`delivery.result()` -> where the record is; waits for the acknowledgement.
@@ -79,6 +98,8 @@ class Producer:
     (no answer at all).  compression: None, "gzip", "snappy", "lz4" or "zstd".  linger: seconds a batch
     waits for company.  batch_size: bytes of a batch before compression.  buffer: bytes held back at most;
     `send` waits when there are more.  delivery_timeout: seconds after which a record is given up.
+    stop_at_error: after the first record that is refused or given up, send nothing more; `send`, `flush` and
+    `close` then raise its error.
     Safe to use from several threads.
     """
 
@@ -95,6 +116,7 @@ class Producer:
         client_id: str = "barnabas-producer",
         request_timeout: float = 30.0,
         delivery_timeout: float = 120.0,
+        stop_at_error: bool = False,
     ) -> None:
         if acks not in ACKS:
             raise ValueError(f"acks is 'all', 1 or 0, not {acks!r}")
@@ -123,6 +145,8 @@ class Producer:
         self._flushing = 0
         self._closing = False
         self._failure: BarnabasError | None = None
+        self._stop_at_error = stop_at_error
+        self._stopped_by: BarnabasError | None = None
 
     def __repr__(self) -> str:
         return f"<Producer {self._accumulator!r}{' closed' if self._closing else ''}>"
@@ -254,8 +278,15 @@ class Producer:
 
     # -- waiting ---------------------------------------------------------------------------------
 
+    @property
+    def _ended(self) -> bool:
+        """Whether nothing more is sent."""
+        return self._closing or self._stopped_by is not None
+
     def _check_usable(self) -> None:
         """Called with the lock held; starts the thread at the first record."""
+        if self._stopped_by is not None:
+            raise self._stopped_by
         if self._closing:
             raise BarnabasError("the producer is closed", next_step="make another Producer")
         if self._thread is None:
@@ -266,7 +297,7 @@ class Producer:
         accumulator = self._accumulator
 
         def room() -> bool:
-            return accumulator.buffered + size <= self._buffer or not accumulator.buffered or self._closing
+            return accumulator.buffered + size <= self._buffer or not accumulator.buffered or self._ended
 
         if not self._changed.wait_for(room, self._delivery_timeout):
             raise KafkaError(
@@ -277,9 +308,11 @@ class Producer:
 
     def _wait_for(self, condition: Callable[[], bool], timeout: float | None) -> None:
         with self._changed:
-            if not self._changed.wait_for(lambda: condition() or self._closing, timeout):
+            if not self._changed.wait_for(lambda: condition() or self._ended, timeout):
                 raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"not acknowledged within {timeout:g} s")
             if not condition():
+                if self._stopped_by is not None:
+                    raise self._stopped_by
                 raise BarnabasError("the producer was closed before the record was acknowledged")
 
     # -- the thread ------------------------------------------------------------------------------
@@ -295,6 +328,8 @@ class Producer:
                 now = time.monotonic()
                 finished = self._sender.settle(answers, now, now - self._delivery_timeout)
                 for batch in finished:
+                    if self._stop_at_error and self._stopped_by is None:
+                        self._stopped_by = batch.error
                     if batch.error is not None and not batch.callbacks and self._failure is None:
                         self._failure = batch.error
                 self._changed.notify_all()
@@ -303,7 +338,7 @@ class Producer:
 
     def _next_batches(self) -> list[Batch] | None:
         """Wait for batches to send; None when the producer is closed.  Called with the lock held."""
-        while not self._closing:
+        while not self._ended:
             ready, look_again = self._accumulator.take_ready(time.monotonic(), flushing=self._flushing > 0)
             if ready:
                 return ready

@@ -42,12 +42,22 @@ def codec_of(compression: str | None) -> int:
 
 
 class Outcome(NamedTuple):
-    """What an answer says of one batch.  `error` None: it is in the log at `base_offset`."""
+    """What an answer says of one batch.  `error` None: it is in the log at `base_offset`.
+
+    `left` False: the request with the batch never left.
+    """
 
     batch: Batch
     error: BarnabasError | None
     base_offset: int = -1
     appended_ms: int = -1
+    left: bool = True
+
+    @property
+    def definite(self) -> bool:
+        """Whether this attempt surely stored the batch, or surely did not."""
+        error = self.error
+        return error is None or not self.left or (isinstance(error, KafkaError) and error.code.definite)
 
 
 class Sender:
@@ -85,11 +95,15 @@ class Sender:
             try:
                 by_leader.setdefault(self._prepare(batch), []).append(batch)
             except BarnabasError as error:
-                outcomes.append(Outcome(batch, error))
+                outcomes.append(Outcome(batch, error, left=False))
         for leader, theirs in by_leader.items():
             for group in _requests_of(theirs):
                 try:
                     connection = self.cluster.connection(leader)
+                except BarnabasError as error:
+                    outcomes += [Outcome(batch, error, left=False) for batch in group]
+                    continue
+                try:
                     ticket = self._post(connection, group)
                 except BarnabasError as error:
                     outcomes += [Outcome(batch, error) for batch in group]
@@ -178,6 +192,7 @@ class Sender:
         for outcome in outcomes:
             batch, error = outcome.batch, outcome.error
             code = error.code if isinstance(error, KafkaError) else None
+            batch.open_attempts -= outcome.definite
             if error is None:
                 batch.base_offset, batch.appended_ms = outcome.base_offset, outcome.appended_ms
                 accumulator.finish(batch)

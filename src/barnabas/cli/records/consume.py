@@ -2,19 +2,20 @@
 
 barnabas consume greetings --from-beginning
 barnabas consume greetings --group billing --max 10
-barnabas consume greetings --partition 0 --offset 42 --format json
+barnabas consume greetings --partition 0 --offset 42 --until latest --format json
+barnabas consume greetings --format '{offset} {key}: {value} ({header:trace})'
 """
 
 from __future__ import annotations
 
 import argparse
-import base64
-import json
 import sys
 from typing import Any
 
-from barnabas.cli.output import JSON_VERSION, add_cluster_flags
-from barnabas.errors import ConfigError
+from barnabas.cli.output import add_cluster_flags
+from barnabas.cli.records.template import printer_of
+from barnabas.errors import ConfigError, ErrorCode, KafkaError
+from barnabas.model import Offset, TopicPartition
 
 __all__ = ["add_arguments", "run"]
 
@@ -25,15 +26,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--from-beginning", action="store_true", help="not only what comes from now on")
     parser.add_argument("--partition", type=int, action="append", metavar="N", help="only this one")
     parser.add_argument("--offset", metavar="WHERE", help="begin at an offset, earliest, latest or time:MS")
+    parser.add_argument(
+        "--until", metavar="WHERE", help="end before an offset, latest (as it is now) or time:MS"
+    )
     parser.add_argument("--group", "-g", help="share the topics with this group and go on where it stopped")
     parser.add_argument("--max", type=int, metavar="N", help="end after N records")
     parser.add_argument("--idle", type=float, metavar="SECONDS", help="end after so long without a record")
     parser.add_argument(
         "--format",
-        choices=["value", "key", "json"],
+        metavar="TEMPLATE",
         default="value",
-        help="value: its bytes; key: KEY, a tab, VALUE; json: one document a line",
+        help="value: its bytes; key: KEY, a tab, VALUE; json: one document a line; or text around {topic} "
+        "{partition} {offset} {timestamp} {key} {value} {headers} {header:NAME}",
     )
+    parser.add_argument("--null", metavar="TEXT", default="", help="printed for a null key or value")
     parser.add_argument(
         "--isolation-level", choices=["read_uncommitted", "read_committed"], default="read_uncommitted"
     )
@@ -50,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
         args.bootstrap_server,
         *args.topics,
         group=args.group,
-        start="earliest" if args.from_beginning else "latest",
+        start="earliest" if args.from_beginning else "error" if args.offset else "latest",
         isolation=args.isolation_level,
         idle=args.idle,
         timeout=args.timeout,
@@ -68,8 +74,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> None:
-    if args.group and (args.partition or args.offset):
+    if args.group and (args.partition or args.offset or args.until):
         raise ConfigError("--group shares out partitions and offsets itself", next_step="leave --group out")
+    printer_of(args.format, args.null)
     if args.from_beginning and args.offset:
         raise ConfigError(
             "--from-beginning and --offset exclude each other", next_step="leave one of them out"
@@ -79,21 +86,53 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _place(consumer: Any, args: argparse.Namespace) -> None:
+    """Assign the partitions and go to their beginnings; refuse what no partition has."""
     if args.partition:
         consumer.assign([(args.topics[0], number) for number in args.partition])
-    if args.offset is None:
+    if args.offset is None and args.until is None:
         return
-    if args.offset.startswith("time:") and args.offset[5:].isdigit():
-        consumer.seek_to_time(int(args.offset[5:]))
-        return
-    if not args.offset.isdigit() and args.offset not in ("earliest", "latest"):
-        raise ConfigError(
-            f"--offset {args.offset} names no place", next_step="write a number, earliest, latest or time:MS"
-        )
-    where = int(args.offset) if args.offset.isdigit() else args.offset
     consumer.position(*_any_partition(consumer, args))  # assigns what was not assigned
-    for topic, partition in consumer.assignment():
-        consumer.seek(topic, partition, where)
+    if args.offset is not None:
+        for target, offset in _places(consumer, args.offset, "--offset").items():
+            consumer.seek(*target, offset)
+    if args.until is not None:
+        ends = _places(consumer, args.until, "--until")
+        for target, end in ends.items():
+            if (begin := consumer.position(*target)) > end:
+                raise ConfigError(
+                    f"{target} is to be read from offset {begin} until {end}",
+                    next_step="begin before the end: --from-beginning, or an --offset that is below it",
+                )
+        consumer.stop_at(ends)
+
+
+def _places(consumer: Any, where: str, flag: str) -> dict[TopicPartition, Offset]:
+    """The offset that `where` names in each assigned partition.
+
+    Raises KafkaError OFFSET_OUT_OF_RANGE for a number that a partition does not have; --until may be ahead.
+    """
+    if where in ("earliest", "latest"):
+        return dict(consumer.offsets_at(where))
+    if where.startswith("time:") and where[5:].isdigit():
+        return dict(consumer.offsets_at(int(where[5:])))
+    if not where.isdigit():
+        raise ConfigError(
+            f"{flag} {where} names no place", next_step="write a number, earliest, latest or time:MS"
+        )
+    if flag == "--offset":
+        _check_there(consumer, int(where))
+    return dict.fromkeys(consumer.assignment(), int(where))
+
+
+def _check_there(consumer: Any, offset: Offset) -> None:
+    first, end = consumer.offsets_at("earliest"), consumer.offsets_at("latest")
+    for target in consumer.assignment():
+        if not first[target] <= offset <= end[target]:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{target} has no offset {offset}: it begins at {first[target]} and ends at {end[target]}",
+                next_step="choose an offset in between, or partitions with --partition",
+            )
 
 
 def _any_partition(consumer: Any, args: argparse.Namespace) -> tuple[str, int]:
@@ -102,7 +141,7 @@ def _any_partition(consumer: Any, args: argparse.Namespace) -> tuple[str, int]:
 
 def _print_all(consumer: Any, args: argparse.Namespace) -> None:
     out = sys.stdout.buffer
-    write = {"value": _value_line, "key": _key_line, "json": _json_line}[args.format]
+    write = printer_of(args.format, args.null)
     if args.max is not None and args.max <= 0:
         return
     for printed, message in enumerate(consumer, 1):
@@ -111,36 +150,3 @@ def _print_all(consumer: Any, args: argparse.Namespace) -> None:
             out.flush()
         if printed == args.max:
             return
-
-
-def _value_line(message: Any) -> bytes:
-    return (message.value or b"") + b"\n"
-
-
-def _key_line(message: Any) -> bytes:
-    return (message.key or b"") + b"\t" + (message.value or b"") + b"\n"
-
-
-def _json_line(message: Any) -> bytes:
-    document = {
-        "version": JSON_VERSION,
-        "kind": "record",
-        "topic": message.topic,
-        "partition": message.partition,
-        "offset": message.offset,
-        "timestamp": message.timestamp,
-        "key": _content(message.key),
-        "value": _content(message.value),
-        "headers": [[name, _content(content)] for name, content in message.headers],
-    }
-    return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
-
-
-def _content(content: bytes | None) -> Any:
-    """Text where it is text, {"base64": ...} where it is not."""
-    if content is None:
-        return None
-    try:
-        return content.decode()
-    except UnicodeDecodeError:
-        return {"base64": base64.b64encode(content).decode()}

@@ -1,0 +1,30 @@
+"""The command line inside a test, against a node: what it prints, and its exit code."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from barnabas.cli.main import main
+from barnabas.testing import Cluster
+
+
+class Shell:
+    """`shell("topics list")` -> exit code; `.out` and `.err` hold what it printed."""
+
+    def __init__(self, kafka: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+        self.kafka = kafka
+        self._capsys = capsys
+        self.out = self.err = ""
+
+    def __call__(self, line: str) -> int:
+        words = line.split()
+        code = main([*words, "--bootstrap-server", self.kafka.bootstrap])
+        self.out, self.err = self._capsys.readouterr()
+        return code
+
+    def document(self, line: str) -> Any:
+        assert self(f"{line} --json") == 0, self.err
+        return json.loads(self.out)
