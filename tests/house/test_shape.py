@@ -12,7 +12,7 @@ CROWD = 20
 
 WINGS = {
     "server": ("observe", "loop", "net", "replication", "kraft", "api", "node"),
-    "broker": ("replicas", "requests", "groups"),
+    "broker": ("replicas", "requests", "groups", "transactions"),
 }
 """The wings of a room: each imports only itself and those before it."""
 

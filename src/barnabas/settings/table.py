@@ -341,6 +341,29 @@ _s("offset.metadata.max.bytes", "int", 4096,
 _s("offsets.commit.timeout.ms", "int", 5000,
    "How long a commit may wait for the replicas.", low=1, high=MAX_INT)
 
+_group = "Transactions"
+_s("transaction.state.log.num.partitions", "int", 50,
+   "Partitions of `__transaction_state`.",
+   low=1, high=MAX_INT, ours=8,
+   why="as for `offsets.topic.num.partitions`; to be chosen before the first transactional producer, as in "
+       "Kafka")
+_s("transaction.state.log.replication.factor", "short", 3,
+   "Replicas of `__transaction_state`. When it is not set: as many as there are brokers when the topic is "
+   "made, at most 3, so that a node alone needs no setting.", low=1, high=32767)
+_s("transaction.state.log.min.isr", "int", 2,
+   "`min.insync.replicas` of `__transaction_state`; at most as many as it has replicas, when it is not set.",
+   low=1, high=MAX_INT)
+_s("transaction.state.log.segment.bytes", "int", 104857600,
+   "Segment size of `__transaction_state`.", low=1, high=MAX_INT)
+_s("transaction.max.timeout.ms", "int", 900000,
+   "Longest time a producer may ask for its transactions.", low=1, high=MAX_INT)
+_s("transaction.abort.timed.out.transaction.cleanup.interval.ms", "int", 10000,
+   "How often transactions are aborted whose time is over.", low=1, high=MAX_INT)
+_s("transactional.id.expiration.ms", "int", 604800000,
+   "How long a transactional id is kept that nobody uses.", low=1, high=MAX_INT)
+_s("transaction.remove.expired.transaction.cleanup.interval.ms", "int", 3600000,
+   "How often transactional ids are forgotten that nobody uses.", low=1, high=MAX_INT)
+
 _group = "The controller quorum"
 _s("controller.quorum.voters", "list", (),
    "The first voters, as `id@host:port`. Only for a quorum whose members are fixed by this setting "

@@ -56,12 +56,10 @@ replica.socket.receive.buffer.bytes
 replica.socket.timeout.ms replication.quota.window.num replication.quota.window.size.seconds
 security.inter.broker.protocol security.providers server.max.startup.time.ms
 socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms telemetry.max.bytes
-transaction.abort.timed.out.transaction.cleanup.interval.ms transaction.max.timeout.ms
-transaction.partition.verification.enable transaction.remove.expired.transaction.cleanup.interval.ms
-transaction.state.log.load.buffer.size transaction.state.log.min.isr
-transaction.state.log.num.partitions transaction.state.log.replication.factor
-transaction.state.log.segment.bytes transaction.two.phase.commit.enable
-transactional.id.expiration.ms unstable.api.versions.enable
+transaction.partition.verification.enable
+transaction.state.log.load.buffer.size
+transaction.two.phase.commit.enable
+unstable.api.versions.enable
 unstable.feature.versions.enable
 """
 _NAMES = frozenset(_TEXT.split())

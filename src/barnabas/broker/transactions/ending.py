@@ -1,0 +1,119 @@
+"""What EndTxn comes to (KIP-98; KIP-890 for clients of transaction.version 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from barnabas.broker.transactions.state import (
+    EPOCH_BUMP,
+    EXHAUSTED_EPOCH,
+    Coordinated,
+    State,
+    Transaction,
+    exhausted,
+)
+from barnabas.errors import ErrorCode
+from barnabas.model import NO_PRODUCER, ProducerId
+
+__all__ = ["AlreadyEnded", "Decided", "abort_open", "end"]
+
+
+class Decided(NamedTuple):
+    """The next state of the id: the transaction ends."""
+
+    next: Transaction
+
+
+class AlreadyEnded(NamedTuple):
+    """A retry: the transaction has ended so, and its producer goes on with what the id has now."""
+
+
+Outcome = Decided | AlreadyEnded | ErrorCode
+
+
+def end(
+    held: Coordinated,
+    producer_id: ProducerId,
+    epoch: int,
+    commit: bool,
+    client_version: int,
+    new_producer_id: Callable[[], ProducerId | None],
+    now_ms: int,
+) -> Outcome:
+    """Decide what a client's request to end its transaction comes to."""
+    if client_version < EPOCH_BUMP:
+        return _end_in_its_epoch(held, producer_id, epoch, commit, now_ms)
+    return _end_and_raise(held, producer_id, epoch, commit, client_version, new_producer_id, now_ms)
+
+
+def abort_open(held: Coordinated, server_version: int, now_ms: int) -> Transaction:
+    """The next state of an id whose open transaction is aborted without its producer, which is fenced."""
+    assert held.pending is None and held.current.state is State.ONGOING
+    return held.fence().decided(False, server_version if server_version >= EPOCH_BUMP else 0, now_ms)
+
+
+def _end_in_its_epoch(
+    held: Coordinated, producer_id: ProducerId, epoch: int, commit: bool, now_ms: int
+) -> Outcome:
+    """Before KIP-890 the epoch stays, so that an end in a complete state can only be a retry."""
+    current = held.current
+    if current.producer_id != producer_id:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    if current.epoch != epoch:
+        return ErrorCode.PRODUCER_FENCED
+    if held.pending is not None:
+        return ErrorCode.CONCURRENT_TRANSACTIONS
+    if current.state is State.ONGOING:
+        return Decided(current.decided(commit, 0, now_ms))
+    return _answer_of_its_state(current.state, commit)
+
+
+def _end_and_raise(
+    held: Coordinated,
+    producer_id: ProducerId,
+    epoch: int,
+    commit: bool,
+    client_version: int,
+    new_producer_id: Callable[[], ProducerId | None],
+    now_ms: int,
+) -> Outcome:
+    """A request one epoch behind is a retry of the last end; in the current epoch it is another end.
+
+    An abort is welcome where no transaction is open: the client may not know whether one is.
+    """
+    current = held.current
+    state = current.state
+    overflowed = (  # the client has not heard that the producer id changed at the last end
+        current.previous_producer_id == producer_id and epoch == EXHAUSTED_EPOCH and current.epoch == 0
+    )
+    retry = overflowed or current.epoch == epoch + 1
+    known = retry if state.ending else epoch == current.epoch
+    if state in (State.COMPLETE_COMMIT, State.COMPLETE_ABORT):
+        known = known or retry
+    if current.producer_id != producer_id and not overflowed:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    if not known:
+        return ErrorCode.PRODUCER_FENCED
+    if held.pending is not None:
+        return ErrorCode.CONCURRENT_TRANSACTIONS
+    if state is State.ONGOING or (state.idle and not commit and not retry):
+        following = NO_PRODUCER
+        if exhausted(current.epoch):
+            found = new_producer_id()
+            if found is None:
+                return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            following = found
+        return Decided(current.decided(commit, client_version, now_ms, next_producer_id=following))
+    if not retry:
+        return ErrorCode.INVALID_TXN_STATE
+    return _answer_of_its_state(state, commit)
+
+
+def _answer_of_its_state(state: State, commit: bool) -> Outcome:
+    """The answer to a retry, or to an end where nothing is open."""
+    if state is (State.PREPARE_COMMIT if commit else State.PREPARE_ABORT):
+        return ErrorCode.CONCURRENT_TRANSACTIONS
+    if state is (State.COMPLETE_COMMIT if commit else State.COMPLETE_ABORT):
+        return AlreadyEnded()
+    return ErrorCode.INVALID_TXN_STATE
