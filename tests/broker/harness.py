@@ -7,6 +7,7 @@ version cannot carry, a test cannot see.
 from __future__ import annotations
 
 import random
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,11 +16,14 @@ from barnabas.broker.purgatory import Waiting
 from barnabas.broker.replicas.broker import Broker, Work
 from barnabas.broker.replicas.partition import Partition
 from barnabas.broker.requests.delete_records import delete_records
+from barnabas.broker.requests.describe_producers import describe_producers
 from barnabas.broker.requests.fetch import fetch
 from barnabas.broker.requests.leader_epochs import offsets_for_leader_epoch
 from barnabas.broker.requests.list_offsets import list_offsets
 from barnabas.broker.requests.produce import produce
 from barnabas.broker.requests.producer_ids import init_producer_id
+from barnabas.broker.requests.txn_markers import append_marker, write_txn_markers
+from barnabas.broker.txn_verification import Question
 from barnabas.config import Config
 from barnabas.controller.image import (
     BrokerEndpoint,
@@ -95,6 +99,7 @@ class World:
         self.no_room: list[StorageError] = []
         self.compactions: list[tuple[TopicPartition, CompactionStatistics]] = []
         self.uncompacted: list[tuple[TopicPartition, str]] = []
+        self.questions: list[Question] = []
 
     def allocate_producer_ids(self) -> None:
         self.blocks_asked += 1
@@ -124,6 +129,9 @@ class World:
 
     def alter_partitions(self, request: AlterPartitionRequest) -> None:
         self.altering.append(request)
+
+    def verify_transaction(self, question: Question) -> None:
+        self.questions.append(question)
 
     def not_replicated(self, topic: str, index: int, error: BarnabasError) -> None:
         self.corrupt.append((topic, index, error.message))
@@ -331,6 +339,8 @@ class Node:
             21: delete_records,
             22: init_producer_id,
             23: offsets_for_leader_epoch,
+            27: self._write_markers,
+            61: describe_producers,
         }
         answer = Answer(version)
         given = handlers[type(request).KEY](  # type: ignore[index, operator]
@@ -343,6 +353,9 @@ class Node:
             answer.take(given)
         return answer
 
+    def _write_markers(self, broker: Broker, context: Any, request: Any, version: int, now: Now) -> Any:
+        return write_txn_markers(broker, context, request, now, partial(append_marker, broker))
+
     def produce(
         self,
         batch: bytes | bytearray | None,
@@ -354,12 +367,14 @@ class Node:
         version: int = 12,
         client_id: str | None = "test",
         topic_id: Uuid | None = None,
+        transactional_id: str | None = None,
     ) -> Answer:
         """Send a Produce of one batch to one partition."""
         known = self.image.topics_by_name.get(topic)
         if topic_id is None:
             topic_id = known.id if known is not None else ZERO_UUID
         request = ProduceRequest(
+            transactional_id=transactional_id,
             acks=acks,
             timeout_ms=timeout_ms,
             topic_data=[

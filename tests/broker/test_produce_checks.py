@@ -53,10 +53,10 @@ def stored(node: Node, topic: str = "t", index: int = 0) -> bytes:
 # ---- rows 1 to 4: the request and the topic --------------------------------------------------------------
 
 
-def test_row_1_a_transactional_batch_is_refused_for_the_whole_request(node: Node) -> None:
+def test_row_1_a_transactional_batch_without_an_id_is_refused_for_the_whole_request(node: Node) -> None:
     node.create("u")
     request = ProduceRequest(
-        transactional_id="x",
+        transactional_id=None,
         acks=-1,
         topic_data=[
             TopicProduceData(name="u", partition_data=[PartitionProduceData(index=0, records=batch("a"))]),

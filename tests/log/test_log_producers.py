@@ -132,6 +132,21 @@ def test_a_transaction_holds_back_the_last_stable_offset_until_its_marker_is_bel
     assert log.aborted_transactions(0, 6) == [(8, 3, 5, 6)]
 
 
+def test_a_truncation_leaves_a_transaction_undecided_whose_marker_is_not_below_the_watermark() -> None:
+    log = open_log(new_disk())
+    produce(log, batch(b"a", producer=(9, 0, 0), transactional=True))
+    append(log, marker(True, 9, 0))
+    log.high_watermark = 1
+    log.roll(NOW)
+    for sequence in range(3):
+        produce(log, batch(b"b", producer=(8, 0, sequence)))
+    assert log.truncate_to(4, NOW)
+    assert log.snapshots.offsets == [2], "the producers were read again from after the marker"
+    assert log.last_stable_offset == 0
+    log.high_watermark = 2
+    assert log.last_stable_offset == 2
+
+
 def test_aborted_transactions_are_found_by_range_across_segments() -> None:
     log = open_log(new_disk())
     spans = []

@@ -11,6 +11,7 @@ from barnabas.log.storage.log_directory import LogDirectory
 from barnabas.model import DirectoryId, NodeId, Offset, TopicId, TopicPartition
 
 if TYPE_CHECKING:
+    from barnabas.broker.txn_verification import Question
     from barnabas.log.cleaning.compaction import CompactionStatistics
     from barnabas.log.log import Log
     from barnabas.log.segments.damage import Damage
@@ -184,6 +185,11 @@ class BrokerHost(Protocol):
 
     def alter_partitions(self, request: AlterPartitionRequest) -> None:
         """Ask the active controller; the answer comes in through `InSyncSets.answered`."""
+        ...
+
+    def verify_transaction(self, question: Question) -> None:
+        """Ask the transaction's coordinator (AddPartitionsToTxn); the answer comes in through
+        `Verifications.answered`, never within this call."""
         ...
 
     def not_replicated(self, topic: str, index: int, error: BarnabasError) -> None:

@@ -342,11 +342,14 @@ class ProducerStates:
         return [row for state in self._states.values() for row in state.to_rows()]
 
     def replace(self, rows: Iterable[SnapshotRow], *, up_to: Offset = NO_OFFSET) -> None:
-        """Start anew from a snapshot of what lies up to and including offset `up_to`."""
+        """Start anew from a snapshot of what lies up to and including offset `up_to`.
+
+        A transaction that ended before there stays undecided until its marker is below the high watermark.
+        """
         self.latest_offset = up_to
         self._states.clear()
         self._ongoing.clear()
-        self._ended.clear()
+        self._ended = [ended for ended in self._ended if ended[1] <= up_to]
         for row in rows:
             state, earlier = ProducerState.from_row(row), self._states.get(row.producer_id)
             if earlier is not None and earlier.epoch == state.epoch:

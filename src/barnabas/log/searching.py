@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.errors import CorruptRecordError
 from barnabas.log.segments.damage import DamagedError
+from barnabas.log.segments.scan import FileSlice
 from barnabas.log.segments.segment import Segment
 from barnabas.log.segments.transactions import AbortedTransaction
 from barnabas.model import Epoch, Offset
@@ -114,10 +115,22 @@ def max_timestamp_offset(log: LogState, end: Offset) -> TimestampOffset | None:
     return TimestampOffset(timestamp, header.last_offset, header.leader_epoch)
 
 
-def aborted_transactions(log: LogState, offset: Offset, end: Offset) -> list[AbortedTransaction]:
-    """Aborted transactions with records in [offset, end)."""
+def aborted_transactions(
+    log: LogState, offset: Offset, end: Offset, read: FileSlice | None = None
+) -> list[AbortedTransaction]:
+    """Aborted transactions with records in [offset, end), no more than concern the slice `read` of them.
+
+    Where the slice ends is looked up in the sparse index, so some that begin shortly after it may be given.
+    """
     found: list[AbortedTransaction] = []
-    for segment in log.segments[max(0, bisect_right(log.bases, offset) - 1) :]:
+    first = max(0, bisect_right(log.bases, offset) - 1)
+    if read is not None:
+        for segment in log.segments[first:]:
+            if segment.path(".log") == read.file.path:
+                after = segment.index.at_or_after(read.position + read.size)
+                end = min(end, segment.limit if after is None else segment.base + after)
+                break
+    for segment in log.segments[first:]:
         if segment.transactions.collect(offset, end, found):
             break
     return found

@@ -74,7 +74,8 @@ def roll_back_unwritten(log: LogState, pending: list[Buffer]) -> None:
             for _ in replay_producers(log):
                 pass
             for header in producers:
-                log.producers.refused(header, ErrorCode.KAFKA_STORAGE_ERROR)
+                if header.base_sequence >= 0:  # not a marker: its coordinator sends it again
+                    log.producers.refused(header, ErrorCode.KAFKA_STORAGE_ERROR)
         log.adjust_high_watermark()
     except StorageError as error:
         error.full = False

@@ -288,6 +288,15 @@ _s("max.incremental.fetch.session.cache.slots", "int", 1000,
    "Fetch sessions kept.", low=0, high=MAX_INT)
 _s("producer.id.expiration.ms", "int", 86400000,
    "How long an idle idempotent producer is remembered.", low=1, high=MAX_INT, update=ON_CLUSTER)
+_s("transaction.partition.verification.enable", "boolean", True,
+   "Ask the coordinator of a transaction before its first batch is appended to a partition (KIP-890), so that "
+   "a batch that comes late cannot open a transaction that nobody ends. Producers of transaction.version 2 "
+   "are asked about in any case.", update=ON_CLUSTER)
+_s("add.partitions.to.txn.retry.backoff.ms", "int", 20,
+   "How long to wait before the coordinator is asked again while the last transaction of the producer is "
+   "still being completed.", low=1, high=MAX_INT)
+_s("add.partitions.to.txn.retry.backoff.max.ms", "int", 100,
+   "How long to ask again in that case, before the producer is told to try again.", low=0, high=MAX_INT)
 _s("replica.lag.time.max.ms", "long", 30000,
    "A follower that has not caught up for this long leaves the in-sync set.", low=1, high=MAX_LONG)
 

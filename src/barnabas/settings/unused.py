@@ -21,7 +21,6 @@ _FAMILIES = (
     "config.providers.",
 )
 _TEXT = """
-add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms
 alter.config.policy.class.name alter.log.dirs.replication.quota.window.num
 alter.log.dirs.replication.quota.window.size.seconds authorizer.class.name
 background.threads broker.id client.quota.callback.class
@@ -56,7 +55,7 @@ replica.socket.receive.buffer.bytes
 replica.socket.timeout.ms replication.quota.window.num replication.quota.window.size.seconds
 security.inter.broker.protocol security.providers server.max.startup.time.ms
 socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms telemetry.max.bytes
-transaction.partition.verification.enable
+
 transaction.state.log.load.buffer.size
 transaction.two.phase.commit.enable
 unstable.api.versions.enable

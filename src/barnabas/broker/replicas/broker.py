@@ -34,6 +34,7 @@ from barnabas.broker.replicas.maintenance import Maintenance
 from barnabas.broker.replicas.partition import ParkedFetch, Partition
 from barnabas.broker.replicas.reconcile import Reconciler
 from barnabas.broker.sessions import SessionCache, SessionStatistics
+from barnabas.broker.txn_verification import Verifications
 from barnabas.broker.walk import Walk
 from barnabas.config import Config
 from barnabas.controller.image import BrokerEndpoint, ImageDelta, MetadataImage
@@ -118,11 +119,13 @@ class Broker(HostedPartitions):
         super().__init__(config, node_id, logs, image, host)
         self.authorizer = authorizer
         self.fetch_max_bytes = config.int("fetch.max.bytes")
+        self.request_timeout_s = config.int("request.timeout.ms") / 1000
         self.rack_aware = config.optional_str("replica.selector.class") == RACK_AWARE
         self.purgatory = Purgatory(config.int("barnabas.max.waiters"))
         self.sessions = SessionCache(config.int("max.incremental.fetch.session.cache.slots"), random)
         self.producer_ids = ProducerIdBlocks()
         self.checks = BatchChecks(host.held)
+        self.verifications = Verifications(config, host.verify_transaction)
         self.in_sync = InSyncSets(self)
         self.followers = Followers(self)
         self.assignments = Assignments(host)
@@ -271,6 +274,7 @@ class Broker(HostedPartitions):
         self.purgatory.expire(now)
         self.in_sync.tick(now)
         self.assignments.tick(now)
+        self.verifications.tick(now)
 
     def next_deadline(self) -> float | None:
         """When `tick` has something to do, in monotonic seconds."""
@@ -279,6 +283,7 @@ class Broker(HostedPartitions):
             self.maintenance.cleaner.next_deadline(),
             self.assignments.next_deadline(),
             self.moves.next_deadline(),
+            self.verifications.next_deadline(),
         )
         return min((at for at in (waiting, asking, *others) if at is not None), default=None)
 
@@ -310,12 +315,14 @@ class Broker(HostedPartitions):
         """The node's own settings changed."""
         super().reconfigure(config)
         self.moves.configure(config)
+        self.verifications.configure(config)
         self.maintenance.cleaner.configure(config)
 
     def stop(self, now: Now) -> list[Work]:
         """Write what is pending, then answer everybody who waits.  Returns the syncs still to run."""
         self.maintenance.stop()
         self.checks.give_up(ErrorCode.NOT_LEADER_OR_FOLLOWER, now)
+        self.verifications.give_up(ErrorCode.NOT_LEADER_OR_FOLLOWER, now)
         syncs = self.end_loop_step(now)
         for partition in self.partitions():
             partition.dismiss(ErrorCode.NOT_LEADER_OR_FOLLOWER)

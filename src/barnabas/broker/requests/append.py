@@ -15,7 +15,7 @@ from barnabas.broker.requests.validation import (
     restamp,
 )
 from barnabas.errors import ErrorCode, KafkaError, StorageError
-from barnabas.log.producer_state import Duplicate
+from barnabas.log.producer_state import Duplicate, VerificationGuard
 from barnabas.model import Now, Offset
 from barnabas.ports import Buffer
 
@@ -23,7 +23,15 @@ if TYPE_CHECKING:
     from barnabas.broker.replicas.broker import Broker
     from barnabas.wire.records import BatchHeader
 
-__all__ = ["NotAppendedError", "admit", "append_checked", "append_own", "append_plain", "append_read"]
+__all__ = [
+    "NotAppendedError",
+    "admit",
+    "append_checked",
+    "append_control",
+    "append_own",
+    "append_plain",
+    "append_read",
+]
 
 
 class NotAppendedError(KafkaError):
@@ -64,18 +72,20 @@ def append_checked(
     now: Now,
     *,
     later: bool = False,
+    guard: VerificationGuard | None = None,
 ) -> tuple[Offset, Offset, int]:
     """Rows 10 to 17, then the append: (first offset, end offset, append time or -1) of what is in the log.
 
-    A batch that is there already gives the offsets it got the first time.  Raises KafkaError; LeftToAThread
-    when its records are too much for the loop, or `later` says that others come first.
+    A batch that is there already gives the offsets it got the first time.  `guard` is what the first batch of
+    a transaction was verified with.  Raises KafkaError; LeftToAThread when its records are too much for the
+    loop, or `later` says that others come first.
     """
     admit(partition, header, acks)
     check_content(records, header, partition.config)
     if later:
         raise LeftToAThread
     batch, header = check_at_once(records, header, Rules.of(partition, now))
-    return append_read(broker, partition, batch, header, now)
+    return append_read(broker, partition, batch, header, now, guard)
 
 
 def append_own(
@@ -87,21 +97,46 @@ def append_own(
     return append_read(broker, partition, batch, header, now)[1]
 
 
+def append_control(
+    broker: Broker, partition: Partition, batch: bytearray, header: BatchHeader, now: Now
+) -> Offset:
+    """Append a control batch of one record that a coordinator decided on; returns where it ends.
+
+    A disk that is nearly full takes it: it is small, and readers wait for it.  Raises KafkaError.
+    """
+    if not partition.is_leader or partition.offline:
+        raise KafkaError(partition.unavailable())
+    if not partition.leading.enough_in_sync:
+        raise _too_few_in_sync(partition)
+    if partition.settings.log_append_time:
+        header = restamp(batch, header, 1, now.wall_ms)
+    return _append(broker, partition, batch, header, now) + 1
+
+
 def admit(partition: Partition, header: BatchHeader, acks: int) -> None:
     """Rows 10 and 11: leader and in-sync replicas.  Raises KafkaError."""
     if not partition.is_leader or partition.offline:
         raise KafkaError(partition.unavailable())
     if acks < 0 and not partition.leading.enough_in_sync:
         _refused_for_now(partition, header, ErrorCode.NOT_ENOUGH_REPLICAS)
-        raise RefusedError(
-            ErrorCode.NOT_ENOUGH_REPLICAS,
-            f"{len(partition.leading.isr)} replicas are in sync, "
-            f"min.insync.replicas is {partition.config.min_insync_replicas}",
-        )
+        raise _too_few_in_sync(partition)
+
+
+def _too_few_in_sync(partition: Partition) -> RefusedError:
+    return RefusedError(
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        f"{len(partition.leading.isr)} replicas are in sync, "
+        f"min.insync.replicas is {partition.config.min_insync_replicas}",
+    )
 
 
 def append_read(
-    broker: Broker, partition: Partition, batch: bytearray | memoryview, header: BatchHeader, now: Now
+    broker: Broker,
+    partition: Partition,
+    batch: bytearray | memoryview,
+    header: BatchHeader,
+    now: Now,
+    guard: VerificationGuard | None = None,
 ) -> tuple[Offset, Offset, int]:
     """Rows 15 to 17 and the append of a batch whose records are all right.  Raises KafkaError."""
     config = partition.config
@@ -110,7 +145,7 @@ def append_read(
             ErrorCode.RECORD_LIST_TOO_LARGE,
             f"a batch of {len(batch)} bytes; segment.bytes is {config.segment_bytes}",
         )
-    if header.producer_id >= 0 and (known := _known(partition, header)) is not None:
+    if header.producer_id >= 0 and (known := _known(broker, partition, header, guard)) is not None:
         return known.first_offset, known.last_offset + 1, known.timestamp
     if partition.no_room:
         _refused_for_now(partition, header, ErrorCode.KAFKA_STORAGE_ERROR)
@@ -126,10 +161,12 @@ def append_read(
     return first, first + header.count, append_time
 
 
-def _known(partition: Partition, header: BatchHeader) -> Duplicate | None:
+def _known(
+    broker: Broker, partition: Partition, header: BatchHeader, guard: VerificationGuard | None
+) -> Duplicate | None:
     """Where the batch is already, if it is.  Raises KafkaError for one that is refused in any case."""
     try:
-        return partition.log.producers.check(header)
+        return partition.log.producers.check(header, guard=guard, verify=broker.verifications.enabled)
     except KafkaError as error:
         if partition.no_room and error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
             return None  # what it was sent after found no room, nor will it
@@ -137,7 +174,7 @@ def _known(partition: Partition, header: BatchHeader) -> Duplicate | None:
 
 
 def _refused_for_now(partition: Partition, header: BatchHeader, code: ErrorCode) -> None:
-    if header.producer_id >= 0:
+    if header.producer_id >= 0 and header.base_sequence >= 0:
         partition.log.producers.refused(header, code)
 
 

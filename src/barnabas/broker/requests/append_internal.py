@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from barnabas.broker.replicas.broker import Broker
     from barnabas.broker.replicas.partition import Partition
 
-__all__ = ["append_internal"]
+__all__ = ["append_internal", "call_when_safe"]
 
 
 def append_internal(
@@ -35,10 +35,23 @@ def append_internal(
     nobody knows any more.
     """
     end = append_own(broker, partition, batch, read_batch_header(batch), now)
+    call_when_safe(broker, partition, end, now, on_done, timeout_s=timeout_s)
+    return end - 1
+
+
+def call_when_safe(
+    broker: Broker,
+    partition: Partition,
+    end: Offset,
+    now: Now,
+    on_done: Callable[[ErrorCode], None],
+    *,
+    timeout_s: float,
+) -> None:
+    """What was appended up to `end` in this loop step: `on_done` hears when it is safe, as above."""
     waiting = _InternalWaiting(now.mono + timeout_s, broker.purgatory, partition, end)
     waiting.on_done = on_done
     partition.await_acknowledgement(waiting.acknowledgement)
-    return end - 1
 
 
 class _InternalWaiting(Waiting):

@@ -23,6 +23,7 @@ from barnabas.broker.purgatory import Waiting
 from barnabas.broker.requests.nearest_replica import nearest_replica
 from barnabas.broker.sessions import TOPIC_IDS_SINCE, FetchPlan, FetchPosition
 from barnabas.errors import ErrorCode, KafkaError, StorageError
+from barnabas.log.searching import aborted_transactions
 from barnabas.log.segments.damage import DamagedError
 from barnabas.model import NO_EPOCH, NO_NODE, Epoch, NodeId, Now, Offset, TopicPartition, Uuid
 from barnabas.wire.schemas.fetch import (
@@ -228,11 +229,11 @@ class _Reader:
         position = one.position
         try:
             size = max(0, min(position.max_bytes, left))
-            one.records = partition.log.read(position.offset, size, end, at_least_one=first)
+            one.records = found = partition.log.read(position.offset, size, end, at_least_one=first)
             if self.committed and len(one.records):
                 one.aborted = [
                     AbortedTransaction(producer_id=gone.producer_id, first_offset=gone.first_offset)
-                    for gone in partition.log.aborted_transactions(position.offset, end)
+                    for gone in aborted_transactions(partition.log, position.offset, end, found)
                 ]
         except StorageError as error:
             self.broker.storage_failed(partition, error, now)

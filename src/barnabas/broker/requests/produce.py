@@ -22,7 +22,9 @@ from barnabas.broker.replicas.batch_checks import BatchCheck, RefusedError
 from barnabas.broker.replicas.partition import Partition
 from barnabas.broker.requests.append import admit, append_checked, append_read
 from barnabas.broker.requests.validation import LeftToAThread, Rules, check_in_steps, check_shape
+from barnabas.broker.txn_verification import Question, produce_error
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.log.producer_state import VerificationGuard
 from barnabas.model import Now, Offset, TopicId, TopicPartition
 from barnabas.ports import Buffer
 from barnabas.wire.schemas.produce import (
@@ -38,6 +40,7 @@ from barnabas.wire.schemas.produce import (
 if TYPE_CHECKING:
     from barnabas.broker.replicas.broker import Broker
     from barnabas.broker.replicas.hosted_partitions import HostedTopic
+    from barnabas.wire.records import BatchHeader
     from barnabas.wire.schemas.produce import PartitionProduceData
 
 __all__ = ["ProduceWaiting", "produce"]
@@ -46,6 +49,11 @@ _TOPIC_IDS_SINCE = 13
 _CURRENT_LEADER_SINCE = 10
 _TRANSACTIONAL_AT = 22  # the low byte of a batch's attributes
 _TRANSACTIONAL = 0x10
+_PRODUCER = slice(43, 53)
+"""Where a batch names its producer: id and epoch."""
+_ABORTABLE_SINCE = 11
+_ADDED_SINCE = 12
+"""Versions of Produce: the client knows TRANSACTION_ABORTABLE; the leader has the partition added (KIP-890)."""
 
 
 class ProduceWaiting(Waiting):
@@ -179,7 +187,7 @@ def produce(
     acks = request.acks
     waiting = ProduceWaiting(now.mono + request.timeout_ms / 1000.0, broker.purgatory, acks)
     results = waiting.results
-    refusal = _refusal(broker, request)
+    refusal = _refusal(broker, context, request)
     for topic in request.topic_data:
         hosted = (
             broker.topic_with(topic.topic_id) if version >= _TOPIC_IDS_SINCE else broker.topic(topic.name)
@@ -192,7 +200,7 @@ def produce(
                 continue
             try:
                 outcome: _Appended | _InCheck | PartitionProduceResponse | None = _append_one(
-                    broker, context, waiting, hosted, data, acks, version, now
+                    broker, context, waiting, hosted, data, request, version, now
                 )
             except KafkaError as error:
                 if acks == 0:
@@ -210,20 +218,28 @@ def produce(
     return waiting.answer() if acks else None
 
 
-def _refusal(broker: Broker, request: ProduceRequest) -> RefusedError | None:
-    """Why the whole request is refused: row 1 of the order of checks, and a full purgatory.
-
-    Nobody may use a transactional id on this node as long as it does not serve transactions.
-    """
+def _refusal(broker: Broker, context: RequestContext, request: ProduceRequest) -> RefusedError | None:
+    """Why the whole request is refused: rows 1 and 7 of the order of checks, and a full purgatory."""
+    producers = set()
     for topic in request.topic_data:
         for data in topic.partition_data:
-            records = data.records
+            records: Buffer = data.records  # type: ignore[assignment]  # requests carry bytes, never LazyBytes
             if records is not None and len(records) > _TRANSACTIONAL_AT:
-                if records[_TRANSACTIONAL_AT] & _TRANSACTIONAL:  # type: ignore[index]  # LazyBytes: answers only
-                    return RefusedError(
-                        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-                        "this node serves no transactions yet",
-                    )
+                if records[_TRANSACTIONAL_AT] & _TRANSACTIONAL:
+                    producers.add(bytes(records[_PRODUCER]))
+    if producers:
+        name = request.transactional_id
+        if name is None or not allowed(
+            broker.authorizer, context, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, name
+        ):
+            return RefusedError(
+                ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+                "a batch of a transaction, and no transactional id that its sender may use",
+            )
+        if len(producers) > 1:
+            return RefusedError(
+                ErrorCode.INVALID_PRODUCER_ID_MAPPING, "batches of more than one transactional producer"
+            )
     if request.acks and broker.purgatory.full:
         return RefusedError(ErrorCode.REQUEST_TIMED_OUT, "too many requests wait on this node already")
     return None
@@ -235,11 +251,12 @@ def _append_one(
     waiting: ProduceWaiting,
     topic: HostedTopic | None,
     data: PartitionProduceData,
-    acks: int,
+    request: ProduceRequest,
     version: int,
     now: Now,
 ) -> _Appended | _InCheck | None:
     """Rows 2 to 17 for one partition; None for acks=0.  Raises KafkaError."""
+    acks = request.acks
     if topic is None:
         code = (
             ErrorCode.UNKNOWN_TOPIC_ID
@@ -264,14 +281,18 @@ def _append_one(
         raise RefusedError(ErrorCode.INVALID_TOPIC_EXCEPTION, "clients may not write to an internal topic")
     if partition is None:
         raise KafkaError(broker.missing(topic.name, data.index))
+    if header.attributes & _TRANSACTIONAL:
+        add = version >= _ADDED_SINCE
+        if broker.verifications.needed(partition, header.producer_id, header.producer_epoch, add=add):
+            waits = _InCheck(broker, context, waiting, topic, data.index, version)
+            waits.verify(partition, bytearray(records), header, request.transactional_id or "", now)
+            return waits
     busy = broker.checks.is_busy(context.connection_id, partition)
     try:
         first, end, append_time = append_checked(broker, partition, records, header, acks, now, later=busy)
     except LeftToAThread:
         waits = _InCheck(broker, context, waiting, topic, data.index, version)
-        batch, rules = bytearray(records), Rules.of(partition, now)
-        steps = check_in_steps(batch, header, rules)
-        broker.checks.add(BatchCheck(context.connection_id, partition, batch, header, steps, waits.checked))
+        waits.leave_to_a_thread(partition, bytearray(records), header, now)
         return waits
     if not acks:
         return None
@@ -281,9 +302,19 @@ def _append_one(
 
 
 class _InCheck:
-    """The place of a batch whose records a thread checks."""
+    """The place of a batch whose records a thread checks, or whose transaction is asked about."""
 
-    __slots__ = ("broker", "listener", "partition", "slot", "topic", "version", "waiting")
+    __slots__ = (
+        "broker",
+        "connection",
+        "guard",
+        "listener",
+        "partition",
+        "slot",
+        "topic",
+        "version",
+        "waiting",
+    )
 
     def __init__(
         self,
@@ -295,26 +326,86 @@ class _InCheck:
         version: int,
     ) -> None:
         self.broker = broker
+        self.connection = context.connection_id
         self.listener = context.listener
+        self.guard: VerificationGuard | None = None
         self.waiting = waiting
         self.topic = topic
         self.partition = partition
         self.version = version
         self.slot = len(waiting.results)
-        if waiting.acks and waiting.bucket is None:
-            waiting.purgatory.add(waiting, force=True)
+
+    def wait(self) -> None:
+        """Its answer comes later: from now on the deadline of the request counts."""
+        if self.waiting.acks and self.waiting.bucket is None:
+            self.waiting.purgatory.add(self.waiting, force=True)
+
+    def verify(
+        self, partition: Partition, batch: bytearray, header: BatchHeader, transactional_id: str, now: Now
+    ) -> None:
+        """Ask the coordinator of its transaction; the batch is appended when the answer is here."""
+        broker, version = self.broker, self.version
+
+        def verified(error: ErrorCode, guard: VerificationGuard, now: Now) -> None:
+            broker.host.held(self.connection, -len(batch))
+            if error:
+                code = produce_error(error, add=question.add)
+                self.refuse(RefusedError(code, f"its transaction could not be verified: {error.name}"))
+                return
+            self.guard = guard
+            self._append(partition, batch, header, now)
+
+        question = Question(
+            transactional_id,
+            header.producer_id,
+            header.producer_epoch,
+            partition.topic,
+            partition.index,
+            add=version >= _ADDED_SINCE,
+            abortable=version >= _ABORTABLE_SINCE,
+        )
+        broker.verifications.begin(partition, question, header.base_sequence, now, verified)
+        broker.host.held(self.connection, len(batch))
+        self.wait()
+
+    def leave_to_a_thread(
+        self, partition: Partition, batch: bytearray, header: BatchHeader, now: Now
+    ) -> None:
+        """Have its records checked."""
+        steps = check_in_steps(batch, header, Rules.of(partition, now))
+        check = BatchCheck(self.connection, partition, batch, header, steps, self.checked)
+        self.broker.checks.add(check)
+        self.wait()
+
+    def _append(self, partition: Partition, batch: bytearray, header: BatchHeader, now: Now) -> None:
+        """Its transaction is verified: all further checks, and the append."""
+        broker, acks = self.broker, self.waiting.acks
+        busy = broker.checks.is_busy(self.connection, partition)
+        try:
+            done = append_checked(broker, partition, batch, header, acks, now, later=busy, guard=self.guard)
+        except LeftToAThread:
+            self.leave_to_a_thread(partition, batch, header, now)
+        except KafkaError as error:
+            self.refuse(error)
+        else:
+            self._landed(partition, *done)
 
     def checked(self, check: BatchCheck, now: Now) -> None:
         """The thread has checked it: append it as the next in its order, even if its client waits no longer."""
-        partition, waiting, acks = check.partition, self.waiting, self.waiting.acks
+        partition, broker = check.partition, self.broker
         try:
             if check.failure is not None:
                 raise check.failure
-            admit(partition, check.header, acks)
-            first, end, append_time = append_read(self.broker, partition, check.batch, check.header, now)
+            admit(partition, check.header, self.waiting.acks)
+            done = append_read(broker, partition, check.batch, check.header, now, self.guard)
         except KafkaError as error:
             self.refuse(error)
             return
+        self._landed(partition, *done)
+
+    def _landed(self, partition: Partition, first: Offset, end: Offset, append_time: int) -> None:
+        """It is in the log."""
+        waiting, acks = self.waiting, self.waiting.acks
         if waiting.done:
             return
         if acks:

@@ -76,6 +76,11 @@ class OffsetIndex:
         row = bisect_right(self.positions, position)
         return self.positions[row - 1] if row else 0
 
+    def at_or_after(self, position: int) -> int | None:
+        """The relative offset of the first row whose batch begins there or later; None when there is none."""
+        row = bisect_left(self.positions, position)
+        return self.offsets[row] if row < len(self.offsets) else None
+
     def truncate(self, relative: int) -> None:
         """Forget rows at or after this relative offset."""
         self.keep(bisect_left(self.offsets, relative))

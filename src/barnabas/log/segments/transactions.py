@@ -7,6 +7,9 @@ no later row can matter.  Most segments have none, and then no file.
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from itertools import islice
+from operator import attrgetter
 from struct import Struct
 from typing import NamedTuple
 
@@ -17,6 +20,7 @@ from barnabas.ports import Disk
 __all__ = ["AbortedTransaction", "TransactionIndex"]
 
 _ROW = Struct(">hqqqq")
+_last_offset = attrgetter("last_offset")
 
 
 class AbortedTransaction(NamedTuple):
@@ -89,8 +93,9 @@ class TransactionIndex:
 
     def collect(self, offset: Offset, end: Offset, into: list[AbortedTransaction]) -> bool:
         """Add the rows that touch [offset, end) to `into`; true when no later segment can add any."""
-        for row in self.rows:
-            if row.last_offset >= offset and row.first_offset < end:
+        rows = self.rows
+        for row in islice(rows, bisect_left(rows, offset, key=_last_offset), None):
+            if row.first_offset < end:
                 into.append(row)
             if row.last_stable_offset >= end:
                 return True

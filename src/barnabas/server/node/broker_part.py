@@ -25,6 +25,7 @@ from barnabas.server.replication.lifecycle import BrokerLifecycle, LifecycleSett
 from barnabas.server.replication.previous_epoch import PreviousEpoch, everything_is_synced
 from barnabas.server.replication.probes import Probes
 from barnabas.server.replication.replica_fetcher import Fetchers
+from barnabas.server.replication.txn_verifier import TransactionVerifier
 
 __all__ = ["BrokerPart"]
 
@@ -100,6 +101,7 @@ class BrokerPart:
         self.suspicion = LeaderSuspicion(runtime.clock, runtime.node_id)
         self.probes = Probes(runtime, quorum.image, self.suspicion, peers)
         self.fetchers = Fetchers(runtime, self.broker, quorum.image, self.suspicion, peers)
+        self.verifier = TransactionVerifier(runtime, self.broker, quorum.image, peers)
 
     async def register(self) -> None:
         """Be known to the controllers, and know what they knew then."""
@@ -111,7 +113,7 @@ class BrokerPart:
         self._registered = self._following = True
         self._applier.follow(broker)
         runtime.step.drive(broker, self.groups, self._applier.soon)
-        self._host.serve(broker, self.fetchers)
+        self._host.serve(broker, self.fetchers, self.verifier)
         self._reconfigure()
         broker.begin(runtime.clock.now())
         self._quorum.on_change(self._metadata_changed)

@@ -279,6 +279,7 @@ class Node:
         self.part = part
         self._undo.append(("the fetchers", part.fetchers.stop))
         self._undo.append(("the probes", part.probes.stop))
+        self._undo.append(("the questions about transactions", part.verifier.stop))
         await part.open()
         register_gauges(network, self.quorum.image, part.broker, part.groups, home.logs)
         requests = serving.to_clients(part.broker, part.groups, part.answers, part.suspicion, part.probes.ask)

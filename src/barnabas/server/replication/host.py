@@ -14,6 +14,7 @@ from barnabas.server.loop.runtime import Runtime
 from barnabas.server.observe import events
 from barnabas.server.replication.lifecycle import BrokerLifecycle
 from barnabas.server.replication.replica_fetcher import Fetchers
+from barnabas.server.replication.txn_verifier import TransactionVerifier
 from barnabas.wire.codec.message import Message
 from barnabas.wire.schemas.brokers import AlterPartitionRequest, AlterPartitionResponse
 from barnabas.wire.schemas.reassignment import (
@@ -28,6 +29,7 @@ from barnabas.wire.schemas.transactions import AllocateProducerIdsRequest, Alloc
 if TYPE_CHECKING:
     from barnabas.broker.ports import DirectorySpace
     from barnabas.broker.replicas.broker import Broker
+    from barnabas.broker.txn_verification import Question
     from barnabas.log.cleaning.compaction import CompactionStatistics
     from barnabas.log.log import Log
     from barnabas.log.segments.damage import Damage
@@ -69,6 +71,7 @@ class NodeHost:
         "_metadata_directory",
         "_on_fatal",
         "_runtime",
+        "_verifier",
     )
 
     def __init__(
@@ -91,10 +94,11 @@ class NodeHost:
         self._on_fatal = on_fatal
         self._broker: Broker | None = None
         self._fetchers: Fetchers | None = None
+        self._verifier: TransactionVerifier | None = None
 
-    def serve(self, broker: Broker, fetchers: Fetchers) -> None:
-        """The broker is registered: answers go to it, and it may follow others."""
-        self._broker, self._fetchers = broker, fetchers
+    def serve(self, broker: Broker, fetchers: Fetchers, verifier: TransactionVerifier) -> None:
+        """The broker is registered: answers go to it, it may follow others, and ask them."""
+        self._broker, self._fetchers, self._verifier = broker, fetchers, verifier
 
     def allocate_producer_ids(self) -> None:
         """AllocateProducerIds (key 67; KIP-730); the answer goes to `ProducerIdBlocks.allocated`."""
@@ -202,6 +206,11 @@ class NodeHost:
         """Something is new about what is fetched from that node."""
         if self._fetchers is not None:
             self._fetchers.soon(leader)
+
+    def verify_transaction(self, question: Question) -> None:
+        """AddPartitionsToTxn (key 24; KIP-890); the answer goes to `Verifications.answered`."""
+        if self._verifier is not None:
+            self._verifier.ask(question)
 
     def alter_partitions(self, request: AlterPartitionRequest) -> None:
         """AlterPartition (key 56; KIP-497); the answer goes to `InSyncSets.answered`."""
