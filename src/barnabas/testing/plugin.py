@@ -4,20 +4,22 @@
         run_my_service(bootstrap=kafka.bootstrap)
 
 `kafka` is one node for the whole session (one per worker with pytest-xdist); `topic` is a name that no other
-test uses there.  `kafka_node` is a node for one test alone, to kill or to restart.
+test uses there.  `kafka_node` is a node for one test alone, to kill or to restart; `kafka_cluster(3)` makes three.
+`kafka_module` is one node for the tests of a module, with the settings of its fixture `kafka_settings`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from itertools import count
 
 import pytest
 
 from barnabas.testing.cluster import Cluster
 
-__all__ = ["kafka", "kafka_node", "topic"]
+__all__ = ["kafka", "kafka_cluster", "kafka_emptied", "kafka_module", "kafka_node", "kafka_settings", "topic"]
 
 _LONGEST_TOPIC = 200
 """Characters: Kafka allows 249, and directories add the partition."""
@@ -42,7 +44,38 @@ def topic(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
+def kafka_emptied(kafka: Cluster) -> Iterator[Cluster]:
+    """The session's node, from which every topic and group is deleted after the test."""
+    yield kafka
+    kafka.clean()
+
+
+@pytest.fixture(scope="module")
+def kafka_settings() -> Mapping[str, str]:
+    """Settings of `kafka_module`, under Kafka's names; a module says its own in a fixture of this name."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def kafka_module(kafka_settings: Mapping[str, str]) -> Iterator[Cluster]:
+    """A real node for the tests of one module, with the module's `kafka_settings`."""
+    with Cluster(kafka_settings) as cluster:
+        yield cluster
+
+
+@pytest.fixture
 def kafka_node() -> Iterator[Cluster]:
     """A real node for one test, which may kill and restart it."""
     with Cluster() as cluster:
         yield cluster
+
+
+@pytest.fixture
+def kafka_cluster() -> Iterator[Callable[..., Cluster]]:
+    """`kafka_cluster(3)` -> three real nodes for one test; `kafka_cluster(3, {"num.partitions": "6"})`."""
+    with ExitStack() as stack:
+
+        def made(nodes: int = 3, settings: Mapping[str, str] | None = None) -> Cluster:
+            return stack.enter_context(Cluster(settings, nodes=nodes))
+
+        yield made

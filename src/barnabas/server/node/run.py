@@ -41,16 +41,18 @@ def run(
     *,
     format_new: bool | None = None,
     on_ready: Callable[[Node], object] | None = None,
+    loop: Callable[[], asyncio.AbstractEventLoop] | None = None,
 ) -> int:
     """Run a node until a signal.  Returns the exit code: 0 stopped cleanly, 1 failed while running.
 
     Raises BarnabasError, with the next step, when it cannot start.  `on_ready` is called once clients are
-    served.  A second signal ends the process at once with 128 plus its number.
+    served; `loop` makes the event loop, where it is not the one of the setting.  A second signal ends the
+    process at once with 128 plus its number.
     """
     events.configure(config.str("barnabas.events.format"), config.str("barnabas.events.level"))
     raise_descriptor_limit()
     SEALED.allow(most_descriptors())
-    with asyncio.Runner(loop_factory=loop_factory(config)) as runner:
+    with asyncio.Runner(loop_factory=loop or loop_factory(config)) as runner:
         return runner.run(_run(config, format_new, on_ready))
 
 

@@ -1,0 +1,97 @@
+"""One node of a `Cluster` of several: what `barnabas start` runs, on a loop whose links can be cut.
+
+    python -m barnabas.testing.child --cluster-id ID [--voters VOTERS] --override NAME=VALUE ...
+
+It formats its directories where they are empty: with the first voters, or, without them, as a disk that replaces a
+lost one.  Then it says in a line of JSON that it is ready.  Each line it reads is the whole list of addresses that
+it cannot reach from now on; it answers `{"cut": N}`.  It stops when its input ends, so that no node outlives
+its test.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+from barnabas.testing.links import Address, LinkedLoop
+
+if TYPE_CHECKING:
+    from barnabas.config import Config
+    from barnabas.server.node.process import Node
+
+__all__ = ["addresses", "main"]
+
+
+def addresses(text: str) -> list[Address]:
+    """`addresses("127.0.0.1:9092 127.0.0.1:9093")` -> [("127.0.0.1", 9092), ("127.0.0.1", 9093)]."""
+    pairs = (word.rpartition(":") for word in text.split())
+    return [(host, int(port)) for host, _, port in pairs]
+
+
+def main(words: list[str] | None = None) -> int:
+    """Run the node until a signal or the end of its input; returns its exit code."""
+    parser = argparse.ArgumentParser(prog="python -m barnabas.testing.child")
+    parser.add_argument("--cluster-id", required=True)
+    parser.add_argument("--voters", help="id@host:port:directory-id,... of an empty cluster")
+    parser.add_argument(
+        "--cut", default="", help="addresses out of reach from the start, with spaces between"
+    )
+    parser.add_argument("--override", action="append", default=[], metavar="NAME=VALUE")
+    options = parser.parse_args(words)
+    from barnabas.cli.start import load_config
+
+    config = load_config(None, options.override)
+    _format(config, options.cluster_id, options.voters)
+    from barnabas.server.node.run import run
+
+    loop = LinkedLoop()
+    loop.cut(addresses(options.cut))
+    return run(config, format_new=False, on_ready=lambda node: _serve(loop, node), loop=lambda: loop)
+
+
+def _format(config: Config, cluster_id: str, voters: str | None) -> None:
+    from barnabas.log.storage.disk import OsDisk
+    from barnabas.server.loop.system import SystemClock, SystemRandomness
+    from barnabas.server.node.format import FormatPlan, format_directories
+
+    plan = FormatPlan.of(
+        config,
+        cluster_id,
+        initial_controllers=voters,
+        no_initial_controllers=voters is None,
+        ignore_formatted=True,
+    )
+    format_directories(OsDisk(), SystemClock(), SystemRandomness(), plan)
+
+
+def _serve(loop: LinkedLoop, node: Node) -> None:
+    """Say that the node is ready, then hear which links are cut."""
+    from barnabas.cli.output import print_document
+    from barnabas.cli.start import about
+
+    print_document("node", {"node": about(node)})
+    sys.stdout.flush()
+    heard = bytearray()
+
+    def hear() -> None:
+        data = os.read(sys.stdin.fileno(), 65536)
+        if not data:
+            loop.remove_reader(sys.stdin.fileno())
+            os.kill(os.getpid(), signal.SIGTERM)
+            return
+        heard.extend(data)
+        while (end := heard.find(b"\n")) >= 0:
+            line = heard[:end].decode()
+            del heard[: end + 1]
+            found = addresses(line)
+            loop.cut(found)
+            os.write(sys.stdout.fileno(), b'{"cut": %d}\n' % len(found))
+
+    loop.add_reader(sys.stdin.fileno(), hear)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
