@@ -90,7 +90,14 @@ class OneBroker:
         self.lead = callback
 
     def append_internal(
-        self, partition: Any, batch: bytearray, now: Now, on_done: Any, *, timeout_s: float
+        self,
+        partition: Any,
+        batch: bytearray,
+        now: Now,
+        on_done: Any,
+        *,
+        timeout_s: float,
+        guard: Any = None,
     ) -> int:
         if self.failure is not None:
             on_done(self.failure)

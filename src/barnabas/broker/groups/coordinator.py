@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from heapq import heappop, heappush
 from itertools import count
 from typing import NamedTuple, TypeVar, cast
@@ -22,6 +23,7 @@ from barnabas.broker.groups.membership import Membership
 from barnabas.broker.groups.offsets import CommitWaiting, GroupOffsets, commit_answer
 from barnabas.broker.groups.rebalance import GroupLimits
 from barnabas.broker.groups.records import CommittedOffset, read_group, too_long
+from barnabas.broker.groups.txn_offsets import TxnOffsets
 from barnabas.broker.ports import RequestContext, ResourceType, authorized_operations
 from barnabas.broker.purgatory import Waiting
 from barnabas.broker.replicas.broker import Broker
@@ -29,8 +31,9 @@ from barnabas.broker.replicas.partition import Partition
 from barnabas.broker.requests.append_internal import append_internal
 from barnabas.config import Config
 from barnabas.errors import CorruptRecordError, ErrorCode, KafkaError, StorageError
+from barnabas.log.producer_state import VerificationGuard
 from barnabas.log.segments.damage import DamagedError
-from barnabas.model import OFFSETS_TOPIC, Now, Offset, TopicId
+from barnabas.model import OFFSETS_TOPIC, Now, Offset, ProducerId, TopicId
 from barnabas.ports import Randomness
 from barnabas.wire.codec.message import replace
 from barnabas.wire.coordinator import read_key, read_value
@@ -140,6 +143,7 @@ class Groups:
             retention_ms=config.int("offsets.retention.minutes") * 60_000,
         )
         self.forgetting = Forgetting(self.groups, self.offsets, self, self._refusal)
+        self.transactions = TxnOffsets(broker, self.offsets, self, self._refusal)
         self._led: dict[int, Partition] = {}
         self._loading: dict[int, Loading] = {}
         self._timers: list[tuple[float, int, Callable[[Now], None]]] = []
@@ -177,7 +181,7 @@ class Groups:
         index = partition.index
         if leads:
             if index not in self._led and index not in self._loading:
-                self._loading[index] = Loading(partition)
+                self._loading[index] = Loading(partition, partial(self._replay_marker, index))
             return
         self._loading.pop(index, None)
         if self._led.pop(index, None) is not None:
@@ -188,6 +192,7 @@ class Groups:
             self.membership.rebalance.forget(self.groups.pop(group_id), ErrorCode.NOT_COORDINATOR)
         for group_id in [found for found in self.offsets.committed if self.partition_for(found) == index]:
             del self.offsets.committed[group_id]
+        self.offsets.pending.unload(index)
 
     # -- loading ---------------------------------------------------------------------------------------
 
@@ -196,7 +201,7 @@ class Groups:
         index, loading = next(iter(self._loading.items()))
         partition = loading.partition
         try:
-            more = loading.step(self._replay, now)
+            more = loading.step(partial(self._replay, loading), now)
         except StorageError as error:
             del self._loading[index]
             self._unload(index)
@@ -220,7 +225,10 @@ class Groups:
             if self.partition_for(group.id) == index:
                 self.membership.rebalance.watch(group, now)
 
-    def _replay(self, record: Record, now: Now) -> None:
+    def _replay_marker(self, index: int, producer_id: ProducerId, commit: bool) -> None:
+        self.offsets.end_transaction(index, producer_id, commit=commit)
+
+    def _replay(self, loading: Loading, record: Record, now: Now) -> None:
         key = read_key(record.key or b"")
         if isinstance(key, OffsetCommitKey):
             position = (key.topic, key.partition)
@@ -228,7 +236,7 @@ class Groups:
                 self.offsets.drop(key.group, [position])
                 return
             value = read_value(OffsetCommitValue, record.value)
-            self.offsets.committed.setdefault(key.group, {})[position] = CommittedOffset(
+            kept = CommittedOffset(
                 offset=value.offset,
                 leader_epoch=value.leader_epoch,
                 metadata=value.metadata,
@@ -236,6 +244,7 @@ class Groups:
                 expire_ms=value.expire_timestamp,
                 topic_id=value.topic_id,
             )
+            self.offsets.replay(loading.partition.index, loading.producer_id, key.group, position, kept)
             if key.group not in self.groups:
                 self.groups[key.group] = ClassicGroup(key.group, now)
         elif isinstance(key, GroupMetadataKey):
@@ -255,21 +264,29 @@ class Groups:
             done(ErrorCode.NOT_COORDINATOR)
             return
         batch = write_batch([record._replace(offset=number) for number, record in enumerate(records)])
+        self.append_batch(partition, batch, now, done)
+
+    def append_batch(
+        self,
+        partition: Partition,
+        batch: bytearray,
+        now: Now,
+        done: Callable[[ErrorCode], None],
+        guard: VerificationGuard | None = None,
+    ) -> None:
+        """Append a batch of records; `guard`: its transaction was verified with it."""
 
         def written(error: ErrorCode) -> None:
             done(COORDINATOR_ERRORS.get(error, error))
 
         try:
-            self._append(
-                self.broker,
-                partition,
-                batch,
-                now,
-                written,
-                timeout_s=self.timeout,
-            )
+            self._append(self.broker, partition, batch, now, written, timeout_s=self.timeout, guard=guard)
         except KafkaError as error:
             done(COORDINATOR_ERRORS.get(error.code, error.code))
+
+    def led(self, index: int) -> Partition | None:
+        """A partition of __consumer_offsets whose groups are here and loaded."""
+        return self._led.get(index)
 
     def at(self, when: float, wake: Callable[[Now], None]) -> None:
         """Call back at `when` (monotonic seconds)."""

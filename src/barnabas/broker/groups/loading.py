@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator
 
 from barnabas.broker.replicas.partition import Partition
 from barnabas.errors import CorruptRecordError, WireError
-from barnabas.model import Now, Offset
+from barnabas.model import NO_PRODUCER, Now, Offset, ProducerId
 from barnabas.wire.codec.primitives import read_uvarint
 from barnabas.wire.compression import pieces
+from barnabas.wire.control import ControlType, control_type
 from barnabas.wire.record_check import Stream
-from barnabas.wire.records import HEADER_SIZE, BatchHeader, Record, batches, read_record
+from barnabas.wire.records import HEADER_SIZE, BatchHeader, Record, batches, read_record, read_records
 
 __all__ = ["LOAD_BYTES", "LOAD_RECORDS", "MOST_RECORD", "Loading"]
 
@@ -29,15 +30,21 @@ _LONGEST_LENGTH = 5
 _OVER = object()
 
 Replay = Callable[[Record, Now], None]
+Ended = Callable[[ProducerId, bool], None]
+"""A marker says that a producer's transaction ended; true: committed."""
 
 
 class Loading:
     """One partition that is being read."""
 
-    __slots__ = ("_steps", "partition", "position", "unreadable")
+    __slots__ = ("_ended", "_steps", "partition", "position", "producer_id", "unreadable")
 
-    def __init__(self, partition: Partition) -> None:
+    def __init__(self, partition: Partition, ended: Ended | None = None) -> None:
+        """`ended` hears of markers."""
         self.partition = partition
+        self._ended = ended
+        self.producer_id: ProducerId = NO_PRODUCER
+        """Whose transaction the record that is replayed belongs to."""
         self.position: Offset = partition.log_start_offset
         self.unreadable = 0
         """Records that were left out since somebody last asked."""
@@ -66,8 +73,11 @@ class Loading:
         """Everything in `raw`; yields after each step."""
         work = 0
         for position, header in batches(raw):
-            if not header.is_control and header.last_offset >= self.position:
+            if header.is_control:
+                self._end(raw, position, header)
+            elif header.last_offset >= self.position:
                 left = header.count
+                self.producer_id = header.producer_id if header.is_transactional else NO_PRODUCER
                 try:
                     for record in _records(memoryview(raw)[position:], header):
                         if record is None:
@@ -83,6 +93,18 @@ class Loading:
                 self.unreadable += left
             self.position = header.last_offset + 1
             work += _BATCH
+
+    def _end(self, raw: bytes, position: int, header: BatchHeader) -> None:
+        """A marker; one that compaction left empty says nothing."""
+        if self._ended is None or header.last_offset < self.position:
+            return
+        try:
+            for record in read_records(raw, position, header, MOST_RECORD):
+                type_ = control_type(record.key)
+                if type_ in (ControlType.COMMIT, ControlType.ABORT):
+                    self._ended(header.producer_id, type_ is ControlType.COMMIT)
+        except (WireError, CorruptRecordError):
+            self.unreadable += header.count
 
 
 def _means_something(replay: Replay, record: Record, now: Now) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 
 from barnabas.broker.groups.group import ClassicGroup, GroupState, ParkedRequests
 from barnabas.broker.groups.membership import Membership
+from barnabas.broker.groups.pending_offsets import PendingOffsets
 from barnabas.broker.groups.records import (
     CommittedOffset,
     offset_record,
@@ -19,7 +20,7 @@ from barnabas.broker.ports import RequestContext
 from barnabas.broker.purgatory import Waiting
 from barnabas.controller.image import MetadataImage, Topic
 from barnabas.errors import ErrorCode
-from barnabas.model import NO_OFFSET, NO_TIMESTAMP, ZERO_UUID, Now, TopicId
+from barnabas.model import NO_OFFSET, NO_TIMESTAMP, ZERO_UUID, Now, ProducerId, TopicId
 from barnabas.wire.records import Record
 from barnabas.wire.schemas.groups import (
     OffsetCommitRequest,
@@ -89,6 +90,8 @@ class GroupOffsets:
         self.most_metadata = most_metadata
         self.retention_ms = retention_ms
         self.committed: dict[str, dict[Position, CommittedOffset]] = {}
+        self.pending = PendingOffsets()
+        """Positions of transactions that are open."""
         self._in_flight: dict[str, dict[Position, int]] = {}
 
     # -- OffsetCommit ----------------------------------------------------------------------------------
@@ -124,21 +127,27 @@ class GroupOffsets:
         group_id = request.group_id
 
         def written(error: ErrorCode) -> None:
-            self._landed(group_id, kept)
+            self.landed(group_id, kept)
             if not error:
                 self.committed.setdefault(group_id, {}).update(kept)
+                self.pending.superseded(group_id, kept)
             waiting.complete(
                 commit_answer(request, lambda name, id, index: errors[(name, id, index)] or error)
             )
 
         records = [offset_record(group_id, *position, found) for position, found in kept.items()]
-        flying = self._in_flight.setdefault(group_id, {})
-        for position in kept:
-            flying[position] = flying.get(position, 0) + 1
+        self.took_off(group_id, kept)
         self.membership.journal.write(group_id, records, now, written)
         return waiting
 
-    def _landed(self, group_id: str, positions: Iterable[Position]) -> None:
+    def took_off(self, group_id: str, positions: Iterable[Position]) -> None:
+        """A commit of these is written, and not yet safe."""
+        flying = self._in_flight.setdefault(group_id, {})
+        for position in positions:
+            flying[position] = flying.get(position, 0) + 1
+
+    def landed(self, group_id: str, positions: Iterable[Position]) -> None:
+        """It is safe, or nobody knows any more."""
         flying = self._in_flight[group_id]
         for position in positions:
             flying[position] -= 1
@@ -148,8 +157,24 @@ class GroupOffsets:
             del self._in_flight[group_id]
 
     def in_flight(self, group_id: str) -> set[Position]:
-        """Positions of which a commit is written and not yet safe."""
-        return set(self._in_flight.get(group_id, ()))
+        """Positions of which a commit is written and not yet safe, or of a transaction that is open."""
+        return {*self._in_flight.get(group_id, ()), *self.pending.of_group(group_id)}
+
+    def replay(
+        self, index: int, producer_id: ProducerId, group_id: str, position: Position, kept: CommittedOffset
+    ) -> None:
+        """A commit is read from a partition of __consumer_offsets; it may be of a transaction."""
+        if producer_id >= 0:
+            self.pending.add(index, producer_id, group_id, {position: kept})
+        else:
+            self.committed.setdefault(group_id, {})[position] = kept
+            self.pending.superseded(group_id, [position])
+
+    def end_transaction(self, index: int, producer_id: ProducerId, *, commit: bool) -> None:
+        """A transaction ended in a partition of __consumer_offsets: its positions count now, or are gone."""
+        for group_id, kept in self.pending.end(index, producer_id).items():
+            if commit and kept:
+                self.committed.setdefault(group_id, {}).update(kept)
 
     def _check_commit(
         self, context: RequestContext, request: OffsetCommitRequest, now: Now
@@ -184,7 +209,11 @@ class GroupOffsets:
             return ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if partition.partition_index not in topic.partitions:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if utf16_length(partition.committed_metadata or "") > self.most_metadata:
+        return self.check_metadata(partition.committed_metadata or "")
+
+    def check_metadata(self, metadata: str) -> ErrorCode:
+        """Whether a client may keep so much beside a position."""
+        if utf16_length(metadata) > self.most_metadata:
             return ErrorCode.OFFSET_METADATA_TOO_LARGE
         return ErrorCode.NONE
 
@@ -203,7 +232,10 @@ class GroupOffsets:
         """Positions of one group (up to version 7) or of several."""
         if context.version >= 8:
             return OffsetFetchResponse(
-                groups=[self._fetch_group(context.version, group, coordinated) for group in request.groups]
+                groups=[
+                    self._fetch_group(context.version, group, coordinated, request.require_stable)
+                    for group in request.groups
+                ]
             )
         if error := coordinated(request.group_id):
             return OffsetFetchResponse(error_code=error, topics=[])
@@ -213,7 +245,7 @@ class GroupOffsets:
                 OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
                 for topic in request.topics
             ]
-        found = self._positions(context.version, request.group_id, topics)
+        found = self._positions(context.version, request.group_id, topics, request.require_stable)
         return OffsetFetchResponse(
             topics=[
                 OffsetFetchResponseTopic(
@@ -234,7 +266,11 @@ class GroupOffsets:
         )
 
     def _fetch_group(
-        self, version: int, wanted: OffsetFetchRequestGroup, coordinated: Callable[[str], ErrorCode | None]
+        self,
+        version: int,
+        wanted: OffsetFetchRequestGroup,
+        coordinated: Callable[[str], ErrorCode | None],
+        stable: bool,
     ) -> OffsetFetchResponseGroup:
         if error := coordinated(wanted.group_id):
             return OffsetFetchResponseGroup(group_id=wanted.group_id, error_code=error)
@@ -246,13 +282,15 @@ class GroupOffsets:
             if error:
                 return OffsetFetchResponseGroup(group_id=wanted.group_id, error_code=error)
         return OffsetFetchResponseGroup(
-            group_id=wanted.group_id, topics=self._positions(version, wanted.group_id, wanted.topics)
+            group_id=wanted.group_id, topics=self._positions(version, wanted.group_id, wanted.topics, stable)
         )
 
     def _positions(
-        self, version: int, group_id: str, topics: list[OffsetFetchRequestTopics] | None
+        self, version: int, group_id: str, topics: list[OffsetFetchRequestTopics] | None, stable: bool
     ) -> list[OffsetFetchResponseTopics]:
+        """`stable`: positions that an open transaction may change are refused (KIP-447)."""
         known = self.committed.get(group_id, {})
+        open_ = set(self.pending.of_group(group_id)) if stable else set()
         if topics is None:
             wanted: dict[str, list[int]] = {}
             for name, index in known:
@@ -277,6 +315,8 @@ class GroupOffsets:
                     topic_id=wanted_topic.topic_id,
                     partitions=[
                         _position_answer(index, known.get((name, index)), topic, missing)
+                        if missing or (name, index) not in open_
+                        else _unstable(index)
                         for index in wanted_topic.partition_indexes
                     ],
                 )
@@ -327,6 +367,7 @@ class GroupOffsets:
 
     def drop(self, group_id: str, positions: list[Position]) -> None:
         """Forget positions in memory (their tombstones are committed, or their topic is gone)."""
+        self.pending.drop(group_id, positions)
         known = self.committed.get(group_id)
         if known is None:
             return
@@ -337,18 +378,19 @@ class GroupOffsets:
 
     def of_topic(self, name: str, topic_id: TopicId) -> dict[str, list[Position]]:
         """Positions in a topic that was deleted, by group.  A topic made anew under the name is another one."""
-        found: dict[str, list[Position]] = {}
+        found = self.pending.of_topic(name)
         for group_id, known in self.committed.items():
             for position, committed in known.items():
                 if position[0] == name and committed.topic_id in (topic_id, ZERO_UUID):
-                    found.setdefault(group_id, []).append(position)
+                    if position not in (positions := found.setdefault(group_id, [])):
+                        positions.append(position)
         return found
 
     def expired(self, group_id: str, now: Now) -> list[Position]:
         """Positions of a group whose time is over (offsets.retention.minutes)."""
         found = []
         group = self.membership.groups.get(group_id)
-        flying = self._in_flight.get(group_id, {})
+        flying = self.in_flight(group_id)
         stable = group is not None and group.state is GroupState.STABLE
         read = subscribed_topics(group) if stable and group is not None else None
         for position, committed in self.committed.get(group_id, {}).items():
@@ -366,6 +408,12 @@ class GroupOffsets:
         if group is None or group.protocol_type is None:
             return committed.commit_ms
         return max(group.since_ms, committed.commit_ms) if group.state is GroupState.EMPTY else None
+
+
+def _unstable(index: int) -> OffsetFetchResponsePartitions:
+    return OffsetFetchResponsePartitions(
+        partition_index=index, committed_offset=NO_OFFSET, error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT
+    )
 
 
 def _position_answer(

@@ -89,12 +89,20 @@ def append_checked(
 
 
 def append_own(
-    broker: Broker, partition: Partition, batch: bytearray, header: BatchHeader, now: Now
+    broker: Broker,
+    partition: Partition,
+    batch: bytearray,
+    header: BatchHeader,
+    now: Now,
+    guard: VerificationGuard | None = None,
 ) -> Offset:
-    """Append a batch that this node wrote itself; returns where it ends.  Raises KafkaError."""
+    """Append a batch that this node wrote itself; returns where it ends.  Raises KafkaError.
+
+    One of a transaction has a producer, and is not numbered; `guard` is what it was verified with.
+    """
     admit(partition, header, -1)
     check_content(batch, header, partition.config)
-    return append_read(broker, partition, batch, header, now)[1]
+    return append_read(broker, partition, batch, header, now, guard, coordinator=True)[1]
 
 
 def append_control(
@@ -137,6 +145,8 @@ def append_read(
     header: BatchHeader,
     now: Now,
     guard: VerificationGuard | None = None,
+    *,
+    coordinator: bool = False,
 ) -> tuple[Offset, Offset, int]:
     """Rows 15 to 17 and the append of a batch whose records are all right.  Raises KafkaError."""
     config = partition.config
@@ -145,8 +155,10 @@ def append_read(
             ErrorCode.RECORD_LIST_TOO_LARGE,
             f"a batch of {len(batch)} bytes; segment.bytes is {config.segment_bytes}",
         )
-    if header.producer_id >= 0 and (known := _known(broker, partition, header, guard)) is not None:
-        return known.first_offset, known.last_offset + 1, known.timestamp
+    if header.producer_id >= 0:
+        known = _known(broker, partition, header, guard, coordinator)
+        if known is not None:
+            return known.first_offset, known.last_offset + 1, known.timestamp
     if partition.no_room:
         _refused_for_now(partition, header, ErrorCode.KAFKA_STORAGE_ERROR)
         raise RefusedError(
@@ -162,11 +174,17 @@ def append_read(
 
 
 def _known(
-    broker: Broker, partition: Partition, header: BatchHeader, guard: VerificationGuard | None
+    broker: Broker,
+    partition: Partition,
+    header: BatchHeader,
+    guard: VerificationGuard | None,
+    coordinator: bool,
 ) -> Duplicate | None:
     """Where the batch is already, if it is.  Raises KafkaError for one that is refused in any case."""
     try:
-        return partition.log.producers.check(header, guard=guard, verify=broker.verifications.enabled)
+        return partition.log.producers.check(
+            header, guard=guard, verify=broker.verifications.enabled, coordinator=coordinator
+        )
     except KafkaError as error:
         if partition.no_room and error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
             return None  # what it was sent after found no room, nor will it

@@ -9,6 +9,7 @@ from barnabas.broker.purgatory import Purgatory, Waiting
 from barnabas.broker.replicas.acknowledgements import Acknowledgement
 from barnabas.broker.requests.append import append_own
 from barnabas.errors import ErrorCode
+from barnabas.log.producer_state import VerificationGuard
 from barnabas.model import Now, Offset
 from barnabas.wire.records import read_batch_header
 
@@ -27,14 +28,17 @@ def append_internal(
     on_done: Callable[[ErrorCode], None],
     *,
     timeout_s: float = 5.0,
+    guard: VerificationGuard | None = None,
 ) -> Offset:
     """Append a batch of the node's own (a coordinator's) and say when it is safe everywhere.
+
+    `guard`: its transaction was verified with it.
 
     Returns its last offset.  Raises KafkaError when it was not appended.  `on_done` is called once, at
     the end of this loop step or later: NONE, REQUEST_TIMED_OUT (the batch may still become safe), or why
     nobody knows any more.
     """
-    end = append_own(broker, partition, batch, read_batch_header(batch), now)
+    end = append_own(broker, partition, batch, read_batch_header(batch), now, guard)
     call_when_safe(broker, partition, end, now, on_done, timeout_s=timeout_s)
     return end - 1
 

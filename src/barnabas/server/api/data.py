@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 from barnabas.broker.purgatory import Waiting
 from barnabas.broker.requests.delete_records import delete_records
+from barnabas.broker.requests.describe_producers import describe_producers
 from barnabas.broker.requests.fetch import fetch
 from barnabas.broker.requests.leader_epochs import offsets_for_leader_epoch
 from barnabas.broker.requests.list_offsets import list_offsets
 from barnabas.broker.requests.produce import produce
 from barnabas.broker.requests.producer_ids import init_producer_id
+from barnabas.broker.requests.txn_markers import CompleteTransaction, write_txn_markers
 from barnabas.ports import Clock
 from barnabas.server.net.context import RequestContext
 from barnabas.server.observe.traffic import Traffic
@@ -22,7 +24,11 @@ from barnabas.wire.schemas.offsets import (
     OffsetForLeaderEpochRequest,
 )
 from barnabas.wire.schemas.produce import ProduceRequest, ProduceResponse
-from barnabas.wire.schemas.transactions import InitProducerIdRequest
+from barnabas.wire.schemas.transactions import (
+    DescribeProducersRequest,
+    InitProducerIdRequest,
+    WriteTxnMarkersRequest,
+)
 
 if TYPE_CHECKING:
     from barnabas.broker.replicas.broker import Broker
@@ -31,14 +37,15 @@ __all__ = ["DataApi"]
 
 
 class DataApi:
-    """Records in and out.  `traffic` counts what is produced."""
+    """Records in and out.  `traffic` counts what is produced; `complete` ends transactions of groups."""
 
-    __slots__ = ("_broker", "_clock", "_traffic")
+    __slots__ = ("_broker", "_clock", "_complete", "_traffic")
 
-    def __init__(self, broker: Broker, clock: Clock, traffic: Traffic) -> None:
+    def __init__(self, broker: Broker, clock: Clock, traffic: Traffic, complete: CompleteTransaction) -> None:
         self._broker = broker
         self._clock = clock
         self._traffic = traffic
+        self._complete = complete
 
     def produce(self, context: RequestContext, request: ProduceRequest) -> ProduceResponse | Waiting | None:
         """Produce (key 0).  None: acks=0, nobody expects an answer; with an error its connection ends."""
@@ -64,3 +71,13 @@ class DataApi:
     def delete_records(self, context: RequestContext, request: DeleteRecordsRequest) -> Message | Waiting:
         """DeleteRecords (key 21; KIP-107)."""
         return delete_records(self._broker, context, request, context.version, self._clock.now())
+
+    def write_txn_markers(
+        self, context: RequestContext, request: WriteTxnMarkersRequest
+    ) -> Message | Waiting:
+        """WriteTxnMarkers (key 27; KIP-98)."""
+        return write_txn_markers(self._broker, context, request, self._clock.now(), self._complete)
+
+    def describe_producers(self, context: RequestContext, request: DescribeProducersRequest) -> Message:
+        """DescribeProducers (key 61; KIP-664)."""
+        return describe_producers(self._broker, context, request, context.version, self._clock.now())

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         ConsumerGroupHeartbeatResponse,
     )
     from barnabas.wire.schemas.groups import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
+    from barnabas.wire.schemas.transactions import TxnOffsetCommitRequest
 
 __all__ = ["GroupApi"]
 
@@ -151,6 +152,12 @@ class GroupApi:
     def commit(self, context: RequestContext, request: OffsetCommitRequest) -> Message | Waiting:
         """OffsetCommit (key 8)."""
         return self._groups.commit(context, request, self._runtime.clock.now())
+
+    def commit_in_transaction(
+        self, context: RequestContext, request: TxnOffsetCommitRequest
+    ) -> Message | Waiting:
+        """TxnOffsetCommit (key 28; KIP-98, KIP-447)."""
+        return self._groups.transactions.commit(context, request, self._runtime.clock.now())
 
     def fetch_offsets(self, context: RequestContext, request: OffsetFetchRequest) -> Message | Waiting:
         """OffsetFetch (key 9)."""

@@ -48,6 +48,10 @@ TABLE: tuple[Row, ...] = (
     Row(21, 0, 2,  "B",  DataApi.delete_records,          _DELETE,      _TOPIC),
     Row(22, 0, 5,  "B",  DataApi.init_producer_id,        _IDEMPOTENT,  _CLUSTER),
     Row(23, 2, 4,  "B",  DataApi.epoch_ends,              _DESCRIBE,    _TOPIC),
+    # transactions: what their coordinators and producers ask of leaders
+    Row(27, 1, 2,  "B",  DataApi.write_txn_markers,       _ALTER,       _CLUSTER),
+    Row(28, 0, 5,  "B",  GroupApi.commit_in_transaction,  _READ,        _GROUP),
+    Row(61, 0, 0,  "B",  DataApi.describe_producers,      _READ,        _TOPIC),
     # who and where
     Row(18, 0, 4,  "BC", ClusterApi.api_versions,         _ANY,         _CLUSTER),
     Row(3,  0, 13, "B",  MetadataApi.metadata,            _DESCRIBE,    _TOPIC),

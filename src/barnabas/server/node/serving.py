@@ -93,7 +93,7 @@ class Serving:
         apis = (
             *self._apis,
             ClusterApi(rows, self._quorum, addresses),
-            DataApi(broker, runtime.clock, traffic),
+            DataApi(broker, runtime.clock, traffic, groups.transactions.complete),
             MetadataApi(runtime, image, addresses, answers, topics, suspicion, ask, self._authorizer),
             GroupApi(runtime, groups, image, addresses, topics, suspicion, ask),
             DirectoryApi(runtime, broker),

@@ -1,0 +1,253 @@
+"""Positions committed in transactions: TxnOffsetCommit, and the markers in `__consumer_offsets` (KIP-98, KIP-447).
+
+They are written at once, as records of the transaction, and wait in `PendingOffsets` until its marker comes.
+Members of a group name their generation; producers of older releases name none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from barnabas.broker.groups.group import ClassicGroup, GroupState
+from barnabas.broker.groups.offsets import CommitWaiting, GroupOffsets
+from barnabas.broker.groups.records import CommittedOffset, offset_record
+from barnabas.broker.ports import RequestContext
+from barnabas.broker.replicas.broker import Broker
+from barnabas.broker.replicas.partition import Partition
+from barnabas.broker.requests.txn_markers import TxnMarker, append_marker
+from barnabas.broker.txn_verification import Question
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.log.producer_state import VerificationGuard
+from barnabas.model import Now, ProducerId
+from barnabas.wire.records import Record, write_batch
+from barnabas.wire.schemas.transactions import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+
+__all__ = ["TxnOffsets"]
+
+_ABORTABLE_SINCE = 4
+_ADDED_SINCE = 5
+"""Versions of TxnOffsetCommit: the client knows TRANSACTION_ABORTABLE; we have the partition added (KIP-890)."""
+_NO_SEQUENCE = -1
+
+_Errors = dict[tuple[str, int], ErrorCode]
+
+
+class OffsetsJournal(Protocol):
+    """Where groups are written."""
+
+    def partition_for(self, group_id: str) -> int:
+        """The partition of __consumer_offsets that a group belongs to."""
+        ...
+
+    def led(self, index: int) -> Partition | None:
+        """That partition, if its groups are here and loaded."""
+        ...
+
+    def append_batch(
+        self,
+        partition: Partition,
+        batch: bytearray,
+        now: Now,
+        done: Callable[[ErrorCode], None],
+        guard: VerificationGuard | None,
+    ) -> None:
+        """Append; `done` once it is committed, or with the error a client gets."""
+        ...
+
+
+class TxnOffsets:
+    """Transactions on the positions of groups.  `refusal` says why this node does not answer for a group."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        offsets: GroupOffsets,
+        journal: OffsetsJournal,
+        refusal: Callable[[str], ErrorCode | None],
+    ) -> None:
+        self.broker = broker
+        self.offsets = offsets
+        self.journal = journal
+        self.refusal = refusal
+
+    def __repr__(self) -> str:
+        return f"<TxnOffsets {self.offsets.pending!r}>"
+
+    # -- TxnOffsetCommit -------------------------------------------------------------------------------
+
+    def commit(
+        self, context: RequestContext, request: TxnOffsetCommitRequest, now: Now
+    ) -> TxnOffsetCommitResponse | CommitWaiting:
+        """Serve one TxnOffsetCommit request."""
+        partition = self.journal.led(self.journal.partition_for(request.group_id))
+        error = self.refusal(request.group_id)
+        if error or partition is None:
+            return _refused(request, error or ErrorCode.NOT_COORDINATOR)
+        waiting = CommitWaiting(self.offsets.membership.parked)
+        verifications, version = self.broker.verifications, context.version
+        producer_id, epoch = request.producer_id, request.producer_epoch
+        if not verifications.needed(partition, producer_id, epoch, add=version >= _ADDED_SINCE):
+            self._append(partition, request, waiting, None, now)
+            return waiting.response if waiting.done else waiting
+
+        def verified(error: ErrorCode, guard: VerificationGuard, now: Now) -> None:
+            if error:
+                waiting.complete(_refused(request, _TOLD.get(error, error)))
+            else:
+                self._append(partition, request, waiting, guard, now)
+
+        question = Question(
+            request.transactional_id,
+            producer_id,
+            epoch,
+            partition.topic,
+            partition.index,
+            add=version >= _ADDED_SINCE,
+            abortable=version >= _ABORTABLE_SINCE,
+        )
+        try:
+            verifications.begin(partition, question, _NO_SEQUENCE, now, verified)
+        except KafkaError as fenced:
+            waiting.complete(_refused(request, fenced.code))
+        return waiting.response if waiting.done else waiting
+
+    def _append(
+        self,
+        partition: Partition,
+        request: TxnOffsetCommitRequest,
+        waiting: CommitWaiting,
+        guard: VerificationGuard | None,
+        now: Now,
+    ) -> None:
+        """The transaction is verified: check, and write what may be kept."""
+        group_id = request.group_id
+        if error := self.refusal(group_id) or self._check(request, now):
+            waiting.complete(_refused(request, error))
+            return
+        errors: _Errors = {}
+        kept: dict[tuple[str, int], CommittedOffset] = {}
+        for position, wanted, error in self._positions(request, now):
+            errors[position] = error
+            if not error:
+                kept[position] = wanted
+        if not kept:
+            waiting.complete(_answer(request, errors))
+            return
+
+        def written(error: ErrorCode) -> None:
+            self.offsets.landed(group_id, kept)
+            if not error:
+                self.offsets.pending.add(partition.index, request.producer_id, group_id, kept)
+            waiting.complete(_answer(request, errors, error))
+
+        self.offsets.took_off(group_id, kept)
+        records = [offset_record(group_id, *position, found) for position, found in kept.items()]
+        batch = _batch(records, request.producer_id, request.producer_epoch)
+        self.journal.append_batch(partition, batch, now, written, guard)
+
+    def _check(self, request: TxnOffsetCommitRequest, now: Now) -> ErrorCode | None:
+        """Whether its sender may commit for the group; a group that nobody knows begins here."""
+        membership = self.offsets.membership
+        group = membership.groups.get(request.group_id)
+        generation, member_id = request.generation_id, request.member_id
+        if group is None:
+            if generation >= 0:
+                return ErrorCode.ILLEGAL_GENERATION
+            membership.groups[request.group_id] = ClassicGroup(request.group_id, now)
+            return None
+        if generation < 0 and group.state is GroupState.EMPTY:
+            return None
+        if generation >= 0 or member_id or request.group_instance_id is not None:
+            if error := membership.check_member(group, member_id, request.group_instance_id):
+                return error
+            if generation != group.generation:
+                return ErrorCode.ILLEGAL_GENERATION
+        return None
+
+    def _positions(
+        self, request: TxnOffsetCommitRequest, now: Now
+    ) -> Iterator[tuple[tuple[str, int], CommittedOffset, ErrorCode]]:
+        image = self.offsets.image()
+        for wanted in request.topics:
+            topic = image.topics_by_name.get(wanted.name)
+            for one in wanted.partitions:
+                metadata = one.committed_metadata or ""
+                if topic is None or one.partition_index not in topic.partitions:
+                    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                else:
+                    error = self.offsets.check_metadata(metadata)
+                committed = CommittedOffset(
+                    offset=one.committed_offset,
+                    leader_epoch=one.committed_leader_epoch,
+                    metadata=metadata,
+                    commit_ms=now.wall_ms,
+                )
+                if topic is not None:
+                    committed = committed._replace(topic_id=topic.id)
+                yield (wanted.name, one.partition_index), committed, error
+
+    # -- markers ---------------------------------------------------------------------------------------
+
+    def complete(
+        self, partition: Partition, marker: TxnMarker, now: Now, done: Callable[[ErrorCode], None]
+    ) -> None:
+        """A transaction ended: write its marker, and let its positions count, or go, when that is committed."""
+        if self.journal.led(partition.index) is not partition:
+            done(ErrorCode.NOT_LEADER_OR_FOLLOWER)  # its groups are being loaded, or not ours
+            return
+
+        def written(error: ErrorCode) -> None:
+            if not error:
+                self.offsets.end_transaction(partition.index, marker.producer_id, commit=marker.commit)
+            done(error)
+
+        append_marker(self.broker, partition, marker, now, written)
+
+
+def _batch(records: list[Record], producer_id: ProducerId, epoch: int) -> bytearray:
+    """Records of a transaction, as Apache Kafka's coordinator writes them: it numbers nothing."""
+    return write_batch(
+        [record._replace(offset=number) for number, record in enumerate(records)],
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        base_sequence=0,
+        transactional=True,
+    )
+
+
+_TOLD = {
+    ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+}
+"""What a client hears instead: it tries again, and at the first looks for no other coordinator."""
+
+
+def _refused(request: TxnOffsetCommitRequest, error: ErrorCode) -> TxnOffsetCommitResponse:
+    return _answer(request, {}, error)
+
+
+def _answer(
+    request: TxnOffsetCommitRequest, errors: _Errors, error: ErrorCode = ErrorCode.NONE
+) -> TxnOffsetCommitResponse:
+    """Each partition's own error, else the one of all."""
+    return TxnOffsetCommitResponse(
+        topics=[
+            TxnOffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=[
+                    TxnOffsetCommitResponsePartition(
+                        partition_index=one.partition_index,
+                        error_code=errors.get((topic.name, one.partition_index)) or error,
+                    )
+                    for one in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
