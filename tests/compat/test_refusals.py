@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from pathlib import Path
 
 import pytest
 from tests.compat.conftest import NodeProcess, run_kafka_class
@@ -65,15 +66,20 @@ def test_apache_kafka_is_told_that_there_are_no_transactions(apache: object, one
     assert "TransactionalIdAuthorizationException" in printed
 
 
-def test_apache_kafka_is_told_that_there_is_no_new_group_protocol(
-    apache: object, one_node: NodeProcess
+def test_apache_kafka_is_told_where_the_new_group_protocol_is_not_in_force(
+    apache: object, tmp_path: Path
 ) -> None:
     """KIP-848: the client names the setting that helps."""
-    one_node.barnabas("topics", "create", "t", "--bootstrap-server", one_node.bootstrap)
-    _, printed = run_kafka_class(
-        "org.apache.kafka.tools.consumer.ConsoleConsumer",
-        *("--bootstrap-server", one_node.bootstrap, "--topic", "t", "--timeout-ms", "20000"),
-        *("--command-property", "group.protocol=consumer"),
-        timeout=60,
-    )
+    node = NodeProcess(tmp_path / "node", group_coordinator_rebalance_protocols="classic")
+    try:
+        node.start().barnabas("topics", "create", "t", "--bootstrap-server", node.bootstrap)
+        _, printed = run_kafka_class(
+            "org.apache.kafka.tools.consumer.ConsoleConsumer",
+            *("--bootstrap-server", node.bootstrap, "--topic", "t", "--timeout-ms", "20000"),
+            *("--command-property", "group.protocol=consumer"),
+            timeout=60,
+        )
+        node.stop()
+    finally:
+        node.discard()
     assert "Set group.protocol=classic" in printed

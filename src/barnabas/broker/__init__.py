@@ -17,5 +17,6 @@ it.
 
 Reading order: `ports`, `purgatory`; in `replicas/` partition, leader_state, isr, fetcher, hosted_partitions,
 reconcile, broker; in `requests/` produce, append, validation, fetch and the others; in `groups/` group,
-membership, rebalance, coordinator.  `requests/` imports `replicas/`, `groups/` both, and nothing imports back.
+membership, rebalance, `consumer/`, coordinator.  `requests/` imports `replicas/`, `groups/` both, and nothing
+imports back.
 """

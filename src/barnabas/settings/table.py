@@ -331,6 +331,24 @@ _s("group.initial.rebalance.delay.ms", "int", 3000,
    why="members that start together still meet, and nobody waits three seconds for nothing")
 _s("group.max.size", "int", MAX_INT,
    "Members of one group.", low=1, high=MAX_INT)
+_s("group.coordinator.rebalance.protocols", "list", ("classic", "consumer", "streams"),
+   "Protocols of groups that this node serves, as far as it knows them. Without `consumer`, clients with"
+   " `group.protocol=consumer` are refused.",
+   choices=("classic", "consumer", "share", "streams"))
+_s("group.consumer.session.timeout.ms", "int", 45000,
+   "How long a member of a group with `group.protocol=consumer` may be silent.", low=1, high=MAX_INT)
+_s("group.consumer.heartbeat.interval.ms", "int", 5000,
+   "How often such a member sends a heartbeat.", low=1, high=MAX_INT)
+_s("group.consumer.max.size", "int", MAX_INT,
+   "Members of one such group.", low=1, high=MAX_INT)
+_s("group.consumer.assignors", "list", ("uniform", "range"),
+   "Who shares the partitions out in such a group; the first one where members name none.",
+   choices=("uniform", "range"))
+_s("group.consumer.assignment.interval.ms", "int", 1000,
+   "Least time between two assignments of such a group.", low=0, high=MAX_INT)
+_s("group.consumer.regex.refresh.interval.ms", "int", 600000,
+   "How often topics are looked up anew for patterns that members subscribe to; also when topics are made.",
+   low=10000, high=MAX_INT)
 _s("offsets.topic.num.partitions", "int", 50,
    "Partitions of `__consumer_offsets`.",
    low=1, high=MAX_INT, ours=8,

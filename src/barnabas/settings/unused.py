@@ -31,15 +31,15 @@ controller.quota.window.size.seconds controller.socket.timeout.ms
 create.topic.policy.class.name delete.records.purgatory.purge.interval.requests
 early.start.listeners errors.deadletterqueue.auto.create.topics.enable
 errors.deadletterqueue.topic.name.prefix fetch.purgatory.purge.interval.requests
-follower.fetch.last.tiered.offset.enable group.consumer.assignment.interval.ms
-group.consumer.assignor.offload.enable group.consumer.assignors group.consumer.heartbeat.interval.ms
+follower.fetch.last.tiered.offset.enable
+group.consumer.assignor.offload.enable
 group.consumer.max.assignment.interval.ms group.consumer.max.heartbeat.interval.ms
-group.consumer.max.session.timeout.ms group.consumer.max.size group.consumer.migration.policy
+group.consumer.max.session.timeout.ms group.consumer.migration.policy
 group.consumer.min.assignment.interval.ms group.consumer.min.heartbeat.interval.ms
-group.consumer.min.session.timeout.ms group.consumer.regex.refresh.interval.ms
-group.consumer.session.timeout.ms group.coordinator.append.linger.ms
+group.consumer.min.session.timeout.ms
+ group.coordinator.append.linger.ms
 group.coordinator.background.threads group.coordinator.cached.buffer.max.bytes
-group.coordinator.rebalance.protocols group.coordinator.threads
+ group.coordinator.threads
 internal.metadata.delete.delay.millis internal.metadata.log.segment.bytes
 internal.metadata.max.batch.size.in.bytes kafka.metrics.polling.interval.secs
 kafka.metrics.reporters log.cleaner.io.buffer.size log.flush.scheduler.interval.ms

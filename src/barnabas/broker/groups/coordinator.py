@@ -15,12 +15,17 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import NamedTuple, TypeVar, cast
 
-from barnabas.broker.groups.describing import described, listed
+from barnabas.broker.groups.consumer.decisions import ConsumerGroupSettings
+from barnabas.broker.groups.consumer.group import ConsumerGroup
+from barnabas.broker.groups.consumer.groups import ConsumerGroups, refused
+from barnabas.broker.groups.consumer.records import ConsumerKey
+from barnabas.broker.groups.describing import described, described_consumer, listed
 from barnabas.broker.groups.forgetting import Forgetting
 from barnabas.broker.groups.group import ClassicGroup, Parked
 from barnabas.broker.groups.loading import Loading
 from barnabas.broker.groups.membership import Membership
 from barnabas.broker.groups.offsets import CommitWaiting, GroupOffsets, commit_answer
+from barnabas.broker.groups.placement import COORDINATOR_ERRORS, java_hash
 from barnabas.broker.groups.rebalance import GroupLimits
 from barnabas.broker.groups.records import CommittedOffset, read_group, too_long
 from barnabas.broker.groups.txn_offsets import TxnOffsets
@@ -30,6 +35,7 @@ from barnabas.broker.replicas.broker import Broker
 from barnabas.broker.replicas.partition import Partition
 from barnabas.broker.requests.append_internal import append_internal
 from barnabas.config import Config
+from barnabas.controller.image import ImageDelta
 from barnabas.errors import CorruptRecordError, ErrorCode, KafkaError, StorageError
 from barnabas.log.producer_state import VerificationGuard
 from barnabas.log.segments.damage import DamagedError
@@ -38,6 +44,13 @@ from barnabas.ports import Randomness
 from barnabas.wire.codec.message import replace
 from barnabas.wire.coordinator import read_key, read_value
 from barnabas.wire.records import Record, write_batch
+from barnabas.wire.schemas.consumer_groups import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from barnabas.wire.schemas.consumer_groups import DescribedGroup as DescribedConsumerGroup
 from barnabas.wire.schemas.group_records import (
     GroupMetadataKey,
     OffsetCommitKey,
@@ -67,36 +80,16 @@ from barnabas.wire.schemas.groups import (
     SyncGroupResponse,
 )
 
-__all__ = ["Groups", "GroupsStatistics", "java_hash"]
+__all__ = ["COORDINATOR_ERRORS", "Groups", "GroupsStatistics", "java_hash"]
 
 CHECKED_PER_STEP = 100
 """Groups that are looked at in one step of the walk over what is too old."""
+GROUP_VERSION = "group.version"
+"""The feature whose level 1 brings the groups of KIP-848."""
 MOST_WAITING = 100_000
 """Requests of members that may be parked at a time."""
 
 _Answer = TypeVar("_Answer")
-
-COORDINATOR_ERRORS = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-}
-"""What a client of the coordinator hears when a write to its partition fails."""
-
-
-def java_hash(text: str) -> int:
-    """Java's String.hashCode as a non-negative number (the smallest int counts as 0), as Kafka places groups."""
-    value = 0
-    raw = text.encode("utf-16-be", "surrogatepass")
-    for high, low in zip(raw[::2], raw[1::2], strict=True):
-        value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
-    signed = value - (1 << 32) if value >= 1 << 31 else value
-    return 0 if signed == -(1 << 31) else abs(signed)
 
 
 class GroupsStatistics(NamedTuple):
@@ -111,7 +104,7 @@ class GroupsStatistics(NamedTuple):
 
 
 class Groups:
-    """All classic groups of the partitions of __consumer_offsets that this node leads."""
+    """All groups of the partitions of __consumer_offsets that this node leads."""
 
     def __init__(
         self,
@@ -136,13 +129,19 @@ class Groups:
             max_waiting=MOST_WAITING,
         )
         self.membership = Membership(self.groups, limits, self, randomness)
+        self.consumer_groups: dict[str, ConsumerGroup] = {}
         self.offsets = GroupOffsets(
             self.membership,
             lambda: broker.image,
+            self.consumer_groups,
             most_metadata=config.int("offset.metadata.max.bytes"),
             retention_ms=config.int("offsets.retention.minutes") * 60_000,
         )
-        self.forgetting = Forgetting(self.groups, self.offsets, self, self._refusal)
+        self.consumers = ConsumerGroups(
+            self.consumer_groups, self.membership, _consumer_settings(config), lambda: broker.image
+        )
+        self.protocols = frozenset(config.list("group.coordinator.rebalance.protocols"))
+        self.forgetting = Forgetting(self.groups, self.consumers, self.offsets, self, self._refusal)
         self.transactions = TxnOffsets(broker, self.offsets, self, self._refusal)
         self._led: dict[int, Partition] = {}
         self._loading: dict[int, Loading] = {}
@@ -190,6 +189,8 @@ class Groups:
     def _unload(self, index: int) -> None:
         for group_id in [group_id for group_id in self.groups if self.partition_for(group_id) == index]:
             self.membership.rebalance.forget(self.groups.pop(group_id), ErrorCode.NOT_COORDINATOR)
+        for group_id in [found for found in self.consumer_groups if self.partition_for(found) == index]:
+            self.consumers.unload(group_id)
         for group_id in [found for found in self.offsets.committed if self.partition_for(found) == index]:
             del self.offsets.committed[group_id]
         self.offsets.pending.unload(index)
@@ -224,6 +225,9 @@ class Groups:
         for group in self.groups.values():
             if self.partition_for(group.id) == index:
                 self.membership.rebalance.watch(group, now)
+        for consumer in self.consumer_groups.values():
+            if self.partition_for(consumer.id) == index:
+                self.consumers.watch(consumer, now)
 
     def _replay_marker(self, index: int, producer_id: ProducerId, commit: bool) -> None:
         self.offsets.end_transaction(index, producer_id, commit=commit)
@@ -245,8 +249,10 @@ class Groups:
                 topic_id=value.topic_id,
             )
             self.offsets.replay(loading.partition.index, loading.producer_id, key.group, position, kept)
-            if key.group not in self.groups:
+            if key.group not in self.groups and key.group not in self.consumer_groups:
                 self.groups[key.group] = ClassicGroup(key.group, now)
+        elif isinstance(key, ConsumerKey):
+            self.consumers.replay(key, record.value)
         elif isinstance(key, GroupMetadataKey):
             if record.value is None:
                 self.groups.pop(key.group, None)
@@ -299,7 +305,7 @@ class Groups:
         times = [self._timers[0][0]] if self._timers else []
         if self._to_check:
             return 0.0
-        if self.groups or self.offsets.committed:
+        if self.groups or self.consumer_groups or self.offsets.committed:
             times.append(self._next_check or 0.0)
         return min(times, default=None)
 
@@ -314,13 +320,21 @@ class Groups:
         elif now.mono >= self._next_check:
             self._next_check = now.mono + self.check_interval
             if not self._to_check:
-                self._to_check.extend(self.groups.keys() | self.offsets.committed.keys())
+                self._to_check.extend(
+                    self.groups.keys() | self.consumer_groups | self.offsets.committed.keys()
+                )
         for _ in range(min(CHECKED_PER_STEP, len(self._to_check))):
             self.forgetting.forget_old(self._to_check.popleft(), now)
 
     def topic_deleted(self, name: str, topic_id: TopicId, now: Now) -> None:
         """A topic is gone: so are the positions in it."""
         self.forgetting.topic_deleted(name, topic_id, now)
+
+    def metadata_changed(self, delta: ImageDelta, now: Now) -> None:
+        """The metadata changed: groups hear of their topics."""
+        self.consumers.topics_changed(delta)
+        for topic in delta.topics_deleted.values():
+            self.topic_deleted(topic.name, topic.id, now)
 
     def stop(self, now: Now) -> None:
         """Answer everybody who waits."""
@@ -337,6 +351,7 @@ class Groups:
         names = [context.client_id, request.group_instance_id, request.protocol_type]
         if not error and any(map(too_long, [*names, *(one.name for one in request.protocols)])):
             error = ErrorCode.INVALID_REQUEST
+        error = error or self.consumers.make_room(request.group_id, now)
         if error:
             return JoinGroupResponse(error_code=error, member_id=request.member_id, protocol_name="")
         return _now_or_later(self.membership.join(context, request, now))
@@ -358,10 +373,14 @@ class Groups:
             error = self.membership.heartbeat(request, now)
         return HeartbeatResponse(error_code=error)
 
-    def leave(self, context: RequestContext, request: LeaveGroupRequest, now: Now) -> LeaveGroupResponse:
+    def leave(
+        self, context: RequestContext, request: LeaveGroupRequest, now: Now
+    ) -> LeaveGroupResponse | CommitWaiting:
         """LeaveGroup."""
         if error := self._refusal(request.group_id):
             return LeaveGroupResponse(error_code=error)
+        if request.group_id in self.consumer_groups:
+            return _now_or_later(self.consumers.leave_classic(context.version, request, now))
         return self.membership.leave(context, request, now)
 
     def commit(
@@ -401,10 +420,45 @@ class Groups:
             groups = [g if g.error_code else replace(g, authorized_operations=bits) for g in groups]
         return DescribeGroupsResponse(groups=groups)
 
+    def consumer_heartbeat(
+        self, context: RequestContext, request: ConsumerGroupHeartbeatRequest, now: Now
+    ) -> ConsumerGroupHeartbeatResponse | CommitWaiting:
+        """ConsumerGroupHeartbeat (KIP-848)."""
+        if not self.serves_consumer_groups:
+            return refused(
+                ErrorCode.UNSUPPORTED_VERSION, "the cluster does not serve group.protocol=consumer"
+            )
+        if request.group_id and (error := self._refusal(request.group_id)):
+            return refused(error)
+        return _now_or_later(self.consumers.heartbeat(context, request, now))
+
+    @property
+    def serves_consumer_groups(self) -> bool:
+        """Whether KIP-848 is in force: the cluster's group.version, and group.coordinator.rebalance.protocols."""
+        return "consumer" in self.protocols and self.broker.image.feature(GROUP_VERSION) > 0
+
+    def consumer_describe(
+        self, context: RequestContext, request: ConsumerGroupDescribeRequest, now: Now
+    ) -> ConsumerGroupDescribeResponse:
+        """ConsumerGroupDescribe (KIP-848)."""
+        image, assignors = self.broker.image, self.consumers.settings.assignors
+        unserved = None if self.serves_consumer_groups else ErrorCode.UNSUPPORTED_VERSION
+        groups = [
+            DescribedConsumerGroup(group_id=name, error_code=error)
+            if (error := unserved or self._refusal(name))
+            else described_consumer(name, self.consumer_groups.get(name), image, assignors)
+            for name in request.group_ids
+        ]
+        if request.include_authorized_operations:
+            bits = authorized_operations(ResourceType.GROUP)
+            groups = [g if g.error_code else replace(g, authorized_operations=bits) for g in groups]
+        return ConsumerGroupDescribeResponse(groups=groups)
+
     def list(self, context: RequestContext, request: ListGroupsRequest, now: Now) -> ListGroupsResponse:
         """ListGroups; states and types are compared without case."""
         error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if self._loading else ErrorCode.NONE
-        return ListGroupsResponse(error_code=error, groups=listed(self.groups.values(), request))
+        groups = listed(self.groups.values(), self.consumer_groups.values(), request)
+        return ListGroupsResponse(error_code=error, groups=groups)
 
     def delete(
         self, context: RequestContext, request: DeleteGroupsRequest, now: Now
@@ -415,8 +469,9 @@ class Groups:
     def statistics(self) -> GroupsStatistics:
         """Counts, computed now."""
         return GroupsStatistics(
-            groups=len(self.groups),
-            members=sum(len(group.members) for group in self.groups.values()),
+            groups=len(self.groups) + len(self.consumer_groups),
+            members=sum(len(group.members) for group in self.groups.values())
+            + sum(len(group.members) for group in self.consumer_groups.values()),
             offsets=sum(len(known) for known in self.offsets.committed.values()),
             waiting=self.membership.parked.count,
             loading=len(self._loading),
@@ -425,6 +480,17 @@ class Groups:
 
     def __repr__(self) -> str:
         return f"<Groups {len(self.groups)} in {len(self._led)} partitions, {len(self._loading)} loading>"
+
+
+def _consumer_settings(config: Config) -> ConsumerGroupSettings:
+    return ConsumerGroupSettings(
+        session_ms=config.int("group.consumer.session.timeout.ms"),
+        heartbeat_ms=config.int("group.consumer.heartbeat.interval.ms"),
+        assignment_interval_ms=config.int("group.consumer.assignment.interval.ms"),
+        pattern_refresh_ms=config.int("group.consumer.regex.refresh.interval.ms"),
+        most_members=config.int("group.consumer.max.size"),
+        assignors=tuple(config.list("group.consumer.assignors")),
+    )
 
 
 def _now_or_later(answer: _Answer) -> _Answer:

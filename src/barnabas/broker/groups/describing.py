@@ -1,11 +1,17 @@
-"""What DescribeGroups and ListGroups say of groups."""
+"""What DescribeGroups, ConsumerGroupDescribe and ListGroups say of groups."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from barnabas.broker.groups.consumer.group import ConsumerGroup
+from barnabas.broker.groups.consumer.member import ConsumerMember, Target
+from barnabas.broker.groups.consumer.subscriptions import preferred_assignor
 from barnabas.broker.groups.group import ClassicGroup, GroupState
+from barnabas.controller.image import MetadataImage
 from barnabas.errors import ErrorCode
+from barnabas.model import TopicId
+from barnabas.wire.schemas import consumer_groups as wire
 from barnabas.wire.schemas.groups import (
     DescribedGroup,
     DescribedGroupMember,
@@ -13,7 +19,9 @@ from barnabas.wire.schemas.groups import (
     ListGroupsRequest,
 )
 
-__all__ = ["described", "listed"]
+__all__ = ["described", "described_consumer", "listed"]
+
+CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 
 
 def described(group_id: str, group: ClassicGroup | None, version: int) -> DescribedGroup:
@@ -46,17 +54,75 @@ def described(group_id: str, group: ClassicGroup | None, version: int) -> Descri
     )
 
 
-def listed(groups: Iterable[ClassicGroup], request: ListGroupsRequest) -> list[ListedGroup]:
+def described_consumer(
+    group_id: str, group: ConsumerGroup | None, image: MetadataImage, assignors: Sequence[str]
+) -> wire.DescribedGroup:
+    """One consumer group of KIP-848; GROUP_ID_NOT_FOUND for a name that has none."""
+    if group is None:
+        return wire.DescribedGroup(
+            group_id=group_id,
+            error_code=ErrorCode.GROUP_ID_NOT_FOUND,
+            error_message=f"there is no consumer group {group_id}",
+        )
+    return wire.DescribedGroup(
+        group_id=group_id,
+        group_state=group.state.value,
+        group_epoch=group.epoch,
+        assignment_epoch=group.assignment_epoch,
+        assignor_name=preferred_assignor(group.members.values(), assignors),
+        members=[
+            _described_member(member, group.target.get(member.id, {}), image)
+            for member in group.members.values()
+        ],
+    )
+
+
+def _described_member(member: ConsumerMember, target: Target, image: MetadataImage) -> wire.Member:
+    """A member; what it shall give up it still has."""
+    owned: dict[TopicId, set[int]] = {}
+    for has in (member.assigned, member.revoking):
+        for topic, partitions in has.items():
+            owned.setdefault(topic, set()).update(partitions)
+    return wire.Member(
+        member_id=member.id,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        member_epoch=member.epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=sorted(member.topics),
+        subscribed_topic_regex=member.regex,
+        assignment=_described_partitions(owned, image),
+        target_assignment=_described_partitions(target, image),
+        member_type=CONSUMER_MEMBER if member.classic is None else CLASSIC_MEMBER,
+    )
+
+
+def _described_partitions(
+    partitions: Mapping[TopicId, Collection[int]], image: MetadataImage
+) -> wire.ConsumerGroupDescribeResponseAssignment:
+    """Partitions with the names of their topics; topics that are gone are left out."""
+    return wire.ConsumerGroupDescribeResponseAssignment(
+        topic_partitions=[
+            wire.ConsumerGroupDescribeResponseTopicPartitions(
+                topic_id=topic_id, topic_name=topic.name, partitions=sorted(indexes)
+            )
+            for topic_id, indexes in partitions.items()
+            if (topic := image.topics.get(topic_id)) is not None
+        ]
+    )
+
+
+def listed(
+    classic: Iterable[ClassicGroup], consumer: Iterable[ConsumerGroup], request: ListGroupsRequest
+) -> list[ListedGroup]:
     """The groups of the states and types that are asked for; they are compared without case."""
     states = {state.lower() for state in request.states_filter}
     types = {kind.lower() for kind in request.types_filter}
+    groups = [(group.id, group.protocol_type or "", group.state.value, "classic") for group in classic]
+    groups += [(group.id, "consumer", group.state.value, "consumer") for group in consumer]
     return [
-        ListedGroup(
-            group_id=group.id,
-            protocol_type=group.protocol_type or "",
-            group_state=group.state.value,
-            group_type="classic",
-        )
-        for group in groups
-        if (not states or group.state.value.lower() in states) and (not types or "classic" in types)
+        ListedGroup(group_id=group_id, protocol_type=protocol, group_state=state, group_type=kind)
+        for group_id, protocol, state, kind in groups
+        if (not states or state.lower() in states) and (not types or kind in types)
     ]

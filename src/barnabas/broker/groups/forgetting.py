@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from barnabas.broker.groups.consumer import records as consumer_records
+from barnabas.broker.groups.consumer.groups import ConsumerGroups
 from barnabas.broker.groups.group import ClassicGroup, GroupState
 from barnabas.broker.groups.offsets import CommitWaiting, GroupOffsets
 from barnabas.broker.groups.rebalance import GroupJournal
 from barnabas.broker.groups.records import group_tombstone
 from barnabas.errors import ErrorCode
 from barnabas.model import Now, TopicId
+from barnabas.wire.records import Record
 from barnabas.wire.schemas.groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 
 __all__ = ["Forgetting"]
@@ -24,11 +27,13 @@ class Forgetting:
     def __init__(
         self,
         groups: dict[str, ClassicGroup],
+        consumers: ConsumerGroups,
         offsets: GroupOffsets,
         journal: GroupJournal,
         refusal: Callable[[str], ErrorCode | None],
     ) -> None:
         self.groups = groups
+        self.consumers = consumers
         self.offsets = offsets
         self.journal = journal
         self.refusal = refusal
@@ -42,7 +47,8 @@ class Forgetting:
         if positions := self.offsets.expired(group_id, now):
             self._forget_positions(group_id, positions, now)
         elif self._unused(group_id) and group_id not in self.offsets.committed:
-            if self.groups[group_id].generation:
+            classic = self.groups.get(group_id)
+            if classic is None or classic.generation:
                 self._forget_positions(group_id, [], now)
             else:  # it was never written
                 del self.groups[group_id]
@@ -55,6 +61,8 @@ class Forgetting:
 
     def _unused(self, group_id: str) -> bool:
         """Whether a group has no member, and none is joining.  It may have positions."""
+        if (consumer := self.consumers.groups.get(group_id)) is not None:
+            return not consumer.members and not self.offsets.in_flight(group_id)
         group = self.groups.get(group_id)
         return (
             group is not None
@@ -68,16 +76,28 @@ class Forgetting:
         everything = len(positions) == len(self.offsets.committed.get(group_id, {}))
         ends = everything and self._unused(group_id)
         if ends:
-            records.append(group_tombstone(group_id, now.wall_ms))
+            records += self._tombstones(group_id, now)
 
         def written(error: ErrorCode) -> None:
             if error:
                 return
             self.offsets.drop(group_id, positions)
             if ends and self._unused(group_id) and group_id not in self.offsets.committed:
-                del self.groups[group_id]
+                self._drop(group_id)
 
         self.journal.write(group_id, records, now, written)
+
+    def _tombstones(self, group_id: str, now: Now) -> list[Record]:
+        """What removes a group, without its positions."""
+        if (consumer := self.consumers.groups.get(group_id)) is None:
+            return [group_tombstone(group_id, now.wall_ms)]
+        changes = consumer_records.forgotten(consumer)
+        return [consumer_records.to_record(change, now.wall_ms) for change in changes]
+
+    def _drop(self, group_id: str) -> None:
+        """Its tombstones are committed."""
+        self.consumers.unload(group_id)
+        self.groups.pop(group_id, None)
 
     # -- at an administrator's request -----------------------------------------------------------------
 
@@ -107,6 +127,8 @@ class Forgetting:
     def _deletable(self, group_id: str) -> ErrorCode:
         if error := self.refusal(group_id):
             return error
+        if (consumer := self.consumers.groups.get(group_id)) is not None:
+            return ErrorCode.NON_EMPTY_GROUP if consumer.members else ErrorCode.NONE
         group = self.groups.get(group_id)
         if group is None:
             return ErrorCode.GROUP_ID_NOT_FOUND
@@ -116,14 +138,14 @@ class Forgetting:
         self, name: str, results: dict[str, ErrorCode], one_done: Callable[[], None], now: Now
     ) -> None:
         positions = list(self.offsets.committed.get(name, {}).keys() | self.offsets.in_flight(name))
-        records = [*self.offsets.tombstones(name, positions, now), group_tombstone(name, now.wall_ms)]
+        records = [*self.offsets.tombstones(name, positions, now), *self._tombstones(name, now)]
 
         def written(error: ErrorCode) -> None:
             results[name] = error
             if not error:
                 self.offsets.drop(name, positions)
                 if self._unused(name):  # else a member came meanwhile: its group starts again
-                    del self.groups[name]
+                    self._drop(name)
             one_done()
 
         self.journal.write(name, records, now, written)

@@ -5,8 +5,10 @@ A commit is written first and counts when it is committed; until then a fetch re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Set
 
+from barnabas.broker.groups.consumer.checks import commit_refusal, fetch_refusal, stale_commit
+from barnabas.broker.groups.consumer.group import ConsumerGroup
 from barnabas.broker.groups.group import ClassicGroup, GroupState, ParkedRequests
 from barnabas.broker.groups.membership import Membership
 from barnabas.broker.groups.pending_offsets import PendingOffsets
@@ -81,12 +83,14 @@ class GroupOffsets:
         self,
         membership: Membership,
         image: Callable[[], MetadataImage],
+        consumer_groups: Mapping[str, ConsumerGroup],
         *,
         most_metadata: int,
         retention_ms: int,
     ) -> None:
         self.membership = membership
         self.image = image
+        self.consumer_groups = consumer_groups
         self.most_metadata = most_metadata
         self.retention_ms = retention_ms
         self.committed: dict[str, dict[Position, CommittedOffset]] = {}
@@ -121,6 +125,10 @@ class GroupOffsets:
                         else NO_TIMESTAMP,
                         topic_id=topic.id,
                     )
+        if (consumer := self.consumer_groups.get(request.group_id)) is not None:
+            stale = _stale_position(consumer, request, kept)
+            if stale:
+                return commit_answer(request, lambda name, id, index: stale)
         if not kept:
             return commit_answer(request, lambda name, id, index: errors[(name, id, index)])
         waiting = CommitWaiting(self.membership.parked)
@@ -181,6 +189,8 @@ class GroupOffsets:
     ) -> ErrorCode | None:
         group = self.membership.groups.get(request.group_id)
         generation, member_id = request.generation_id_or_member_epoch, request.member_id
+        if (consumer := self.consumer_groups.get(request.group_id)) is not None:
+            return commit_refusal(consumer, member_id, generation, context.version)
         if group is None:
             if generation >= 0:
                 newer = context.version >= GROUP_ID_NOT_FOUND_FROM
@@ -274,6 +284,9 @@ class GroupOffsets:
     ) -> OffsetFetchResponseGroup:
         if error := coordinated(wanted.group_id):
             return OffsetFetchResponseGroup(group_id=wanted.group_id, error_code=error)
+        if (consumer := self.consumer_groups.get(wanted.group_id)) is not None:
+            if error := fetch_refusal(consumer, wanted.member_id, wanted.member_epoch):
+                return OffsetFetchResponseGroup(group_id=wanted.group_id, error_code=error)
         group = self.membership.groups.get(wanted.group_id)
         if wanted.member_id and wanted.member_epoch >= 0 and group is not None:
             error = self.membership.check_member(group, wanted.member_id, None)
@@ -328,11 +341,14 @@ class GroupOffsets:
     def delete(self, request: OffsetDeleteRequest, now: Now) -> OffsetDeleteResponse | CommitWaiting:
         """Forget positions of a group in topics that none of its members reads."""
         group = self.membership.groups.get(request.group_id)
-        if group is None:
+        if (consumer := self.consumer_groups.get(request.group_id)) is not None:
+            subscribed: Set[str] | None = consumer.topics
+        elif group is None:
             return OffsetDeleteResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND)
-        if group.members and group.protocol_type != "consumer":
+        elif group.members and group.protocol_type != "consumer":
             return OffsetDeleteResponse(error_code=ErrorCode.NON_EMPTY_GROUP)
-        subscribed = subscribed_topics(group) if group.members else set()
+        else:
+            subscribed = subscribed_topics(group) if group.members else set()
         known = self.committed.get(request.group_id, {})
         gone = []
         answer = OffsetDeleteResponse(topics=[])
@@ -392,10 +408,12 @@ class GroupOffsets:
         group = self.membership.groups.get(group_id)
         flying = self.in_flight(group_id)
         stable = group is not None and group.state is GroupState.STABLE
-        read = subscribed_topics(group) if stable and group is not None else None
+        read: Set[str] | None = subscribed_topics(group) if stable and group is not None else None
+        if (consumer := self.consumer_groups.get(group_id)) is not None:
+            read = consumer.topics
         for position, committed in self.committed.get(group_id, {}).items():
             unread = read is not None and position[0] not in read
-            since = committed.commit_ms if unread else self._kept_since(group, committed)
+            since = committed.commit_ms if unread else self._kept_since(group_id, group, committed)
             if committed.expire_ms != NO_TIMESTAMP:
                 over = now.wall_ms >= committed.expire_ms
             else:
@@ -404,7 +422,11 @@ class GroupOffsets:
                 found.append(position)
         return found
 
-    def _kept_since(self, group: ClassicGroup | None, committed: CommittedOffset) -> int | None:
+    def _kept_since(
+        self, group_id: str, group: ClassicGroup | None, committed: CommittedOffset
+    ) -> int | None:
+        if group_id in self.consumer_groups:
+            return None  # somebody reads this topic
         if group is None or group.protocol_type is None:
             return committed.commit_ms
         return max(group.since_ms, committed.commit_ms) if group.state is GroupState.EMPTY else None
@@ -414,6 +436,17 @@ def _unstable(index: int) -> OffsetFetchResponsePartitions:
     return OffsetFetchResponsePartitions(
         partition_index=index, committed_offset=NO_OFFSET, error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT
     )
+
+
+def _stale_position(
+    group: ConsumerGroup, request: OffsetCommitRequest, kept: Mapping[Position, CommittedOffset]
+) -> ErrorCode | None:
+    """Why a member commits too late: it lost a partition, or got it in a later epoch than it knows."""
+    epoch = request.generation_id_or_member_epoch
+    for (_, index), found in kept.items():
+        if error := stale_commit(group, request.member_id, epoch, found.topic_id, index):
+            return error
+    return None
 
 
 def _position_answer(

@@ -6,9 +6,10 @@ Members of a group name their generation; producers of older releases name none.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
+from barnabas.broker.groups.consumer.checks import stale_commit, txn_commit_refusal
 from barnabas.broker.groups.group import ClassicGroup, GroupState
 from barnabas.broker.groups.offsets import CommitWaiting, GroupOffsets
 from barnabas.broker.groups.records import CommittedOffset, offset_record
@@ -136,6 +137,9 @@ class TxnOffsets:
             errors[position] = error
             if not error:
                 kept[position] = wanted
+        if self._stale(request, kept):
+            waiting.complete(_refused(request, ErrorCode.ILLEGAL_GENERATION))
+            return
         if not kept:
             waiting.complete(_answer(request, errors))
             return
@@ -156,6 +160,8 @@ class TxnOffsets:
         membership = self.offsets.membership
         group = membership.groups.get(request.group_id)
         generation, member_id = request.generation_id, request.member_id
+        if (consumer := self.offsets.consumer_groups.get(request.group_id)) is not None:
+            return txn_commit_refusal(consumer, member_id, generation, request.group_instance_id)
         if group is None:
             if generation >= 0:
                 return ErrorCode.ILLEGAL_GENERATION
@@ -169,6 +175,18 @@ class TxnOffsets:
             if generation != group.generation:
                 return ErrorCode.ILLEGAL_GENERATION
         return None
+
+    def _stale(
+        self, request: TxnOffsetCommitRequest, kept: Mapping[tuple[str, int], CommittedOffset]
+    ) -> bool:
+        """Whether a member of a group of KIP-848 got a partition in a later epoch than it names, or lost it."""
+        consumer = self.offsets.consumer_groups.get(request.group_id)
+        if consumer is None or not request.member_id:
+            return False
+        return any(
+            stale_commit(consumer, request.member_id, request.generation_id, found.topic_id, index)
+            for (_, index), found in kept.items()
+        )
 
     def _positions(
         self, request: TxnOffsetCommitRequest, now: Now

@@ -33,8 +33,8 @@ from barnabas.wire.schemas.groups import (
 if TYPE_CHECKING:
     from barnabas.broker.groups.coordinator import Groups
     from barnabas.wire.schemas.consumer_groups import (
+        ConsumerGroupDescribeRequest,
         ConsumerGroupHeartbeatRequest,
-        ConsumerGroupHeartbeatResponse,
     )
     from barnabas.wire.schemas.groups import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
     from barnabas.wire.schemas.transactions import TxnOffsetCommitRequest
@@ -165,25 +165,24 @@ class GroupApi:
 
     def consumer_heartbeat(
         self, context: RequestContext, request: ConsumerGroupHeartbeatRequest
-    ) -> ConsumerGroupHeartbeatResponse:
-        """ConsumerGroupHeartbeat (key 68; KIP-848): refused, as by an Apache Kafka whose group.version is 0.
+    ) -> Message | Waiting:
+        """ConsumerGroupHeartbeat (key 68; KIP-848)."""
+        if not self._groups.serves_consumer_groups:
+            events.emit(
+                events.GROUP_PROTOCOL,
+                reason="",
+                group=request.group_id,
+                client=context.client_host,
+                client_id=context.client_id,
+                next="set group.version to 1 (`barnabas features`), or group.protocol=classic in the client",
+            )
+        return self._groups.consumer_heartbeat(context, request, self._runtime.clock.now())
 
-        It is in the table all the same: librdkafka waits for ever without a word where the API is missing.
-        """
-        from barnabas.wire.schemas.consumer_groups import ConsumerGroupHeartbeatResponse  # rarely needed
-
-        events.emit(
-            events.GROUP_PROTOCOL,
-            reason="",
-            group=request.group_id,
-            client=context.client_host,
-            client_id=context.client_id,
-            next="set group.protocol=classic in the client",
-        )
-        return ConsumerGroupHeartbeatResponse(
-            error_code=int(ErrorCode.UNSUPPORTED_VERSION),
-            error_message="the consumer group protocol of KIP-848 is not served: set group.protocol=classic",
-        )
+    def consumer_describe(
+        self, context: RequestContext, request: ConsumerGroupDescribeRequest
+    ) -> Message | Waiting:
+        """ConsumerGroupDescribe (key 69; KIP-848)."""
+        return self._groups.consumer_describe(context, request, self._runtime.clock.now())
 
     def describe(self, context: RequestContext, request: DescribeGroupsRequest) -> Message | Waiting:
         """DescribeGroups (key 15)."""

@@ -79,6 +79,7 @@ TABLE: tuple[Row, ...] = (
     Row(15, 0, 6,  "B",  GroupApi.describe,               _DESCRIBE,    _GROUP),
     Row(16, 0, 5,  "B",  GroupApi.list_groups,            _DESCRIBE,    _CLUSTER),
     Row(68, 0, 1,  "B",  GroupApi.consumer_heartbeat,     _READ,        _GROUP),
+    Row(69, 0, 1,  "B",  GroupApi.consumer_describe,      _DESCRIBE,    _GROUP),
     Row(42, 0, 2,  "B",  GroupApi.delete,                 _DELETE,      _GROUP),
     Row(47, 0, 0,  "B",  GroupApi.delete_offsets,         _DELETE,      _GROUP),
     # looking around

@@ -168,8 +168,7 @@ class BrokerPart:
         self.lifecycle.metadata_changed(delta)
         if _somebody_leaves(delta, self._runtime.node_id):
             self._applier.then(self.lifecycle.report_soon)
-        for topic in delta.topics_deleted.values():
-            self.groups.topic_deleted(topic.name, topic.id, now)
+        self.groups.metadata_changed(delta, now)
 
     def _reconfigure(self) -> None:
         """Take over the settings that were changed at run time, for all brokers or for this one."""

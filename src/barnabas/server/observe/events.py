@@ -219,7 +219,7 @@ REQUEST_REFUSED = register(
     "request.refused", _W, "a request was refused with an error that its API cannot express"
 )
 GROUP_PROTOCOL = register(
-    "group.protocol-not-served", _W, "a consumer wants the group protocol of KIP-848, which is not served"
+    "group.protocol-not-served", _W, "a consumer wants the group protocol of KIP-848, which is not in force"
 )
 REQUEST_SLOW = register("request.slow", _W, "a request took long")
 MEMORY_SHORT = register("memory.short", _W, "the memory for requests is used up: the node stops reading")

@@ -1,0 +1,113 @@
+"""Subscriptions by pattern: when the topics that a pattern matches are looked up anew, and how.
+
+Patterns are those of RE2, which never take more than linear time (Apache Kafka's are, too).  A search looks at
+some topics per step, so that nothing waits for a cluster of many topics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+from barnabas.broker.groups.consumer.group import ConsumerGroup, ResolvedPattern
+from barnabas.broker.groups.consumer.member import ConsumerMember
+from barnabas.errors import ErrorCode, KafkaError
+
+__all__ = ["MOST_PATTERN", "PatternSearch", "check_pattern", "patterns_with", "search_wanted"]
+
+TOPICS_PER_STEP = 500
+"""Topic names that a step compares with each pattern."""
+LEAST_INTERVAL_MS = 10_000
+"""A group's patterns are not looked up more often."""
+MOST_PATTERN = 4096
+"""Characters of a pattern.  (Apache Kafka has no bound but its request's.)"""
+MOST_MEMORY = 1 << 20
+"""Bytes that RE2 may take for one pattern."""
+
+
+def check_pattern(regex: str) -> None:
+    """Raises KafkaError INVALID_REGULAR_EXPRESSION for what is no pattern."""
+    _compiled(regex)
+
+
+def _compiled(regex: str) -> Any:
+    import re2  # rarely needed
+
+    if len(regex) > MOST_PATTERN:
+        raise KafkaError(
+            ErrorCode.INVALID_REGULAR_EXPRESSION, f"a pattern has at most {MOST_PATTERN} characters"
+        )
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = MOST_MEMORY
+    try:
+        return re2.compile(regex, options)
+    except (re2.error, UnicodeError) as error:
+        raise KafkaError(
+            ErrorCode.INVALID_REGULAR_EXPRESSION, f"{regex!r} is no pattern of RE2: {_reason(error)}"
+        ) from error
+
+
+def _reason(error: Exception) -> str:
+    said = error.args[0] if error.args else "not understood"
+    return said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
+
+
+def patterns_with(group: ConsumerGroup, member: ConsumerMember) -> set[str]:
+    """The patterns of a group in which one member is as given."""
+    others = (other.regex for other in group.members.values() if other.id != member.id)
+    return {regex for regex in (*others, member.regex) if regex}
+
+
+def search_wanted(
+    group: ConsumerGroup, patterns: Iterable[str], wall_ms: int, topics_version: int, refresh_ms: int
+) -> bool:
+    """Whether the patterns of a group are to be looked up anew: some are not resolved, topics were created since
+    (`topics_version` is the metadata's offset of the last), or `refresh_ms` are over."""
+    last = next(iter(group.patterns.values()), None)
+    if last is None:
+        return True
+    if wall_ms <= last.resolved_ms + LEAST_INTERVAL_MS:
+        return False
+    return (
+        set(patterns) != group.patterns.keys()
+        or last.version < topics_version
+        or wall_ms > last.resolved_ms + refresh_ms
+    )
+
+
+class PatternSearch:
+    """The topics that some patterns match, found step by step."""
+
+    __slots__ = ("_names", "_patterns", "found", "started_ms", "version")
+
+    def __init__(self, patterns: Iterable[str], names: Iterable[str], version: int, wall_ms: int) -> None:
+        """`names` are all topics of the metadata at offset `version`."""
+        self._names: Iterator[str] = iter(tuple(names))
+        self.found: dict[str, set[str]] = {regex: set() for regex in patterns}
+        self._patterns: list[tuple[str, Any]] = []
+        for regex in self.found:
+            try:
+                self._patterns.append((regex, _compiled(regex)))
+            except KafkaError:  # another release took it
+                continue
+        self.version = version
+        self.started_ms = wall_ms
+
+    def step(self) -> bool:
+        """Compare some names; false when none is left."""
+        names = list(islice(self._names, TOPICS_PER_STEP))
+        for regex, compiled in self._patterns:
+            self.found[regex].update(name for name in names if compiled.fullmatch(name))
+        return bool(names)
+
+    def resolved(self) -> dict[str, ResolvedPattern]:
+        """What was found, by pattern."""
+        return {
+            regex: ResolvedPattern(frozenset(names), self.version, self.started_ms)
+            for regex, names in self.found.items()
+        }
+
+    def __repr__(self) -> str:
+        return f"<PatternSearch for {len(self.found)}>"

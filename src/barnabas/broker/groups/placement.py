@@ -1,0 +1,27 @@
+"""Which partition of a coordinator's topic a name belongs to, and what clients hear of writes to it that fail."""
+
+from __future__ import annotations
+
+from barnabas.broker.groups.consumer.java_order import string_hash
+from barnabas.errors import ErrorCode
+
+__all__ = ["COORDINATOR_ERRORS", "java_hash"]
+
+COORDINATOR_ERRORS = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+"""What a client of the coordinator hears when a write to its partition fails."""
+
+
+def java_hash(text: str) -> int:
+    """Java's String.hashCode as a non-negative number (the smallest int counts as 0), as Kafka places groups."""
+    value = string_hash(text)
+    signed = value - (1 << 32) if value >= 1 << 31 else value
+    return 0 if signed == -(1 << 31) else abs(signed)

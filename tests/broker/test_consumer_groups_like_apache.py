@@ -1,0 +1,77 @@
+"""Consumer groups (KIP-848) answer, assign and hash as Apache Kafka 4.3.1 does.
+
+`consumer_assignments.json` holds what Kafka's own assignor classes gave for drawn groups: members that join and
+leave, static ones among them, topics that grow, the same subscription for all and different ones.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from tests.broker.consumer_walk import TOPICS, Walk
+from tests.broker.consumer_world import ConsumerWorld
+
+from barnabas.broker.groups.consumer.assignors import ASSIGNORS
+from barnabas.broker.groups.consumer.group_spec import AssignableMember, GroupSpec
+from barnabas.broker.groups.consumer.member import Target
+from barnabas.broker.groups.consumer.subscriptions import metadata_hash
+from barnabas.controller.image import PartitionState, Topic
+from barnabas.model import Uuid
+
+HERE = Path(__file__).parent
+FLIGHTS_HASH, BOTH_HASH = 807007707803290257, 5530871244780855331
+
+
+def test_seven_hundred_heartbeats_and_commits_are_answered_as_by_apache_kafka() -> None:
+    recorded = json.loads((HERE / "consumer_walk_answers.json").read_text())
+    ids = {name: Uuid.parse(text) for name, text in recorded["topics"].items()}
+    ours = Walk(ids).run(ConsumerWorld(TOPICS, ids=ids).ask)
+    for step, (theirs, given) in enumerate(zip(recorded["answers"], ours, strict=True)):
+        assert given == theirs, f"step {step}"
+    codes = {answer for _, answer in ours if isinstance(answer, int)}
+    assert {25, 42, 69, 82, 110, 111, 112, 113} <= codes, "the walk met every fencing code"
+
+
+def test_both_assignors_give_what_those_of_apache_kafka_give() -> None:
+    cases = json.loads((HERE / "consumer_assignments.json").read_text())
+    assert len(cases) > 80
+    for number, case in enumerate(cases):
+        members = {id: _member(said) for id, said in case["members"].items()}
+        owners: dict[Uuid, dict[int, str]] = {}
+        for id, member in members.items():
+            for topic, partitions in member.target.items():
+                owners.setdefault(topic, {}).update(dict.fromkeys(partitions, id))
+        partitions = {Uuid.parse(topic): count for topic, count in case["topics"].items()}
+        given = ASSIGNORS[case["assignor"]](GroupSpec(members, case["same"], owners, partitions))
+        for id, said in case["members"].items():
+            assert given.get(id, {}) == _target(said["gets"]), (number, case["assignor"], id)
+
+
+def _member(said: dict[str, Any]) -> AssignableMember:
+    topics = tuple(map(Uuid.parse, said["topics"]))
+    return AssignableMember(topics, len(topics), said["instance"], _target(said["had"]))
+
+
+def _target(said: dict[str, list[int]]) -> Target:
+    return {Uuid.parse(topic): frozenset(partitions) for topic, partitions in said.items() if partitions}
+
+
+def test_topics_hash_to_the_number_that_apache_kafka_writes() -> None:
+    """The numbers are those of hash4j, the library that Kafka uses."""
+    flights = Topic("flights", Uuid.parse("CfYDLLbJR0yxZhjxY0OEHA"), _partitions((1,), (1,), (1,)))
+    planes = Topic("planes", Uuid.parse("TUVcLm-wRI-If3FvOLK8qg"), _partitions((3, 2), (3,)))
+    racks = {1: None, 2: "east", 3: "west"}
+    image: Any = SimpleNamespace(
+        topics_by_name={"flights": flights, "planes": planes},
+        brokers={id: SimpleNamespace(rack=rack) for id, rack in racks.items()},
+    )
+    assert metadata_hash(["flights"], image) == FLIGHTS_HASH
+    assert metadata_hash(["planes", "nowhere", "flights"], image) == BOTH_HASH
+    assert metadata_hash(["nowhere"], image) == 0
+
+
+def _partitions(*replicas: tuple[int, ...]) -> dict[int, PartitionState]:
+    return {index: PartitionState(index, who, who) for index, who in enumerate(replicas)}
