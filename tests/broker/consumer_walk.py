@@ -57,8 +57,13 @@ Ask = Callable[[Message, int], Any]
 class Walk:
     """`ids` are the topics' ids.  `run(ask)` returns what each request was and what came of it."""
 
-    def __init__(self, ids: dict[str, Uuid], seed: int = 848) -> None:
+    def __init__(
+        self, ids: dict[str, Uuid], *, seed: int = 848, groups: tuple[str, ...] = GROUPS, steps: int = STEPS
+    ) -> None:
         self.rng = random.Random(seed)
+        self.groups = groups
+        self.steps = steps
+        self.unheard_of = "unheard-of" if groups == GROUPS else f"unheard-of-{groups[0]}"
         self.ids = ids
         self.names = {id: name for name, id in ids.items()}
         self.epochs: dict[tuple[str, str], int] = {}
@@ -66,10 +71,10 @@ class Walk:
         self.instances: dict[tuple[str, str], str] = {}
 
     def run(self, ask: Ask) -> list[list[Any]]:
-        return [self._step(ask) for _ in range(STEPS)]
+        return [self._step(ask) for _ in range(self.steps)]
 
     def _step(self, ask: Ask) -> list[Any]:
-        group = self.rng.choice(GROUPS)
+        group = self.rng.choice(self.groups)
         member = self.rng.choice(MEMBERS)
         kind = self.rng.choices(
             [
@@ -141,7 +146,7 @@ class Walk:
             [None, [], self._partitions(self.owned.get(key, {})), self._partitions({"flights": [0, 4]})]
         )
         request = ConsumerGroupHeartbeatRequest(
-            group_id=rng.choice([group, group, group, "", "unheard-of"]),
+            group_id=rng.choice([group, group, group, "", self.unheard_of]),
             member_id=rng.choice([member, member, member, "", "nobody", " "]),
             member_epoch=epoch,
             instance_id=rng.choice([None, None, self.instances.get(key), "north", "nowhere", ""]),
@@ -225,10 +230,14 @@ class Walk:
         return f"fetches {who!r} {epoch}", [one.committed_offset for one in found.topics[0].partitions]
 
     def _describe(self, ask: Ask, group: str, member: str) -> tuple[str, Any]:
+        return "is described", self.describe(ask, group)
+
+    def describe(self, ask: Ask, group: str) -> Any:
+        """What ConsumerGroupDescribe says of a group."""
         answer: ConsumerGroupDescribeResponse = ask(ConsumerGroupDescribeRequest(group_ids=[group]), 1)
         found = answer.groups[0]
         if found.error_code:
-            return "is described", found.error_code
+            return found.error_code
         members = {
             one.member_id: [
                 one.instance_id,
@@ -243,7 +252,7 @@ class Walk:
             for one in found.members
         }
         about = [found.group_state, found.group_epoch, found.assignment_epoch, found.assignor_name]
-        return "is described", [*about, {name: members[name] for name in sorted(members)}]
+        return [*about, {name: members[name] for name in sorted(members)}]
 
     def _classic(self, ask: Ask, group: str, member: str) -> tuple[str, Any]:
         """The classic protocol's requests for a group that is none of its own."""

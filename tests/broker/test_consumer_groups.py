@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.broker.consumer_world import ConsumerWorld
 
+from barnabas.broker.groups.consumer.checks import stale_commit, txn_commit_refusal
 from barnabas.broker.groups.consumer.group import ConsumerGroupState
 from barnabas.broker.groups.consumer.member import MemberState
 from barnabas.broker.groups.consumer.patterns import TOPICS_PER_STEP
@@ -171,6 +172,14 @@ def test_a_static_member_that_comes_back_finds_its_partitions(world: ConsumerWor
 def test_nobody_takes_the_name_of_a_static_member_that_has_not_left(world: ConsumerWorld) -> None:
     world.join("a", instance="north")
     assert world.beat("b", "flights", instance="north").error_code == ErrorCode.UNRELEASED_INSTANCE_ID
+
+
+def test_an_instance_id_that_a_member_gave_up_is_free_when_it_leaves(world: ConsumerWorld) -> None:
+    """Apache Kafka 4.3.1 answers UNKNOWN_MEMBER_ID to all who come with it."""
+    world.join("a", instance="north")
+    world.join("a", instance="south")
+    world.beat("a", epoch=-1, instance="south")
+    assert world.join("b", instance="north") == ALL
 
 
 def test_a_static_member_that_stays_away_is_out_after_its_session(world: ConsumerWorld) -> None:
@@ -366,6 +375,16 @@ def test_a_member_commits_with_its_epoch_or_with_one_since_it_has_the_partition(
     assert commit(world, "c", 3, kept) == ErrorCode.UNKNOWN_MEMBER_ID
     assert commit(world, "", -1, kept) == ErrorCode.UNKNOWN_MEMBER_ID, "no tool, while members read"
     assert commit(world, "a", 3, kept, version=8) == ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_a_commit_in_a_transaction_names_a_member_of_the_group_or_none(world: ConsumerWorld) -> None:
+    world.join("a")
+    group = world.group()
+    assert txn_commit_refusal(group, "", -1, None) is None, "a producer of an older release"
+    assert txn_commit_refusal(group, "a", 2, None) is None
+    assert txn_commit_refusal(group, "a", 3, None) == ErrorCode.ILLEGAL_GENERATION
+    assert txn_commit_refusal(group, "b", 2, None) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert stale_commit(group, "a", 1, world.topics["flights"].id, 0), "older than its assignment"
 
 
 def test_positions_of_topics_that_members_read_are_not_deleted(world: ConsumerWorld) -> None:

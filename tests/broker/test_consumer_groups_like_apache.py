@@ -13,6 +13,7 @@ from typing import Any
 
 from tests.broker.consumer_walk import TOPICS, Walk
 from tests.broker.consumer_world import ConsumerWorld
+from tests.broker.test_groups import OffsetsPartition
 
 from barnabas.broker.groups.consumer.assignors import ASSIGNORS
 from barnabas.broker.groups.consumer.group_spec import AssignableMember, GroupSpec
@@ -20,8 +21,11 @@ from barnabas.broker.groups.consumer.member import Target
 from barnabas.broker.groups.consumer.subscriptions import metadata_hash
 from barnabas.controller.image import PartitionState, Topic
 from barnabas.model import Uuid
+from barnabas.wire.records import batches
+from barnabas.wire.schemas.groups import ListGroupsRequest
 
 HERE = Path(__file__).parent
+FIXTURES = HERE.parent / "fixtures" / "kafka-4.3.1"
 FLIGHTS_HASH, BOTH_HASH = 807007707803290257, 5530871244780855331
 
 
@@ -75,3 +79,25 @@ def test_topics_hash_to_the_number_that_apache_kafka_writes() -> None:
 
 def _partitions(*replicas: tuple[int, ...]) -> dict[int, PartitionState]:
     return {index: PartitionState(index, who, who) for index, who in enumerate(replicas)}
+
+
+def test_a_partition_that_apache_kafka_wrote_is_loaded_as_kafka_described_its_groups() -> None:
+    """`consumer-groups.log` is a segment of its __consumer_offsets, copied while members were in the groups."""
+    told = json.loads((FIXTURES / "consumer-groups.json").read_text())
+    ids = {name: Uuid.parse(text) for name, text in told["topics"].items()}
+    partition = OffsetsPartition()
+    partition.raw += (FIXTURES / "consumer-groups.log").read_bytes()
+    *_, (_, last) = batches(bytes(partition.raw))
+    partition.log.log_end_offset = last.last_offset + 1
+    world = ConsumerWorld(TOPICS, ids=ids, partition=partition)
+    while world.groups.statistics().loading:
+        world.run()
+    assert world.groups.unreadable == 0
+    walk = Walk(ids)
+    for name, described in told["groups"].items():
+        assert walk.describe(world.ask, name) == described
+        group = world.group(name)
+        assert metadata_hash(group.topics, world.broker.image) == group.metadata_hash
+    listed = world.groups.list(world.context(5), ListGroupsRequest(), world.now).groups
+    assert sorted([one.group_id, one.group_type, one.group_state] for one in listed) == told["listed"]
+    assert world.position("simple") == 5

@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.stories.consumer_story import ConsumerStory
 from tests.stories.controller_story import ControllerStory
 from tests.stories.group_story import GroupStory
 from tests.stories.log_story import LogStory
 from tests.stories.transcript import Transcript, stands_and_goes
 
 TELLERS: dict[str, type[Transcript]] = {
+    "consumer": ConsumerStory,
     "controller": ControllerStory,
     "group": GroupStory,
     "log": LogStory,

@@ -99,8 +99,7 @@ def decide_heartbeat(
         changes.append(records.member_joined(group.id, after))
     new_pattern, bump = _pattern_changes(group, before, after, changes)
     changed = new_pattern or after.topics != before.topics
-    members = [other for other in group.members.values() if other.id not in (after.id, replaced)]
-    members.append(after)
+    members = group.members_with(after, replaced)
     subscriptions = Subscriptions.of(members, group.patterns)
     epoch, refreshed = group.epoch, None
     bump = bump or after.topics != before.topics

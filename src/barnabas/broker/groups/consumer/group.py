@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import NamedTuple
 
+from barnabas.broker.groups.consumer.java_order import LEAST_TIMELINE_CAPACITY, in_timeline_order
 from barnabas.broker.groups.consumer.member import ConsumerMember, Owned, Target
 from barnabas.model import TopicId
 
@@ -41,6 +42,7 @@ class ConsumerGroup:
     __slots__ = (
         "assigned_ms",
         "assignment_epoch",
+        "capacity",
         "epoch",
         "had_partition_metadata",
         "id",
@@ -60,6 +62,8 @@ class ConsumerGroup:
         self.epoch = FIRST_EPOCH
         self.metadata_hash = 0
         self.members: dict[str, ConsumerMember] = {}
+        self.capacity = LEAST_TIMELINE_CAPACITY
+        """Slots of the table in which Apache Kafka would have the members."""
         self.static: dict[str, str] = {}
         """Instance ids of static members, each with the member that has it."""
         self.target: dict[str, Target] = {}
@@ -96,6 +100,14 @@ class ConsumerGroup:
         topics = set[str]().union(*(member.topics for member in self.members.values()))
         return topics.union(*(found.topics for found in self.patterns.values()))
 
+    def members_with(self, member: ConsumerMember, replaced: str | None) -> list[ConsumerMember]:
+        """The members once one is as given, and a static one that it replaces is gone; in Kafka's order."""
+        members = {id: self.members[id] for id in in_timeline_order(self.members, self.capacity)}
+        members[member.id] = member
+        if replaced is not None and replaced != member.id:
+            members.pop(replaced, None)
+        return list(members.values())
+
     def static_member(self, instance_id: str | None) -> ConsumerMember | None:
         """The member with this instance id."""
         if instance_id is None or instance_id not in self.static:
@@ -122,6 +134,8 @@ class ConsumerGroup:
         before = self.members.get(member.id)
         if before is not None:
             self._release(before)
+        if (len(self.members) + 1) * 3 / 4 > self.capacity:
+            self.capacity *= 2
         self.members[member.id] = member
         for owned in (member.assigned, member.revoking):
             for topic, partitions in owned.items():

@@ -1,7 +1,7 @@
-"""The order in which Java walks through a hash table.
+"""The order in which Apache Kafka walks through its hash tables, Java's and its own.
 
-Apache Kafka's assignors walk through such tables, so who gets which partition depends on it.  A group that
-moves between our coordinator and Kafka's keeps its assignment because we walk in the same order.
+Its assignors walk through such tables, so who gets which partition depends on it.  A group that moves between
+our coordinator and Kafka's keeps its assignment because we walk in the same order.
 """
 
 from __future__ import annotations
@@ -11,11 +11,23 @@ from typing import TypeVar
 
 from barnabas.model import Uuid
 
-__all__ = ["copied_capacity", "grown_capacity", "in_java_order", "int_hash", "string_hash", "uuid_hash"]
+__all__ = [
+    "LEAST_TIMELINE_CAPACITY",
+    "copied_capacity",
+    "grown_capacity",
+    "in_java_order",
+    "in_timeline_order",
+    "int_hash",
+    "string_hash",
+    "uuid_hash",
+]
 
 _T = TypeVar("_T")
 
 LEAST_CAPACITY = 16
+LEAST_TIMELINE_CAPACITY = 2
+_FIBONACCI = -7046029254386353131
+_LONG = 0xFFFFFFFFFFFFFFFF
 _WORD = 0xFFFFFFFF
 
 
@@ -61,3 +73,17 @@ def in_java_order(items: Iterable[_T], hash_of: Callable[[_T], int], capacity: i
         return (value ^ value >> 16) & (capacity - 1)
 
     return sorted(items, key=bucket)
+
+
+def in_timeline_order(names: Iterable[str], capacity: int) -> list[str]:
+    """Names as a table of Kafka's timeline package gives them, which has so many slots (a power of two).
+
+    `names` come in the order in which they went in; of one slot the last comes first.
+    """
+    slots: dict[int, list[str]] = {}
+    bits = capacity.bit_length() - 1
+    for name in names:
+        value = string_hash(name)
+        signed = value - (1 << 32) if value >> 31 else value
+        slots.setdefault((signed * _FIBONACCI & _LONG) >> (64 - bits), []).append(name)
+    return [name for slot in sorted(slots) for name in reversed(slots[slot])]
