@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from tests.broker.harness import Answer, Node
 
 from barnabas.errors import ErrorCode
@@ -56,11 +55,3 @@ def test_a_refused_block_is_asked_for_again(node: Node) -> None:
     assert node.outside.blocks_asked == 2, "once is enough"
     node.broker.producer_ids.allocated(10, 1000, ErrorCode.NONE)
     assert (waiting.message.producer_id, other.message.producer_id) == (10, 11)
-
-
-@pytest.mark.parametrize("version", range(7))
-def test_a_transactional_id_is_refused_with_the_code_on_which_clients_stop(node: Node, version: int) -> None:
-    answer = ask(node, version, "my-transactions")
-    assert answer.message.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    assert answer.message.producer_id == -1
-    assert node.outside.blocks_asked == 0

@@ -119,11 +119,12 @@ def test_an_open_transaction_is_aborted_before_a_new_producer_begins(world: Tran
     old = world.init()
     world.add(old, 0)
     assert world.init() is E.CONCURRENT_TRANSACTIONS
-    assert world.end(old) is E.PRODUCER_FENCED
+    assert world.add(old, 1) is E.PRODUCER_FENCED
+    assert world.end(old, client=0) is E.PRODUCER_FENCED
     assert world.init() is E.CONCURRENT_TRANSACTIONS
     world.mark()
     assert world.state() == "CompleteAbort"
-    assert world.init() == (old[0], old[1] + 3)  # one to fence, one for the abort (KIP-890), one for the new
+    assert world.init() == (old[0], old[1] + 2)  # one for the abort, one for the new producer
 
 
 def test_a_producer_goes_on_from_its_own_epoch(world: TransactionWorld) -> None:
@@ -201,17 +202,17 @@ def test_a_write_that_fails_leaves_everything_as_it_was(world: TransactionWorld)
     assert world.add(producer, 0) is E.NONE
 
 
-def test_a_fence_that_may_be_lost_holds_and_is_not_raised_again(world: TransactionWorld) -> None:
+def test_a_fence_that_was_not_written_raises_no_epoch(world: TransactionWorld) -> None:
     producer = world.init()
     world.add(producer, 0)
     world.broker.failure = E.REQUEST_TIMED_OUT
     for _ in range(3):
         assert world.init() is E.COORDINATOR_NOT_AVAILABLE
     world.broker.failure = None
-    assert world.end(producer) is E.PRODUCER_FENCED
+    assert world.current().epoch == producer[1]
     assert world.init() is E.CONCURRENT_TRANSACTIONS
     world.mark()
-    assert world.init() == (producer[0], producer[1] + 3)
+    assert world.init() == (producer[0], producer[1] + 2)
 
 
 def test_a_complete_end_is_written_until_it_is_written(world: TransactionWorld) -> None:
@@ -235,7 +236,8 @@ def test_a_transaction_whose_time_is_over_is_aborted_and_its_producer_fenced(wor
     world.run(12.0)
     assert world.state() == "PrepareAbort"
     world.mark()
-    assert world.end(producer) is E.PRODUCER_FENCED
+    assert world.add(producer, 0) is E.PRODUCER_FENCED
+    assert world.end(producer) is E.INVALID_TXN_STATE
     assert world.transactions.statistics().timed_out == 1
 
 

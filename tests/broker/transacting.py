@@ -65,6 +65,7 @@ class OneBroker:
 
     def __init__(self, version: int) -> None:
         self.image = Image(version)
+        self.authorizer = None
         self.producer_ids = ProducerIdBlocks()
         self.host = SimpleNamespace(allocate_producer_ids=self._asked)
         self.asked = 0

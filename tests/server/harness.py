@@ -116,7 +116,7 @@ class World:
         )
         self.network = Network(self.runtime, platform, self.errors.append)
         self.broker = BrokerDouble()
-        self.runtime.step.drive(self.broker, GroupsDouble(), lambda: None)  # type: ignore[arg-type]
+        self.runtime.step.drive(self.broker, (GroupsDouble(),), lambda: None)
         self.connections = Connections(config, self.runtime.metrics)
         anyone = (Operation.ANY, ResourceType.CLUSTER)
         rows = [

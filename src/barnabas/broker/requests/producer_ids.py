@@ -1,9 +1,6 @@
 """InitProducerId without a transactional id: the next number of a block (`producer_id_blocks`).
 
-A transactional id is refused: this node does not serve transactions yet.  The code is
-TRANSACTIONAL_ID_AUTHORIZATION_FAILED, as for transactional batches in `produce`: nobody may use a
-transactional id here.  At this code every client library stops at once; at all others some of them retry for
-ever.
+One with a transactional id is for its coordinator (`transactions/answering`).
 """
 
 from __future__ import annotations
@@ -29,9 +26,8 @@ _WAIT_S = 20.0
 def init_producer_id(
     broker: Broker, context: RequestContext, request: InitProducerIdRequest, version: int, now: Now
 ) -> InitProducerIdResponse | Waiting:
-    """Serve one InitProducerId request (KIP-98)."""
-    if request.transactional_id is not None:
-        return refused_init(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    """Serve one InitProducerId request without a transactional id (KIP-98)."""
+    assert request.transactional_id is None
     if not allowed(
         broker.authorizer, context, Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, "kafka-cluster"
     ):

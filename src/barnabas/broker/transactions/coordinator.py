@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from barnabas.broker.replicas.broker import Broker
 from barnabas.broker.requests.append_internal import append_internal
-from barnabas.broker.transactions.ending import AlreadyEnded, abort_open, end
+from barnabas.broker.transactions.ending import AlreadyEnded, Decided, abort_open, end
 from barnabas.broker.transactions.initializing import Given, MustAbort, initialize
 from barnabas.broker.transactions.markers import RETRY_S, Ending, TransactionMarkers
 from barnabas.broker.transactions.records import tombstone, transaction_record
@@ -213,9 +213,12 @@ class Transactions:
         """The next id of a block; None until the controller has given one."""
         blocks = self.broker.producer_ids
         producer_id = None if blocks.waiting else blocks.take()
-        if blocks.should_ask(now):
-            self.broker.host.allocate_producer_ids()
+        self._ask_for_ids(now)
         return producer_id
+
+    def _ask_for_ids(self, now: Now) -> None:
+        if self.broker.producer_ids.should_ask(now):
+            self.broker.host.allocate_producer_ids()
 
     # -- changes --
 
@@ -241,16 +244,12 @@ class Transactions:
 
     def _abort_open(self, owned: Owned, held: Coordinated, now: Now, done: Done) -> None:
         """Fence the producer of an open transaction and abort it."""
-        fenced = held.fence()
-        following = abort_open(held, self._version, now.wall_ms)
-
-        def written(error: ErrorCode) -> None:
-            if error and self.log.owns(owned):  # the record may be read by whoever coordinates next
-                held.current = fenced
-                held.fence_failed = True
-            done(error)
-
-        self._change(owned, held, following, now, written)
+        outcome = abort_open(held, self._version, lambda: self._new_producer_id(now), now.wall_ms)
+        if isinstance(outcome, Decided):
+            self._change(owned, held, outcome.next, now, done)
+        else:
+            assert isinstance(outcome, ErrorCode)
+            done(outcome)
 
     # -- ends --
 
@@ -278,7 +277,6 @@ class Transactions:
             if not error:
                 held.current = following
                 held.pending = held.ending = None
-                held.fence_failed = False
             elif self.log.owns(owned):
                 self._retries.append(_Retry(now.mono + RETRY_S, owned, held))
 
@@ -287,7 +285,11 @@ class Transactions:
     # -- partitions of the state log come and go --
 
     def _loaded(self, owned: Owned, now: Now) -> None:
-        """What another coordinator decided and did not complete is completed here."""
+        """What another coordinator decided and did not complete is completed here.
+
+        The first producer will come soon: it should not have to come again for want of a producer id.
+        """
+        self._ask_for_ids(now)
         for held in list(owned.ids.values()):
             if held.current.state.ending:
                 self._send_markers(owned, held, now)

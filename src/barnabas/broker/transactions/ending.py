@@ -47,10 +47,21 @@ def end(
     return _end_and_raise(held, producer_id, epoch, commit, client_version, new_producer_id, now_ms)
 
 
-def abort_open(held: Coordinated, server_version: int, now_ms: int) -> Transaction:
-    """The next state of an id whose open transaction is aborted without its producer, which is fenced."""
-    assert held.pending is None and held.current.state is State.ONGOING
-    return held.fence().decided(False, server_version if server_version >= EPOCH_BUMP else 0, now_ms)
+def abort_open(
+    held: Coordinated,
+    server_version: int,
+    new_producer_id: Callable[[], ProducerId | None],
+    now_ms: int,
+) -> Outcome:
+    """An open transaction is aborted without its producer, whose epoch is over.
+
+    Where each end raises the epoch, this one does too.  Before, the epoch is raised for this alone.
+    """
+    current = held.current
+    assert held.pending is None and current.state is State.ONGOING
+    if server_version >= EPOCH_BUMP:
+        return _decided(current, False, server_version, new_producer_id, now_ms)
+    return Decided(current.fenced().decided(False, 0, now_ms))
 
 
 def _end_in_its_epoch(
@@ -98,16 +109,27 @@ def _end_and_raise(
     if held.pending is not None:
         return ErrorCode.CONCURRENT_TRANSACTIONS
     if state is State.ONGOING or (state.idle and not commit and not retry):
-        following = NO_PRODUCER
-        if exhausted(current.epoch):
-            found = new_producer_id()
-            if found is None:
-                return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-            following = found
-        return Decided(current.decided(commit, client_version, now_ms, next_producer_id=following))
+        return _decided(current, commit, client_version, new_producer_id, now_ms)
     if not retry:
         return ErrorCode.INVALID_TXN_STATE
     return _answer_of_its_state(state, commit)
+
+
+def _decided(
+    current: Transaction,
+    commit: bool,
+    client_version: int,
+    new_producer_id: Callable[[], ProducerId | None],
+    now_ms: int,
+) -> Outcome:
+    """The end raises the epoch; where the epochs are used up, another producer id follows when it is complete."""
+    following = NO_PRODUCER
+    if exhausted(current.epoch):
+        found = new_producer_id()
+        if found is None:
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        following = found
+    return Decided(current.decided(commit, client_version, now_ms, next_producer_id=following))
 
 
 def _answer_of_its_state(state: State, commit: bool) -> Outcome:

@@ -174,25 +174,17 @@ class Coordinated:
     """A transactional id at its coordinator.
 
     `current` is committed. `pending` is the state that a record in flight, or markers in flight, lead to: nothing
-    else may change the id meanwhile.  `fence_failed`: the last fence raised the epoch, but its record may be lost.
+    else may change the id meanwhile.
     """
 
-    __slots__ = ("current", "ending", "fence_failed", "id", "pending")
+    __slots__ = ("current", "ending", "id", "pending")
 
     def __init__(self, transactional_id: str, current: Transaction) -> None:
         self.id = transactional_id
         self.current = current
         self.pending: State | None = None
-        self.fence_failed = False
         self.ending: Ending | None = None
         """The markers that partitions still have to get."""
-
-    def fence(self) -> Transaction:
-        """The current state with the epoch of its producer over.
-
-        After a fence whose record may be lost the epoch is high enough already: no client has got it.
-        """
-        return self.current if self.fence_failed else self.current.fenced()
 
     def __repr__(self) -> str:
         pending = f" -> {self.pending.title}" if self.pending is not None else ""

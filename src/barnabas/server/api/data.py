@@ -11,7 +11,6 @@ from barnabas.broker.requests.fetch import fetch
 from barnabas.broker.requests.leader_epochs import offsets_for_leader_epoch
 from barnabas.broker.requests.list_offsets import list_offsets
 from barnabas.broker.requests.produce import produce
-from barnabas.broker.requests.producer_ids import init_producer_id
 from barnabas.broker.requests.txn_markers import CompleteTransaction, write_txn_markers
 from barnabas.ports import Clock
 from barnabas.server.net.context import RequestContext
@@ -26,7 +25,6 @@ from barnabas.wire.schemas.offsets import (
 from barnabas.wire.schemas.produce import ProduceRequest, ProduceResponse
 from barnabas.wire.schemas.transactions import (
     DescribeProducersRequest,
-    InitProducerIdRequest,
     WriteTxnMarkersRequest,
 )
 
@@ -63,10 +61,6 @@ class DataApi:
     def epoch_ends(self, context: RequestContext, request: OffsetForLeaderEpochRequest) -> Message:
         """OffsetForLeaderEpoch (key 23; KIP-101, KIP-320)."""
         return offsets_for_leader_epoch(self._broker, context, request, context.version, self._clock.now())
-
-    def init_producer_id(self, context: RequestContext, request: InitProducerIdRequest) -> Message | Waiting:
-        """InitProducerId (key 22; KIP-98)."""
-        return init_producer_id(self._broker, context, request, context.version, self._clock.now())
 
     def delete_records(self, context: RequestContext, request: DeleteRecordsRequest) -> Message | Waiting:
         """DeleteRecords (key 21; KIP-107)."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from barnabas.broker.purgatory import Waiting
 from barnabas.controller.image import MetadataImage
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.model import NO_NODE, OFFSETS_TOPIC
+from barnabas.model import NO_NODE, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from barnabas.server.api.auto_topics import AutoTopics
 from barnabas.server.loop.runtime import Runtime
 from barnabas.server.net.addresses import Addresses
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 __all__ = ["GroupApi"]
 
 GROUP, TRANSACTION = 0, 1
+TOPIC_OF_TYPE = {GROUP: OFFSETS_TOPIC, TRANSACTION: TRANSACTIONS_TOPIC}
+"""Type of a key -> the topic whose leaders coordinate what has such keys."""
 BATCHED_FROM = 4
 
 
@@ -51,20 +54,32 @@ class GroupApi:
     `ask` asks leaders whether they live, for `suspicion`.
     """
 
-    __slots__ = ("_addresses", "_ask", "_groups", "_image", "_runtime", "_suspicion", "_topics")
+    __slots__ = (
+        "_addresses",
+        "_ask",
+        "_groups",
+        "_image",
+        "_runtime",
+        "_suspicion",
+        "_topics",
+        "_transaction_partition",
+    )
 
     def __init__(
         self,
         runtime: Runtime,
         groups: Groups,
+        transaction_partition: Callable[[str], int],
         image: MetadataImage,
         addresses: Addresses,
         topics: AutoTopics,
         suspicion: LeaderSuspicion,
         ask: Ask,
     ) -> None:
+        """`transaction_partition` is where a transactional id lies: that partition of `__transaction_state`."""
         self._runtime = runtime
         self._groups = groups
+        self._transaction_partition = transaction_partition
         self._image = image
         self._addresses = addresses
         self._topics = topics
@@ -74,25 +89,35 @@ class GroupApi:
     def find_coordinator(
         self, context: RequestContext, request: FindCoordinatorRequest
     ) -> FindCoordinatorResponse | asyncio.Future[Message]:
-        """FindCoordinator (key 10; KIP-699): the node that leads the group's partition of `__consumer_offsets`.
+        """FindCoordinator (key 10; KIP-699): the node that leads the key's partition of its coordinators' topic.
 
-        The first group of a cluster creates that topic; its client is answered when it is there.
+        The first group, or the first transactional id, of a cluster creates that topic; its client is answered
+        when it is there.
         """
-        topic = self._image.topic(OFFSETS_TOPIC)
-        if request.key_type == GROUP and topic is None:
-            return self._runtime.tasks.start(self._create_then_find(context, request), "find-coordinator")
-        if topic is not None and others_lead([topic], self._runtime.node_id):
-            return self._runtime.tasks.start(self._find_when_led(context, request), "find-coordinator")
+        name = TOPIC_OF_TYPE.get(request.key_type)
+        if name is None:
+            return self._find(context, request)
+        topic = self._image.topic(name)
+        if topic is None:
+            return self._runtime.tasks.start(
+                self._create_then_find(context, request, name), "find-coordinator"
+            )
+        if others_lead([topic], self._runtime.node_id):
+            return self._runtime.tasks.start(self._find_when_led(context, request, name), "find-coordinator")
         return self._find(context, request)
 
-    async def _find_when_led(self, context: RequestContext, request: FindCoordinatorRequest) -> Message:
+    async def _find_when_led(
+        self, context: RequestContext, request: FindCoordinatorRequest, name: str
+    ) -> Message:
         """The answer once no coordinator is in doubt."""
-        await self._suspicion.settled(lambda: filter(None, [self._image.topic(OFFSETS_TOPIC)]), self._ask)
+        await self._suspicion.settled(lambda: filter(None, [self._image.topic(name)]), self._ask)
         return self._find(context, request)
 
-    async def _create_then_find(self, context: RequestContext, request: FindCoordinatorRequest) -> Message:
+    async def _create_then_find(
+        self, context: RequestContext, request: FindCoordinatorRequest, name: str
+    ) -> Message:
         with suppress(KafkaError):  # the answer below says that there is no coordinator yet
-            await self._topics.create([OFFSETS_TOPIC])
+            await self._topics.create([name])
         return self._find(context, request)
 
     def _find(self, context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
@@ -117,14 +142,12 @@ class GroupApi:
                 key=key, node_id=NO_NODE, host="", port=-1, error_code=int(code), error_message=message
             )
 
-        if key_type == TRANSACTION:
-            return refused(
-                ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not served by this release"
-            )
-        if key_type != GROUP:
+        name = TOPIC_OF_TYPE.get(key_type)
+        if name is None:
             return refused(ErrorCode.INVALID_REQUEST, f"there are no coordinators of type {key_type} here")
         image = self._image
-        state = image.partition(OFFSETS_TOPIC, self._groups.partition_for(key))
+        place = self._groups.partition_for if key_type == GROUP else self._transaction_partition
+        state = image.partition(name, place(key))
         broker = image.brokers.get(state.leader) if state is not None else None
         if broker is None or broker.fenced:
             return refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the coordinator is not available")

@@ -26,6 +26,7 @@ from barnabas.server.api.groups import GroupApi
 from barnabas.server.api.metadata import MetadataApi
 from barnabas.server.api.quorum import QuorumApi
 from barnabas.server.api.reassignments import ReassignmentApi
+from barnabas.server.api.transactions import TransactionApi
 from barnabas.server.kraft.steps import QuorumSteps
 from barnabas.server.net.route import Decider, Handler, Row
 
@@ -35,6 +36,7 @@ _TOPIC, _GROUP, _CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.
 _READ, _WRITE, _CREATE, _DELETE = Operation.READ, Operation.WRITE, Operation.CREATE, Operation.DELETE
 _ALTER, _DESCRIBE, _ACTION = Operation.ALTER, Operation.DESCRIBE, Operation.CLUSTER_ACTION
 _SEE_CONFIGS, _SET_CONFIGS = Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS
+_TRANSACTION = ResourceType.TRANSACTIONAL_ID
 _IDEMPOTENT, _ANY = Operation.IDEMPOTENT_WRITE, Operation.ANY
 _CONTROLLER, _QUORUM = Decider.CONTROLLER, Decider.QUORUM
 
@@ -46,12 +48,7 @@ TABLE: tuple[Row, ...] = (
     Row(1,  4, 18, "B",  DataApi.fetch,                   _READ,        _TOPIC,   waits=True),
     Row(2,  1, 11, "B",  DataApi.list_offsets,            _DESCRIBE,    _TOPIC),
     Row(21, 0, 2,  "B",  DataApi.delete_records,          _DELETE,      _TOPIC),
-    Row(22, 0, 5,  "B",  DataApi.init_producer_id,        _IDEMPOTENT,  _CLUSTER),
     Row(23, 2, 4,  "B",  DataApi.epoch_ends,              _DESCRIBE,    _TOPIC),
-    # transactions: what their coordinators and producers ask of leaders
-    Row(27, 1, 2,  "B",  DataApi.write_txn_markers,       _ALTER,       _CLUSTER),
-    Row(28, 0, 5,  "B",  GroupApi.commit_in_transaction,  _READ,        _GROUP),
-    Row(61, 0, 0,  "B",  DataApi.describe_producers,      _READ,        _TOPIC),
     # who and where
     Row(18, 0, 4,  "BC", ClusterApi.api_versions,         _ANY,         _CLUSTER),
     Row(3,  0, 13, "B",  MetadataApi.metadata,            _DESCRIBE,    _TOPIC),
@@ -82,6 +79,16 @@ TABLE: tuple[Row, ...] = (
     Row(69, 0, 1,  "B",  GroupApi.consumer_describe,      _DESCRIBE,    _GROUP),
     Row(42, 0, 2,  "B",  GroupApi.delete,                 _DELETE,      _GROUP),
     Row(47, 0, 0,  "B",  GroupApi.delete_offsets,         _DELETE,      _GROUP),
+    # idempotent producers and transactions
+    Row(22, 0, 5,  "B",  TransactionApi.init_producer_id, _IDEMPOTENT,  _CLUSTER),
+    Row(24, 0, 5,  "B",  TransactionApi.add_partitions,   _WRITE,       _TRANSACTION),
+    Row(25, 0, 4,  "B",  TransactionApi.add_offsets,      _WRITE,       _TRANSACTION),
+    Row(26, 0, 5,  "B",  TransactionApi.end,              _WRITE,       _TRANSACTION),
+    Row(27, 1, 2,  "B",  DataApi.write_txn_markers,       _ALTER,       _CLUSTER),
+    Row(28, 0, 5,  "B",  GroupApi.commit_in_transaction,  _READ,        _GROUP),
+    Row(61, 0, 0,  "B",  DataApi.describe_producers,      _READ,        _TOPIC),
+    Row(65, 0, 0,  "B",  TransactionApi.describe,         _DESCRIBE,    _TRANSACTION),
+    Row(66, 0, 1,  "B",  TransactionApi.list_transactions, _DESCRIBE,   _TRANSACTION),
     # looking around
     Row(75, 0, 0,  "B",  AdminApi.describe_topic_partitions, _DESCRIBE,    _TOPIC),
     Row(74, 0, 1,  "B",  AdminApi.list_config_resources,  _SEE_CONFIGS, _CLUSTER),

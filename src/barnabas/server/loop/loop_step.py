@@ -14,12 +14,13 @@ A loop step in which nothing happened costs nothing: it is scheduled by whoever 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
 from barnabas.errors import StorageError
 from barnabas.log.storage.sync import Job
+from barnabas.model import Now
 from barnabas.ports import Clock
 from barnabas.server.loop.receive_buffer import ReceiveBuffer
 from barnabas.server.loop.sync_threads import Syncing
@@ -27,7 +28,6 @@ from barnabas.server.observe import events
 from barnabas.server.observe.metrics import Histogram, Metrics
 
 if TYPE_CHECKING:
-    from barnabas.broker.groups.coordinator import Groups
     from barnabas.broker.replicas.broker import Broker
 
 __all__ = ["Flushable", "LoopStep"]
@@ -44,6 +44,13 @@ MAINTENANCE_RETRY_S = 0.01
 """The same while a look is not finished: it goes in small steps."""
 
 
+class Ticking(Protocol):
+    """A coordinator: of groups, of transactions."""
+
+    def next_deadline(self) -> float | None: ...
+    def tick(self, now: Now) -> None: ...
+
+
 class Flushable(Protocol):
     """A connection."""
 
@@ -58,8 +65,8 @@ class LoopStep:
         "_begun",
         "_broker",
         "_clock",
+        "_coordinators",
         "_dirty",
-        "_groups",
         "_loop",
         "_maintenance",
         "_on_behind",
@@ -91,7 +98,7 @@ class LoopStep:
         self._receive_buffer = receive_buffer
         self._on_fatal = on_fatal
         self._broker: Broker | None = None
-        self._groups: Groups | None = None
+        self._coordinators: Sequence[Ticking] = ()
         self._on_behind: Callable[[], None] = _nobody_waits
         self._scheduled = False
         self._begun = 0.0
@@ -117,12 +124,12 @@ class LoopStep:
         )
         self.syncer = syncer(loop, sync_time)
 
-    def drive(self, broker: Broker, groups: Groups, on_behind: Callable[[], None]) -> None:
-        """From now on do the broker's work at the end of each step.
+    def drive(self, broker: Broker, coordinators: Sequence[Ticking], on_behind: Callable[[], None]) -> None:
+        """From now on do the work of the broker and its coordinators at the end of each step.
 
         `on_behind` is called when the broker has metadata to carry out that no commit announces.
         """
-        self._broker, self._groups, self._on_behind = broker, groups, on_behind
+        self._broker, self._coordinators, self._on_behind = broker, coordinators, on_behind
 
     def soon(self) -> None:
         """Have the end of this loop step run."""
@@ -163,8 +170,8 @@ class LoopStep:
             except Exception as error:
                 self._failed(error)
             self._arm(broker.next_deadline())
-            if self._groups is not None:
-                self._arm(self._groups.next_deadline())
+            for coordinator in self._coordinators:
+                self._arm(coordinator.next_deadline())
         self._receive_buffer.reset()
         self._scheduled = False  # whoever comes from here on, comes for the next end
         dirty, self._dirty = self._dirty, []
@@ -214,8 +221,8 @@ class LoopStep:
         now = self._clock.now()
         try:
             self._broker.tick(now)
-            if self._groups is not None:
-                self._groups.tick(now)
+            for coordinator in self._coordinators:
+                coordinator.tick(now)
         except Exception as error:
             self._failed(error)
         self.soon()

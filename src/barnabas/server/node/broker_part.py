@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from barnabas.broker.groups.coordinator import Groups
 from barnabas.broker.replicas.broker import Broker
+from barnabas.broker.transactions.coordinator import Transactions
 from barnabas.config import SETTINGS, Config
 from barnabas.controller.feature_levels import METADATA_VERSION
 from barnabas.controller.image import RESOURCE_BROKER, BrokerEndpoint, ImageDelta
@@ -22,6 +23,7 @@ from barnabas.server.replication.applier import Applier
 from barnabas.server.replication.host import NodeHost
 from barnabas.server.replication.leader_suspicion import LeaderSuspicion
 from barnabas.server.replication.lifecycle import BrokerLifecycle, LifecycleSettings
+from barnabas.server.replication.marker_sender import MarkerSender
 from barnabas.server.replication.previous_epoch import PreviousEpoch, everything_is_synced
 from barnabas.server.replication.probes import Probes
 from barnabas.server.replication.replica_fetcher import Fetchers
@@ -97,6 +99,8 @@ class BrokerPart:
             config, runtime.node_id, home.logs, quorum.image, host=self._host, random=runtime.random
         )
         self.groups = Groups(config, runtime.random, self.broker)
+        self.transactions = Transactions(config, self.broker)
+        self.marker_sender = MarkerSender(runtime, quorum.image, self.transactions.markers, peers)
         self.answers = TopicAnswers(quorum.image)
         self.suspicion = LeaderSuspicion(runtime.clock, runtime.node_id)
         self.probes = Probes(runtime, quorum.image, self.suspicion, peers)
@@ -112,7 +116,7 @@ class BrokerPart:
         runtime, broker = self._runtime, self.broker
         self._registered = self._following = True
         self._applier.follow(broker)
-        runtime.step.drive(broker, self.groups, self._applier.soon)
+        runtime.step.drive(broker, (self.groups, self.transactions), self._applier.soon)
         self._host.serve(broker, self.fetchers, self.verifier)
         self._reconfigure()
         broker.begin(runtime.clock.now())

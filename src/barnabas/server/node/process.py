@@ -280,9 +280,12 @@ class Node:
         self._undo.append(("the fetchers", part.fetchers.stop))
         self._undo.append(("the probes", part.probes.stop))
         self._undo.append(("the questions about transactions", part.verifier.stop))
+        self._undo.append(("the markers", part.marker_sender.stop))
         await part.open()
         register_gauges(network, self.quorum.image, part.broker, part.groups, home.logs)
-        requests = serving.to_clients(part.broker, part.groups, part.answers, part.suspicion, part.probes.ask)
+        requests = serving.to_clients(
+            part.broker, part.groups, part.transactions, part.answers, part.suspicion, part.probes.ask
+        )
         await part.lifecycle.unfence()
         for listener in self.listeners:
             if listener.kind == "B":
@@ -383,6 +386,7 @@ class Node:
                 with suppress(KafkaError):
                     await part.lifecycle.leave()
             part.fetchers.stop()
+            part.marker_sender.stop()
             part.broker.maintenance.stop()
             await self._settle(runtime)
             now = self._clock.now()

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from barnabas.broker.transactions.answering import TransactionRequests
 from barnabas.server.api.admin import AdminApi
 from barnabas.server.api.auto_topics import AutoTopics
 from barnabas.server.api.cluster import ClusterApi
@@ -20,6 +21,7 @@ from barnabas.server.api.metadata import MetadataApi, TopicAnswers
 from barnabas.server.api.quorum import QuorumApi
 from barnabas.server.api.reassignments import ReassignmentApi
 from barnabas.server.api.table import handler_of, served_on
+from barnabas.server.api.transactions import TransactionApi
 from barnabas.server.kraft.driver import Quorum
 from barnabas.server.loop.runtime import Runtime
 from barnabas.server.net.addresses import Addresses
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from barnabas.broker.groups.coordinator import Groups
     from barnabas.broker.ports import Authorizer
     from barnabas.broker.replicas.broker import Broker
+    from barnabas.broker.transactions.coordinator import Transactions
 
 __all__ = ["Serving"]
 
@@ -84,18 +87,28 @@ class Serving:
         return Requests(self._network, (*enveloped, *others), authorizer=self._authorizer)
 
     def to_clients(
-        self, broker: Broker, groups: Groups, answers: TopicAnswers, suspicion: LeaderSuspicion, ask: Ask
+        self,
+        broker: Broker,
+        groups: Groups,
+        transactions: Transactions,
+        answers: TopicAnswers,
+        suspicion: LeaderSuspicion,
+        ask: Ask,
     ) -> Requests:
         """What a listener of kind "B" serves.  `ask` asks leaders whether they live."""
         rows, runtime, addresses = served_on("B"), self._runtime, self._addresses
         image = self._quorum.image
         topics, traffic = AutoTopics(runtime, self._quorum), self._traffic
+        requests = TransactionRequests(transactions, groups.partition_for)
         apis = (
             *self._apis,
             ClusterApi(rows, self._quorum, addresses),
             DataApi(broker, runtime.clock, traffic, groups.transactions.complete),
             MetadataApi(runtime, image, addresses, answers, topics, suspicion, ask, self._authorizer),
-            GroupApi(runtime, groups, image, addresses, topics, suspicion, ask),
+            GroupApi(
+                runtime, groups, transactions.log.partition_for, image, addresses, topics, suspicion, ask
+            ),
+            TransactionApi(broker, requests, runtime.clock),
             DirectoryApi(runtime, broker),
         )
         fast_path = partial(ProduceFastPath, self._network, broker, traffic)

@@ -1,0 +1,77 @@
+"""Transactions as DescribeTransactions and ListTransactions show them (KIP-664)."""
+
+from __future__ import annotations
+
+from barnabas.broker.transactions.state import Coordinated, State
+from barnabas.broker.transactions.state_log import StateLog
+from barnabas.errors import ErrorCode
+from barnabas.model import Now
+from barnabas.wire.schemas.transactions import (
+    DescribeTransactionsResponseTransactionState,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+    ListTransactionsResponseTransactionState,
+    TopicData,
+)
+
+__all__ = ["described", "listed"]
+
+_BY_TITLE = {state.title: state for state in State}
+
+
+def described(log: StateLog, transactional_id: str) -> DescribeTransactionsResponseTransactionState:
+    """One id.  Its partitions are those that have no marker yet."""
+    owned = log.owner(transactional_id) if transactional_id else ErrorCode.INVALID_REQUEST
+    if isinstance(owned, ErrorCode):
+        return DescribeTransactionsResponseTransactionState(
+            transactional_id=transactional_id, error_code=owned
+        )
+    held = owned.ids.get(transactional_id)
+    if held is None:
+        return DescribeTransactionsResponseTransactionState(
+            transactional_id=transactional_id, error_code=ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+        )
+    current = held.current
+    by_topic: dict[str, list[int]] = {}
+    for topic, index in sorted(held.ending.left if held.ending is not None else current.partitions):
+        by_topic.setdefault(topic, []).append(index)
+    return DescribeTransactionsResponseTransactionState(
+        transactional_id=transactional_id,
+        transaction_state=current.state.title,
+        transaction_timeout_ms=current.timeout_ms,
+        transaction_start_time_ms=current.started_ms,
+        producer_id=current.producer_id,
+        producer_epoch=current.epoch,
+        topics=[TopicData(topic=topic, partitions=indexes) for topic, indexes in by_topic.items()],
+    )
+
+
+def listed(log: StateLog, request: ListTransactionsRequest, now: Now) -> ListTransactionsResponse:
+    """The ids that this node coordinates, filtered by state, producer id and age."""
+    if log.loading:
+        return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    unknown = [name for name in request.state_filters if name not in _BY_TITLE]
+    states = {_BY_TITLE[name] for name in request.state_filters if name in _BY_TITLE}
+    producer_ids = set(request.producer_id_filters)
+
+    def wanted(held: Coordinated) -> bool:
+        current = held.current
+        return (
+            (not producer_ids or current.producer_id in producer_ids)
+            and (not request.state_filters or current.state in states)
+            and (request.duration_filter < 0 or now.wall_ms - current.started_ms > request.duration_filter)
+        )
+
+    return ListTransactionsResponse(
+        unknown_state_filters=unknown,
+        transaction_states=[
+            ListTransactionsResponseTransactionState(
+                transactional_id=held.id,
+                producer_id=held.current.producer_id,
+                transaction_state=held.current.state.title,
+            )
+            for owned in log.all_owned()
+            for held in owned.ids.values()
+            if wanted(held)
+        ],
+    )

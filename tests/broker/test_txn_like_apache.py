@@ -1,0 +1,76 @@
+"""Sequences about transactions, most of them wrong, are answered as a real Apache Kafka 4.3.1 answered them.
+
+Its answers lie in `txn_answers.json`; `txn_cases` says how they were recorded.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tests.broker.transacting import TransactionWorld
+from tests.broker.txn_cases import LAST_EPOCH, Sequence, sequences
+
+from barnabas.broker.purgatory import Waiting
+from barnabas.broker.transactions.answering import TransactionRequests
+from barnabas.model import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
+from barnabas.wire.codec.message import Message
+
+ANSWERS = json.loads((Path(__file__).parent / "txn_answers.json").read_text())
+
+
+class Requests:
+    """Our coordinator, asked by messages."""
+
+    def __init__(self) -> None:
+        self.world = world = TransactionWorld()
+        for topic in (OFFSETS_TOPIC, TRANSACTIONS_TOPIC):
+            world.broker.image.leaders[TopicPartition(topic, 0)] = 1
+        self.requests = TransactionRequests(world.transactions, lambda group: 0)
+
+    def ask(self, request: Message, version: int) -> Any:
+        context: Any = SimpleNamespace(version=version, client_id="c", client_host="h")
+        now = self.world.now
+        answer: Any
+        match type(request).__name__:
+            case "InitProducerIdRequest":
+                answer = self.requests.init_producer_id(context, request, now)  # type: ignore[arg-type]
+            case "AddPartitionsToTxnRequest":
+                answer = self.requests.add_partitions(context, request, now)  # type: ignore[arg-type]
+            case "AddOffsetsToTxnRequest":
+                answer = self.requests.add_offsets(context, request, now)  # type: ignore[arg-type]
+            case "EndTxnRequest":
+                answer = self.requests.end(context, request, now)  # type: ignore[arg-type]
+            case _:
+                answer = self.requests.describe(context, request)  # type: ignore[arg-type]
+        return answer.response if isinstance(answer, Waiting) else answer
+
+    def settle(self, id_: str) -> None:
+        self.world.mark()
+
+    def use_up(self, id_: str) -> int:
+        [owned] = self.world.transactions.log.all_owned()
+        owned.ids[id_].current = owned.ids[id_].current._replace(epoch=LAST_EPOCH)
+        return LAST_EPOCH
+
+
+def test_there_are_sequences_enough() -> None:
+    assert len(ANSWERS) == len(list(sequences())) >= 180
+
+
+@pytest.mark.parametrize("half", (0, 1))
+def test_every_answer_is_that_of_apache_kafka(half: int) -> None:
+    requests = Requests()
+    different = {}
+    for name, steps in list(sequences())[half::2]:
+        found = Sequence(name, requests.ask, requests.settle, requests.use_up).run(steps)
+        if found != ANSWERS[name]:
+            different[name] = next(
+                (step, theirs, ours)
+                for step, theirs, ours in zip(steps, ANSWERS[name], found, strict=True)
+                if theirs != ours
+            )
+    assert different == {}
