@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from barnabas.client.cluster import Cluster
 from barnabas.client.membership import Membership
-from barnabas.client.offsets import READ_UNCOMMITTED, isolation_level, list_offsets
+from barnabas.client.offsets import READ_COMMITTED, READ_UNCOMMITTED, isolation_level, list_offsets
 from barnabas.client.prefetch import Fetched, Prefetcher
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.model import Offset, TopicPartition
@@ -87,6 +87,7 @@ class Consumer:
                 topics,
                 session_timeout=session_timeout,
                 rebalance_timeout=rebalance_timeout,
+                stable=isolation == READ_COMMITTED,
             )
         self._positions: dict[TopicPartition, Offset] = {}  # the next offset to hand out
         self._fetched_to: dict[TopicPartition, Offset] = {}  # the next offset to fetch

@@ -62,16 +62,21 @@ def commit_offsets(
 
 
 def committed_offsets(
-    coordinator: BlockingConnection, group: str, partitions: Sequence[TopicPartition] | None = None
+    coordinator: BlockingConnection,
+    group: str,
+    partitions: Sequence[TopicPartition] | None = None,
+    *,
+    stable: bool = False,
 ) -> dict[TopicPartition, Offset]:
     """`committed_offsets(cluster.coordinator("g"), "g")` -> {partition: next offset to read}.
 
-    Of all partitions the group has committed, or of those named.  Raises KafkaError.
+    Of all partitions the group has committed, or of those named.  Raises KafkaError; `stable`: also
+    UNSTABLE_OFFSET_COMMIT, while a transaction is open that may change one of them (KIP-447).
     """
     by_topic: dict[str, list[int]] = {}
     for topic, partition in partitions or ():
         by_topic.setdefault(topic, []).append(partition)
-    request, version = _fetch_request(coordinator, group, None if partitions is None else by_topic)
+    request, version = _fetch_request(coordinator, group, None if partitions is None else by_topic, stable)
     response: Any = coordinator.request(request, version)
     answer = response.groups[0] if version >= 8 else response
     if answer.error_code:
@@ -88,7 +93,7 @@ def committed_offsets(
 
 
 def _fetch_request(
-    coordinator: BlockingConnection, group: str, by_topic: Mapping[str, list[int]] | None
+    coordinator: BlockingConnection, group: str, by_topic: Mapping[str, list[int]] | None, stable: bool
 ) -> tuple[OffsetFetchRequest, int]:
     version = min(coordinator.version_of(OffsetFetchRequest), _BY_NAME)
     if version >= 8:
@@ -97,10 +102,11 @@ def _fetch_request(
             if by_topic is None
             else [OffsetFetchRequestTopics(name=t, partition_indexes=p) for t, p in by_topic.items()]
         )
-        return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=topics)]), version
+        groups = [OffsetFetchRequestGroup(group_id=group, topics=topics)]
+        return OffsetFetchRequest(groups=groups, require_stable=stable), version
     old = (
         None
         if by_topic is None
         else [OffsetFetchRequestTopic(name=t, partition_indexes=p) for t, p in by_topic.items()]
     )
-    return OffsetFetchRequest(group_id=group, topics=old), version
+    return OffsetFetchRequest(group_id=group, topics=old, require_stable=stable and version >= 7), version

@@ -70,7 +70,9 @@ class Membership:
         rebalance_timeout: float = 60.0,
         heartbeat_interval: float = 3.0,
         instance_id: str | None = None,
+        stable: bool = False,
     ) -> None:
+        """`stable`: offsets that an open transaction may change are waited for."""
         self.cluster = cluster
         self.group = group
         self.topics = list(topics)
@@ -78,6 +80,7 @@ class Membership:
         self.rebalance_timeout = rebalance_timeout
         self.heartbeat_interval = heartbeat_interval
         self.instance_id = instance_id
+        self.stable = stable
         self.member_id = ""
         self.generation = -1
         self.leads = False
@@ -242,7 +245,9 @@ class Membership:
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Offset]:
         """`membership.committed([...])` -> offsets committed by the group, where there are any."""
         with self._lock:
-            return self._with_coordinator(lambda c: committed_offsets(c, self.group, list(partitions)))
+            return self._with_coordinator(
+                lambda c: committed_offsets(c, self.group, list(partitions), stable=self.stable)
+            )
 
     def _with_coordinator(self, talk: Callable[[BlockingConnection], T]) -> T:
         """Talk to the coordinator, found again where it moved or broke."""
