@@ -172,12 +172,34 @@ def test_perf_and_verifiable_clients_run_with_their_defaults(tooled: NodeProcess
     assert read_back == acknowledged
 
 
+def test_quotas_are_set_described_and_removed(tooled: NodeProcess) -> None:
+    pair = [
+        "--entity-type",
+        "users",
+        "--entity-name",
+        "alice",
+        "--entity-type",
+        "clients",
+        "--entity-name",
+        "c",
+    ]
+    assert "Completed" in on(tooled, CONFIGS, "--alter", "--add-config", "producer_byte_rate=1024", *pair)
+    said = "Quota configs for user-principal 'alice', client-id 'c' are producer_byte_rate=1024.0"
+    assert said in on(tooled, CONFIGS, "--describe", *pair)
+    on(tooled, CONFIGS, "--alter", "--delete-config", "producer_byte_rate", *pair)
+    assert "producer_byte_rate" not in on(tooled, CONFIGS, "--describe", *pair)
+
+
 @pytest.mark.parametrize(
     ("tool", "arguments", "words"),
     [
         (TOOLS + "AclCommand", ["--list"], "SecurityDisabledException"),
         (TOOLS + "TransactionsCommand", ["list"], "does not support LIST_TRANSACTIONS"),
-        (CONFIGS, ["--entity-type", "users", "--describe"], "does not support DESCRIBE_CLIENT_QUOTAS"),
+        (
+            CONFIGS,
+            ["--entity-type", "users", "--describe"],
+            "does not support DESCRIBE_USER_SCRAM_CREDENTIALS",
+        ),
     ],
 )
 def test_what_this_release_does_not_serve_says_so(

@@ -37,7 +37,7 @@ BARE = {
         "primitives",
     ),
     *("produce", "quorum", "reader", "reassignment", "records", "registry", "schema", "topics"),
-    *("transactions", "writer"),
+    *("consumer_groups", "quotas", "transactions", "writer"),
     *("consumer_protocol", "coordinator", "group_records", "transaction_records"),  # groups read their log
     "record_check",
     "large_spans",

@@ -32,6 +32,7 @@ NOUNS: dict[str, tuple[str, str, str]] = {
     ),
     "groups": ("barnabas.cli.groups", "consumer groups, their lag, resets", "barnabas groups describe g1"),
     "configs": ("barnabas.cli.configs", "show and change settings", "barnabas configs show topic greetings"),
+    "quotas": ("barnabas.cli.quotas", "how much a client may use", "barnabas quotas list"),
     "cluster": ("barnabas.cli.cluster", "cluster id, brokers, controllers", "barnabas cluster id"),
     "quorum": (
         "barnabas.cli.quorum.quorum",

@@ -81,6 +81,10 @@ def _of_settings(key: int) -> Decider | None:
             from barnabas.controller.decisions.configs import incremental_alter_configs
 
             return incremental_alter_configs
+        case 49:
+            from barnabas.controller.decisions.client_quotas import alter_client_quotas
+
+            return alter_client_quotas
         case 57:
             from barnabas.controller.decisions.update_features import update_features
 

@@ -50,7 +50,7 @@ max.request.partition.size.limit metric.reporters num.io.threads num.network.thr
 num.recovery.threads.per.data.dir num.replica.alter.log.dirs.threads num.replica.fetchers
 offsets.load.buffer.size offsets.topic.compression.codec principal.builder.class
 producer.id.expiration.check.interval.ms producer.purgatory.purge.interval.requests
-queued.max.requests quota.window.num quota.window.size.seconds
+queued.max.requests
 replica.socket.receive.buffer.bytes
 replica.socket.timeout.ms replication.quota.window.num replication.quota.window.size.seconds
 security.inter.broker.protocol security.providers server.max.startup.time.ms

@@ -7,6 +7,7 @@ tools know: SECURITY_DISABLED.
 from __future__ import annotations
 
 from barnabas.broker.ports import Authorizer, Operation, ResourceType, allowed, authorized_operations
+from barnabas.controller.decisions.client_quotas import describe_client_quotas
 from barnabas.controller.decisions.describe_configs import describe_configs
 from barnabas.controller.image import MetadataImage, PartitionState, Topic
 from barnabas.errors import ErrorCode, KafkaError
@@ -37,6 +38,7 @@ from barnabas.wire.schemas.configs import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
+from barnabas.wire.schemas.quotas import DescribeClientQuotasRequest, DescribeClientQuotasResponse
 
 __all__ = ["AdminApi"]
 
@@ -124,6 +126,12 @@ class AdminApi:
     ) -> DescribeConfigsResponse:
         """DescribeConfigs (key 32; KIP-133, KIP-226)."""
         return describe_configs(self._image, self._runtime.config, request, self._runtime.node_id)
+
+    def describe_client_quotas(
+        self, context: RequestContext, request: DescribeClientQuotasRequest
+    ) -> DescribeClientQuotasResponse:
+        """DescribeClientQuotas (key 48; KIP-546)."""
+        return describe_client_quotas(self._image, request)
 
     def describe_acls(self, context: RequestContext, request: DescribeAclsRequest) -> DescribeAclsResponse:
         """DescribeAcls (key 29; KIP-140): there are no access rules without an authorizer."""

@@ -14,6 +14,7 @@ from barnabas.broker.requests.produce import produce
 from barnabas.broker.requests.txn_markers import CompleteTransaction, write_txn_markers
 from barnabas.ports import Clock
 from barnabas.server.net.context import RequestContext
+from barnabas.server.net.throttle import Throttle
 from barnabas.server.observe.traffic import Traffic
 from barnabas.wire.codec.message import Message
 from barnabas.wire.schemas.fetch import FetchRequest, FetchResponse
@@ -35,15 +36,27 @@ __all__ = ["DataApi"]
 
 
 class DataApi:
-    """Records in and out.  `traffic` counts what is produced; `complete` ends transactions of groups."""
+    """Records in and out.
 
-    __slots__ = ("_broker", "_clock", "_complete", "_traffic")
+    `traffic` counts what is produced; `complete` ends transactions of groups; `throttle` knows how much a consumer
+    may read.
+    """
 
-    def __init__(self, broker: Broker, clock: Clock, traffic: Traffic, complete: CompleteTransaction) -> None:
+    __slots__ = ("_broker", "_clock", "_complete", "_throttle", "_traffic")
+
+    def __init__(
+        self,
+        broker: Broker,
+        clock: Clock,
+        traffic: Traffic,
+        complete: CompleteTransaction,
+        throttle: Throttle,
+    ) -> None:
         self._broker = broker
         self._clock = clock
         self._traffic = traffic
         self._complete = complete
+        self._throttle = throttle
 
     def produce(self, context: RequestContext, request: ProduceRequest) -> ProduceResponse | Waiting | None:
         """Produce (key 0).  None: acks=0, nobody expects an answer; with an error its connection ends."""
@@ -52,6 +65,10 @@ class DataApi:
 
     def fetch(self, context: RequestContext, request: FetchRequest) -> FetchResponse | Waiting:
         """Fetch (key 1)."""
+        replica = request.replica_state.replica_id if context.version >= 15 else request.replica_id
+        context.between_brokers = replica >= 0
+        if self._throttle.quotas.active:
+            request = self._throttle.shrunk(context, request)
         return fetch(self._broker, context, request, context.version, self._clock.now())
 
     def list_offsets(self, context: RequestContext, request: ListOffsetsRequest) -> Message:

@@ -22,6 +22,12 @@ from barnabas.wire.schemas.configs import (
     IncrementalAlterConfigsResponse,
     IncrementalAlterConfigsResponseAlterConfigsResourceResponse,
 )
+from barnabas.wire.schemas.quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    AlterClientQuotasResponseEntityData,
+    AlterClientQuotasResponseEntryData,
+)
 from barnabas.wire.schemas.topics import (
     CreatableTopicResult,
     CreatePartitionsRequest,
@@ -35,6 +41,7 @@ from barnabas.wire.schemas.topics import (
 )
 
 __all__ = [
+    "alter_client_quotas",
     "alter_configs",
     "create_partitions",
     "create_topics",
@@ -106,6 +113,25 @@ def incremental_alter_configs(request: IncrementalAlterConfigsRequest, error: Ka
                 resource_name=resource.resource_name,
             )
             for resource in request.resources
+        ]
+    )
+
+
+def alter_client_quotas(request: AlterClientQuotasRequest, error: KafkaError) -> Message:
+    """AlterClientQuotas refused."""
+    return AlterClientQuotasResponse(
+        entries=[
+            AlterClientQuotasResponseEntryData(
+                error_code=error.code,
+                error_message=error.message,
+                entity=[
+                    AlterClientQuotasResponseEntityData(
+                        entity_type=part.entity_type, entity_name=part.entity_name
+                    )
+                    for part in entry.entity
+                ],
+            )
+            for entry in request.entries
         ]
     )
 

@@ -66,6 +66,9 @@ TABLE: tuple[Row, ...] = (
         refuse.incremental_alter_configs),
     Row(33, 0, 2,  "BC", ControllerApi.decide,            _SET_CONFIGS, _TOPIC,   _CONTROLLER, "clients",
         refuse.alter_configs),
+    Row(48, 0, 1,  "B",  AdminApi.describe_client_quotas, _SEE_CONFIGS, _CLUSTER),
+    Row(49, 0, 1,  "BC", ControllerApi.decide,            _SET_CONFIGS, _CLUSTER, _CONTROLLER, "clients",
+        refuse.alter_client_quotas),
     # consumer groups and their offsets
     Row(11, 0, 9,  "B",  GroupApi.join,                   _READ,        _GROUP,   waits=True),
     Row(14, 0, 5,  "B",  GroupApi.sync,                   _READ,        _GROUP,   waits=True),

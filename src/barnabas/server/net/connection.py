@@ -97,6 +97,7 @@ class Connection(asyncio.BufferedProtocol):
         "_stopping",
         "_take",
         "_transport",
+        "_unmute",
         "_waits_for_memory",
         "_yields",
         "client",
@@ -128,6 +129,8 @@ class Connection(asyncio.BufferedProtocol):
         self._dirty = False
         self._paused = False
         self._stopping = False
+        self._unmute: asyncio.TimerHandle | None = None
+        """While a quota keeps it from reading: what ends that."""
         self._waits_for_memory = False
         self._yields = False
         """Whether it had its share of this loop step, and goes on in the next."""
@@ -161,6 +164,8 @@ class Connection(asyncio.BufferedProtocol):
         if self._receiving is not None:
             self._receiving.drop()
             self._receiving.account.close()
+        if self._unmute is not None:
+            self._unmute.cancel()
         slots, self.line = self.line, deque()
         for slot in slots:
             slot.cancel()
@@ -220,7 +225,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._refuse_frame(bytes(data[position : min(total, position + 64)]), size)
                 return total, keep
             end = position + 4 + size
-            if end > total or self._line_is_full():
+            if end > total or self._line_is_full() or self._unmute is not None:
                 break
             if (fast_path := self.fast_path) is not None and fast_path.take(
                 data, position + 4, end, received
@@ -306,6 +311,7 @@ class Connection(asyncio.BufferedProtocol):
     def encode(
         self, context: RequestContext, route: Route, response: Any, handled: float, done: float
     ) -> None:
+        response = self.count(context, response)
         if response is not None:
             parts: list[Any] = []
             try:
@@ -319,6 +325,13 @@ class Connection(asyncio.BufferedProtocol):
                 self.send_queue.flush()
             self.look_again()
         route.finished(context, handled, done)
+
+    def count(self, context: RequestContext, response: Any) -> Any:
+        """Count an answer (None: no one) for the quotas.  Returns the answer, with the time to wait."""
+        throttle = self._network.throttle
+        if throttle.quotas.active and self.client.kind == "B":
+            return throttle.answering(self, context, response)
+        return response
 
     def look_again(self) -> None:
         """Have `flush` called at the end of this loop step."""
@@ -365,6 +378,20 @@ class Connection(asyncio.BufferedProtocol):
             self._paused = True
             self._transport.pause_reading()
 
+    def mute(self, seconds: float) -> None:
+        """Read nothing for so long; what is in the line is answered meanwhile."""
+        loop, unmute = self._network.loop, self._unmute
+        if self._closing or (unmute is not None and unmute.when() >= loop.time() + seconds):
+            return
+        if unmute is not None:
+            unmute.cancel()
+        self._unmute = loop.call_later(seconds, self._unmuted)
+        self._pause()
+
+    def _unmuted(self) -> None:
+        self._unmute = None
+        self.look_again()
+
     def _wait_for_memory(self) -> None:
         self._waits_for_memory = True
         self._pause()
@@ -383,7 +410,7 @@ class Connection(asyncio.BufferedProtocol):
         """Read on, if nothing speaks against it any more; frames that had to wait come first."""
         if not self._paused or self._closing or self._stopping:
             return
-        if self._waits_for_memory or self._line_is_full():
+        if self._waits_for_memory or self._line_is_full() or self._unmute is not None:
             return
         receiving = self._receiving
         if receiving.full and not receiving.grow():  # (a complete frame is never left in its buffer)
@@ -407,7 +434,7 @@ class Connection(asyncio.BufferedProtocol):
             if self._yields:
                 self.look_again()
                 return
-            if self._line_is_full():
+            if self._line_is_full() or self._unmute is not None:
                 return
         self._paused = False
         self._transport.resume_reading()

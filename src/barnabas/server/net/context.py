@@ -66,16 +66,34 @@ class Client:
 class RequestContext:
     """One request.  What belongs to its connection is read from its client.
 
-    `request_id` counts all requests of the node; `received` is in monotonic seconds.
+    `request_id` counts all requests of the node; `received` is in monotonic seconds, `size` in bytes.
     """
 
-    __slots__ = ("api_key", "client", "client_id", "correlation_id", "received", "request_id", "version")
+    __slots__ = (
+        "api_key",
+        "between_brokers",
+        "client",
+        "client_id",
+        "correlation_id",
+        "received",
+        "request_id",
+        "size",
+        "spent_s",
+        "version",
+    )
 
-    def __init__(self, client: Client, header: RequestHeader, request_id: int, received: float) -> None:
+    def __init__(
+        self, client: Client, header: RequestHeader, request_id: int, received: float, size: int = 0
+    ) -> None:
         self.client = client
         self.api_key, self.version, self.correlation_id, self.client_id = header
         self.request_id = request_id
         self.received = received
+        self.size = size
+        self.spent_s = 0.0
+        """Seconds in its handler, if a quota limits them."""
+        self.between_brokers = False
+        """Whether a broker replicates by it, or asks what only brokers ask: no quota limits that."""
 
     @property
     def connection_id(self) -> int:

@@ -21,6 +21,8 @@ __all__ = ["Connections", "Listener"]
 STUCK_S = 10.0
 """While memory is short, a connection that holds some and did not move for so long is closed."""
 SWEEP_S = 2.0
+LONGEST_HOLD_S = 1.0
+"""How long a connection above its quota is held before it is closed: so a client that tries again is slowed."""
 DESCRIPTORS_FOR_FILES = 512
 """Descriptors that connections leave to the logs (the system gives out the lowest that is free): a log that
 cannot open its next segment takes its whole directory offline."""
@@ -199,6 +201,12 @@ class Listener:
         """Called by a new connection."""
         if not self.connections.admit(connection):
             connection.abort()
+        elif self.kind == "B" and (early := self._network.throttle.connected(connection.client.host)) > 0:
+            self.connections.leave(connection)
+            self.connections.refused.value += 1
+            events.emit(events.CONNECTION_TOO_OFTEN, reason="", client=connection.client.host)
+            connection.mute(LONGEST_HOLD_S + 1)
+            self._network.loop.call_later(min(early, LONGEST_HOLD_S), connection.abort)
 
     def closed(self, connection: Connection) -> None:
         """Called by a connection that has ended."""

@@ -1,4 +1,4 @@
-"""What the sockets of one node share: the platform, the limits, the memory that clients may hold."""
+"""What the sockets of one node share: the platform, the limits, the memory that clients may hold, the quotas."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from barnabas.errors import StorageError
 from barnabas.server.loop.memory import MemoryBudget
 from barnabas.server.loop.runtime import Runtime
 from barnabas.server.net.platform import Platform
+from barnabas.server.net.throttle import Throttle
 
 __all__ = ["Limits", "Network"]
 
@@ -51,6 +52,7 @@ class Network:
         "request_ids",
         "runtime",
         "step",
+        "throttle",
     )
 
     def __init__(
@@ -69,6 +71,7 @@ class Network:
             config.int("queued.max.request.bytes"), self.limits.max_request, platform.monotonic
         )
         self.controller_memory = MemoryBudget(CONTROLLER_MEMORY_BYTES, clock=platform.monotonic)
+        self.throttle = Throttle(config, runtime.clock, runtime.metrics)
         self.request_ids = 0
 
     def __repr__(self) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from time import monotonic
 from typing import Any
 
-from barnabas.broker.ports import Authorizer, ResourceType
+from barnabas.broker.ports import Authorizer, Operation, ResourceType
 from barnabas.broker.requests.produce import ProduceWaiting
 from barnabas.errors import ErrorCode, KafkaError, StorageError, WireError
 from barnabas.server.net.connection import Connection
@@ -74,7 +74,7 @@ class Requests:
         route = self.routes.get(header.api_key)
         network = self._network
         network.request_ids += 1
-        context = RequestContext(connection.client, header, network.request_ids, received)
+        context = RequestContext(connection.client, header, network.request_ids, received, len(frame))
         if route is None or not route.row.low <= header.version <= route.row.high:
             return self._unsupported(connection, route, context)
         route.requests.value += 1
@@ -88,6 +88,8 @@ class Requests:
         if header.api_key != PRODUCE_KEY:
             return False
         if self._fast_path is not None and type(answer) is ProduceWaiting and not answer.done:
+            if network.throttle.is_limited(context):
+                return True
             if connection.fast_path is None:
                 connection.fast_path = self._fast_path(connection, route)
             connection.fast_path.learn(context, frame, request, answer)  # type: ignore[arg-type]  # by its key
@@ -96,6 +98,8 @@ class Requests:
     def _serve(self, connection: Connection, route: Route, context: RequestContext, request: Message) -> Any:
         """Have a decoded request answered, now or later.  Returns what its handler returned."""
         row, authorizer = route.row, self.authorizer
+        begun = monotonic()
+        context.between_brokers = row.operation is Operation.CLUSTER_ACTION
         try:
             if authorizer is not None and not authorizer.authorize(
                 context,
@@ -125,9 +129,11 @@ class Requests:
             answer = self._refused(connection, route, context, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
         self._network.step.soon()
         handled = monotonic()
+        context.spent_s = handled - begun
         if isinstance(answer, Message):
             connection.answer(context, route, answer, handled)
         elif answer is None:
+            connection.count(context, None)
             route.finished(context, handled, handled)
         else:
             slot = connection.expect(context, route)

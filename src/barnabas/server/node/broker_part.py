@@ -57,6 +57,7 @@ class BrokerPart:
     ) -> None:
         """Raises ConfigError for a setting about directories that are not there."""
         runtime = self._runtime = network.runtime
+        self._quotas = network.throttle.quotas
         self._given = config = runtime.config
         """The node's own settings, without what was changed at run time."""
         self._quorum = quorum
@@ -119,6 +120,7 @@ class BrokerPart:
         runtime.step.drive(broker, (self.groups, self.transactions), self._applier.soon)
         self._host.serve(broker, self.fetchers, self.verifier)
         self._reconfigure()
+        self._quotas.follow(self._quorum.image.client_quotas)
         broker.begin(runtime.clock.now())
         self._quorum.on_change(self._metadata_changed)
         self._applier.soon()
@@ -164,6 +166,8 @@ class BrokerPart:
         self.suspicion.changed(delta)
         if not self._following:
             return
+        if delta.quotas:
+            self._quotas.follow(delta.image.client_quotas)
         if any(kind == RESOURCE_BROKER for kind, _ in delta.configs):
             self._reconfigure()
         if delta.configs and not self._all_is_synced():

@@ -103,7 +103,7 @@ class Serving:
         apis = (
             *self._apis,
             ClusterApi(rows, self._quorum, addresses),
-            DataApi(broker, runtime.clock, traffic, groups.transactions.complete),
+            DataApi(broker, runtime.clock, traffic, groups.transactions.complete, self._network.throttle),
             MetadataApi(runtime, image, addresses, answers, topics, suspicion, ask, self._authorizer),
             GroupApi(
                 runtime, groups, transactions.log.partition_for, image, addresses, topics, suspicion, ask

@@ -193,6 +193,11 @@ CONNECTION_CLOSED = register("connection.closed", _D, "a connection ended")
 CONNECTION_REFUSED = register(
     "connection.refused", _W, "a new connection was closed at once: there are too many"
 )
+CONNECTION_TOO_OFTEN = register(
+    "connection.too-often",
+    _W,
+    "a new connection was closed: its address connects too often for its quota",
+)
 CONNECTION_IDLE = register("connection.idle", _D, "an idle connection was closed")
 CONNECTION_STALLED = register(
     "connection.stalled", _W, "a client that took its answers too slowly was closed"

@@ -1,0 +1,1 @@
+"""Quotas of clients (KIP-13, KIP-55, KIP-124, KIP-612): `rate` measures, `client_quotas` knows who is limited."""

@@ -1,0 +1,73 @@
+"""Quotas of users, client ids and addresses, as an administrator sees and changes them (KIP-546)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from barnabas.client.cluster import Cluster
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.wire.schemas.quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasRequestEntityData,
+    AlterClientQuotasRequestEntryData,
+    ComponentData,
+    DescribeClientQuotasRequest,
+    OpData,
+)
+
+__all__ = ["Entity", "EntityQuotas", "alter_quotas", "quotas_of"]
+
+Entity = Mapping[str, str | None]
+"""Whom a quota limits: {"user": "alice", "client-id": None}; None is the default of that type."""
+
+_EXACT, _DEFAULT = 0, 1
+
+
+class EntityQuotas(NamedTuple):
+    """The quotas of one entity: {"producer_byte_rate": 1048576.0}."""
+
+    entity: dict[str, str | None]
+    quotas: dict[str, float]
+
+
+def quotas_of(cluster: Cluster, entity: Entity) -> list[EntityQuotas]:
+    """`quotas_of(cluster, {"user": "alice"})` -> the entities that include this one ({}: all), sorted."""
+    components = [
+        ComponentData(entity_type=kind, match_type=_DEFAULT if name is None else _EXACT, match=name)
+        for kind, name in entity.items()
+    ]
+    response = cluster.ask(DescribeClientQuotasRequest(components=components))
+    if response.error_code:
+        raise KafkaError(ErrorCode(response.error_code), response.error_message or "the filter was refused")
+    found = [
+        EntityQuotas(
+            {part.entity_type: part.entity_name for part in entry.entity},
+            {value.key: value.value for value in entry.values},
+        )
+        for entry in response.entries or []
+    ]
+    return sorted(found, key=lambda one: sorted((kind, name or "") for kind, name in one.entity.items()))
+
+
+def alter_quotas(
+    cluster: Cluster,
+    entity: Entity,
+    change: Mapping[str, float],
+    *,
+    remove: Iterable[str] = (),
+    validate_only: bool = False,
+) -> None:
+    """`alter_quotas(cluster, {"user": "alice"}, {"producer_byte_rate": 1048576})`; raises KafkaError."""
+    ops = [OpData(key=key, value=float(value)) for key, value in change.items()]
+    ops += [OpData(key=key, remove=True) for key in remove]
+    parts = [AlterClientQuotasRequestEntityData(entity_type=k, entity_name=n) for k, n in entity.items()]
+    entry = AlterClientQuotasRequestEntryData(entity=parts, ops=ops)
+    request = AlterClientQuotasRequest(entries=[entry], validate_only=validate_only)
+
+    def attempt() -> None:
+        for row in cluster.any().request(request).entries:
+            if row.error_code:
+                raise KafkaError(ErrorCode(row.error_code), row.error_message or "the quotas were refused")
+
+    cluster.retrying(attempt)

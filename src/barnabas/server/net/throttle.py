@@ -1,0 +1,109 @@
+"""Quotas of clients at the connections: what a request used is recorded when its answer leaves.
+
+A client above its quota is told how long to wait (`throttle_time_ms`), and its connection is muted for that
+time: this node reads nothing from it.  Traffic between brokers is not limited.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from barnabas.broker.quotas.client_quotas import CONSUMER, PRODUCER, REQUESTS, ClientQuotas
+from barnabas.config import Config
+from barnabas.ports import Clock
+from barnabas.server.net.context import RequestContext
+from barnabas.server.observe.metrics import Metrics
+from barnabas.wire.codec.message import replace
+from barnabas.wire.schemas.fetch import FetchRequest, FetchResponse
+
+__all__ = ["Mutable", "Throttle"]
+
+_PRODUCE, _FETCH = 0, 1
+_LONGEST_MS = 2**31 - 1
+
+
+class Mutable(Protocol):
+    """A connection that can be told to read nothing for a while."""
+
+    def mute(self, seconds: float) -> None:
+        """Read nothing for so long."""
+        ...
+
+
+class Throttle:
+    """One per node.  `quotas` follows the metadata; nobody is limited until then."""
+
+    __slots__ = ("_clock", "_delayed", "_window_s", "quotas")
+
+    def __init__(self, config: Config, clock: Clock, metrics: Metrics) -> None:
+        self._clock = clock
+        self._window_s = config.int("quota.window.size.seconds")
+        self.quotas = ClientQuotas(config.int("quota.window.num"), self._window_s)
+        self._delayed = {
+            quota: metrics.counter(
+                f"barnabas:type=Quotas,name=ThrottledRequests,quota={quota}", "Requests above a quota"
+            )
+            for quota in (PRODUCER, CONSUMER, REQUESTS)
+        }
+
+    def is_limited(self, context: RequestContext) -> bool:
+        """Whether requests to produce by this client count for a quota."""
+        user, client = _whom(context)
+        return any(self.quotas.limits(quota, user, client) for quota in (PRODUCER, REQUESTS))
+
+    def shrunk(self, context: RequestContext, request: FetchRequest) -> FetchRequest:
+        """The fetch of a consumer, asking for no more than its quota allows at once (in all full windows)."""
+        most = None if context.between_brokers else self.quotas.most_at_once(CONSUMER, *_whom(context))
+        if most is None or most >= request.max_bytes:
+            return request
+        return replace(request, max_bytes=most, min_bytes=min(request.min_bytes, most))
+
+    def answering(self, connection: Mutable, context: RequestContext, response: Any) -> Any:
+        """Record what the request used; mute the connection of a client that used too much.
+
+        Returns the response to send, with the time to wait.  `response` None: there is none (acks=0).
+        """
+        user, client = _whom(context)
+        now = self._clock.now().mono
+        used: list[tuple[str, float]] = []
+        if context.api_key == _PRODUCE:
+            used.append((PRODUCER, context.size))
+        elif context.api_key == _FETCH and not context.between_brokers:
+            used.append((CONSUMER, _size_of(response)))
+        if response is not None and not context.between_brokers:
+            used.append((REQUESTS, context.spent_s * 100))
+        wait_s = 0.0
+        for quota, amount in used:
+            delay = self.quotas.record(quota, user, client, amount, now)
+            if quota == REQUESTS:
+                delay = min(delay, self._window_s)
+            if delay > 0:
+                self._delayed[quota].value += 1
+                wait_s = max(wait_s, delay)
+        wait_ms = min(round(wait_s * 1000), _LONGEST_MS)
+        if wait_ms <= 0:
+            return response
+        connection.mute(wait_ms / 1000)
+        if getattr(response, "throttle_time_ms", wait_ms) >= wait_ms:
+            return response
+        return replace(response, throttle_time_ms=wait_ms)
+
+    def connected(self, host: str) -> float:
+        """A client connected from that address: seconds for which it came too early, 0.0 if it is welcome."""
+        quotas = self.quotas
+        return quotas.connected(host, self._clock.now().mono) if quotas.active else 0.0
+
+    def __repr__(self) -> str:
+        return f"<Throttle {self.quotas!r}>"
+
+
+def _whom(context: RequestContext) -> tuple[str, str]:
+    """The user without the type of its principal, and the client id."""
+    return context.principal.partition(":")[2], context.client_id or ""
+
+
+def _size_of(response: Any) -> int:
+    """Bytes of records in the answer to a Fetch."""
+    if not isinstance(response, FetchResponse):
+        return 0
+    return sum(len(p.records) for topic in response.responses for p in topic.partitions if p.records)
