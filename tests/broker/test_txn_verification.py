@@ -89,6 +89,18 @@ def test_while_the_last_transaction_is_being_completed_the_leader_asks_again_for
     assert answer.error is ErrorCode.CONCURRENT_TRANSACTIONS
 
 
+def test_the_marker_that_the_leader_waited_for_does_not_make_the_next_answer_void(node: Node) -> None:
+    write(node, "a", version=12)
+    first = send(node, "b", epoch=1, version=12)
+    verify(node, ErrorCode.CONCURRENT_TRANSACTIONS)
+    end(node, epoch=1, txn_version=2)
+    second = send(node, "c", epoch=1, sequence=1, version=12)
+    assert node.outside.questions == []
+    node.after(0.021)
+    verify(node)
+    assert (first.produced.base_offset, second.produced.base_offset) == (2, 3)
+
+
 def test_a_marker_that_comes_between_makes_the_answer_void(node: Node) -> None:
     late = send(node, "late", version=11)
     assert end(node, commit=False) is ErrorCode.NONE

@@ -47,13 +47,17 @@ Verified = Callable[[ErrorCode, VerificationGuard, Now], None]
 class _Open:
     """A question without an answer, and who waits for it, in their order."""
 
-    __slots__ = ("callers", "guard", "question", "retry_at", "since")
+    __slots__ = ("callers", "guard", "partition", "question", "retry_at", "since")
 
-    def __init__(self, question: Question, guard: VerificationGuard, since: float) -> None:
+    def __init__(
+        self, partition: Partition, question: Question, guard: VerificationGuard, since: float
+    ) -> None:
+        self.partition = partition
         self.question = question
         self.guard = guard
         self.since = since
         self.retry_at: float | None = None
+        """When it is asked again; until then no answer is on its way."""
         self.callers: list[Verified] = []
 
 
@@ -115,12 +119,14 @@ class Verifications:
         guard = partition.log.producers.begin_verification(
             question.producer_id, sequence, epoch, supports_bump=question.add, now_ms=now.wall_ms
         )
+        if known is not None and known.retry_at is not None and known.question.producer_epoch == epoch:
+            known.guard = guard
         if known is not None and known.guard is guard:
             known.callers.append(done)
             return
         self._asked += 1
         question = question._replace(number=self._asked)
-        opened = self._open[key] = _Open(question, guard, now.mono)
+        opened = self._open[key] = _Open(partition, question, guard, now.mono)
         opened.callers.append(done)
         if known is not None:  # a newer epoch, or a marker that came between
             fenced = known.question.producer_epoch < epoch
@@ -151,7 +157,19 @@ class Verifications:
         for opened in list(self._open.values()):
             if opened.retry_at is not None and opened.retry_at <= now.mono:
                 opened.retry_at = None
+                self._begin_anew(opened, now)
                 self._ask(opened.question)
+
+    def _begin_anew(self, opened: _Open, now: Now) -> None:
+        """The marker of the producer's last transaction may have come meanwhile: it ends no question to come."""
+        question = opened.question
+        opened.guard = opened.partition.log.producers.begin_verification(
+            question.producer_id,
+            opened.guard.lowest_sequence,
+            question.producer_epoch,
+            supports_bump=question.add,
+            now_ms=now.wall_ms,
+        )
 
     def next_deadline(self) -> float | None:
         """When `tick` has something to do, in monotonic seconds."""
