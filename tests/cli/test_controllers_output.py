@@ -13,7 +13,7 @@ from barnabas.cli.controllers import bootstrap_of
 from barnabas.cli.features import feature_lines
 from barnabas.cli.quorum import quorum
 from barnabas.client.admin.described import ClusterDescription, FeatureRange
-from barnabas.client.cluster import Broker
+from barnabas.client.metadata import Broker
 from barnabas.errors import ConfigError
 from barnabas.model import Endpoint
 

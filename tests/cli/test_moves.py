@@ -13,7 +13,7 @@ from barnabas.cli.main import main
 from barnabas.client.admin import admin as clients
 from barnabas.client.admin.described import ClusterDescription
 from barnabas.client.admin.moves import Move
-from barnabas.client.cluster import Broker, PartitionInfo, TopicInfo
+from barnabas.client.metadata import Broker, PartitionInfo, TopicInfo
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import ZERO_UUID, TopicPartition
 

@@ -250,7 +250,7 @@ def test_a_producer_survives_kill_9_of_the_node_with_every_record_once(kafka_nod
 
 
 def test_a_node_that_cannot_start_says_why(tmp_path: object) -> None:
-    with pytest.raises(BarnabasError, match="the node did not start"):
+    with pytest.raises(BarnabasError, match="node 1 did not start"):
         Cluster({"log.segment.bytes": "not a number"}, directory=str(tmp_path)).start()
 
 

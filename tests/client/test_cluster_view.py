@@ -8,7 +8,8 @@ import pytest
 from tests.client.fake_broker import CLOSE, FakeBroker
 
 from barnabas.client.blocking import ConnectionFailed
-from barnabas.client.cluster import Cluster, parse_bootstrap
+from barnabas.client.cluster import Cluster
+from barnabas.client.metadata import parse_bootstrap
 from barnabas.client.offsets import list_offsets
 from barnabas.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.wire.schemas.cluster import MetadataRequest

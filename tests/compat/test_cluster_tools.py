@@ -14,7 +14,7 @@ from tests.compat.conftest import KAFKA, run_kafka_class
 from tests.server.quorum_processes import Member, Members, eventually
 
 from barnabas.client.admin.admin import Admin
-from barnabas.client.cluster import PartitionInfo
+from barnabas.client.metadata import PartitionInfo
 from barnabas.client.producer import Producer
 from barnabas.errors import BarnabasError
 

@@ -10,76 +10,29 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from barnabas.client.blocking import BlockingConnection, ConnectionFailed
-from barnabas.errors import ConfigError, ErrorCode, KafkaError
-from barnabas.model import ZERO_UUID, Epoch, NodeId, TopicId, Uuid
+from barnabas.client.coordinators import coordinator_request, found_coordinator
+from barnabas.client.metadata import (
+    Broker,
+    Metadata,
+    Retrying,
+    TopicInfo,
+    check_leaders,
+    metadata_request,
+    nobody_reached,
+    parse_bootstrap,
+)
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.model import NodeId, Uuid
 from barnabas.wire.codec.message import Message
-from barnabas.wire.schemas.cluster import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from barnabas.wire.schemas.groups import FindCoordinatorRequest
 
-__all__ = ["Broker", "Cluster", "PartitionInfo", "TopicInfo", "parse_bootstrap"]
+__all__ = ["Cluster"]
 
 T = TypeVar("T")
 Connect = Callable[[str, int], BlockingConnection]
-
-FIRST_PAUSE = 0.05
-LONGEST_PAUSE = 1.0
-METADATA_AGE = 300.0
-"""Seconds after which metadata are asked for anew even when nothing failed."""
-NEWS_DELAY = 1.0
-"""Seconds for which a topic that a broker does not know may be news that has not reached it yet."""
-
-
-class Broker(NamedTuple):
-    """A broker as the metadata name it."""
-
-    id: NodeId
-    host: str
-    port: int
-    rack: str | None = None
-
-    @property
-    def address(self) -> str:
-        """`broker.address` -> "host:port"."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-
-class PartitionInfo(NamedTuple):
-    """One partition: who leads it and who holds it (node ids); leader -1 when there is none now."""
-
-    partition: int
-    leader: NodeId
-    leader_epoch: Epoch
-    replicas: tuple[NodeId, ...]
-    isr: tuple[NodeId, ...]
-    offline: tuple[NodeId, ...] = ()
-    error: ErrorCode = ErrorCode.NONE
-
-
-class TopicInfo(NamedTuple):
-    """A topic: its id (ZERO_UUID from brokers too old to say) and its partitions by number."""
-
-    name: str
-    id: TopicId
-    partitions: dict[int, PartitionInfo]
-    internal: bool = False
-
-
-def parse_bootstrap(bootstrap: str | Iterable[str]) -> list[tuple[str, int]]:
-    """`parse_bootstrap("a:9092,[::1]:9093")` -> [("a", 9092), ("::1", 9093)]; ConfigError if it is none."""
-    texts = bootstrap.split(",") if isinstance(bootstrap, str) else list(bootstrap)
-    found: list[tuple[str, int]] = []
-    for text in (t.strip() for t in texts):
-        host, colon, port = text.rpartition(":")
-        host = host.removeprefix("[").removesuffix("]") if host.startswith("[") else host
-        if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
-            raise ConfigError(
-                f"{text!r} is no address of a broker", next_step="write host:port, for example 127.0.0.1:9092"
-            )
-        found.append((host, int(port)))
-    return found
 
 
 class Cluster:
@@ -98,24 +51,17 @@ class Cluster:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self.bootstrap = parse_bootstrap(bootstrap)
+        self.metadata = Metadata(parse_bootstrap(bootstrap))
         self.client_id = client_id
         self.timeout = timeout
         self._connect = connect or self._dial
         self._clock = clock
         self._sleep = sleep
-        self._cluster_id = ""
-        self._controller: NodeId = -1
-        self._brokers: dict[NodeId, Broker] = {}
-        self._topics: dict[str, TopicInfo] = {}
-        self._fetched_at: dict[str, float] = {}
         self._connections: dict[NodeId, BlockingConnection] = {}
         self._entry: BlockingConnection | None = None
 
     def __repr__(self) -> str:
-        return (
-            f"<Cluster {self._cluster_id or '?'} brokers={sorted(self._brokers)} topics={len(self._topics)}>"
-        )
+        return f"<Cluster {self.metadata!r}>"
 
     def __enter__(self) -> Cluster:
         return self
@@ -136,21 +82,21 @@ class Cluster:
 
     def cluster_id(self) -> str:
         """`cluster.cluster_id()` -> the id of the cluster, as the brokers tell it."""
-        if not self._cluster_id:
+        if not self.metadata.cluster_id:
             self.refresh([])
-        return self._cluster_id
+        return self.metadata.cluster_id
 
     def brokers(self) -> list[Broker]:
         """`cluster.brokers()` -> the live brokers, by id."""
-        if not self._brokers:
+        if not self.metadata.brokers:
             self.refresh([])
-        return [self._brokers[node] for node in sorted(self._brokers)]
+        return [self.metadata.brokers[node] for node in sorted(self.metadata.brokers)]
 
     def controller(self) -> NodeId:
         """`cluster.controller()` -> the broker to send administrative requests to."""
-        if self._controller < 0:
+        if self.metadata.controller < 0:
             self.refresh([])
-        return self._controller
+        return self.metadata.controller
 
     def topics(self) -> dict[str, TopicInfo]:
         """`cluster.topics()` -> all topics by name, asked for now."""
@@ -161,80 +107,32 @@ class Cluster:
 
         With `create` a broker that allows it makes the topic, and we wait for its leaders.
         """
-        known = self._topics.get(name)
-        fresh = self._clock() - self._fetched_at.get(name, 0.0) < METADATA_AGE
-        if known is not None and not refresh and fresh:
+        known = None if refresh else self.metadata.topic(name, self._clock())
+        if known is not None:
             return known
         if not create:
             return self.refresh([name])[name]
-
-        def look() -> TopicInfo:
-            info = self.refresh([name], create=True)[name]
-            if any(p.leader < 0 for p in info.partitions.values()) or not info.partitions:
-                raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"topic {name} has no leader yet")
-            return info
-
-        return self.retrying(look, patient=True)
+        return self.retrying(lambda: check_leaders(self.refresh([name], create=True)[name]), patient=True)
 
     def refresh(self, names: Sequence[str] | None = None, *, create: bool = False) -> dict[str, TopicInfo]:
         """`cluster.refresh(["t"])` -> fresh metadata of these topics (None: of all; []: of the brokers only).
 
         Raises the KafkaError of the first topic that has one.
         """
-        topics = None if names is None else [MetadataRequestTopic(name=name) for name in names]
-        request = MetadataRequest(topics=topics, allow_auto_topic_creation=create)
-        response: MetadataResponse = self.ask(request)
-        self._brokers = {b.node_id: Broker(b.node_id, b.host, b.port, b.rack) for b in response.brokers}
-        self._cluster_id = response.cluster_id or ""
-        self._controller = response.controller_id
-        found: dict[str, TopicInfo] = {}
-        for topic in response.topics:
-            name = topic.name or ""
-            if topic.error_code and not topic.partitions:
-                self._topics.pop(name, None)
-                if names is not None:
-                    raise _topic_error(ErrorCode(topic.error_code), name)
-                continue
-            partitions = {
-                p.partition_index: PartitionInfo(
-                    p.partition_index,
-                    p.leader_id,
-                    p.leader_epoch,
-                    tuple(p.replica_nodes),
-                    tuple(p.isr_nodes),
-                    tuple(p.offline_replicas),
-                    ErrorCode(p.error_code),
-                )
-                for p in sorted(topic.partitions, key=lambda p: int(p.partition_index))
-            }
-            found[name] = TopicInfo(name, topic.topic_id or ZERO_UUID, partitions, topic.is_internal)
-        self._topics.update(found)
-        now = self._clock()
-        self._fetched_at.update(dict.fromkeys(found, now))
-        return found
+        response = self.ask(metadata_request(names, create=create))
+        return self.metadata.take(response, names, self._clock())
 
     def topic_name(self, topic_id: Uuid) -> str | None:
         """`cluster.topic_name(id)` -> the name of a topic that the cache holds."""
-        return next((t.name for t in self._topics.values() if t.id == topic_id), None)
+        return self.metadata.topic_name(topic_id)
 
     def leader(self, topic: str, partition: int) -> Broker:
         """`cluster.leader("t", 0)` -> its leader; KafkaError LEADER_NOT_AVAILABLE when there is none now."""
-        info = self.topic(topic).partitions.get(partition)
-        if info is None:
-            raise KafkaError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                f"topic {topic} has no partition {partition}",
-                next_step=f"see its partitions with `barnabas topics describe {topic}`",
-            )
-        broker = self._brokers.get(info.leader)
-        if broker is None:
-            self.forget(topic)
-            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}-{partition} has no leader")
-        return broker
+        return self.metadata.leader(self.topic(topic), partition)
 
     def forget(self, topic: str) -> None:
         """`cluster.forget("t")`: what the cache says of the topic is stale; ask anew when it is needed."""
-        self._topics.pop(topic, None)
+        self.metadata.forget(topic)
 
     # -- connections -----------------------------------------------------------------------------
 
@@ -243,10 +141,10 @@ class Cluster:
         connection = self._connections.get(node)
         if connection is not None and not connection.closed:
             return connection
-        broker = self._brokers.get(node)
+        broker = self.metadata.brokers.get(node)
         if broker is None:
             self.refresh([])
-            broker = self._brokers.get(node)
+            broker = self.metadata.brokers.get(node)
         if broker is None:
             raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {node} is not in the cluster")
         connection = self._connections[node] = self._connect(broker.host, broker.port)
@@ -263,34 +161,24 @@ class Cluster:
                 return connection
         if self._entry is not None and not self._entry.closed:
             return self._entry
-        known = [(b.host, b.port) for b in self._brokers.values()]
         failures: list[ConnectionFailed] = []
-        for host, port in dict.fromkeys([*known, *self.bootstrap]):
+        for host, port in self.metadata.addresses():
             try:
                 self._entry = self._connect(host, port)
                 return self._entry
             except ConnectionFailed as error:
                 failures.append(error)
-        if len(failures) == 1:
-            raise failures[0]
-        reasons = "; ".join(str(failure) for failure in failures)
-        raise ConnectionFailed(f"no broker can be reached: {reasons}", next_step=failures[-1].next_step)
+        raise nobody_reached(failures)
 
     def coordinator(self, group: str, *, transaction: bool = False) -> BlockingConnection:
         """`cluster.coordinator("g")` -> the connection to the broker that coordinates the group."""
         connection = self.any()
-        key_type = 1 if transaction else 0
-        old = connection.version_of(FindCoordinatorRequest) < 4
-        response = connection.request(
-            FindCoordinatorRequest(
-                key=group if old else "", key_type=key_type, coordinator_keys=[] if old else [group]
-            )
+        version = connection.version_of(FindCoordinatorRequest)
+        found = found_coordinator(
+            connection.request(coordinator_request(group, transaction, version)), version
         )
-        found = response if old else response.coordinators[0]
-        if found.error_code:
-            raise KafkaError(ErrorCode(found.error_code), found.error_message or None)
-        self._brokers.setdefault(found.node_id, Broker(found.node_id, found.host, found.port))
-        return self.connection(found.node_id)
+        self.metadata.brokers.setdefault(found.id, found)
+        return self.connection(found.id)
 
     def _dial(self, host: str, port: int) -> BlockingConnection:
         return BlockingConnection(
@@ -315,42 +203,16 @@ class Cluster:
     ) -> T:
         """`cluster.retrying(lambda: once())`: repeat on retriable errors with growing pauses.
 
-        `on_retry` runs after a failure (to forget stale metadata).  When the time is over the last error
-        is raised as it is.  A refused or unreachable connection at the very first try is not repeated:
-        no broker is there, and the user should know at once.  An unknown topic is believed after NEWS_DELAY
-        unless `patient` (it is being created).
+        `on_retry` runs after a failure (to forget stale metadata).  What is repeated says `Retrying`; when the
+        time is over, the last error is raised as it is.
         """
-        begun = self._clock()
-        deadline = begun + self.timeout
-        pause = FIRST_PAUSE
+        retrying = Retrying(self._clock(), self.timeout, patient=patient)
         while True:
             try:
                 return attempt()
-            except ConnectionFailed:
-                if not self._brokers or self._clock() + pause >= deadline:
-                    raise
-            except KafkaError as error:
-                news = error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not patient
-                end = min(deadline, begun + NEWS_DELAY) if news else deadline
-                if not error.code.retriable or self._clock() + pause >= end:
-                    raise
+            except (ConnectionFailed, KafkaError) as error:
+                known = bool(self.metadata.brokers)
+                pause = retrying.pause_after(error, self._clock(), brokers_known=known)
             self._sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
             if on_retry is not None:
                 on_retry()
-
-
-def _topic_error(code: ErrorCode, name: str) -> KafkaError:
-    if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        return KafkaError(
-            code,
-            f"there is no topic {name}",
-            next_step=f"see what there is with `barnabas topics list`, or `barnabas topics create {name}`",
-        )
-    if code == ErrorCode.INVALID_TOPIC_EXCEPTION:
-        return KafkaError(
-            code,
-            f"{name!r} cannot be the name of a topic",
-            next_step="use 1 to 249 letters, digits, dots, underscores and hyphens",
-        )
-    return KafkaError(code, f"topic {name}: {code.name}")

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from barnabas.client.blocking import BlockingConnection, ConnectionFailed
-from barnabas.client.cluster import FIRST_PAUSE, LONGEST_PAUSE, Cluster
+from barnabas.client.cluster import Cluster
+from barnabas.client.metadata import FIRST_PAUSE, LONGEST_PAUSE
 from barnabas.client.offsets import READ_COMMITTED, READ_UNCOMMITTED, isolation_level
 from barnabas.errors import CorruptRecordError, ErrorCode, KafkaError
 from barnabas.model import ZERO_UUID, Offset, Uuid

@@ -22,7 +22,8 @@ from barnabas.client.admin.described import (
     QuorumReplica,
     SettingValue,
 )
-from barnabas.client.cluster import Broker, Cluster, TopicInfo
+from barnabas.client.cluster import Cluster
+from barnabas.client.metadata import Broker, TopicInfo
 from barnabas.client.offsets import OffsetAt, list_offsets
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import METADATA_TOPIC, NodeId, Offset, TopicPartition

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from barnabas.client.cluster import Broker
+from barnabas.client.metadata import Broker
 from barnabas.model import ZERO_UUID, DirectoryId, Epoch, NodeId, Offset, TopicId, TopicPartition
 
 __all__ = [

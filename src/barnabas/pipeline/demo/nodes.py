@@ -7,7 +7,8 @@ import time
 import uuid
 from collections import Counter
 
-from barnabas.client.cluster import Cluster, PartitionInfo
+from barnabas.client.cluster import Cluster
+from barnabas.client.metadata import PartitionInfo
 from barnabas.errors import BarnabasError
 from barnabas.model import Uuid
 from barnabas.pipeline.demo.node import DemoNode, free_ports
