@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from barnabas.client.admin.admin import Admin
     from barnabas.client.consumer import Consumer, Message
     from barnabas.client.producer import Delivered, Delivery, Producer
+    from barnabas.client.transactional import TransactionalProducer
     from barnabas.errors import BarnabasError, ErrorCode, KafkaError
     from barnabas.model import TopicPartition, Uuid
     from barnabas.version import __version__
@@ -35,6 +36,7 @@ __all__ = [
     "Message",
     "Producer",
     "TopicPartition",
+    "TransactionalProducer",
     "Uuid",
     "__version__",
 ]
@@ -50,6 +52,7 @@ _WHERE = {
     "Message": "barnabas.client.consumer",
     "Producer": "barnabas.client.producer",
     "TopicPartition": "barnabas.model",
+    "TransactionalProducer": "barnabas.client.transactional",
     "Uuid": "barnabas.model",
     "__version__": "barnabas.version",
 }

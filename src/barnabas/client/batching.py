@@ -8,7 +8,7 @@ grow by themselves while the broker is busy.  `producer` drives this machine fro
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from barnabas.errors import BarnabasError
@@ -200,7 +200,9 @@ class Accumulator:
                 look_again = due
         return ready, look_again
 
-    def encode(self, batch: Batch, identity: Identity | None, codec: int) -> bytearray:
+    def encode(
+        self, batch: Batch, identity: Identity | None, codec: int, *, transactional: bool = False
+    ) -> bytearray:
         """The batch's bytes; its sequence is given at the first time and stays the same when repeated."""
         queue = self.queues[batch.target]
         if batch.encoded is None:
@@ -216,6 +218,7 @@ class Accumulator:
                     producer_id=identity.producer_id,
                     producer_epoch=identity.epoch,
                     base_sequence=batch.sequence,
+                    transactional=transactional,
                 )
         return batch.encoded
 
@@ -262,13 +265,17 @@ class Accumulator:
         if queue.batches:
             self._waiting[batch.target] = queue
 
-    def overdue(self, limit: float) -> Iterator[Batch]:
-        """First batches, not under way, that were begun before `limit` (monotonic s)."""
-        for queue in list(self._waiting.values()):
-            if queue.batches[0].created < limit:
-                yield queue.batches[0]
-
-    def drop(self, batch: Batch) -> None:
-        """Give up a batch that is not under way."""
-        self._waiting.pop(batch.target, None)
-        self.finish(batch)
+    def give_up_waiting(self) -> list[Batch]:
+        """Remove every batch that is not under way; returns them."""
+        given_up: list[Batch] = []
+        for queue in self.queues.values():
+            kept = [queue.batches[0]] if queue.under_way else []
+            gone = list(queue.batches)[len(kept) :]
+            queue.batches = deque(kept)
+            for batch in gone:
+                self.buffered -= batch.size
+                self.records -= len(batch.records)
+                batch.done, batch.encoded = True, None
+            given_up += gone
+        self._waiting.clear()
+        return given_up

@@ -92,6 +92,11 @@ class BlockingConnection:
         """`connection.serves(DescribeQuorumRequest)`: whether the broker serves this API at all."""
         return self._core.serves(request)
 
+    @property
+    def finalized(self) -> dict[str, int]:
+        """`connection.finalized["transaction.version"]`: the features on which the cluster has agreed."""
+        return self._core.finalized
+
     def fileno(self) -> int:
         """`select([connection], [], [])`: the socket's descriptor."""
         return self._open().fileno()

@@ -85,6 +85,7 @@ class Connection:
         "_next",
         "_requests",
         "client_id",
+        "finalized",
         "max_frame",
         "versions",
     )
@@ -94,6 +95,8 @@ class Connection:
         self.max_frame = max_frame
         self.versions: dict[int, tuple[int, int]] | None = None
         """API key -> (lowest, highest) version the broker serves; None before the negotiation is over."""
+        self.finalized: dict[str, int] = {}
+        """The level of each feature on which the cluster has agreed."""
         self._expected: deque[tuple[int, type[Message], int]] = deque()
         self._frames = FrameReader(max_frame)
         self._asked = 0
@@ -126,6 +129,7 @@ class Connection:
             served = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
             if response.error_code == ErrorCode.NONE:
                 self.versions = served
+                self.finalized = {f.name: f.max_version_level for f in response.finalized_features}
                 return None
             if response.error_code != ErrorCode.UNSUPPORTED_VERSION or self._asked == 0:
                 raise KafkaError(ErrorCode(response.error_code), "the broker refused to say what it serves")

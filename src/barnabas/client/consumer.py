@@ -18,6 +18,7 @@ from barnabas.client.cluster import Cluster
 from barnabas.client.membership import Membership
 from barnabas.client.offsets import READ_COMMITTED, READ_UNCOMMITTED, isolation_level, list_offsets
 from barnabas.client.prefetch import Fetched, Prefetcher
+from barnabas.client.transactions import GroupMember
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.model import Offset, TopicPartition
 
@@ -307,6 +308,19 @@ class Consumer:
                 found = list_offsets(self._cluster, topic, where, missing, isolation=self.isolation)
                 points.update({TopicPartition(topic, p): found[p].offset for p in missing})
         return points
+
+    def positions(self) -> dict[TopicPartition, Offset]:
+        """`consumer.positions()` -> the next offset to hand out of each assigned partition."""
+        return dict(self._positions)
+
+    def member(self) -> GroupMember:
+        """`consumer.member()` -> its group and who it is there, for `TransactionalProducer.send_offsets`.
+
+        Raises BarnabasError for a consumer without a group.
+        """
+        if self._member is None:
+            raise BarnabasError("this consumer has no group", next_step="make it with group=...")
+        return GroupMember(self._member.group, self._member.member_id, self._member.generation)
 
     # -- committing ------------------------------------------------------------------------------
 

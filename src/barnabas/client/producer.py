@@ -16,9 +16,11 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 from barnabas.client.batching import RECORD_OVERHEAD, Accumulator, AccumulatorStatistics, Batch
-from barnabas.client.cluster import METADATA_AGE, Cluster
+from barnabas.client.cluster import Cluster
+from barnabas.client.metadata import METADATA_AGE
 from barnabas.client.partitioner import StickyPartition, partition_of_key
 from barnabas.client.sending import Sender, codec_of
+from barnabas.client.transactions import Transactions
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.model import NO_OFFSET, Offset, TopicPartition
 
@@ -99,7 +101,7 @@ class Producer:
     waits for company.  batch_size: bytes of a batch before compression.  buffer: bytes held back at most;
     `send` waits when there are more.  delivery_timeout: seconds after which a record is given up.
     stop_at_error: after the first record that is refused or given up, send nothing more; `send`, `flush` and
-    `close` then raise its error.
+    `close` then raise its error.  transactions: what `TransactionalProducer` works with.
     Safe to use from several threads.
     """
 
@@ -117,6 +119,7 @@ class Producer:
         request_timeout: float = 30.0,
         delivery_timeout: float = 120.0,
         stop_at_error: bool = False,
+        transactions: Transactions | None = None,
     ) -> None:
         if acks not in ACKS:
             raise ValueError(f"acks is 'all', 1 or 0, not {acks!r}")
@@ -140,7 +143,9 @@ class Producer:
             idempotent=level == -1 if idempotent is None else idempotent,
             codec=codec_of(compression),
             request_timeout=request_timeout,
+            transactions=transactions,
         )
+        self._transactions = transactions
         self._thread: threading.Thread | None = None
         self._flushing = 0
         self._closing = False
@@ -244,6 +249,19 @@ class Producer:
         self._sender.cluster.close()
         self._lookup.close()
 
+    def _drop(self, error: BarnabasError) -> None:
+        """Give up what has not left, and wait until the fate of what has left is known."""
+        with self._changed:
+            given_up = self._accumulator.give_up_waiting()
+            for batch in given_up:
+                batch.error = error
+            self._changed.notify_all()
+        for batch in given_up:
+            _call_back(batch)
+        self._wait_for(lambda: not self._accumulator.records, None)
+        with self._changed:
+            self._failure = None
+
     # -- choosing a partition --------------------------------------------------------------------
 
     def _partitions_of(self, topic: str) -> tuple[int, list[int]]:
@@ -285,6 +303,8 @@ class Producer:
 
     def _check_usable(self) -> None:
         """Called with the lock held; starts the thread at the first record."""
+        if self._transactions is not None:
+            self._transactions.check_open()
         if self._stopped_by is not None:
             raise self._stopped_by
         if self._closing:

@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 
 from barnabas.client.batching import Accumulator, Batch, Identity
 from barnabas.client.blocking import BlockingConnection, ConnectionFailed
-from barnabas.client.cluster import FIRST_PAUSE, LONGEST_PAUSE, Cluster
+from barnabas.client.cluster import Cluster
+from barnabas.client.metadata import FIRST_PAUSE, LONGEST_PAUSE
+from barnabas.client.transactions import Transactions
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.model import ZERO_UUID, NodeId, TopicPartition
 from barnabas.wire.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -72,6 +74,7 @@ class Sender:
         idempotent: bool,
         codec: int,
         request_timeout: float,
+        transactions: Transactions | None = None,
     ) -> None:
         self.cluster = cluster
         self.accumulator = accumulator
@@ -79,6 +82,7 @@ class Sender:
         self.idempotent = idempotent
         self.codec = codec
         self.request_timeout = request_timeout
+        self.transactions = transactions
         self._identity: Identity | None = None
 
     def __repr__(self) -> str:
@@ -91,6 +95,11 @@ class Sender:
         outcomes: list[Outcome] = []
         under_way: list[tuple[BlockingConnection, int, list[Batch]]] = []
         by_leader: dict[NodeId, list[Batch]] = {}
+        if self.transactions is not None:
+            try:
+                self.transactions.add(batch.target for batch in batches)
+            except BarnabasError as error:
+                return [Outcome(batch, error, left=False) for batch in batches]
         for batch in batches:
             try:
                 by_leader.setdefault(self._prepare(batch), []).append(batch)
@@ -117,14 +126,19 @@ class Sender:
         """Encode the batch and find its leader."""
         leader = self.cluster.leader(batch.target.topic, batch.target.partition).id
         identity: Identity | None = None
-        if self.idempotent:
-            queue = self.accumulator.queues[batch.target]
+        queue = self.accumulator.queues[batch.target]
+        if self.transactions is not None:
+            identity = self.transactions.identity
+            if queue.identity != identity:
+                queue.new_identity()
+                queue.identity = identity
+        elif self.idempotent:
             if queue.identity is None:
                 if self._identity is None or self._identity == queue.spent:
                     self._identity = self._new_identity()
                 queue.identity = self._identity
             identity = queue.identity
-        self.accumulator.encode(batch, identity, self.codec)
+        self.accumulator.encode(batch, identity, self.codec, transactional=self.transactions is not None)
         return leader
 
     def _new_identity(self) -> Identity:
@@ -143,7 +157,7 @@ class Sender:
             topics.setdefault(batch.target.topic, []).append(data)
         ids = {topic: self.cluster.topic(topic).id for topic in topics}
         request = ProduceRequest(
-            transactional_id=None,
+            transactional_id=self.transactions.transactional_id if self.transactions else None,
             acks=self.acks,
             timeout_ms=int(self.request_timeout * 1000),
             topic_data=[
@@ -154,6 +168,8 @@ class Sender:
         version = connection.version_of(request)
         if version > 12 and ZERO_UUID in ids.values():
             version = 12
+        if self.transactions is not None:
+            version = self.transactions.produce_version(version)
         return connection.post(request, version, silent=self.acks == 0, timeout=self.request_timeout)
 
     def _hear(self, connection: BlockingConnection, ticket: int, batches: list[Batch]) -> list[Outcome]:
@@ -208,7 +224,9 @@ class Sender:
             else:
                 batch.error = error
                 accumulator.finish(batch)
-                if batch.sequence is not None:
+                if self.transactions is not None:
+                    self.transactions.failed(error)
+                elif batch.sequence is not None:
                     accumulator.queues[batch.target].new_identity()
                 finished.append(batch)
         return finished
@@ -216,7 +234,10 @@ class Sender:
     def _may_repeat(self, error: BarnabasError, code: ErrorCode | None) -> bool:
         if isinstance(error, ConnectionFailed):
             return self.acks != 0
-        return code is not None and (code.retriable or (self.idempotent and code in _LOST_PLACE))
+        if self.transactions is not None and self.transactions.failure is not None:
+            return False
+        lost = self.idempotent and self.transactions is None and code in _LOST_PLACE
+        return code is not None and (code.retriable or lost)
 
 
 def _requests_of(batches: list[Batch]) -> list[list[Batch]]:

@@ -1,0 +1,127 @@
+"""Sending records all or none: `with producer.transaction(): producer.send(...)`.
+
+    with TransactionalProducer("127.0.0.1:9092", "orders-1") as producer:
+        with producer.transaction():
+            producer.send("orders", b"one")
+            producer.send("bills", b"two")
+
+Consumers with isolation="read_committed" see both records or neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from barnabas.client.cluster import Cluster
+from barnabas.client.consumer import Consumer
+from barnabas.client.producer import Producer
+from barnabas.client.transactions import GroupMember, State, Transactions
+from barnabas.errors import BarnabasError
+from barnabas.model import Offset, TopicPartition
+
+__all__ = ["TransactionalProducer"]
+
+
+class TransactionalProducer(Producer):
+    """`with TransactionalProducer("127.0.0.1:9092", "orders-1") as p, p.transaction(): p.send("t", b"v")`.
+
+    `transactional_id` is the producer's name for good: who begins with the same one later fences this one, and
+    what it had open is aborted.  `transaction_timeout`: seconds after which the coordinator aborts a transaction
+    that nobody ends; brokers allow 900 by default.  The other options are those of `Producer`; acks is "all".
+    """
+
+    def __init__(
+        self,
+        bootstrap: str | Iterable[str],
+        transactional_id: str,
+        *,
+        transaction_timeout: float = 60.0,
+        client_id: str = "barnabas-producer",
+        request_timeout: float = 30.0,
+        **options: Any,
+    ) -> None:
+        self._transaction = Transactions(
+            Cluster(bootstrap, client_id=client_id, timeout=max(request_timeout, 1.0)),
+            transactional_id,
+            timeout_ms=int(transaction_timeout * 1000),
+        )
+        super().__init__(
+            bootstrap,
+            client_id=client_id,
+            request_timeout=request_timeout,
+            transactions=self._transaction,
+            **options,
+        )
+
+    def __repr__(self) -> str:
+        return f"<TransactionalProducer {self._transaction!r}>"
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """`with producer.transaction(): ...`: commit at the end; abort when the block raises."""
+        self.begin()
+        try:
+            yield
+        except BaseException:
+            if self._transaction.state is not State.FENCED:
+                self.abort()
+            raise
+        try:
+            self.commit()
+        except BaseException:
+            if self._transaction.state is State.ABORTABLE:
+                self.abort()
+            raise
+
+    def begin(self) -> None:
+        """`producer.begin()`: open a transaction; the first one takes over the transactional id.
+
+        Raises BarnabasError when one is open, KafkaError when the coordinator refuses.
+        """
+        self._transaction.begin()
+
+    def send_offsets(
+        self, offsets: Mapping[TopicPartition, Offset] | Consumer, member: GroupMember | str = ""
+    ) -> None:
+        """`producer.send_offsets(consumer)`: what the consumer has handed out is done if this commits.
+
+        Also `producer.send_offsets({TopicPartition("t", 0): 42}, "billing")`: the group reads 42 next.
+        Raises KafkaError: the transaction can only be aborted then.
+        """
+        if isinstance(offsets, Consumer):
+            member = offsets.member()
+            offsets = offsets.positions()
+        elif isinstance(member, str):
+            member = GroupMember(member)
+        if offsets:
+            self._transaction.send_offsets(offsets, member)
+
+    def commit(self, timeout: float | None = None) -> None:
+        """`producer.commit()`: everything is sent and acknowledged, then the transaction is committed.
+
+        Raises the error of a record that was refused (abort it then), or the coordinator's.
+        """
+        self._transaction.check_open()
+        self.flush(timeout)
+        self._transaction.end(commit=True)
+
+    def abort(self) -> None:
+        """`producer.abort()`: nobody who reads committed records sees any of this transaction."""
+        if self._transaction.state in (State.NEW, State.READY):
+            raise BarnabasError("no transaction is open", next_step="begin() one first")
+        self._drop(BarnabasError("the transaction was aborted"))
+        self._transaction.end(commit=False)
+
+    def close(self, timeout: float | None = None) -> None:
+        """`producer.close()`: abort the open transaction if there is one, then end the connections."""
+        try:
+            if self._transaction.state in (State.OPEN, State.ABORTABLE):
+                self.abort()
+        finally:
+            self.abandon()
+
+    def abandon(self) -> None:
+        super().abandon()
+        self._transaction.cluster.close()
