@@ -8,9 +8,9 @@ import pytest
 from tests.patience import PATIENCE_S
 
 from barnabas import Consumer, Producer, TransactionalProducer
-from barnabas.client.admin.admin import Admin
 from barnabas.client.admin.quorum import update_features
 from barnabas.client.cluster import Cluster as ClientCluster
+from barnabas.client.group_offsets import committed_offsets
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.model import TopicPartition
 from barnabas.testing import Cluster
@@ -30,6 +30,15 @@ def committed(node: Cluster, topic: str) -> list[bytes | None]:
     """What a consumer of committed records reads, to the end."""
     with Consumer(node.bootstrap, topic, start="earliest", isolation="read_committed", idle=1.0) as consumer:
         return [message.value for message in consumer]
+
+
+def offset_of(node: Cluster, topic: str) -> int:
+    """What the group of that name has committed of partition 0, when no transaction can change it any more."""
+    partition = TopicPartition(topic, 0)
+    with ClientCluster(node.bootstrap, timeout=PATIENCE_S) as cluster:
+        return cluster.retrying(
+            lambda: committed_offsets(cluster.coordinator(topic), topic, [partition], stable=True)
+        )[partition]
 
 
 def test_what_is_committed_is_read_and_what_is_aborted_is_not(node: Cluster, topic: str) -> None:
@@ -108,9 +117,7 @@ def test_offsets_are_committed_with_the_records_or_not_at_all(node: Cluster, top
             worker.send(out, message.value)
         worker.send_offsets(consumer)
         worker.abort()
-    with Admin(node.bootstrap) as admin:
-        [offset] = admin.group_offsets(topic)
-    assert offset.committed == len(first)
+    assert offset_of(node, topic) == len(first)
     assert committed(node, out) == [message.value for message in first]
 
 
@@ -118,5 +125,4 @@ def test_a_group_that_was_never_joined_may_be_named(node: Cluster, topic: str) -
     with TransactionalProducer(node.bootstrap, topic) as producer, producer.transaction():
         producer.send(topic, b"one", partition=0)
         producer.send_offsets({TopicPartition(topic, 0): 1}, topic)
-    with Admin(node.bootstrap) as admin:
-        assert [found.committed for found in admin.group_offsets(topic)] == [1]
+    assert offset_of(node, topic) == 1
