@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from barnabas.client.batching import Accumulator, Batch, Identity
+from barnabas.client.producing.batching import Accumulator, Batch, Identity
 from barnabas.model import TopicPartition
 from barnabas.wire.records import batches, read_batch_header, read_records
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.client.partitioner import StickyPartition, murmur2, partition_of_key
+from barnabas.client.producing.partitioner import StickyPartition, murmur2, partition_of_key
 
 VECTORS = [
     (b"21", -973932308),

@@ -18,7 +18,7 @@ from barnabas.client.cluster import Cluster
 from barnabas.client.membership import Membership
 from barnabas.client.offsets import READ_COMMITTED, READ_UNCOMMITTED, isolation_level, list_offsets
 from barnabas.client.prefetch import Fetched, Prefetcher
-from barnabas.client.transactions import GroupMember
+from barnabas.client.producing.transactions import GroupMember
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.model import Offset, TopicPartition
 

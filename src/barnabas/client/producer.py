@@ -15,12 +15,13 @@ from enum import Enum
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from barnabas.client.batching import RECORD_OVERHEAD, Accumulator, AccumulatorStatistics, Batch
 from barnabas.client.cluster import Cluster
 from barnabas.client.metadata import METADATA_AGE
-from barnabas.client.partitioner import StickyPartition, partition_of_key
-from barnabas.client.sending import Sender, codec_of
-from barnabas.client.transactions import Transactions
+from barnabas.client.producing.batching import RECORD_OVERHEAD, Accumulator, AccumulatorStatistics, Batch
+from barnabas.client.producing.dispatch import Dispatch, codec_of
+from barnabas.client.producing.partitioner import StickyPartition, partition_of_key
+from barnabas.client.producing.sending import Sender
+from barnabas.client.producing.transactions import Transactions
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.model import NO_OFFSET, Offset, TopicPartition
 
@@ -136,15 +137,17 @@ class Producer:
         self._lookup = Cluster(bootstrap, client_id=client_id, timeout=patience)
         self._lookup_lock = threading.Lock()
         self._partitions: dict[str, tuple[float, int, list[int]]] = {}
-        self._sender = Sender(
-            Cluster(bootstrap, client_id=client_id, timeout=patience),
+        cluster = Cluster(bootstrap, client_id=client_id, timeout=patience)
+        dispatch = Dispatch(
             self._accumulator,
             acks=level,
             idempotent=level == -1 if idempotent is None else idempotent,
             codec=codec_of(compression),
             request_timeout=request_timeout,
+            forget=cluster.forget,
             transactions=transactions,
         )
+        self._sender = Sender(cluster, dispatch)
         self._transactions = transactions
         self._thread: threading.Thread | None = None
         self._flushing = 0
@@ -346,7 +349,7 @@ class Producer:
             answers = self._sender.transmit(batches)
             with self._changed:
                 now = time.monotonic()
-                finished = self._sender.settle(answers, now, now - self._delivery_timeout)
+                finished = self._sender.dispatch.settle(answers, now, now - self._delivery_timeout)
                 for batch in finished:
                     if self._stop_at_error and self._stopped_by is None:
                         self._stopped_by = batch.error

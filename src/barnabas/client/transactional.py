@@ -17,7 +17,7 @@ from typing import Any
 from barnabas.client.cluster import Cluster
 from barnabas.client.consumer import Consumer
 from barnabas.client.producer import Producer
-from barnabas.client.transactions import GroupMember, State, Transactions
+from barnabas.client.producing.transactions import GroupMember, State, Transactions
 from barnabas.errors import BarnabasError
 from barnabas.model import Offset, TopicPartition
 

@@ -1,29 +1,29 @@
-"""Bringing batches to their leaders: one request per broker, answers judged batch by batch.
+"""Batches on their way to the leaders: what is sent, what an answer means, what follows.  No socket, no clock.
 
-`transmit` talks (without the producer's lock), `settle` draws the consequences (with it): acknowledged,
-to be repeated, split, or given up.  The reactions to error codes are those that brokers expect of Kafka's
-own producer: a duplicate sequence is a success, a batch too large is halved, and a sequence that the
-broker cannot place begins a new producer identity for that partition.
+`settle` draws the consequences: acknowledged, to be repeated, split, or given up.  The reactions to error codes
+are those that brokers expect of Kafka's own producer: a duplicate sequence is a success, a batch too large is
+halved, and a sequence that the broker cannot place begins a new producer identity for that partition.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from barnabas.client.batching import Accumulator, Batch, Identity
-from barnabas.client.blocking import BlockingConnection, ConnectionFailed
-from barnabas.client.cluster import Cluster
+from barnabas.client.connection import ConnectionFailed
 from barnabas.client.metadata import FIRST_PAUSE, LONGEST_PAUSE
-from barnabas.client.transactions import Transactions
+from barnabas.client.producing.batching import Accumulator, Batch, Identity
+from barnabas.client.producing.transactions import Transactions
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
-from barnabas.model import ZERO_UUID, NodeId, TopicPartition
+from barnabas.model import ZERO_UUID, TopicId, TopicPartition
 from barnabas.wire.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from barnabas.wire.schemas.transactions import InitProducerIdRequest
 
-__all__ = ["Outcome", "Sender", "codec_of"]
+__all__ = ["Dispatch", "Outcome", "codec_of", "requests_of"]
 
 CODECS = {None: 0, "none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 MAX_REQUEST_BYTES = 32 << 20
+_BY_NAME = 12  # the last version of Produce that names topics
 _LOST_PLACE = frozenset(
     {
         ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
@@ -62,100 +62,72 @@ class Outcome(NamedTuple):
         return error is None or not self.left or (isinstance(error, KafkaError) and error.code.definite)
 
 
-class Sender:
-    """`Sender(cluster, accumulator, acks=-1, ...).transmit(batches)` -> what became of each."""
+class Dispatch:
+    """What a producer sends and hears, without the sending and hearing."""
 
     def __init__(
         self,
-        cluster: Cluster,
         accumulator: Accumulator,
         *,
         acks: int,
         idempotent: bool,
         codec: int,
         request_timeout: float,
+        forget: Callable[[str], None],
         transactions: Transactions | None = None,
     ) -> None:
-        self.cluster = cluster
+        """`forget(topic)`: what is known of the topic's leaders is stale."""
         self.accumulator = accumulator
         self.acks = acks
         self.idempotent = idempotent
         self.codec = codec
         self.request_timeout = request_timeout
         self.transactions = transactions
+        self._forget = forget
         self._identity: Identity | None = None
 
     def __repr__(self) -> str:
-        return f"<Sender acks={self.acks} identity={self._identity}>"
+        return f"<Dispatch acks={self.acks} identity={self._identity}>"
 
-    # -- talking ---------------------------------------------------------------------------------
+    # -- before sending --------------------------------------------------------------------------
 
-    def transmit(self, batches: list[Batch]) -> list[Outcome]:
-        """Send each batch to its leader and return its outcome; a failure of the network is an outcome too."""
-        outcomes: list[Outcome] = []
-        under_way: list[tuple[BlockingConnection, int, list[Batch]]] = []
-        by_leader: dict[NodeId, list[Batch]] = {}
-        if self.transactions is not None:
-            try:
-                self.transactions.add(batch.target for batch in batches)
-            except BarnabasError as error:
-                return [Outcome(batch, error, left=False) for batch in batches]
-        for batch in batches:
-            try:
-                by_leader.setdefault(self._prepare(batch), []).append(batch)
-            except BarnabasError as error:
-                outcomes.append(Outcome(batch, error, left=False))
-        for leader, theirs in by_leader.items():
-            for group in _requests_of(theirs):
-                try:
-                    connection = self.cluster.connection(leader)
-                except BarnabasError as error:
-                    outcomes += [Outcome(batch, error, left=False) for batch in group]
-                    continue
-                try:
-                    ticket = self._post(connection, group)
-                except BarnabasError as error:
-                    outcomes += [Outcome(batch, error) for batch in group]
-                else:
-                    under_way.append((connection, ticket, group))
-        for connection, ticket, group in under_way:
-            outcomes += self._hear(connection, ticket, group)
-        return outcomes
-
-    def _prepare(self, batch: Batch) -> NodeId:
-        """Encode the batch and find its leader."""
-        leader = self.cluster.leader(batch.target.topic, batch.target.partition).id
-        identity: Identity | None = None
+    def needs_identity(self, batch: Batch) -> bool:
+        """Whether a producer id must be asked for (`identity_request`, `take_identity`) before `encode`."""
+        if not self.idempotent or self.transactions is not None:
+            return False
         queue = self.accumulator.queues[batch.target]
-        if self.transactions is not None:
-            identity = self.transactions.identity
-            if queue.identity != identity:
-                queue.new_identity()
-                queue.identity = identity
-        elif self.idempotent:
-            if queue.identity is None:
-                if self._identity is None or self._identity == queue.spent:
-                    self._identity = self._new_identity()
-                queue.identity = self._identity
-            identity = queue.identity
-        self.accumulator.encode(batch, identity, self.codec, transactional=self.transactions is not None)
-        return leader
+        return queue.identity is None and (self._identity is None or self._identity == queue.spent)
 
-    def _new_identity(self) -> Identity:
-        response = self.cluster.any().request(
-            InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=2**31 - 1),
-            timeout=self.request_timeout,
-        )
+    def identity_request(self) -> InitProducerIdRequest:
+        """The request for a new producer id."""
+        return InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=2**31 - 1)
+
+    def take_identity(self, response: Any) -> None:
+        """Keep the answer to `identity_request`.  Raises KafkaError."""
         if response.error_code:
             raise KafkaError(ErrorCode(response.error_code), "the broker gave no producer id")
-        return Identity(response.producer_id, response.producer_epoch)
+        self._identity = Identity(response.producer_id, response.producer_epoch)
 
-    def _post(self, connection: BlockingConnection, batches: list[Batch]) -> int:
+    def encode(self, batch: Batch) -> None:
+        """Give the batch its bytes, and its place in the sequence."""
+        queue = self.accumulator.queues[batch.target]
+        if self.transactions is not None:
+            if queue.identity != self.transactions.identity:
+                queue.new_identity()
+                queue.identity = self.transactions.identity
+        elif self.idempotent and queue.identity is None:
+            queue.identity = self._identity
+        transactional = self.transactions is not None
+        self.accumulator.encode(batch, queue.identity, self.codec, transactional=transactional)
+
+    def request(
+        self, batches: list[Batch], ids: Mapping[str, TopicId], served: int
+    ) -> tuple[ProduceRequest, int]:
+        """The request with these batches, and its version: at most `served`; `ids` of their topics by name."""
         topics: dict[str, list[PartitionProduceData]] = {}
         for batch in batches:
             data = PartitionProduceData(index=batch.target.partition, records=batch.encoded)
             topics.setdefault(batch.target.topic, []).append(data)
-        ids = {topic: self.cluster.topic(topic).id for topic in topics}
         request = ProduceRequest(
             transactional_id=self.transactions.transactional_id if self.transactions else None,
             acks=self.acks,
@@ -165,38 +137,25 @@ class Sender:
                 for topic, data in topics.items()
             ],
         )
-        version = connection.version_of(request)
-        if version > 12 and ZERO_UUID in ids.values():
-            version = 12
+        version = served
+        if version > _BY_NAME and ZERO_UUID in (ids[topic] for topic in topics):
+            version = _BY_NAME
         if self.transactions is not None:
             version = self.transactions.produce_version(version)
-        return connection.post(request, version, silent=self.acks == 0, timeout=self.request_timeout)
+        return request, version
 
-    def _hear(self, connection: BlockingConnection, ticket: int, batches: list[Batch]) -> list[Outcome]:
-        if self.acks == 0:
-            return [Outcome(batch, None) for batch in batches]
-        try:
-            response = connection.collect(ticket, self.request_timeout + 5.0)
-        except BarnabasError as error:
-            return [Outcome(batch, error) for batch in batches]
+    # -- the answer ------------------------------------------------------------------------------
+
+    def outcomes(
+        self, response: Any, batches: list[Batch], topic_name: Callable[[TopicId], str | None]
+    ) -> list[Outcome]:
+        """What the answer to a request says of each of its batches."""
         said: dict[TopicPartition, Any] = {}
         for topic in response.responses:
-            name = topic.name or self.cluster.topic_name(topic.topic_id) or ""
+            name = topic.name or topic_name(topic.topic_id) or ""
             for partition in topic.partition_responses:
                 said[TopicPartition(name, partition.index)] = partition
-        return [self._outcome(batch, said.get(batch.target)) for batch in batches]
-
-    def _outcome(self, batch: Batch, said: Any) -> Outcome:
-        if said is None:
-            return Outcome(batch, KafkaError(ErrorCode.NETWORK_EXCEPTION, f"no answer for {batch.target}"))
-        code = ErrorCode(said.error_code)
-        if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
-            return Outcome(batch, None, said.base_offset, said.log_append_time_ms)
-        return Outcome(
-            batch, KafkaError(code, f"writing to {batch.target}: {said.error_message or 'refused'}")
-        )
-
-    # -- consequences ----------------------------------------------------------------------------
+        return [_outcome(batch, said.get(batch.target)) for batch in batches]
 
     def settle(self, outcomes: list[Outcome], now: float, limit: float) -> list[Batch]:
         """Act on the outcomes; batches begun before `limit` (both monotonic s) are not repeated any more.
@@ -216,7 +175,7 @@ class Sender:
             elif code == ErrorCode.MESSAGE_TOO_LARGE and len(batch.records) > 1:
                 accumulator.split(batch)
             elif self._may_repeat(error, code) and batch.created >= limit:
-                self.cluster.forget(batch.target.topic)
+                self._forget(batch.target.topic)
                 if code in _LOST_PLACE:
                     accumulator.queues[batch.target].new_identity()
                 pause = min(FIRST_PAUSE * 2 ** min(batch.attempts - 1, 10), LONGEST_PAUSE)
@@ -240,7 +199,16 @@ class Sender:
         return code is not None and (code.retriable or lost)
 
 
-def _requests_of(batches: list[Batch]) -> list[list[Batch]]:
+def _outcome(batch: Batch, said: Any) -> Outcome:
+    if said is None:
+        return Outcome(batch, KafkaError(ErrorCode.NETWORK_EXCEPTION, f"no answer for {batch.target}"))
+    code = ErrorCode(said.error_code)
+    if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+        return Outcome(batch, None, said.base_offset, said.log_append_time_ms)
+    return Outcome(batch, KafkaError(code, f"writing to {batch.target}: {said.error_message or 'refused'}"))
+
+
+def requests_of(batches: list[Batch]) -> list[list[Batch]]:
     """Cut a broker's batches into requests of limited size."""
     groups: list[list[Batch]] = [[]]
     size = 0

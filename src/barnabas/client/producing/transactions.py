@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import Any, NoReturn, TypeVar
 
-from barnabas.client.batching import Identity
 from barnabas.client.blocking import BlockingConnection
 from barnabas.client.cluster import Cluster
+from barnabas.client.producing.batching import Identity
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.model import NO_PRODUCER, Offset, TopicPartition
 from barnabas.wire.schemas.produce import ProduceRequest

@@ -1,0 +1,4 @@
+"""How records get to their leaders.
+
+Reading order: `partitioner`, `batching`, `dispatch`, `sending`, `transactions`.
+"""
