@@ -13,7 +13,7 @@ import pytest
 from tests.server.virtual import Virtual
 
 from barnabas.client.aio import AsyncConnection
-from barnabas.errors import BarnabasError
+from barnabas.errors import BarnabasError, ErrorCode
 from barnabas.sim.cluster.setup import CLIENT_PORT
 from barnabas.wire.codec.message import Message
 from barnabas.wire.records import Record, write_batch
@@ -28,6 +28,7 @@ from barnabas.wire.schemas.quotas import (
     DescribeClientQuotasRequest,
     OpData,
 )
+from barnabas.wire.schemas.topics import CreatableTopic, CreateTopicsRequest
 
 CLIENT = ("client-id", "barnabas")  # the client id of the tests' connections
 RATE = 10_000.0
@@ -240,3 +241,26 @@ def test_an_address_that_connects_too_often_is_closed_after_a_while(broker: Brok
     assert isinstance(outcomes[-1], BarnabasError)
     broker.cluster.run(12)
     assert not isinstance(broker.connect()[0], BarnabasError)
+
+
+def test_a_client_that_makes_too_many_partitions_is_refused_by_the_controller_and_muted_by_its_broker() -> (
+    None
+):
+    """Over an Envelope: the controller knows the client from it, and its broker passes the time to wait on."""
+    with Virtual((1, 2), (1, 2, 3)) as cluster:
+        broker = Broker(cluster)
+        broker.limit(CLIENT, controller_mutation_rate=1.0)
+        other = 2 if cluster.controller() == 1 else 1
+        topics = [CreatableTopic(name=name, num_partitions=12, replication_factor=1) for name in ("a", "b")]
+        begun = cluster.world.time
+        answer = cluster.ask(CreateTopicsRequest(topics=topics), at=other)
+        assert [(t.name, t.error_code) for t in answer.topics] == [
+            ("a", 0),
+            ("b", ErrorCode.THROTTLING_QUOTA_EXCEEDED),
+        ]
+        assert 900 <= answer.throttle_time_ms <= 1000
+        cluster.ask(MetadataRequest(topics=[]), at=other)
+        assert cluster.world.time - begun == pytest.approx(1, abs=0.4)
+        answer = cluster.ask(CreateTopicsRequest(topics=topics[1:]), at=other)
+        assert (answer.topics[0].error_code, answer.throttle_time_ms) == (0, 0)
+        assert cluster.image.topic("b") is not None

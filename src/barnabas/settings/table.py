@@ -107,6 +107,10 @@ _s("quota.window.num", "int", 11,
    "Windows over which the rate of a client is measured for its quotas. A client may use the worth of all "
    "full ones at once.", low=1, high=MAX_INT)
 _s("quota.window.size.seconds", "int", 1, "Length of such a window.", low=1, high=MAX_INT)
+_s("controller.quota.window.num", "int", 11,
+   "Windows of `controller_mutation_rate`: a client may use the worth of all of them at once.",
+   low=1, high=MAX_INT)
+_s("controller.quota.window.size.seconds", "int", 1, "Length of such a window.", low=1, high=MAX_INT)
 _s("queued.max.request.bytes", "long", -1,
    "Bytes that requests in progress and partly received may hold in this node together. One request of "
    "the largest size always fits; all others share the rest. Once half of that rest is used, this node "

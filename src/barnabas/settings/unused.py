@@ -26,8 +26,8 @@ alter.log.dirs.replication.quota.window.size.seconds authorizer.class.name
 background.threads broker.id client.quota.callback.class
 config.providers connection.failed.authentication.delay.ms connections.max.reauth.ms
 controlled.shutdown.enable controller.performance.always.log.threshold.ms
-controller.performance.sample.period.ms controller.quorum.append.linger.ms controller.quota.window.num
-controller.quota.window.size.seconds controller.socket.timeout.ms
+controller.performance.sample.period.ms controller.quorum.append.linger.ms
+controller.socket.timeout.ms
 create.topic.policy.class.name delete.records.purgatory.purge.interval.requests
 early.start.listeners errors.deadletterqueue.auto.create.topics.enable
 errors.deadletterqueue.topic.name.prefix fetch.purgatory.purge.interval.requests

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from barnabas.broker.quotas.rate import SampledRate
 from barnabas.controller.image import QuotaEntity
 
-__all__ = ["CONNECTIONS", "CONSUMER", "PRODUCER", "REQUESTS", "ClientQuotas"]
+__all__ = ["CONNECTIONS", "CONSUMER", "PRODUCER", "REQUESTS", "ClientQuotas", "Limit"]
 
 PRODUCER = "producer_byte_rate"
 CONSUMER = "consumer_byte_rate"
@@ -26,7 +26,7 @@ _Whom = tuple[str, str | None, str | None]
 """A quota, and the user and client id (or IP and None) that share it."""
 
 
-class _Limit(NamedTuple):
+class Limit(NamedTuple):
     """A limit per second, and whose rate it limits."""
 
     whom: _Whom
@@ -45,7 +45,7 @@ class ClientQuotas:
         self._windows = windows
         self._window_s = float(window_s)
         self._quotas: Mapping[QuotaEntity, Mapping[str, float]] = {}
-        self._found: dict[_Whom, _Limit | None] = {}
+        self._found: dict[_Whom, Limit | None] = {}
         self._rates: dict[_Whom, SampledRate] = {}
         self.active = False
         """Whether anybody is limited at all."""
@@ -58,11 +58,11 @@ class ClientQuotas:
 
     def limits(self, quota: str, user: str, client: str) -> bool:
         """Whether somebody set this quota for them."""
-        return self.active and self._limit(quota, user, client) is not None
+        return self.active and self.limit_of(quota, user, client) is not None
 
     def record(self, quota: str, user: str, client: str, amount: float, now: float) -> float:
         """So much was used; returns the seconds that they must wait, 0.0 where nothing limits them."""
-        limit = self._limit(quota, user, client)
+        limit = self.limit_of(quota, user, client)
         if limit is None:
             return 0.0
         rate = self._rate(limit.whom, now)
@@ -71,12 +71,12 @@ class ClientQuotas:
 
     def most_at_once(self, quota: str, user: str, client: str) -> int | None:
         """What all full windows together allow; None: there is no limit."""
-        limit = self._limit(quota, user, client)
+        limit = self.limit_of(quota, user, client)
         return None if limit is None else int(limit.rate * (self._windows - 1) * self._window_s)
 
     def connected(self, address: str, now: float) -> float:
         """A client at that IP address connected.  Seconds to wait; above 0.0 the connection does not count."""
-        limit = self._limit(CONNECTIONS, address, "")
+        limit = self.limit_of(CONNECTIONS, address, "")
         if limit is None:
             return 0.0
         rate = self._rate(limit.whom, now)
@@ -86,7 +86,8 @@ class ClientQuotas:
             rate.record(-1, now)
         return delay
 
-    def _limit(self, quota: str, user: str, client: str) -> _Limit | None:
+    def limit_of(self, quota: str, user: str, client: str) -> Limit | None:
+        """The limit that counts for them, and whose rate it limits; None: there is none."""
         key = (quota, user, client)
         try:
             return self._found[key]
@@ -96,7 +97,7 @@ class ClientQuotas:
             found = self._found[key] = self._look_up(quota, user, client)
             return found
 
-    def _look_up(self, quota: str, user: str, client: str) -> _Limit | None:
+    def _look_up(self, quota: str, user: str, client: str) -> Limit | None:
         if quota == CONNECTIONS:
             candidates: list[tuple[QuotaEntity, _Whom]] = [
                 (frozenset({("ip", name)}), (quota, user, None)) for name in (user, None)
@@ -116,7 +117,7 @@ class ClientQuotas:
         for entity, whom in candidates:
             rate = self._quotas.get(entity, {}).get(quota)
             if rate is not None:
-                return _Limit(whom, rate)
+                return Limit(whom, rate)
         return None
 
     def _rate(self, whom: _Whom, now: float) -> SampledRate:

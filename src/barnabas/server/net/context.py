@@ -104,6 +104,11 @@ class RequestContext:
         return self.client.principal
 
     @property
+    def user(self) -> str:
+        """The principal without its type: whom quotas name."""
+        return self.client.principal.partition(":")[2]
+
+    @property
     def listener(self) -> str:
         return self.client.listener
 

@@ -80,11 +80,12 @@ class Throttle:
             if delay > 0:
                 self._delayed[quota].value += 1
                 wait_s = max(wait_s, delay)
-        wait_ms = min(round(wait_s * 1000), _LONGEST_MS)
+        told_ms = getattr(response, "throttle_time_ms", 0)  # by the controller
+        wait_ms = max(told_ms, min(round(wait_s * 1000), _LONGEST_MS))
         if wait_ms <= 0:
             return response
         connection.mute(wait_ms / 1000)
-        if getattr(response, "throttle_time_ms", wait_ms) >= wait_ms:
+        if wait_ms == told_ms or not hasattr(response, "throttle_time_ms"):
             return response
         return replace(response, throttle_time_ms=wait_ms)
 
@@ -98,8 +99,8 @@ class Throttle:
 
 
 def _whom(context: RequestContext) -> tuple[str, str]:
-    """The user without the type of its principal, and the client id."""
-    return context.principal.partition(":")[2], context.client_id or ""
+    """The user and the client id."""
+    return context.user, context.client_id or ""
 
 
 def _size_of(response: Any) -> int:

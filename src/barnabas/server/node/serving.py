@@ -64,7 +64,7 @@ class Serving:
         self._addresses = Addresses(runtime.node_id, quorum.image)
         self._apis: tuple[object, ...] = (
             quorum.steps,
-            ControllerApi(quorum, fencing),
+            ControllerApi(runtime, quorum, fencing),
             QuorumApi(quorum),
             FeatureApi(quorum),
             ReassignmentApi(quorum),
