@@ -101,6 +101,17 @@ def test_the_marker_that_the_leader_waited_for_does_not_make_the_next_answer_voi
     assert (first.produced.base_offset, second.produced.base_offset) == (2, 3)
 
 
+def test_nor_does_one_that_comes_while_the_question_is_on_its_way(node: Node) -> None:
+    write(node, "a", epoch=3)
+    answer = send(node, "b", epoch=4)
+    assert end(node, epoch=4, txn_version=2) is ErrorCode.NONE
+    verify(node)
+    assert answer.produced.base_offset == 2
+    late = send(node, "late", epoch=3, sequence=1)
+    verify(node)
+    assert late.error is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
 def test_a_marker_that_comes_between_makes_the_answer_void(node: Node) -> None:
     late = send(node, "late", version=11)
     assert end(node, commit=False) is ErrorCode.NONE

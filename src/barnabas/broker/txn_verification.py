@@ -6,7 +6,9 @@ Older clients told the coordinator of the partition before (the leader asks to v
 and TxnOffsetCommit v5 the leader has it added.
 
 The answer counts only if no marker of this producer came between: the log gives out a `VerificationGuard` that a
-marker makes void.  Batches of the same producer that come meanwhile wait in line.
+marker makes void.  (A producer of transaction.version 2 has another epoch in each transaction: a marker that
+comes between is that of its last one, for which the coordinator lets it wait, and the guard is taken when the
+answer comes.)  Batches of the same producer that come meanwhile wait in line.
 """
 
 from __future__ import annotations
@@ -50,14 +52,13 @@ class _Open:
     __slots__ = ("callers", "guard", "partition", "question", "retry_at", "since")
 
     def __init__(
-        self, partition: Partition, question: Question, guard: VerificationGuard, since: float
+        self, question: Question, partition: Partition, guard: VerificationGuard, since: float
     ) -> None:
-        self.partition = partition
         self.question = question
+        self.partition = partition
         self.guard = guard
         self.since = since
         self.retry_at: float | None = None
-        """When it is asked again; until then no answer is on its way."""
         self.callers: list[Verified] = []
 
 
@@ -119,16 +120,15 @@ class Verifications:
         guard = partition.log.producers.begin_verification(
             question.producer_id, sequence, epoch, supports_bump=question.add, now_ms=now.wall_ms
         )
-        if known is not None and known.retry_at is not None and known.question.producer_epoch == epoch:
-            known.guard = guard
-        if known is not None and known.guard is guard:
-            known.callers.append(done)
-            return
+        if known is not None and known.question.producer_epoch == epoch:
+            if known.guard is guard or (question.add and known.question.add):
+                known.callers.append(done)
+                return
         self._asked += 1
         question = question._replace(number=self._asked)
-        opened = self._open[key] = _Open(partition, question, guard, now.mono)
+        opened = self._open[key] = _Open(question, partition, guard, now.mono)
         opened.callers.append(done)
-        if known is not None:  # a newer epoch, or a marker that came between
+        if known is not None:  # a newer epoch, or a marker came between
             fenced = known.question.producer_epoch < epoch
             _tell(known, ErrorCode.INVALID_PRODUCER_EPOCH if fenced else ErrorCode.NETWORK_EXCEPTION, now)
         self._ask(question)
@@ -140,16 +140,22 @@ class Verifications:
         if known is None or known.question != question:
             return
         if error is ErrorCode.CONCURRENT_TRANSACTIONS and question.add:
-            if now.mono - known.since < self._patience_s:
-                known.retry_at = (
-                    now.mono + self._pause_s
-                )  # the markers of its last transaction are on their way
+            if now.mono - known.since < self._patience_s:  # markers of its last transaction are on their way
+                known.retry_at = now.mono + self._pause_s
                 return
         if error is ErrorCode.PRODUCER_FENCED:
             error = ErrorCode.INVALID_PRODUCER_EPOCH
         elif error is ErrorCode.TRANSACTION_ABORTABLE and not question.abortable:
             error = ErrorCode.INVALID_TXN_STATE
         del self._open[key]
+        if question.add and not error:
+            known.guard = known.partition.log.producers.begin_verification(
+                question.producer_id,
+                known.guard.lowest_sequence,
+                question.producer_epoch,
+                supports_bump=True,
+                now_ms=now.wall_ms,
+            )
         _tell(known, error, now)
 
     def tick(self, now: Now) -> None:
@@ -157,19 +163,7 @@ class Verifications:
         for opened in list(self._open.values()):
             if opened.retry_at is not None and opened.retry_at <= now.mono:
                 opened.retry_at = None
-                self._begin_anew(opened, now)
                 self._ask(opened.question)
-
-    def _begin_anew(self, opened: _Open, now: Now) -> None:
-        """The marker of the producer's last transaction may have come meanwhile: it ends no question to come."""
-        question = opened.question
-        opened.guard = opened.partition.log.producers.begin_verification(
-            question.producer_id,
-            opened.guard.lowest_sequence,
-            question.producer_epoch,
-            supports_bump=question.add,
-            now_ms=now.wall_ms,
-        )
 
     def next_deadline(self) -> float | None:
         """When `tick` has something to do, in monotonic seconds."""
