@@ -246,6 +246,16 @@ def test_only_who_belongs_to_the_group_commits_for_it(world: World) -> None:
     assert world.keep({0: 1}, version=3, generation_id=1, member_id="x") == [ErrorCode.UNKNOWN_MEMBER_ID]
     assert world.keep({0: 1, 5: 1}) == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
     assert world.keep({0: 1}, "") == [ErrorCode.INVALID_GROUP_ID]
+    assert world.keep({5: 1}, "new") == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert "new" not in world.groups.groups
+
+
+def test_positions_of_no_producer_are_refused(disk: MemoryDisk) -> None:
+    """They would wait for a marker that nobody writes."""
+    world = World(disk, transaction_partition_verification_enable="false")
+    assert world.keep({0: 1}, producer=-1, version=3) == [ErrorCode.INVALID_PRODUCER_ID_MAPPING]
+    assert world.end(producer=-1) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert world.fetch_offsets() == {0: -1, 1: -1}
 
 
 def test_who_does_not_coordinate_the_group_says_so(world: World) -> None:

@@ -176,7 +176,7 @@ class ProducerStates:
             known = state is not None and bool(state.batches)
             if pending.supports_bump and sequence != 0 and not known:
                 _refuse_sequence(header, 0)
-            if sequence > pending.lowest_sequence and not known:
+            if sequence > pending.lowest_sequence:
                 _refuse_sequence(header, pending.lowest_sequence)
         if state is None:
             return

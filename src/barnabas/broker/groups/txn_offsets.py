@@ -128,7 +128,7 @@ class TxnOffsets:
     ) -> None:
         """The transaction is verified: check, and write what may be kept."""
         group_id = request.group_id
-        if error := self.refusal(group_id) or self._check(request, now):
+        if error := self.refusal(group_id) or self._check(request):
             waiting.complete(_refused(request, error))
             return
         errors: _Errors = {}
@@ -144,6 +144,10 @@ class TxnOffsets:
             waiting.complete(_answer(request, errors))
             return
 
+        groups = self.offsets.membership.groups
+        if group_id not in groups:
+            groups[group_id] = ClassicGroup(group_id, now)
+
         def written(error: ErrorCode) -> None:
             self.offsets.landed(group_id, kept)
             if not error:
@@ -155,18 +159,17 @@ class TxnOffsets:
         batch = _batch(records, request.producer_id, request.producer_epoch)
         self.journal.append_batch(partition, batch, now, written, guard)
 
-    def _check(self, request: TxnOffsetCommitRequest, now: Now) -> ErrorCode | None:
-        """Whether its sender may commit for the group; a group that nobody knows begins here."""
+    def _check(self, request: TxnOffsetCommitRequest) -> ErrorCode | None:
+        """Why its sender may not commit for the group."""
+        if request.producer_id < 0:
+            return ErrorCode.INVALID_PRODUCER_ID_MAPPING
         membership = self.offsets.membership
         group = membership.groups.get(request.group_id)
         generation, member_id = request.generation_id, request.member_id
         if (consumer := self.offsets.consumer_groups.get(request.group_id)) is not None:
             return txn_commit_refusal(consumer, member_id, generation, request.group_instance_id)
         if group is None:
-            if generation >= 0:
-                return ErrorCode.ILLEGAL_GENERATION
-            membership.groups[request.group_id] = ClassicGroup(request.group_id, now)
-            return None
+            return ErrorCode.ILLEGAL_GENERATION if generation >= 0 else None
         if generation < 0 and group.state is GroupState.EMPTY:
             return None
         if generation >= 0 or member_id or request.group_instance_id is not None:

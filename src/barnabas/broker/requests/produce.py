@@ -281,7 +281,7 @@ def _append_one(
         raise RefusedError(ErrorCode.INVALID_TOPIC_EXCEPTION, "clients may not write to an internal topic")
     if partition is None:
         raise KafkaError(broker.missing(topic.name, data.index))
-    if header.attributes & _TRANSACTIONAL:
+    if header.attributes & _TRANSACTIONAL and header.producer_id >= 0:
         add = version >= _ADDED_SINCE
         if broker.verifications.needed(partition, header.producer_id, header.producer_epoch, add=add):
             waits = _InCheck(broker, context, waiting, topic, data.index, version)

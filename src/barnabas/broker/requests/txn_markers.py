@@ -156,6 +156,8 @@ def append_marker(
 ) -> None:
     """Append a marker; `done` is called once: NONE when every in-sync replica holds it, or why it is refused."""
     try:
+        if marker.producer_id < 0:
+            raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, "a marker has a producer")
         partition.log.producers.check_marker(
             marker.producer_id,
             marker.producer_epoch,
