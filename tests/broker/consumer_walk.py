@@ -47,7 +47,6 @@ from barnabas.wire.schemas.groups import (
 
 TOPICS = {"flights": 5, "planes": 3, "weather": 1}
 STEPS = 700
-GROUPS = ("g", "h")
 MEMBERS = ("ada", "bob", "cyd", "dan", "eve")
 INSTANCES = ("north", "south")
 
@@ -57,13 +56,15 @@ Ask = Callable[[Message, int], Any]
 class Walk:
     """`ids` are the topics' ids.  `run(ask)` returns what each request was and what came of it."""
 
+    GROUPS = ("g", "h")
+
     def __init__(
-        self, ids: dict[str, Uuid], *, seed: int = 848, groups: tuple[str, ...] = GROUPS, steps: int = STEPS
+        self, ids: dict[str, Uuid], *, seed: int = 848, groups: tuple[str, ...] = (), steps: int = STEPS
     ) -> None:
         self.rng = random.Random(seed)
-        self.groups = groups
+        self.groups = groups or self.GROUPS
         self.steps = steps
-        self.unheard_of = "unheard-of" if groups == GROUPS else f"unheard-of-{groups[0]}"
+        self.unheard_of = f"unheard-of-{groups[0]}" if groups else "unheard-of"
         self.ids = ids
         self.names = {id: name for name, id in ids.items()}
         self.epochs: dict[tuple[str, str], int] = {}
@@ -278,7 +279,7 @@ class Walk:
         return kind, [left.error_code, [one.error_code for one in left.members]]
 
 
-def record(address: str) -> None:
+def record(address: str, walk: type[Walk] = Walk) -> None:
     """Walk at a broker of Apache Kafka's and print what it answered."""
     from tests.topics import creation_of
 
@@ -293,7 +294,7 @@ def record(address: str) -> None:
             topic.num_partitions = TOPICS[topic.name]
         connection.request(wanted)
         while (
-            connection.request(FindCoordinatorRequest(coordinator_keys=list(GROUPS)), 4)
+            connection.request(FindCoordinatorRequest(coordinator_keys=list(walk.GROUPS)), 4)
             .coordinators[0]
             .error_code
         ):
@@ -301,10 +302,12 @@ def record(address: str) -> None:
         time.sleep(2)
         found = connection.request(MetadataRequest(topics=None), 12).topics
         ids = {topic.name: topic.topic_id for topic in found if topic.name in TOPICS}
-        answers = Walk(ids).run(connection.request)
+        answers = walk(ids).run(connection.request)
     document = {"topics": {name: str(ids[name]) for name in TOPICS}, "answers": answers}
     text = json.dumps(document, separators=(",", ":"))
-    print(text.replace('],["g ', '],\n["g ').replace('],["h ', '],\n["h '))
+    for group in walk.GROUPS:
+        text = text.replace(f'],["{group} ', f'],\n["{group} ')
+    print(text)
 
 
 if __name__ == "__main__":

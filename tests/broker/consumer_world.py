@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,7 +23,9 @@ from barnabas.wire.schemas.consumer_groups import (
 from barnabas.wire.schemas.groups import (
     DescribeGroupsRequest,
     HeartbeatRequest,
+    JoinGroupRequest,
     LeaveGroupRequest,
+    ListGroupsRequest,
     OffsetCommitRequest,
     OffsetFetchRequest,
     SyncGroupRequest,
@@ -70,7 +73,9 @@ class ConsumerWorld(World):
             ConsumerGroupDescribeRequest: groups.consumer_describe,
             DescribeGroupsRequest: groups.describe,
             HeartbeatRequest: groups.heartbeat,
+            JoinGroupRequest: groups.join,
             LeaveGroupRequest: groups.leave,
+            ListGroupsRequest: groups.list,
             OffsetCommitRequest: groups.commit,
             OffsetFetchRequest: groups.fetch_offsets,
             SyncGroupRequest: groups.sync,
@@ -130,8 +135,13 @@ class ConsumerWorld(World):
 
     def told(self, answer: ConsumerGroupHeartbeatResponse) -> Owned:
         assert answer.assignment is not None
+        return self.told_partitions(
+            {one.topic_id: one.partitions for one in answer.assignment.topic_partitions}
+        )
+
+    def told_partitions(self, partitions: Mapping[Uuid, Iterable[int]]) -> Owned:
         names = {topic.id: name for name, topic in self.topics.items()}
-        return {names[one.topic_id]: list(one.partitions) for one in answer.assignment.topic_partitions}
+        return {names[topic]: sorted(indexes) for topic, indexes in partitions.items()}
 
     def partitions(self, owned: Owned) -> list[ConsumerGroupHeartbeatRequestTopicPartitions]:
         return [

@@ -8,7 +8,7 @@ import pytest
 from tests.broker.consumer_world import ConsumerWorld
 
 from barnabas.broker.groups.consumer.checks import stale_commit, txn_commit_refusal
-from barnabas.broker.groups.consumer.group import ConsumerGroupState
+from barnabas.broker.groups.consumer.group import ConsumerGroup, ConsumerGroupState
 from barnabas.broker.groups.consumer.member import MemberState
 from barnabas.broker.groups.consumer.patterns import TOPICS_PER_STEP
 from barnabas.broker.purgatory import Waiting
@@ -432,7 +432,8 @@ def classic_join(world: ConsumerWorld) -> Any:
     return world.groups.join(world.context(3), request, world.now)
 
 
-def test_a_name_is_one_kind_of_group_at_a_time(world: ConsumerWorld) -> None:
+def test_a_name_is_one_kind_of_group_at_a_time() -> None:
+    world = ConsumerWorld(group_consumer_migration_policy="disabled")
     assert commit(world, "", -1) == ErrorCode.NONE  # a classic group that only has positions
     assert world.join("a") == ALL
     assert not world.groups.groups
@@ -465,3 +466,11 @@ def test_a_member_whose_client_makes_no_id_is_given_one(world: ConsumerWorld) ->
     answer = world.ask(request, 0)
     assert Uuid.parse(answer.member_id)
     assert world.ask(request, 1).error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_a_heartbeat_that_changes_nothing_looks_at_no_other_member(
+    world: ConsumerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.join("a")
+    monkeypatch.setattr(ConsumerGroup, "members_with", None)
+    assert world.beat("a", owns=ALL).error_code == ErrorCode.NONE

@@ -42,12 +42,14 @@ def produce(node: NodeProcess, topic: str = "flights", first: int = 0) -> None:
 
 
 @contextmanager
-def consumer(node: NodeProcess, topic: str = "flights", **settings: str) -> Iterator[Consumer]:
+def consumer(
+    node: NodeProcess, topic: str = "flights", protocol: str = "consumer", **settings: str
+) -> Iterator[Consumer]:
     reader = Consumer(
         {
             "bootstrap.servers": node.bootstrap,
             "group.id": "g",
-            "group.protocol": "consumer",
+            "group.protocol": protocol,
             "auto.offset.reset": "earliest",
             **{name.replace("_", "."): value for name, value in settings.items()},
         }
@@ -96,6 +98,31 @@ def test_librdkafka_shares_the_partitions_and_reads_every_record_once(quick_node
                 read([one, two, three], got, 2 * RECORDS)
         assert shared([one]) == [PARTITIONS]
     assert sorted(got) == list(range(2 * RECORDS))
+
+
+def test_a_group_of_librdkafkas_changes_its_protocol_and_changes_back(quick_node: NodeProcess) -> None:
+    """KIP-848, online migration: members are replaced one by one, and every record is read once."""
+    got: list[int] = []
+    classic = {
+        "protocol": "classic",
+        "heartbeat_interval_ms": "300",
+        "partition_assignment_strategy": "range",
+    }
+    produce(quick_node)
+    with consumer(quick_node, **classic) as old:
+        read([old], got, RECORDS)
+        with consumer(quick_node) as new:
+            assert shared([old, new]) == [3, 3]
+            assert "consumer" in quick_node.barnabas(
+                "groups", "list", "--bootstrap-server", quick_node.bootstrap
+            )
+            produce(quick_node, first=RECORDS)
+            read([old, new], got, 2 * RECORDS)
+        assert shared([old]) == [PARTITIONS]
+        assert "classic" in quick_node.barnabas("groups", "list", "--bootstrap-server", quick_node.bootstrap)
+        produce(quick_node, first=2 * RECORDS)
+        read([old], got, 3 * RECORDS)
+    assert sorted(got) == list(range(3 * RECORDS))
 
 
 def test_librdkafka_goes_on_after_the_coordinator_was_killed(quick_node: NodeProcess) -> None:

@@ -352,6 +352,11 @@ _s("group.consumer.max.size", "int", MAX_INT,
 _s("group.consumer.assignors", "list", ("uniform", "range"),
    "Who shares the partitions out in such a group; the first one where members name none.",
    choices=("uniform", "range"))
+_s("group.consumer.migration.policy", "string", "bidirectional",
+   "Whether a group with members changes its protocol: `upgrade` when a member with"
+   " `group.protocol=consumer` joins a classic group, `downgrade` when the last such member leaves and classic"
+   " ones stay, `bidirectional`, or `disabled`.",
+   choices=("bidirectional", "upgrade", "downgrade", "disabled"))
 _s("group.consumer.assignment.interval.ms", "int", 1000,
    "Least time between two assignments of such a group.", low=0, high=MAX_INT)
 _s("group.consumer.regex.refresh.interval.ms", "int", 600000,

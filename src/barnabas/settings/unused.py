@@ -34,7 +34,7 @@ errors.deadletterqueue.topic.name.prefix fetch.purgatory.purge.interval.requests
 follower.fetch.last.tiered.offset.enable
 group.consumer.assignor.offload.enable
 group.consumer.max.assignment.interval.ms group.consumer.max.heartbeat.interval.ms
-group.consumer.max.session.timeout.ms group.consumer.migration.policy
+group.consumer.max.session.timeout.ms
 group.consumer.min.assignment.interval.ms group.consumer.min.heartbeat.interval.ms
 group.consumer.min.session.timeout.ms
  group.coordinator.append.linger.ms

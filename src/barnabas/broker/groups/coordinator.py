@@ -15,6 +15,7 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import NamedTuple, TypeVar, cast
 
+from barnabas.broker.groups.consumer.classic_members import ClassicMembers
 from barnabas.broker.groups.consumer.decisions import ConsumerGroupSettings
 from barnabas.broker.groups.consumer.group import ConsumerGroup
 from barnabas.broker.groups.consumer.groups import ConsumerGroups, refused
@@ -138,8 +139,9 @@ class Groups:
             retention_ms=config.int("offsets.retention.minutes") * 60_000,
         )
         self.consumers = ConsumerGroups(
-            self.consumer_groups, self.membership, _consumer_settings(config), lambda: broker.image
+            self.consumer_groups, self.membership, ConsumerGroupSettings.of(config), lambda: broker.image
         )
+        self.classic_members = ClassicMembers(self.consumers, self.membership)
         self.protocols = frozenset(config.list("group.coordinator.rebalance.protocols"))
         self.forgetting = Forgetting(self.groups, self.consumers, self.offsets, self, self._refusal)
         self.transactions = TxnOffsets(broker, self.offsets, self, self._refusal)
@@ -345,12 +347,14 @@ class Groups:
 
     def join(
         self, context: RequestContext, request: JoinGroupRequest, now: Now
-    ) -> JoinGroupResponse | Parked:
+    ) -> JoinGroupResponse | Parked | CommitWaiting:
         """JoinGroup."""
         error = self._refusal(request.group_id)
         names = [context.client_id, request.group_instance_id, request.protocol_type]
         if not error and any(map(too_long, [*names, *(one.name for one in request.protocols)])):
             error = ErrorCode.INVALID_REQUEST
+        if not error and (group := self.consumer_groups.get(request.group_id)) and group.members:
+            return _now_or_later(self.classic_members.join(context, request, now))
         error = error or self.consumers.make_room(request.group_id, now)
         if error:
             return JoinGroupResponse(error_code=error, member_id=request.member_id, protocol_name="")
@@ -358,10 +362,12 @@ class Groups:
 
     def sync(
         self, context: RequestContext, request: SyncGroupRequest, now: Now
-    ) -> SyncGroupResponse | Parked:
+    ) -> SyncGroupResponse | Parked | CommitWaiting:
         """SyncGroup."""
         if error := self._refusal(request.group_id):
             return SyncGroupResponse(error_code=error)
+        if request.group_id in self.consumer_groups:
+            return _now_or_later(self.classic_members.sync(request, now))
         return _now_or_later(self.membership.sync(context, request, now))
 
     def heartbeat(self, context: RequestContext, request: HeartbeatRequest, now: Now) -> HeartbeatResponse:
@@ -370,7 +376,8 @@ class Groups:
         if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             error = ErrorCode.NONE
         elif error is None:
-            error = self.membership.heartbeat(request, now)
+            members = self.classic_members if request.group_id in self.consumer_groups else self.membership
+            error = members.heartbeat(request, now)
         return HeartbeatResponse(error_code=error)
 
     def leave(
@@ -480,17 +487,6 @@ class Groups:
 
     def __repr__(self) -> str:
         return f"<Groups {len(self.groups)} in {len(self._led)} partitions, {len(self._loading)} loading>"
-
-
-def _consumer_settings(config: Config) -> ConsumerGroupSettings:
-    return ConsumerGroupSettings(
-        session_ms=config.int("group.consumer.session.timeout.ms"),
-        heartbeat_ms=config.int("group.consumer.heartbeat.interval.ms"),
-        assignment_interval_ms=config.int("group.consumer.assignment.interval.ms"),
-        pattern_refresh_ms=config.int("group.consumer.regex.refresh.interval.ms"),
-        most_members=config.int("group.consumer.max.size"),
-        assignors=tuple(config.list("group.consumer.assignors")),
-    )
 
 
 def _now_or_later(answer: _Answer) -> _Answer:

@@ -10,5 +10,6 @@ What a heartbeat changes is decided without touching the group (`decisions`), wr
 partition of __consumer_offsets, and only then replayed into it (`group`), by the code that also loads it.
 
 Reading order: `member`, `group`, `records`, `subscriptions`; `assignors` and `heterogeneous` say who shall own
-what, `reconciliation` how a member gets there; `checks`, `decisions`, `patterns`; `sessions`, `groups`.
+what, `reconciliation` how a member gets there; `checks`, `decisions`, `patterns`; `sessions`, `writing`, `groups`.
+`migration` makes a classic group one of these and back, `classic_members` serves classic members in it.
 """

@@ -15,6 +15,7 @@ __all__ = [
     "check_epoch",
     "check_instance",
     "check_request",
+    "check_room",
     "check_unreleased",
     "commit_refusal",
     "fetch_refusal",
@@ -60,6 +61,12 @@ def check_request(request: ConsumerGroupHeartbeatRequest, version: int, assignor
             ErrorCode.UNSUPPORTED_ASSIGNOR,
             f"there is no assignor {request.server_assignor!r}: known are {', '.join(assignors)}",
         )
+
+
+def check_room(group: ConsumerGroup, member_id: str, most: int) -> None:
+    """Whether a member may be in a group.  Raises KafkaError GROUP_MAX_SIZE_REACHED."""
+    if len(group.members) >= most and member_id not in group.members:
+        raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED, f"a group has at most {most} members")
 
 
 def known_member(group: ConsumerGroup, member_id: str) -> ConsumerMember:

@@ -14,6 +14,7 @@ from barnabas.broker.groups.consumer.assignors import ASSIGNORS
 from barnabas.broker.groups.consumer.checks import (
     check_epoch,
     check_instance,
+    check_room,
     check_unreleased,
     known_member,
 )
@@ -30,8 +31,8 @@ from barnabas.broker.groups.consumer.subscriptions import (
     subscribed_topics,
 )
 from barnabas.broker.ports import RequestContext
+from barnabas.config import Config
 from barnabas.controller.image import MetadataImage
-from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import Now, TopicId
 from barnabas.wire.schemas.consumer_groups import (
     ConsumerGroupHeartbeatRequest,
@@ -41,12 +42,15 @@ from barnabas.wire.schemas.consumer_groups import (
 )
 
 __all__ = [
-    "Beat",
+    "Asked",
     "ConsumerGroupSettings",
+    "Step",
+    "advance",
     "decide_fence",
     "decide_heartbeat",
-    "decide_leave",
     "decide_patterns",
+    "leaver",
+    "replacement",
 ]
 
 REFRESH_MS = 0x7FFFFFFF
@@ -63,18 +67,49 @@ class ConsumerGroupSettings(NamedTuple):
     most_members: int
     assignors: tuple[str, ...]
     """Names of assignors, the default first."""
+    upgrades: bool
+    """Whether a group of the classic protocol becomes one of KIP-848 when a member comes that speaks it."""
+    downgrades: bool
+    """Whether it becomes a classic group when the last such member leaves and classic ones stay."""
+    most_classic_members: int
+
+    @classmethod
+    def of(cls, config: Config) -> ConsumerGroupSettings:
+        """As a node has them."""
+        policy = config.str("group.consumer.migration.policy")
+        return cls(
+            session_ms=config.int("group.consumer.session.timeout.ms"),
+            heartbeat_ms=config.int("group.consumer.heartbeat.interval.ms"),
+            assignment_interval_ms=config.int("group.consumer.assignment.interval.ms"),
+            pattern_refresh_ms=config.int("group.consumer.regex.refresh.interval.ms"),
+            most_members=config.int("group.consumer.max.size"),
+            assignors=tuple(config.list("group.consumer.assignors")),
+            upgrades=policy in ("bidirectional", "upgrade"),
+            downgrades=policy in ("bidirectional", "downgrade"),
+            most_classic_members=config.int("group.max.size"),
+        )
 
 
-class Beat(NamedTuple):
-    """What comes of a heartbeat.  `before` and `after` are the member; `refreshed` is the group's epoch where the
-    topics were looked at."""
+class Asked(NamedTuple):
+    """A member as the group has it, and as it asks to be."""
+
+    before: ConsumerMember
+    after: ConsumerMember
+    replaced: str | None
+    """The static member whose place it takes."""
+    changes: Sequence[Change]
+    """The records of that."""
+    reported: Reported | None
+
+
+class Step(NamedTuple):
+    """What comes of a member's request.  `refreshed` is the group's epoch where the topics were looked at."""
 
     changes: list[Change]
     before: ConsumerMember
     after: ConsumerMember
-    answer: ConsumerGroupHeartbeatResponse
-    refreshed: int | None
-    moved: bool
+    refreshed: int | None = None
+    moved: bool = False
     """Whether what the member owns, or shall give up, is another."""
 
 
@@ -86,54 +121,66 @@ def decide_heartbeat(
     image: MetadataImage,
     settings: ConsumerGroupSettings,
     now: Now,
-) -> Beat:
+) -> tuple[Step, ConsumerGroupHeartbeatResponse]:
     """A member joins or is alive.  Raises KafkaError."""
-    if len(group.members) >= settings.most_members and member_id not in group.members:
-        raise KafkaError(
-            ErrorCode.GROUP_MAX_SIZE_REACHED, f"a group has at most {settings.most_members} members"
-        )
+    check_room(group, member_id, settings.most_members)
     reported = reported_partitions(request)
     before, replaced, changes = _member_of(group, member_id, request, reported)
-    after = _updated(before, context, request)
-    if after != before:
-        changes.append(records.member_joined(group.id, after))
-    new_pattern, bump = _pattern_changes(group, before, after, changes)
-    changed = new_pattern or after.topics != before.topics
-    members = group.members_with(after, replaced)
-    subscriptions = Subscriptions.of(members, group.patterns)
-    epoch, refreshed = group.epoch, None
-    bump = bump or after.topics != before.topics
-    if bump or group.refresh_due(now.wall_ms):
-        epoch = refreshed = _epoch_of(group, subscriptions, bump, image, changes)
-    target_epoch, target = group.assignment_epoch, group.target_of(after)
-    if target_epoch < epoch and _interval_over(group, settings, now):
-        assignor = preferred_assignor(group.members.values(), settings.assignors, before, after)
-        targets = _assign(group, after, members, subscriptions, image, assignor)
-        target_epoch, target = epoch, targets.get(after.id, {})
-        for other in members:
-            if group.target.get(other.id) != targets.get(other.id, {}):
-                changes.append(records.target_assigned(group.id, other.id, targets.get(other.id, {})))
-        changes.append(records.target_computed(group.id, epoch, now.wall_ms))
-    ids = _topic_ids(subscribed_topics(after, group.patterns), image)
-    settled = after
-    if changed or not after.reached(target_epoch):
-        aim = Aim(target_epoch, target, frozenset(ids), changed, group.partition_epoch)
-        settled = reconcile(after, aim, reported)
-    if settled != after:
-        changes.append(records.current_assignment(group.id, settled))
+    asked = Asked(before, _updated(before, context, request), replaced, changes, reported)
+    step = advance(group, asked, image, settings, now)
     full = (
         request.rebalance_timeout_ms != -1
         and (request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None)
         and request.topic_partitions is not None
     )
-    tells = request.member_epoch == 0 or full or settled.assigned != before.assigned
+    tells = request.member_epoch == 0 or full or step.after.assigned != before.assigned
     answer = ConsumerGroupHeartbeatResponse(
-        member_id=settled.id,
-        member_epoch=settled.epoch,
+        member_id=step.after.id,
+        member_epoch=step.after.epoch,
         heartbeat_interval_ms=settings.heartbeat_ms,
-        assignment=_assignment(settled.assigned) if tells else None,
+        assignment=_assignment(step.after.assigned) if tells else None,
     )
-    return Beat(changes, before, settled, answer, refreshed, settled != after)
+    return step, answer
+
+
+def advance(
+    group: ConsumerGroup, asked: Asked, image: MetadataImage, settings: ConsumerGroupSettings, now: Now
+) -> Step:
+    """The member's next step, and that of its group where the member asks for something new.
+
+    Raises KafkaError INVALID_REGULAR_EXPRESSION, FENCED_MEMBER_EPOCH.
+    """
+    before, after, changes = asked.before, asked.after, list(asked.changes)
+    if after != before:
+        changes.append(records.member_joined(group.id, after))
+    new_pattern, bump = _pattern_changes(group, before, after, changes)
+    changed = new_pattern or after.topics != before.topics
+    bump = bump or after.topics != before.topics
+    epoch, refreshed = group.epoch, None
+    target_epoch, target = group.assignment_epoch, group.target_of(after)
+    looks = bump or group.refresh_due(now.wall_ms)
+    assigns = _interval_over(group, settings, now)
+    if looks or (assigns and target_epoch < epoch):  # else nothing here looks at the other members
+        members = group.members_with(after, asked.replaced)
+        subscriptions = Subscriptions.of(members, group.patterns)
+        if looks:
+            epoch = refreshed = _epoch_of(group, subscriptions, bump, image, changes)
+        if assigns and target_epoch < epoch:
+            assignor = preferred_assignor(group.members.values(), settings.assignors, before, after)
+            targets = _assign(group, after, members, subscriptions, image, assignor)
+            target_epoch, target = epoch, targets.get(after.id, {})
+            for other in members:
+                if group.target.get(other.id) != targets.get(other.id, {}):
+                    changes.append(records.target_assigned(group.id, other.id, targets.get(other.id, {})))
+            changes.append(records.target_computed(group.id, epoch, now.wall_ms))
+    settled = after
+    if changed or not after.reached(target_epoch):
+        ids = _topic_ids(subscribed_topics(after, group.patterns), image)
+        aim = Aim(target_epoch, target, frozenset(ids), changed, group.partition_epoch)
+        settled = reconcile(after, aim, asked.reported)
+    if settled != after:
+        changes.append(records.current_assignment(group.id, settled))
+    return Step(changes, before, settled, refreshed, settled != after)
 
 
 def reported_partitions(request: ConsumerGroupHeartbeatRequest) -> Reported | None:
@@ -165,7 +212,15 @@ def _member_of(
     former = group.static_member(instance)
     if former is None:
         return group.members.get(member_id, ConsumerMember(member_id)), None, []
-    check_unreleased(former, instance)
+    if former.classic is None:
+        check_unreleased(former, instance)
+    return replacement(group, former, member_id)
+
+
+def replacement(
+    group: ConsumerGroup, former: ConsumerMember, member_id: str
+) -> tuple[ConsumerMember, str, list[Change]]:
+    """A static member comes back under another id: the member, the id it had, and the records of that."""
     member = former._replace(id=member_id, epoch=0, previous_epoch=0)
     changes = records.member_removed(group.id, former.id)
     changes.append(records.member_joined(group.id, member))
@@ -283,18 +338,19 @@ def _assignment(owned: Owned) -> ConsumerGroupHeartbeatResponseAssignment:
 # -- leaving ------------------------------------------------------------------------------------------
 
 
-def decide_leave(group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, image: MetadataImage) -> Beat:
-    """A member goes, or, with a static member's epoch -2, goes for a while.  Raises KafkaError."""
+def leaver(
+    group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest
+) -> tuple[ConsumerMember, list[Change]]:
+    """The member that goes, and what is written when, a static one, it goes for a while.  Raises KafkaError."""
     if request.instance_id is None:
         member = known_member(group, request.member_id)
     else:
         member = check_instance(group, request.instance_id, request.member_id)
-    answer = ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch)
     if request.member_epoch != LEFT_FOR_NOW or request.instance_id is None:
-        return Beat(decide_fence(group, [member], image), member, member, answer, None, False)
+        return member, []
     assigned = {topic: dict.fromkeys(owned, 0) for topic, owned in member.assigned.items()}
     away = member._replace(epoch=LEFT_FOR_NOW, revoking=NOTHING, assigned=assigned)
-    return Beat([records.current_assignment(group.id, away)], member, away, answer, None, False)
+    return member, [records.current_assignment(group.id, away)]
 
 
 def decide_fence(group: ConsumerGroup, gone: Sequence[ConsumerMember], image: MetadataImage) -> list[Change]:

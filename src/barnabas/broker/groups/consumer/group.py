@@ -123,6 +123,15 @@ class ConsumerGroup:
         """The epoch of the member that owns a partition; -1 when nobody does."""
         return self.partition_epochs.get(topic, {}).get(partition, -1)
 
+    def waits_for_others(self, member: ConsumerMember) -> bool:
+        """Whether something of a member's target is still owned by another one."""
+        return any(
+            self.partition_epoch(topic, partition) != -1
+            for topic, partitions in self.target.get(member.id, {}).items()
+            for partition in partitions
+            if partition not in member.assigned.get(topic, {})
+        )
+
     def refresh_due(self, wall_ms: int) -> bool:
         """Whether a heartbeat now looks at the topics anew."""
         return wall_ms >= self.refresh_ms or self.epoch < self.refresh_epoch

@@ -7,72 +7,52 @@ earlier heartbeat of the group wrote.  A write that the log refuses at once chan
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from barnabas.broker.groups.consumer import records
 from barnabas.broker.groups.consumer.checks import check_request
 from barnabas.broker.groups.consumer.decisions import (
     REFRESH_MS,
-    Beat,
     ConsumerGroupSettings,
+    Step,
     decide_fence,
     decide_heartbeat,
-    decide_leave,
     decide_patterns,
+    leaver,
 )
 from barnabas.broker.groups.consumer.group import ConsumerGroup
 from barnabas.broker.groups.consumer.member import LEFT, LEFT_FOR_NOW, ConsumerMember, MemberState
+from barnabas.broker.groups.consumer.migration import downgraded, upgraded
 from barnabas.broker.groups.consumer.patterns import PatternSearch, patterns_with, search_wanted
-from barnabas.broker.groups.consumer.records import Change, ConsumerKey
-from barnabas.broker.groups.consumer.sessions import Sessions
-from barnabas.broker.groups.group import GroupState
+from barnabas.broker.groups.consumer.records import ConsumerKey
+from barnabas.broker.groups.consumer.sessions import NEVER, Sessions
+from barnabas.broker.groups.consumer.writing import GroupWriting
+from barnabas.broker.groups.group import ClassicGroup, GroupState
 from barnabas.broker.groups.membership import Membership
 from barnabas.broker.groups.offsets import CommitWaiting
-from barnabas.broker.groups.records import group_tombstone, too_long
+from barnabas.broker.groups.records import group_record, group_tombstone, too_long
 from barnabas.broker.ports import RequestContext
 from barnabas.controller.image import ImageDelta, MetadataImage
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import Now
 from barnabas.ports import Buffer
+from barnabas.wire.codec.message import Message
 from barnabas.wire.records import Record
 from barnabas.wire.schemas.consumer_groups import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
+from barnabas.wire.schemas.group_records import ClassicMemberMetadata
 from barnabas.wire.schemas.groups import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
 
 __all__ = ["ConsumerGroups", "refused"]
+
+_Response = TypeVar("_Response", bound=Message)
 
 LEAVE_MANY_FROM = 3
 """First version of LeaveGroup that names several members."""
 STEP_S = 0.001
 """Pause between two steps of a search for topics."""
-
-
-class _Write:
-    """Records of a group on their way, and who waits for them."""
-
-    __slots__ = ("error", "waiters")
-
-    def __init__(self) -> None:
-        self.error: ErrorCode | None = None
-        self.waiters: list[Callable[[ErrorCode], None]] = []
-
-    def finish(self, error: ErrorCode) -> None:
-        """They are committed, or they failed."""
-        self.error = error
-        waiters, self.waiters = self.waiters, []
-        for waiter in waiters:
-            waiter(error)
-
-    def then(self, waiter: Callable[[ErrorCode], None]) -> None:
-        """Tell this one, too."""
-        if self.error is None:
-            self.waiters.append(waiter)
-        else:
-            waiter(self.error)
-
-    def __repr__(self) -> str:
-        return f"<_Write {'open' if self.error is None else self.error.name}>"
 
 
 def refused(error: ErrorCode, message: str | None = None) -> ConsumerGroupHeartbeatResponse:
@@ -98,9 +78,8 @@ class ConsumerGroups:
         self.journal = membership.journal
         self.settings = settings
         self.image = image
+        self.writing = GroupWriting(groups, membership)
         self._sessions = Sessions(self.journal, self._fence)
-        self._last: dict[str, _Write] = {}
-        """The last write of a group that is not committed yet."""
         self._searches: dict[str, PatternSearch] = {}
         self._topics_version = -1
         """The metadata's offset when topics were created last, as far as known here."""
@@ -118,45 +97,98 @@ class ConsumerGroups:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "a name in the heartbeat is too long")
             if request.member_epoch in (LEFT, LEFT_FOR_NOW):
                 return self._leave(request, now)
-            group, before = self._group_for(request, now)
+            group, before, classic = self._group_for(request, now)
             member_id = request.member_id or str(self.membership.randomness.uuid())
-            beat = decide_heartbeat(group, member_id, context, request, self.image(), self.settings, now)
+            image = self.image()
+            step, answer = decide_heartbeat(group, member_id, context, request, image, self.settings, now)
         except KafkaError as error:
             return refused(error.code, error.message)
-        write = self._append(group, beat.changes, now, before)
-        if write is not None and write.error:
-            return refused(write.error)
-        self._heard(group, beat, now)
-        return self._answer(group, beat.answer)
+        if error_code := self.take(group, step, now, before=before):
+            return refused(error_code)
+        if classic is not None:
+            self._was_classic(group, classic, now)
+        self._search_if_wanted(group, step.after, now)
+        return self.when_safe(group.id, answer, refused)
+
+    def take(
+        self,
+        group: ConsumerGroup,
+        step: Step,
+        now: Now,
+        *,
+        before: Sequence[Record] = (),
+        classic: ClassicMemberMetadata | None = None,
+    ) -> ErrorCode:
+        """Write a member's step and set its deadlines; `classic` is what one of the classic protocol said."""
+        if error := self.writing.append(group, step.changes, now, before):
+            return error
+        member = step.after
+        if step.refreshed is not None:
+            group.refresh_ms, group.refresh_epoch = now.wall_ms + REFRESH_MS, step.refreshed
+        if classic is not None:
+            self.alive(group, member, classic.session_timeout_ms, now)
+            self._sessions.revoke_within(group.id, member.id, None, member.rebalance_timeout_ms / 1000, now)
+            return error
+        self.alive(group, member, self.settings.session_ms, now)
+        if step.moved:
+            self._watch_revoking(group, member, now)
+        return error
+
+    def when_safe(
+        self, group_id: str, answer: _Response, refused: Callable[[ErrorCode], _Response]
+    ) -> _Response | CommitWaiting:
+        """The answer now, or when the last write of the group is committed."""
+        return self.writing.when_safe(group_id, answer, refused)
 
     def _group_for(
         self, request: ConsumerGroupHeartbeatRequest, now: Now
-    ) -> tuple[ConsumerGroup, list[Record]]:
-        """The group of a heartbeat, and what is written before it: a classic group that is empty makes room."""
+    ) -> tuple[ConsumerGroup, list[Record], ClassicGroup | None]:
+        """The group of a heartbeat, what is written before it, and the classic group that it was.
+
+        A classic group that is empty makes room; one with members is upgraded with the first member of ours.
+        """
         group = self.groups.get(request.group_id)
         if group is not None:
-            return group, []
+            return group, [], None
         if request.member_epoch != 0:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no consumer group {request.group_id}")
         classic = self.membership.groups.get(request.group_id)
         if classic is None:
-            return ConsumerGroup(request.group_id), []
-        if classic.state is not GroupState.EMPTY:
+            return ConsumerGroup(request.group_id), [], None
+        before = [group_tombstone(request.group_id, now.wall_ms)]
+        if classic.state is GroupState.EMPTY:
+            return ConsumerGroup(request.group_id), before, None
+        if not self.settings.upgrades:
             raise KafkaError(
                 ErrorCode.GROUP_ID_NOT_FOUND,
-                f"{request.group_id} is a classic group with members: let them leave first",
+                f"{request.group_id} is a classic group, and group.consumer.migration.policy keeps it one",
             )
-        return ConsumerGroup(request.group_id), [group_tombstone(request.group_id, now.wall_ms)]
+        group, changes = upgraded(classic, self.image(), self.settings.most_members)
+        before += [records.to_record(change, now.wall_ms) for change in changes]
+        return group, before, classic
 
-    def _heard(self, group: ConsumerGroup, beat: Beat, now: Now) -> None:
-        """A heartbeat was taken: its member's deadlines, and the group's patterns."""
-        member = beat.after
-        if beat.refreshed is not None:
-            group.refresh_ms, group.refresh_epoch = now.wall_ms + REFRESH_MS, beat.refreshed
-        self._sessions.alive(group.id, member.id, self.settings.session_ms / 1000, now)
-        if beat.moved:
-            self._watch_revoking(group, member, now)
-        self._search_if_wanted(group, beat, now)
+    def _was_classic(self, group: ConsumerGroup, classic: ClassicGroup, now: Now) -> None:
+        """A classic group was upgraded: who waits in it joins again, and the others' sessions begin anew."""
+        self.membership.rebalance.forget(classic, ErrorCode.REBALANCE_IN_PROGRESS)
+        for member in group.members.values():
+            if member.classic is not None:
+                self.alive(group, member, member.classic.session_timeout_ms, now)
+
+    # -- deadlines of members ---------------------------------------------------------------------------
+
+    def alive(self, group: ConsumerGroup, member: ConsumerMember, session_ms: int, now: Now) -> None:
+        """A member was heard."""
+        self._sessions.alive(group.id, member.id, session_ms / 1000, now)
+
+    def synced(self, group: ConsumerGroup, member: ConsumerMember, session_ms: int, now: Now) -> None:
+        """A classic member fetched its assignment."""
+        self._sessions.revoked(group.id, member.id)
+        self.alive(group, member, session_ms, now)
+
+    def rejoin_within(self, group: ConsumerGroup, member: ConsumerMember, now: Now) -> None:
+        """A classic member was told to join again; the time for that begins once."""
+        if self._sessions.is_late_at(group.id, member.id) == NEVER:
+            self._sessions.revoke_within(group.id, member.id, None, member.rebalance_timeout_ms / 1000, now)
 
     def _watch_revoking(self, group: ConsumerGroup, member: ConsumerMember, now: Now) -> None:
         if member.state is MemberState.UNREVOKED_PARTITIONS:
@@ -171,13 +203,15 @@ class ConsumerGroups:
         group = self.groups.get(request.group_id)
         if group is None:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no consumer group {request.group_id}")
-        beat = decide_leave(group, request, self.image())
-        write = self._append(group, beat.changes, now)
-        if write is not None and write.error:
-            return refused(write.error)
-        if beat.after.id not in group.members:
-            self._sessions.forget(group.id, beat.after.id)
-        return self._answer(group, beat.answer)
+        member, changes = leaver(group, request)
+        if changes:
+            error = self.writing.append(group, changes, now)
+        else:
+            error = self._put_out(group, [member], now)
+        answer = ConsumerGroupHeartbeatResponse(
+            member_id=request.member_id, member_epoch=request.member_epoch
+        )
+        return refused(error) if error else self.when_safe(group.id, answer, refused)
 
     def leave_classic(
         self, version: int, request: LeaveGroupRequest, now: Now
@@ -212,14 +246,9 @@ class ConsumerGroups:
             answer = LeaveGroupResponse(error_code=results[0].error_code)
         if not gone:
             return answer
-        write = self._append(group, decide_fence(group, list(gone.values()), self.image()), now)
-        assert write is not None
-        waiting = CommitWaiting(self.membership.parked)
-        write.then(lambda error: waiting.complete(LeaveGroupResponse(error_code=error) if error else answer))
-        if not write.error:
-            for member_id in gone:
-                self._sessions.forget(group.id, member_id)
-        return waiting
+        if code := self._put_out(group, list(gone.values()), now):
+            return LeaveGroupResponse(error_code=code)
+        return self.when_safe(group.id, answer, lambda error: LeaveGroupResponse(error_code=error))
 
     def _fence(self, group_id: str, member_id: str, epoch: int | None, now: Now) -> bool:
         """A member was silent, or kept what it should give up, for too long."""
@@ -227,51 +256,46 @@ class ConsumerGroups:
         member = group.members.get(member_id) if group is not None else None
         if group is None or member is None or (epoch is not None and member.epoch != epoch):
             return True
-        write = self._append(group, decide_fence(group, [member], self.image()), now)
-        if write is not None and write.error:
-            return False
-        self._sessions.forget(group_id, member_id)
-        return True
+        return not self._put_out(group, [member], now)
 
-    # -- writing ----------------------------------------------------------------------------------------
+    def _put_out(self, group: ConsumerGroup, gone: Sequence[ConsumerMember], now: Now) -> ErrorCode:
+        """Members are out of the group; where only classic ones stay, it is a classic group again."""
+        ids = {member.id for member in gone}
+        rest = [member for member in group.members.values() if member.id not in ids]
+        if self._all_classic(rest):
+            return self._downgrade(group, rest, now)
+        error = self.writing.append(group, decide_fence(group, gone, self.image()), now)
+        for member_id in () if error else ids:
+            self._sessions.forget(group.id, member_id)
+        return error
 
-    def _append(
-        self, group: ConsumerGroup, changes: Sequence[Change], now: Now, before: Sequence[Record] = ()
-    ) -> _Write | None:
-        """Write changes of a group and replay them; None when there are none.
+    # -- back to the classic protocol --------------------------------------------------------------------
 
-        With the write's error at once set, nothing was written and the group is as it was.
-        """
-        if not changes:
-            return None
-        write = _Write()
-        written = [records.to_record(change, now.wall_ms) for change in changes]
-        self.journal.write(group.id, [*before, *written], now, write.finish)
-        if write.error:
-            return write
-        self.membership.groups.pop(group.id, None)
-        self.groups[group.id] = group
-        for change, record in zip(changes, written, strict=True):
-            records.replay(group, change.key, record.value)
-        if write.error is None:
-            self._last[group.id] = write
-            write.then(lambda error: self._settled(group.id, write))
-        return write
+    def _all_classic(self, members: Sequence[ConsumerMember]) -> bool:
+        """Whether a group of these members goes back to the classic protocol."""
+        settings = self.settings
+        fits = settings.downgrades and 0 < len(members) <= settings.most_classic_members
+        return fits and all(member.classic is not None for member in members)
 
-    def _settled(self, group_id: str, write: _Write) -> None:
-        if self._last.get(group_id) is write:
-            del self._last[group_id]
+    def _downgrade(self, group: ConsumerGroup, members: Sequence[ConsumerMember], now: Now) -> ErrorCode:
+        classic, assignments = downgraded(group, members, self.image(), now)
+        written = [records.to_record(change, now.wall_ms) for change in records.forgotten(group)]
+        written.append(group_record(classic, assignments, now.wall_ms))
+        if error := self.writing.write(group.id, written, now):
+            return error
+        del self.groups[group.id]
+        self._sessions.forget(group.id)
+        self._searches.pop(group.id, None)
+        self.membership.groups[group.id] = classic
+        self.membership.rebalance.watch(classic, now)
+        self.membership.rebalance.begin(classic, now)
+        return ErrorCode.NONE
 
-    def _answer(
-        self, group: ConsumerGroup, answer: ConsumerGroupHeartbeatResponse
-    ) -> ConsumerGroupHeartbeatResponse | CommitWaiting:
-        """The answer now, or when the last write of the group is committed."""
-        write = self._last.get(group.id)
-        if write is None:
-            return answer
-        waiting = CommitWaiting(self.membership.parked)
-        write.then(lambda error: waiting.complete(refused(error) if error else answer))
-        return waiting
+    def downgrade_if_classic(self, group: ConsumerGroup, now: Now) -> None:
+        """A classic member came in the place of the last one that spoke the protocol of KIP-848."""
+        members = list(group.members.values())
+        if self._all_classic(members):
+            self._downgrade(group, members, now)  # (what cannot be written now is tried with the next member)
 
     def make_room(self, group_id: str, now: Now) -> ErrorCode:
         """A classic group comes under a name: a consumer group that is empty goes, one with members stays.
@@ -283,9 +307,8 @@ class ConsumerGroups:
             return ErrorCode.NONE
         if group.members:
             return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-        write = self._append(group, records.forgotten(group), now)
-        if write is not None and write.error:
-            return write.error
+        if error := self.writing.append(group, records.forgotten(group), now):
+            return error
         del self.groups[group_id]
         return ErrorCode.NONE
 
@@ -315,7 +338,7 @@ class ConsumerGroups:
         """Another node coordinates a group from now on."""
         self.groups.pop(group_id, None)
         self._sessions.forget(group_id)
-        self._last.pop(group_id, None)
+        self.writing.forget(group_id)
         self._searches.pop(group_id, None)
 
     # -- topics -----------------------------------------------------------------------------------------
@@ -340,13 +363,13 @@ class ConsumerGroups:
             if not group.topics.isdisjoint(changed):
                 group.refresh_ms = group.refresh_epoch = 0
 
-    def _search_if_wanted(self, group: ConsumerGroup, beat: Beat, now: Now) -> None:
+    def _search_if_wanted(self, group: ConsumerGroup, member: ConsumerMember, now: Now) -> None:
         """Look up the topics of a group's patterns, unless that was done lately."""
-        patterns = patterns_with(group, beat.after)
-        if not patterns or group.id in self._searches:
-            return
         refresh_ms = self.settings.pattern_refresh_ms
-        if search_wanted(group, patterns, now.wall_ms, self._topics_version, refresh_ms):
+        if group.id in self._searches:
+            return
+        if search_wanted(group, member, now.wall_ms, self._topics_version, refresh_ms):
+            patterns = patterns_with(group, member)
             image = self.image()
             search = PatternSearch(patterns, image.topics_by_name, image.offset, now.wall_ms)
             self._searches[group.id] = search
@@ -360,8 +383,7 @@ class ConsumerGroups:
             return
         del self._searches[group.id]
         changes, epoch = decide_patterns(group, search.resolved(), self.image())
-        write = self._append(group, changes, now)
-        if epoch is not None and (write is None or not write.error):
+        if not self.writing.append(group, changes, now) and epoch is not None:
             group.refresh_ms, group.refresh_epoch = now.wall_ms + REFRESH_MS, epoch
 
     def __repr__(self) -> str:

@@ -61,17 +61,18 @@ def patterns_with(group: ConsumerGroup, member: ConsumerMember) -> set[str]:
 
 
 def search_wanted(
-    group: ConsumerGroup, patterns: Iterable[str], wall_ms: int, topics_version: int, refresh_ms: int
+    group: ConsumerGroup, member: ConsumerMember, wall_ms: int, topics_version: int, refresh_ms: int
 ) -> bool:
-    """Whether the patterns of a group are to be looked up anew: some are not resolved, topics were created since
-    (`topics_version` is the metadata's offset of the last), or `refresh_ms` are over."""
+    """Whether the patterns of a group are to be looked up anew, after a heartbeat of this member: its own is not
+    resolved, topics were created since (`topics_version` is the metadata's offset of the last), or `refresh_ms`
+    are over.  It is asked at every heartbeat, so it looks at no other member."""
     last = next(iter(group.patterns.values()), None)
     if last is None:
-        return True
+        return bool(member.regex)
     if wall_ms <= last.resolved_ms + LEAST_INTERVAL_MS:
         return False
     return (
-        set(patterns) != group.patterns.keys()
+        (bool(member.regex) and member.regex not in group.patterns)
         or last.version < topics_version
         or wall_ms > last.resolved_ms + refresh_ms
     )

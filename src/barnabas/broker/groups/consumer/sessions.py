@@ -8,7 +8,7 @@ from typing import Protocol
 from barnabas.broker.groups.rebalance import GroupJournal
 from barnabas.model import Now
 
-__all__ = ["Fence", "Sessions"]
+__all__ = ["NEVER", "Fence", "Sessions"]
 
 NEVER = float("inf")
 RETRY_S = 1.0
@@ -32,7 +32,7 @@ class _Session:
     def __init__(self) -> None:
         self.expires = NEVER
         self.revoke_by = NEVER
-        self.revoke_epoch = 0
+        self.revoke_epoch: int | None = None
         self.timer = NEVER
         """When the one timer that counts looks at the deadlines."""
 
@@ -58,11 +58,21 @@ class Sessions:
         session.expires = now.mono + seconds
         self._arm(group_id, member_id, session)
 
-    def revoke_within(self, group_id: str, member_id: str, epoch: int, seconds: float, now: Now) -> None:
-        """A member has so long to give up what it shall give up in this epoch."""
+    def revoke_within(
+        self, group_id: str, member_id: str, epoch: int | None, seconds: float, now: Now
+    ) -> None:
+        """A member has so long to give up what it shall give up in this epoch.
+
+        Without an epoch: a classic member has so long to join, or to fetch its assignment.
+        """
         session = self._sessions.setdefault(group_id, {}).setdefault(member_id, _Session())
         session.revoke_by, session.revoke_epoch = now.mono + seconds, epoch
         self._arm(group_id, member_id, session)
+
+    def is_late_at(self, group_id: str, member_id: str) -> float:
+        """When a member's time to revoke or to join is over, in monotonic seconds."""
+        session = self._sessions.get(group_id, {}).get(member_id)
+        return NEVER if session is None else session.revoke_by
 
     def revoked(self, group_id: str, member_id: str) -> None:
         """A member has nothing to give up any more."""
