@@ -10,12 +10,14 @@ from tests.stories.controller_story import ControllerStory
 from tests.stories.group_story import GroupStory
 from tests.stories.log_story import LogStory
 from tests.stories.transcript import Transcript, stands_and_goes
+from tests.stories.txn_story import TxnStory
 
 TELLERS: dict[str, type[Transcript]] = {
     "consumer": ConsumerStory,
     "controller": ControllerStory,
     "group": GroupStory,
     "log": LogStory,
+    "txn": TxnStory,
 }
 STORIES = [path for path in sorted(Path(__file__).parent.glob("*.txt")) if path.stem.split("_")[0] in TELLERS]
 
