@@ -16,8 +16,10 @@ from tests.broker.txn_cases import LAST_EPOCH, Sequence, sequences
 
 from barnabas.broker.purgatory import Waiting
 from barnabas.broker.transactions.answering import TransactionRequests
+from barnabas.errors import ErrorCode
 from barnabas.model import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
 from barnabas.wire.codec.message import Message
+from barnabas.wire.schemas.transactions import ListTransactionsRequest
 
 ANSWERS = json.loads((Path(__file__).parent / "txn_answers.json").read_text())
 
@@ -55,6 +57,32 @@ class Requests:
         [owned] = self.world.transactions.log.all_owned()
         owned.ids[id_].current = owned.ids[id_].current._replace(epoch=LAST_EPOCH)
         return LAST_EPOCH
+
+
+def test_transactions_are_listed_by_state_producer_age_and_pattern() -> None:
+    requests, producers = Requests(), {}
+    world = requests.world
+    for name in ("flights-1", "flights-2", "trains"):
+        producers[name] = world.init(name)
+    world.add(producers["trains"], 0, id_="trains")
+    world.run(5.0)
+
+    def listed(version: int = 2, **filters: Any) -> list[str]:
+        context: Any = SimpleNamespace(version=version)
+        answer = requests.requests.list(context, ListTransactionsRequest(**filters), world.now)
+        if answer.error_code:
+            return [ErrorCode(answer.error_code).name]
+        return sorted(state.transactional_id for state in answer.transaction_states)
+
+    assert listed() == ["flights-1", "flights-2", "trains"]
+    assert listed(state_filters=["Ongoing", "Nonsense"]) == ["trains"]
+    assert listed(state_filters=["Nonsense"]) == []
+    assert listed(producer_id_filters=[producers["flights-2"][0]]) == ["flights-2"]
+    assert listed(state_filters=["Ongoing"], duration_filter=6000) == []
+    assert listed(state_filters=["Ongoing"], duration_filter=4000) == ["trains"]
+    assert listed(transactional_id_pattern="flights-.") == ["flights-1", "flights-2"]
+    assert listed(transactional_id_pattern="flights") == []
+    assert listed(transactional_id_pattern="(") == ["INVALID_REGULAR_EXPRESSION"]
 
 
 def test_there_are_sequences_enough() -> None:

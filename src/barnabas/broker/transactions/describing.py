@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from barnabas.broker.groups.consumer.patterns import compiled_pattern
 from barnabas.broker.transactions.state import Coordinated, State
 from barnabas.broker.transactions.state_log import StateLog
-from barnabas.errors import ErrorCode
+from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import Now
 from barnabas.wire.schemas.transactions import (
     DescribeTransactionsResponseTransactionState,
@@ -47,9 +48,15 @@ def described(log: StateLog, transactional_id: str) -> DescribeTransactionsRespo
 
 
 def listed(log: StateLog, request: ListTransactionsRequest, now: Now) -> ListTransactionsResponse:
-    """The ids that this node coordinates, filtered by state, producer id and age."""
+    """The ids that this node coordinates, filtered by state, producer id, age and pattern (RE2, the whole id)."""
     if log.loading:
         return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    pattern = None
+    if request.transactional_id_pattern:
+        try:
+            pattern = compiled_pattern(request.transactional_id_pattern)
+        except KafkaError as error:
+            return ListTransactionsResponse(error_code=error.code)
     unknown = [name for name in request.state_filters if name not in _BY_TITLE]
     states = {_BY_TITLE[name] for name in request.state_filters if name in _BY_TITLE}
     producer_ids = set(request.producer_id_filters)
@@ -60,6 +67,7 @@ def listed(log: StateLog, request: ListTransactionsRequest, now: Now) -> ListTra
             (not producer_ids or current.producer_id in producer_ids)
             and (not request.state_filters or current.state in states)
             and (request.duration_filter < 0 or now.wall_ms - current.started_ms > request.duration_filter)
+            and (pattern is None or pattern.fullmatch(held.id) is not None)
         )
 
     return ListTransactionsResponse(

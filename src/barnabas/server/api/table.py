@@ -91,7 +91,7 @@ TABLE: tuple[Row, ...] = (
     Row(28, 0, 5,  "B",  GroupApi.commit_in_transaction,  _READ,        _GROUP),
     Row(61, 0, 0,  "B",  DataApi.describe_producers,      _READ,        _TOPIC),
     Row(65, 0, 0,  "B",  TransactionApi.describe,         _DESCRIBE,    _TRANSACTION),
-    Row(66, 0, 1,  "B",  TransactionApi.list_transactions, _DESCRIBE,   _TRANSACTION),
+    Row(66, 0, 2,  "B",  TransactionApi.list_transactions, _DESCRIBE,   _TRANSACTION),
     # looking around
     Row(75, 0, 0,  "B",  AdminApi.describe_topic_partitions, _DESCRIBE,    _TOPIC),
     Row(74, 0, 1,  "B",  AdminApi.list_config_resources,  _SEE_CONFIGS, _CLUSTER),

@@ -14,7 +14,14 @@ from barnabas.broker.groups.consumer.group import ConsumerGroup, ResolvedPattern
 from barnabas.broker.groups.consumer.member import ConsumerMember
 from barnabas.errors import ErrorCode, KafkaError
 
-__all__ = ["MOST_PATTERN", "PatternSearch", "check_pattern", "patterns_with", "search_wanted"]
+__all__ = [
+    "MOST_PATTERN",
+    "PatternSearch",
+    "check_pattern",
+    "compiled_pattern",
+    "patterns_with",
+    "search_wanted",
+]
 
 TOPICS_PER_STEP = 500
 """Topic names that a step compares with each pattern."""
@@ -28,10 +35,11 @@ MOST_MEMORY = 1 << 20
 
 def check_pattern(regex: str) -> None:
     """Raises KafkaError INVALID_REGULAR_EXPRESSION for what is no pattern."""
-    _compiled(regex)
+    compiled_pattern(regex)
 
 
-def _compiled(regex: str) -> Any:
+def compiled_pattern(regex: str) -> Any:
+    """What RE2 makes of it.  Raises KafkaError INVALID_REGULAR_EXPRESSION."""
     import re2  # rarely needed
 
     if len(regex) > MOST_PATTERN:
@@ -90,7 +98,7 @@ class PatternSearch:
         self._patterns: list[tuple[str, Any]] = []
         for regex in self.found:
             try:
-                self._patterns.append((regex, _compiled(regex)))
+                self._patterns.append((regex, compiled_pattern(regex)))
             except KafkaError:  # another release took it
                 continue
         self.version = version
