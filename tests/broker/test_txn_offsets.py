@@ -8,6 +8,7 @@ import pytest
 from tests.broker.harness import Answer, Node
 from tests.broker.transactions import ask_to_end, ended, verify
 
+from barnabas.broker.groups.consumer.group import ConsumerGroup
 from barnabas.broker.groups.coordinator import Groups
 from barnabas.broker.purgatory import Waiting
 from barnabas.broker.requests.txn_markers import write_txn_markers
@@ -288,3 +289,12 @@ def test_nothing_counts_before_every_replica_in_sync_holds_it(world: World) -> N
     assert not verifying.here and world.fetch_offsets() == {0: -1, 1: -1}
     world.sync()
     assert verifying.here and world.fetch_offsets()[0] == "UNSTABLE_OFFSET_COMMIT"
+
+
+def test_positions_for_a_group_of_kip_848_make_no_classic_group_of_its_name(world: World) -> None:
+    world.groups.consumer_groups["g"] = ConsumerGroup("g")
+    assert world.keep({0: 10}) == [0]
+    assert world.keep({0: 10}, version=3, generation_id=1, member_id="x") == [ErrorCode.UNKNOWN_MEMBER_ID]
+    assert "g" not in world.groups.groups
+    world.end()
+    assert world.fetch_offsets()[0] == 10

@@ -144,9 +144,9 @@ class TxnOffsets:
             waiting.complete(_answer(request, errors))
             return
 
-        groups = self.offsets.membership.groups
-        if group_id not in groups:
-            groups[group_id] = ClassicGroup(group_id, now)
+        classic = self.offsets.membership.groups
+        if group_id not in classic and group_id not in self.offsets.consumer_groups:
+            classic[group_id] = ClassicGroup(group_id, now)
 
         def written(error: ErrorCode) -> None:
             self.offsets.landed(group_id, kept)
