@@ -147,6 +147,19 @@ def test_a_truncation_leaves_a_transaction_undecided_whose_marker_is_not_below_t
     assert log.last_stable_offset == 2
 
 
+def test_a_transaction_is_late_by_our_clock_whatever_time_its_records_have() -> None:
+    log = open_log(new_disk())
+    produce(log, batch(b"of 2013", producer=(9, 0, 0), transactional=True, timestamp=1_370_000_000_000))
+    log.producers.expire(NOW)
+    assert not log.producers.has_late_transaction(later(1_200_000), 1200)
+    assert log.producers.has_late_transaction(later(1_200_001), 1200)
+    append(log, marker(False, 9, 0))
+    produce(log, batch(b"next", producer=(9, 0, 1), transactional=True))
+    log.producers.expire(later(1_200_001))
+    assert not log.producers.has_late_transaction(later(1_800_000), 1200), "that is another one"
+    assert log.producers.has_late_transaction(later(2_400_002), 1200)
+
+
 def test_aborted_transactions_are_found_by_range_across_segments() -> None:
     log = open_log(new_disk())
     spans = []

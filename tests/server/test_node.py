@@ -394,6 +394,8 @@ def test_metrics_and_health_of_a_node_over_http(tmp_path: Path) -> None:
             'kafka_network_RequestMetrics_RequestsPerSec_total{request="Produce"} 1.0',
             'kafka_log_Log_LogEndOffset{partition="0",topic="t"} 2.0',
             "kafka_server_ReplicaManager_LeaderCount 1.0",
+            "kafka_server_ReplicaManager_PartitionsWithLateTransactionsCount 0.0",
+            'kafka_cluster_Partition_LastStableOffsetLag{partition="0",topic="t"} 0.0',
             "kafka_server_BrokerTopicMetrics_MessagesInPerSec_total 2.0",
             "kafka_controller_KafkaController_ActiveControllerCount 1.0",
             "kafka_coordinator_group_GroupMetadataManager_NumGroups 0.0",

@@ -119,8 +119,8 @@ class ProducerState:
         """(first sequence, last sequence, first offset, last offset, timestamp), oldest first."""
         self.seen_offset: Offset = NEVER_SEEN
         self.silent_since = 0.0
-        """Monotonic seconds of the first look (`ProducerStates.expire`) that found its last batch where it is
-        still: at `seen_offset`."""
+        """Monotonic seconds of the first look (`ProducerStates.expire`) that found its last batch, or the start of
+        its open transaction, where it is still: at `seen_offset`."""
 
     def __repr__(self) -> str:
         open_since = f" open@{self.transaction_start}" if self.transaction_start >= 0 else ""

@@ -88,6 +88,14 @@ class ProducerStates:
         state = self._states.get(producer_id)
         return state is not None and state.transaction_start >= 0 and state.epoch == epoch
 
+    def has_late_transaction(self, now: Now, most_s: float) -> bool:
+        """Whether two looks (`expire`) that far apart found the same transaction open (KIP-664)."""
+        for start, producer_id in self._ongoing.items():
+            state = self._states[producer_id]
+            if state.seen_offset == start and now.mono - state.silent_since > most_s:
+                return True
+        return False
+
     # --- deciding -----------------------------------------------------------------------------------------
 
     def check(
@@ -318,7 +326,9 @@ class ProducerStates:
         gone = []
         for state in self._states.values():
             last = state.last_offset
-            if state.transaction_start >= 0:
+            if (start := state.transaction_start) >= 0:
+                if state.seen_offset != start:
+                    state.seen_offset, state.silent_since = start, now.mono
                 continue
             if state.seen_offset != last:
                 loaded = state.seen_offset == NEVER_SEEN

@@ -16,12 +16,15 @@ if TYPE_CHECKING:
     from barnabas.controller.image import MetadataImage
     from barnabas.log.storage.log_directories import LogDirectories
     from barnabas.ports import Clock
+    from barnabas.server.loop.runtime import Runtime
     from barnabas.server.net.network import Network
 
 __all__ = ["register_gauges"]
 
 MOST_PARTITIONS = 2000
 """Partitions that get gauges of their own; a scrape must not grow without limit."""
+LATE_TRANSACTION_S = 300
+"""How long after transaction.max.timeout.ms a transaction counts as late, as in Apache Kafka."""
 
 
 def register_gauges(
@@ -39,6 +42,9 @@ def register_gauges(
          lambda: broker.statistics().offline),
         ("kafka.server:type=ReplicaManager,name=UnderMinIsrPartitionCount", "Partitions that refuse acks=all",
          lambda: broker.statistics().under_min_isr),
+        ("kafka.server:type=ReplicaManager,name=PartitionsWithLateTransactionsCount",
+         "Partitions led here with a transaction that its coordinator should have ended long ago",
+         lambda: _late_transactions(broker, runtime)),
         ("kafka.server:type=FetchSessionCache,name=NumIncrementalFetchSessions", "Fetch sessions",
          lambda: broker.statistics().sessions[0]),
         ("kafka.server:type=broker-metadata-metrics,name=last-applied-record-offset", "Metadata applied",
@@ -82,6 +88,14 @@ def register_gauges(
     metrics.collect(lambda: _of_directories(broker, logs))
 
 
+def _late_transactions(broker: Broker, runtime: Runtime) -> int:
+    """How many partitions have a transaction that is open for longer than any may be, and some (KIP-664)."""
+    now = runtime.clock.now()
+    most_s = runtime.config.int("transaction.max.timeout.ms") / 1000 + LATE_TRANSACTION_S
+    led = (partition for partition in broker.partitions() if partition.is_leader and not partition.offline)
+    return sum(partition.log.producers.has_late_transaction(now, most_s) for partition in led)
+
+
 def _of_cleaner(broker: Broker, clock: Clock, value: Callable[[CleanerStatistics], float]) -> float:
     return value(broker.maintenance.cleaner.statistics(clock.now()))
 
@@ -113,3 +127,10 @@ def _of_partitions(broker: Broker) -> Iterator[Metric]:
             ("Size", "Bytes of the log", log.size),
         ):
             yield Gauge(f"kafka.log:type=Log,name={name}{tags}", meaning, partial(float, value))
+        if partition.is_leader:
+            held_back = partition.high_watermark - partition.last_stable_offset
+            yield Gauge(
+                f"kafka.cluster:type=Partition,name=LastStableOffsetLag{tags}",
+                "Offsets that readers of committed records wait for",
+                partial(float, held_back),
+            )
