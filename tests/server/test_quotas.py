@@ -214,6 +214,25 @@ def test_requests_that_were_received_together_wait_one_after_the_other(broker: B
     assert [round(later - seconds[0]) for later in seconds] == [0, 1, 2]
 
 
+def test_a_producer_with_many_requests_in_flight_gets_no_more_than_its_quota(broker: Broker) -> None:
+    """What it sends counts when it arrives: the answers to earlier requests may not have left yet."""
+    broker.limit(CLIENT, producer_byte_rate=RATE)
+    answered: list[float] = []
+
+    async def work() -> None:
+        async with await AsyncConnection.connect("n1", CLIENT_PORT) as line:
+            begun = [line.request(broker.produce(WINDOW // 4), timeout=90) for _ in range(8)]
+            for one in asyncio.as_completed(begun):
+                await one
+                answered.append(broker.cluster.world.time)
+
+    begun = broker.cluster.world.time
+    broker.cluster._client.spawn(work(), "work")
+    broker.cluster.until(lambda: len(answered) == 8, 90)
+    assert sum(later - begun < 0.5 for later in answered) <= 5
+    assert answered[-1] - begun > WINDOW / RATE * 0.6
+
+
 def test_a_removed_quota_limits_nobody(broker: Broker) -> None:
     broker.limit(CLIENT, producer_byte_rate=1.0)
     broker.limit(CLIENT, producer_byte_rate=None)

@@ -47,18 +47,18 @@ _group = "Who this node is and where it listens"
 _s("process.roles", "list", REQUIRED,
    "What this node does: `broker`, `controller` or both.",
    ours=("broker", "controller"), choices=("broker", "controller"),
-   why="a node that is told nothing is a whole cluster")
+   why="a node without settings is a whole cluster")
 _s("node.id", "int", REQUIRED,
    "Number of this node, unique in the cluster.",
    ours=1, low=0, high=MAX_INT,
-   why="a node that is told nothing is the only one")
+   why="a node without settings is the only one")
 _s("broker.rack", "string", None,
    "Where this broker stands; replicas of a partition are spread over racks.")
 _s("listeners", "list", ("PLAINTEXT://:9092",),
    "Addresses to listen on, as `NAME://host:port`. An empty host means every interface; port 0 takes a "
    "free one.",
    ours=("PLAINTEXT://127.0.0.1:9092", "CONTROLLER://127.0.0.1:9093"), update="per-broker",
-   why="reachable from this machine only until told otherwise")
+   why="only this machine reaches it until you choose another address")
 _s("advertised.listeners", "list", None,
    "Addresses that clients are told. Without it each client is told the address it dialled, so a node "
    "behind a port mapping or with several names works unconfigured.")
@@ -148,7 +148,7 @@ _group = "Logs"
 _s("log.dir", "list", ("/tmp/kafka-logs",),
    "Directory of the logs when `log.dirs` is not set.",
    ours=("barnabas-data",),
-   why="beside where you started it, and not in a place that is emptied at boot")
+   why="in the directory where you start the node, not in one that is emptied at boot")
 _s("log.dirs", "list", None,
    "Directories of the logs, one per disk.")
 _s("cordoned.log.dirs", "list", (),
@@ -246,7 +246,7 @@ _s("message.max.bytes", "int", 1048588,
 _s("max.decompressed.message.bytes", "int", 2147483639,
    "Largest record batch after decompression, in bytes.",
    ours=104857600, low=1, high=2147483639, update=ON_CLUSTER,
-   why="a finite default: a small batch cannot unfold into all our memory")
+   why="a finite default: a small batch cannot fill the memory")
 _s("compression.type", "string", "producer",
    "Codec that batches are stored with; `producer` leaves them as they arrive.",
    choices=CODECS, update=ON_CLUSTER)
@@ -336,7 +336,7 @@ _s("group.max.session.timeout.ms", "int", 1800000,
 _s("group.initial.rebalance.delay.ms", "int", 3000,
    "How long the first members of an empty group wait for more.",
    ours=100, low=0, high=MAX_INT,
-   why="members that start together still meet, and nobody waits three seconds for nothing")
+   why="members that start together still meet, and a single member does not wait 3 s")
 _s("group.max.size", "int", MAX_INT,
    "Members of one group.", low=1, high=MAX_INT)
 _s("group.coordinator.rebalance.protocols", "list", ("classic", "consumer", "streams"),
@@ -365,7 +365,7 @@ _s("group.consumer.regex.refresh.interval.ms", "int", 600000,
 _s("offsets.topic.num.partitions", "int", 50,
    "Partitions of `__consumer_offsets`.",
    low=1, high=MAX_INT, ours=8,
-   why="fifty logs cost a small node more to open than its groups are worth; to be chosen before the "
+   why="a small node opens few logs faster than 50; to be chosen before the "
        "first group, as in Kafka")
 _s("offsets.topic.replication.factor", "short", 3,
    "Replicas of `__consumer_offsets`. When it is not set: as many as there are brokers when the topic is "

@@ -30,6 +30,7 @@ from barnabas.server.net.network import Network
 from barnabas.server.net.route import Route
 from barnabas.server.net.send_queue import SendQueue
 from barnabas.server.net.slot import Place, Slot
+from barnabas.server.net.throttle import Throttle
 from barnabas.server.observe import events
 from barnabas.server.observe.metrics import Counter
 from barnabas.wire.frame import write_response
@@ -311,8 +312,9 @@ class Connection(asyncio.BufferedProtocol):
     def encode(
         self, context: RequestContext, route: Route, response: Any, handled: float, done: float
     ) -> None:
-        response = self.count(context, response)
         if response is not None:
+            if (throttle := self.throttle) is not None:
+                response = throttle.answering(self, context, response)
             parts: list[Any] = []
             try:
                 size = write_response(parts, context.correlation_id, route.key, context.version, response)
@@ -325,13 +327,6 @@ class Connection(asyncio.BufferedProtocol):
                 self.send_queue.flush()
             self.look_again()
         route.finished(context, handled, done)
-
-    def count(self, context: RequestContext, response: Any) -> Any:
-        """Count an answer (None: no one) for the quotas.  Returns the answer, with the time to wait."""
-        throttle = self._network.throttle
-        if throttle.quotas.active and self.client.kind == "B":
-            return throttle.answering(self, context, response)
-        return response
 
     def look_again(self) -> None:
         """Have `flush` called at the end of this loop step."""
@@ -377,6 +372,12 @@ class Connection(asyncio.BufferedProtocol):
         if not self._paused:
             self._paused = True
             self._transport.pause_reading()
+
+    @property
+    def throttle(self) -> Throttle | None:
+        """What counts its requests for quotas; None while nobody is limited, and for controllers."""
+        throttle = self._network.throttle
+        return throttle if throttle.quotas.active and self.client.kind == "B" else None
 
     def mute(self, seconds: float) -> None:
         """Read nothing for so long; what is in the line is answered meanwhile."""

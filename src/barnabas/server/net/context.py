@@ -78,8 +78,8 @@ class RequestContext:
         "received",
         "request_id",
         "size",
-        "spent_s",
         "version",
+        "wait_s",
     )
 
     def __init__(
@@ -90,8 +90,8 @@ class RequestContext:
         self.request_id = request_id
         self.received = received
         self.size = size
-        self.spent_s = 0.0
-        """Seconds in its handler, if a quota limits them."""
+        self.wait_s = 0.0
+        """How long its client must wait, because of a quota."""
         self.between_brokers = False
         """Whether a broker replicates by it, or asks what only brokers ask: no quota limits that."""
 

@@ -84,11 +84,13 @@ class Requests:
                 raise WireError(f"{len(frame) - end} bytes too many")
         except WireError as error:
             return self._malformed(connection, f"{route.name} v{header.version}", error)
+        if (throttle := connection.throttle) is not None:
+            throttle.arrived(connection, context)
         answer = self._serve(connection, route, context, request)
         if header.api_key != PRODUCE_KEY:
             return False
         if self._fast_path is not None and type(answer) is ProduceWaiting and not answer.done:
-            if network.throttle.is_limited(context):
+            if throttle is not None and throttle.is_limited(context):
                 return True
             if connection.fast_path is None:
                 connection.fast_path = self._fast_path(connection, route)
@@ -129,11 +131,11 @@ class Requests:
             answer = self._refused(connection, route, context, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
         self._network.step.soon()
         handled = monotonic()
-        context.spent_s = handled - begun
+        if (throttle := connection.throttle) is not None and _is_answered(answer):
+            throttle.handled(connection, context, handled - begun)
         if isinstance(answer, Message):
             connection.answer(context, route, answer, handled)
         elif answer is None:
-            connection.count(context, None)
             route.finished(context, handled, handled)
         else:
             slot = connection.expect(context, route)
@@ -218,6 +220,11 @@ class Requests:
 
     def __repr__(self) -> str:
         return f"<Requests {len(self.routes)} APIs>"
+
+
+def _is_answered(answer: Any) -> bool:
+    """Whether the client will get an answer (with acks=0 it expects none)."""
+    return answer is not None and (type(answer) is not ProduceWaiting or bool(answer.acks))
 
 
 def _unsupported_version(route: Route) -> ApiVersionsResponse:

@@ -1,4 +1,4 @@
-"""Quotas of clients at the connections: what a request used is recorded when its answer leaves.
+"""Quotas of clients at the connections: what a request used is recorded as soon as it is known.
 
 A client above its quota is told how long to wait (`throttle_time_ms`), and its connection is muted for that
 time: this node reads nothing from it.  Traffic between brokers is not limited.
@@ -58,36 +58,40 @@ class Throttle:
             return request
         return replace(request, max_bytes=most, min_bytes=min(request.min_bytes, most))
 
-    def answering(self, connection: Mutable, context: RequestContext, response: Any) -> Any:
-        """Record what the request used; mute the connection of a client that used too much.
-
-        Returns the response to send, with the time to wait.  `response` None: there is none (acks=0).
-        """
-        user, client = _whom(context)
-        now = self._clock.now().mono
-        used: list[tuple[str, float]] = []
+    def arrived(self, connection: Mutable, context: RequestContext) -> None:
+        """A request was received.  What a producer sends counts at once: further requests may be on their way."""
         if context.api_key == _PRODUCE:
-            used.append((PRODUCER, context.size))
-        elif context.api_key == _FETCH and not context.between_brokers:
-            used.append((CONSUMER, _size_of(response)))
-        if response is not None and not context.between_brokers:
-            used.append((REQUESTS, context.spent_s * 100))
-        wait_s = 0.0
-        for quota, amount in used:
-            delay = self.quotas.record(quota, user, client, amount, now)
-            if quota == REQUESTS:
-                delay = min(delay, self._window_s)
-            if delay > 0:
-                self._delayed[quota].value += 1
-                wait_s = max(wait_s, delay)
-        told_ms = getattr(response, "throttle_time_ms", 0)  # by the controller
-        wait_ms = max(told_ms, min(round(wait_s * 1000), _LONGEST_MS))
-        if wait_ms <= 0:
-            return response
-        connection.mute(wait_ms / 1000)
-        if wait_ms == told_ms or not hasattr(response, "throttle_time_ms"):
-            return response
-        return replace(response, throttle_time_ms=wait_ms)
+            self._record(connection, context, PRODUCER, context.size)
+
+    def handled(self, connection: Mutable, context: RequestContext, spent_s: float) -> None:
+        """The handler of a request took so long."""
+        if not context.between_brokers:
+            self._record(connection, context, REQUESTS, spent_s * 100, self._window_s)
+
+    def answering(self, connection: Mutable, context: RequestContext, response: Any) -> Any:
+        """The answer to a request is about to leave.  Returns it with the time that the client must wait."""
+        if context.api_key == _FETCH and not context.between_brokers:
+            self._record(connection, context, CONSUMER, _size_of(response))
+        told_ms = getattr(response, "throttle_time_ms", -1)  # by the controller; -1: it has no such field
+        if told_ms > 0:
+            connection.mute(told_ms / 1000)
+        wait_ms = min(round(context.wait_s * 1000), _LONGEST_MS)
+        return response if told_ms < 0 or wait_ms <= told_ms else replace(response, throttle_time_ms=wait_ms)
+
+    def _record(
+        self,
+        connection: Mutable,
+        context: RequestContext,
+        quota: str,
+        amount: float,
+        most_s: float = float("inf"),
+    ) -> None:
+        """So much was used: mute the connection of a client that used too much."""
+        delay = min(self.quotas.record(quota, *_whom(context), amount, self._clock.now().mono), most_s)
+        if delay > 0:
+            self._delayed[quota].value += 1
+            context.wait_s = max(context.wait_s, delay)
+            connection.mute(delay)
 
     def connected(self, host: str) -> float:
         """A client connected from that address: seconds for which it came too early, 0.0 if it is welcome."""
