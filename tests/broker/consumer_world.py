@@ -141,12 +141,13 @@ class ConsumerWorld(World):
 
     def told_partitions(self, partitions: Mapping[Uuid, Iterable[int]]) -> Owned:
         names = {topic.id: name for name, topic in self.topics.items()}
-        return {names[topic]: sorted(indexes) for topic, indexes in partitions.items()}
+        return {names.get(topic, str(topic)): sorted(indexes) for topic, indexes in partitions.items()}
 
     def partitions(self, owned: Owned) -> list[ConsumerGroupHeartbeatRequestTopicPartitions]:
         return [
             ConsumerGroupHeartbeatRequestTopicPartitions(topic_id=self.topics[name].id, partitions=indexes)
             for name, indexes in owned.items()
+            if name in self.topics
         ]
 
     def reloaded(self) -> ConsumerWorld:

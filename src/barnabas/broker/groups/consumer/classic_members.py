@@ -154,6 +154,9 @@ class ClassicMembers:
             said = {"type": request.protocol_type, "name": request.protocol_name}
             if any(value is not None and value != known[what] for what, value in said.items()):
                 raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+            assignment = assignment_bytes(member.assigned, metadata, self.consumers.image())
+        except WireError:  # (of a record that no client wrote)
+            return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         except KafkaError as error:
             return SyncGroupResponse(error_code=error.code)
         if group.assignment_epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
@@ -163,7 +166,7 @@ class ClassicMembers:
         answer = SyncGroupResponse(
             protocol_type=request.protocol_type,
             protocol_name=request.protocol_name,
-            assignment=assignment_bytes(member.assigned, metadata, self.consumers.image()),
+            assignment=assignment,
         )
         return self.consumers.when_safe(group.id, answer, lambda error: SyncGroupResponse(error_code=error))
 

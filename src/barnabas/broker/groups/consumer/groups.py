@@ -7,6 +7,7 @@ earlier heartbeat of the group wrote.  A write that the log refuses at once chan
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TypeVar
 
 from barnabas.broker.groups.consumer import records
@@ -33,7 +34,7 @@ from barnabas.broker.groups.offsets import CommitWaiting
 from barnabas.broker.groups.records import group_record, group_tombstone, too_long
 from barnabas.broker.ports import RequestContext
 from barnabas.controller.image import ImageDelta, MetadataImage
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.errors import ErrorCode, KafkaError, WireError
 from barnabas.model import Now
 from barnabas.ports import Buffer
 from barnabas.wire.codec.message import Message
@@ -263,7 +264,10 @@ class ConsumerGroups:
         ids = {member.id for member in gone}
         rest = [member for member in group.members.values() if member.id not in ids]
         if self._all_classic(rest):
-            return self._downgrade(group, rest, now)
+            try:
+                return self._downgrade(group, rest, now)
+            except WireError:  # what a member wrote cannot be read: the group stays as it is
+                pass
         error = self.writing.append(group, decide_fence(group, gone, self.image()), now)
         for member_id in () if error else ids:
             self._sessions.forget(group.id, member_id)
@@ -295,7 +299,10 @@ class ConsumerGroups:
         """A classic member came in the place of the last one that spoke the protocol of KIP-848."""
         members = list(group.members.values())
         if self._all_classic(members):
-            self._downgrade(group, members, now)  # (what cannot be written now is tried with the next member)
+            with suppress(WireError):
+                self._downgrade(
+                    group, members, now
+                )  # (what cannot be written now is tried with the next member)
 
     def make_room(self, group_id: str, now: Now) -> ErrorCode:
         """A classic group comes under a name: a consumer group that is empty goes, one with members stays.

@@ -56,7 +56,7 @@ class _Balance:
             for topic, partitions in member.target.items():
                 if topic in member.topics:
                     for partition in partitions:
-                        if partition < len(self.owners[topic]):
+                        if 0 <= partition < len(self.owners[topic]):
                             self._own(topic, partition, place)
 
     def _own(self, topic: TopicId, partition: int, place: int) -> None:

@@ -169,7 +169,10 @@ def _upgraded_member(
 def downgraded(
     group: ConsumerGroup, members: Iterable[ConsumerMember], image: MetadataImage, now: Now
 ) -> tuple[ClassicGroup, dict[str, bytes]]:
-    """A group whose members all speak the classic protocol as a classic group, and what each is to read."""
+    """A group whose members all speak the classic protocol as a classic group, and what each is to read.
+
+    Raises WireError where what they said does not go together; no client says such a thing.
+    """
     classic = ClassicGroup(group.id, now)
     classic.generation = group.epoch
     classic.protocol_type = CONSUMER_PROTOCOL
@@ -191,6 +194,8 @@ def downgraded(
                 assignment=assignments[member.id],
             )
         )
+    if not classic.common_protocols():
+        raise WireError(f"the classic members of group {group.id} have no protocol in common")
     classic.protocol = classic.choose_protocol()
     classic.state = GroupState.STABLE
     return classic, assignments

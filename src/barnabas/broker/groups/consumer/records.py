@@ -9,7 +9,16 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from barnabas.broker.groups.consumer.group import FORGOTTEN_EPOCH, ConsumerGroup, ResolvedPattern
-from barnabas.broker.groups.consumer.member import LEFT, NOTHING, ConsumerMember, MemberState, Owned, Target
+from barnabas.broker.groups.consumer.member import (
+    LEFT,
+    LEFT_FOR_NOW,
+    NOTHING,
+    ConsumerMember,
+    MemberState,
+    Owned,
+    Target,
+)
+from barnabas.errors import CorruptRecordError
 from barnabas.model import TopicId
 from barnabas.ports import Buffer
 from barnabas.wire.codec.message import Message
@@ -33,6 +42,9 @@ __all__ = [
     "target_computed",
     "to_record",
 ]
+
+MOST_EPOCH = 0x7FFF0000
+"""No epoch is as large: it is a number of 32 bits that grows by one."""
 
 ConsumerKey = (
     schema.ConsumerGroupMetadataKey
@@ -203,7 +215,7 @@ def replay(group: ConsumerGroup, key: ConsumerKey, value: Buffer | None) -> bool
             if value is None:
                 return False
             said = read_value(schema.ConsumerGroupMetadataValue, value)
-            group.epoch, group.metadata_hash = said.epoch, said.metadata_hash
+            group.epoch, group.metadata_hash = _epoch(said.epoch), said.metadata_hash
         case schema.ConsumerGroupPartitionMetadataKey():
             group.had_partition_metadata = value is not None
         case schema.ConsumerGroupMemberMetadataKey():
@@ -219,12 +231,20 @@ def replay(group: ConsumerGroup, key: ConsumerKey, value: Buffer | None) -> bool
     return True
 
 
+def _epoch(said: int) -> int:
+    """An epoch that may still grow.  Raises CorruptRecordError for one that nobody counted up to."""
+    if not LEFT_FOR_NOW <= said < MOST_EPOCH:
+        raise CorruptRecordError(f"a group or a member has epoch {said}")
+    return said
+
+
 def _replay_member(group: ConsumerGroup, member_id: str, value: Buffer | None) -> None:
     if value is None:
         group.remove(member_id)
         return
     said = read_value(schema.ConsumerGroupMemberMetadataValue, value)
     member = group.members.get(member_id, ConsumerMember(member_id))
+    classic = said.classic_member_metadata
     group.put(
         member._replace(
             instance_id=said.instance_id,
@@ -235,7 +255,7 @@ def _replay_member(group: ConsumerGroup, member_id: str, value: Buffer | None) -
             regex=said.subscribed_topic_regex,
             rebalance_timeout_ms=said.rebalance_timeout_ms,
             assignor=said.server_assignor,
-            classic=said.classic_member_metadata,
+            classic=classic if classic is not None and classic.supported_protocols else None,
         )
     )
 
@@ -245,7 +265,7 @@ def _replay_target_epoch(group: ConsumerGroup, value: Buffer | None) -> None:
         group.assignment_epoch, group.assigned_ms = FORGOTTEN_EPOCH, 0
         return
     said = read_value(schema.ConsumerGroupTargetAssignmentMetadataValue, value)
-    group.assignment_epoch, group.assigned_ms = said.assignment_epoch, said.assignment_timestamp
+    group.assignment_epoch, group.assigned_ms = _epoch(said.assignment_epoch), said.assignment_timestamp
 
 
 def _replay_target(group: ConsumerGroup, member_id: str, value: Buffer | None) -> None:
@@ -265,7 +285,7 @@ def _replay_current(group: ConsumerGroup, member_id: str, value: Buffer | None) 
     said = read_value(schema.ConsumerGroupCurrentMemberAssignmentValue, value)
     group.put(
         (member or ConsumerMember(member_id))._replace(
-            epoch=said.member_epoch,
+            epoch=_epoch(said.member_epoch),
             previous_epoch=said.previous_member_epoch,
             state=MemberState.of(said.state),
             assigned=_read_owned(said.assigned_partitions, said.member_epoch),
