@@ -26,6 +26,11 @@ from barnabas.wire.codec.message import Message
 from barnabas.wire.records import Record, write_batch
 from barnabas.wire.schemas.cluster import ApiVersionsRequest, MetadataRequest, MetadataRequestTopic
 from barnabas.wire.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from barnabas.wire.schemas.transactions import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
 
 NOW_MS = 1_700_000_000_000
 TOPICS: dict[str, dict[str, str]] = {
@@ -142,6 +147,9 @@ def kinds() -> Iterator[Kind]:
         yield Kind(f"v{version} no such partition", with_one(version, batch, index=7))
         yield Kind(f"v{version} acks 2", with_one(version, batch, acks=2))
         yield Kind(f"v{version} transactional id", with_one(version, batch, transactional_id="t"))
+        if version <= 11:  # (from 12 on the coordinator is asked in any case)
+            yield Kind(f"v{version} transaction", _transaction(version, 5000 + version))
+            yield Kind(f"v{version} of nobody's transaction", _nameless(version, 6000 + version))
     for case in hostile_batches(NOW_MS):
         for topic in ("plain", "compacted", "bounded"):
             odd = partial(bytes, case.batch)
@@ -224,6 +232,78 @@ def _idempotent(version: int) -> Callable[[dict[str, Uuid]], list[bytes]]:
             )
             for number, (epoch, sequence) in enumerate(steps)
         ]
+
+    return frames
+
+
+def _in_transaction(producer: int, sequence: int, epoch: int = 0, size: int = 20, **more: Any) -> bytearray:
+    return batch(
+        size,
+        producer_id=producer,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+        transactional=True,
+        **more,
+    )
+
+
+def _transaction(version: int, producer: int) -> Callable[[dict[str, Uuid]], list[bytes]]:
+    """Two transactions with a marker after each; then batches of an older, a newer and no epoch."""
+
+    def frames(ids: dict[str, Uuid]) -> list[bytes]:
+        steps: list[Any] = [0, 2, 4, 4, 10, 6, "end", 8, 10, "end", 12]
+        messages: list[Message] = []
+        for step in steps:
+            if step == "end":
+                topic = WritableTxnMarkerTopic(name="other", partition_indexes=[0])
+                marker = WritableTxnMarker(producer_id=producer, transaction_result=True, topics=[topic])
+                messages.append(WriteTxnMarkersRequest(markers=[marker]))
+            else:
+                made = _in_transaction(producer, step, codec=step % 5)
+                messages.append(request(made, "other", transactional_id="t"))
+        for epoch, sequence in ((1, 0), (0, 14), (1, 2), (1, 4)):
+            made = _in_transaction(producer, sequence, epoch)
+            messages.append(request(made, "other", transactional_id="t"))
+        messages.append(
+            request(
+                batch(producer_id=producer, producer_epoch=1, base_sequence=6), "other", transactional_id="t"
+            )
+        )
+        return [
+            frame(message, 1 if isinstance(message, WriteTxnMarkersRequest) else version, number)
+            for number, message in enumerate(messages)
+        ]
+
+    return frames
+
+
+def transactions(batches: int) -> list[bytes]:
+    """Three transactions of so many batches each."""
+    messages: list[Message] = []
+    for number in range(3):
+        first = 2 * batches * number
+        for sequence in range(first, first + 2 * batches, 2):
+            messages.append(request(_in_transaction(77, sequence), transactional_id="t"))
+        topic = WritableTxnMarkerTopic(name="plain", partition_indexes=[0])
+        messages.append(WriteTxnMarkersRequest(markers=[WritableTxnMarker(producer_id=77, topics=[topic])]))
+    return [
+        frame(message, 1 if isinstance(message, WriteTxnMarkersRequest) else 11, number)
+        for number, message in enumerate(messages)
+    ]
+
+
+def _nameless(version: int, producer: int) -> Callable[[dict[str, Uuid]], list[bytes]]:
+    """Who has a transaction open sends batches of it in requests that name no transactional id."""
+
+    def frames(ids: dict[str, Uuid]) -> list[bytes]:
+        messages: list[Message] = [
+            request(_in_transaction(producer, 0), "other", transactional_id="t"),
+            request(batch(), "other"),
+            request(batch(), "other"),
+            request(_in_transaction(producer, 2), "other"),
+            request(_in_transaction(producer, 2), "other", transactional_id="t"),
+        ]
+        return [frame(message, version, number) for number, message in enumerate(messages)]
 
     return frames
 
@@ -322,6 +402,7 @@ def config(*, memo: bool, page_cache: bool) -> Config:
             "log.flush.interval.messages": str(NO_FLUSH if page_cache else 1),
             "barnabas.produce.memo": str(memo).lower(),
             "num.partitions": "2",
+            "transaction.partition.verification.enable": "false",  # transactions without a coordinator
         }
     )
 

@@ -94,6 +94,18 @@ def test_batches_of_all_sizes_are_recognized(loop_factory: Loop, version: int) -
     assert fast.recognized == 22
 
 
+def test_batches_of_an_open_transaction_are_recognized(loop_factory: Loop) -> None:
+    """Not the first one of each, of which the coordinator may have to be asked."""
+
+    async def work(node: Node, result: Run) -> None:
+        frames = fast_path.transactions(30)
+        await create_topics(node)
+        result.answers["all"] = await converse(node, frames)
+
+    _, fast = both(loop_factory, True, work)
+    assert fast.recognized == 3 * 29
+
+
 def test_settings_and_topics_that_change_are_noticed_by_the_next_request(loop_factory: Loop) -> None:
     async def work(node: Node, result: Run) -> None:
         ids = await create_topics(node)

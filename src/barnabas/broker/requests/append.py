@@ -42,25 +42,37 @@ class NotAppendedError(KafkaError):
 
 
 def append_plain(
-    broker: Broker, partition: Partition, records: memoryview, acks: int, most_codec: int, now: Now
+    broker: Broker,
+    partition: Partition,
+    records: memoryview,
+    acks: int,
+    most_codec: int,
+    now: Now,
+    transactional: int = 0,
 ) -> Offset:
     """Append one plain batch (most are) and return its first offset.
 
     -1 when the batch needs a closer look: nothing has been done, and the caller uses `append_checked`.
-    `most_codec` is the highest codec the request's version may carry.  Raises KafkaError, NotAppendedError
-    where bytes may be patched already.
+    `most_codec` is the highest codec the request's version may carry, `transactional` the attribute of batches of
+    transactions if it may have them; the first one of a transaction is left to the caller.  Raises KafkaError,
+    NotAppendedError where bytes may be patched already.
     """
-    header = plain_header(records, most_codec, partition, now)
+    header = plain_header(records, most_codec, partition, now, transactional)
     if (
         header is None
         or not partition.is_leader
         or partition.offline
         or partition.no_room
         or (acks < 0 and not partition.leading.enough_in_sync)
+        or (transactional & header.attributes and not _is_open(partition, header))
         or (header.producer_id >= 0 and partition.log.producers.check(header) is not None)
     ):
         return -1
     return _append(broker, partition, records, header, now)
+
+
+def _is_open(partition: Partition, header: BatchHeader) -> bool:
+    return partition.log.producers.ongoing(header.producer_id, header.producer_epoch)
 
 
 def append_checked(

@@ -196,34 +196,37 @@ def _refuse_content(records: Buffer, header: BatchHeader, config: LogConfig) -> 
     )
 
 
-def plain_header(records: memoryview, most_codec: int, partition: Partition, now: Now) -> BatchHeader | None:
+def plain_header(
+    records: memoryview, most_codec: int, partition: Partition, now: Now, transactional: int
+) -> BatchHeader | None:
     """The header of a batch that may be appended as it is, after a check of all its records.  Most are such.
 
     All conditions of `check_shape`, `check_content` and `check_at_once` in one place and in the cheapest
     order; None when one of them does not hold, or is a question.  `records` has at least the bytes of a header.
+    `transactional` is the attribute of batches of transactions, where the request may have them, else 0.
     """
     fields = _FIELDS(records)
     base, length, _, magic, crc, attributes, last_delta, first, newest, producer, _, sequence, count = fields
-    size = len(records)
+    size, codec = len(records), attributes & ~transactional
     if (
         magic != 2
         or length + 12 != size
         or base != 0
         or not 0 < count <= RECORDS_AT_ONCE
         or last_delta + 1 != count
-        or not 0 <= attributes <= most_codec
+        or not 0 <= codec <= most_codec
         or size > partition.settings.plain_size
         or newest - now.wall_ms > partition.config.timestamp_after_max_ms
-        or (attributes and size > PACKED_AT_ONCE)
+        or (codec and size > PACKED_AT_ONCE)
         or (producer >= 0 and sequence < 0)
         or crc32c(records[_ATTRIBUTES_AT:]) != crc
     ):
         return None
     try:
         body = records[_HEADER_SIZE:]
-        if attributes == 3 and is_linked(attributes, body):
+        if codec == 3 and is_linked(codec, body):
             return None
-        data = bytes(body) if not attributes else decompress(attributes, body, UNPACKED_AT_ONCE)
+        data = bytes(body) if not codec else decompress(codec, body, UNPACKED_AT_ONCE)
         latest, earliest, keyless, contiguous = check_records(data, count)
     except CorruptRecordError:
         return None

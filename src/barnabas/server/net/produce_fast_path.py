@@ -7,9 +7,9 @@ the fast path is: compare the bytes, look at the batch, append it, and fill in t
 
 It is the slow path seen twice, not a second broker.  The batch goes through the same `check_shape` and
 `append_checked`; the answer is one that the slow path encoded, with holes where the numbers go; and whatever
-is not plain (an error, a transaction, an unusual encoding, work for a thread) is left to the slow path as if
-nobody had looked.  Only up to the append, though: what the log refuses then is answered here, because the
-bytes are not what the producer sent any more.
+is not plain (an error, the first batch of a transaction, an unusual encoding, work for a thread) is left to
+the slow path as if nobody had looked.  Only up to the append, though: what the log refuses then is answered
+here, because the bytes are not what the producer sent any more.
 """
 
 from __future__ import annotations
@@ -150,7 +150,15 @@ class ProduceFastPath:
         if broker.purgatory.full or (checks.in_order and checks.is_busy(self.connection.id, partition)):
             return False
         try:
-            first = append_plain(broker, partition, records, template.acks, template.most_codec, self._now)
+            first = append_plain(
+                broker,
+                partition,
+                records,
+                template.acks,
+                template.most_codec,
+                self._now,
+                template.transactional,
+            )
             if first >= 0:
                 stop = partition.log.log_end_offset
             else:
