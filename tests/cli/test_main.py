@@ -26,7 +26,7 @@ def test_help_shows_every_noun_with_an_example(capsys: pytest.CaptureFixture[str
     assert main(["--help"]) == 0
     out = capsys.readouterr().out
     for noun, (_, about, example) in NOUNS.items():
-        assert f"  {noun:<10} {about}" in out
+        assert f"  {noun:<12} {about}" in out
         assert example.startswith(f"barnabas {noun}")
         assert example in out
     assert max(len(line) for line in overview().splitlines()) <= 110

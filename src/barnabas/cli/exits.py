@@ -57,6 +57,7 @@ _NOT_FOUND = frozenset(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.UNKNOWN_TOPIC_ID,
         ErrorCode.GROUP_ID_NOT_FOUND,
+        ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
         ErrorCode.RESOURCE_NOT_FOUND,
     }
 )

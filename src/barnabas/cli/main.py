@@ -31,6 +31,11 @@ NOUNS: dict[str, tuple[str, str, str]] = {
         "barnabas consume greetings --from-beginning",
     ),
     "groups": ("barnabas.cli.groups", "consumer groups, their lag, resets", "barnabas groups describe g1"),
+    "transactions": (
+        "barnabas.cli.transactions",
+        "open transactions, and those that hang",
+        "barnabas transactions list",
+    ),
     "configs": ("barnabas.cli.configs", "show and change settings", "barnabas configs show topic greetings"),
     "quotas": ("barnabas.cli.quotas", "how much a client may use", "barnabas quotas list"),
     "cluster": ("barnabas.cli.cluster", "cluster id, brokers, controllers", "barnabas cluster id"),
@@ -76,7 +81,7 @@ def overview() -> str:
         "",
         "nouns:",
     ]
-    lines += [f"  {noun:<10} {about:<46} {example}" for noun, (_, about, example) in NOUNS.items()]
+    lines += [f"  {noun:<12} {about:<46} {example}" for noun, (_, about, example) in NOUNS.items()]
     lines += [
         "",
         "common flags:",

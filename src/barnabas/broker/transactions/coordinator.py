@@ -40,6 +40,8 @@ class TransactionsStatistics(NamedTuple):
     ids: int
     ongoing: int
     ending: int
+    unwritten: int
+    """Ends whose last record is written again."""
     loading: int
     timed_out: int
     unreadable: int
@@ -84,6 +86,8 @@ class Transactions:
         self._expires = False
         """Whether the walk also forgets ids that nobody has used for long."""
         self._retries: list[_Retry] = []
+        self.on_timeout: Callable[[str, Transaction], None] = _nobody
+        """Hears of the id, and of its open transaction, when that is aborted because its time is over."""
         self.timed_out = 0
         """Transactions that were aborted because their time was over."""
 
@@ -339,6 +343,7 @@ class Transactions:
         if current.state is State.ONGOING:
             if current.started_ms + current.timeout_ms < now.wall_ms:
                 self.timed_out += 1
+                self.on_timeout(held.id, current)
                 self._abort_open(owned, held, now, _ignore)
         elif self._expires and current.updated_ms <= now.wall_ms - self._expiration_ms:
             self._forget(owned, held, now)
@@ -361,6 +366,7 @@ class Transactions:
             ids=len(every),
             ongoing=sum(state is State.ONGOING for state in every),
             ending=sum(state.ending for state in every),
+            unwritten=len(self._retries),
             loading=self.log.loading,
             timed_out=self.timed_out,
             unreadable=self.log.unreadable,
@@ -372,3 +378,7 @@ class Transactions:
 
 def _ignore(error: ErrorCode) -> None:
     """A transaction whose time is over is looked at again when its abort could not be written."""
+
+
+def _nobody(transactional_id: str, state: Transaction) -> None:
+    """Who hears of transactions before there is a node."""

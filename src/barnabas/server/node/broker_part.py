@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from barnabas.broker.groups.coordinator import Groups
 from barnabas.broker.replicas.broker import Broker
 from barnabas.broker.transactions.coordinator import Transactions
+from barnabas.broker.transactions.state import Transaction
 from barnabas.config import SETTINGS, Config
 from barnabas.controller.feature_levels import METADATA_VERSION
 from barnabas.controller.image import RESOURCE_BROKER, BrokerEndpoint, ImageDelta
@@ -101,6 +102,7 @@ class BrokerPart:
         )
         self.groups = Groups(config, runtime.random, self.broker)
         self.transactions = Transactions(config, self.broker)
+        self.transactions.on_timeout = _transaction_timed_out
         self.marker_sender = MarkerSender(runtime, quorum.image, self.transactions.markers, peers)
         self.answers = TopicAnswers(quorum.image)
         self.suspicion = LeaderSuspicion(runtime.clock, runtime.node_id)
@@ -197,6 +199,18 @@ class BrokerPart:
 
     def __repr__(self) -> str:
         return f"<BrokerPart {self.lifecycle}>"
+
+
+def _transaction_timed_out(transactional_id: str, state: Transaction) -> None:
+    events.emit(
+        events.TRANSACTION_TIMED_OUT,
+        reason="",
+        id=transactional_id,
+        producer=state.producer_id,
+        epoch=state.epoch,
+        timeout_ms=state.timeout_ms,
+        partitions=len(state.partitions),
+    )
 
 
 def _somebody_leaves(delta: ImageDelta, but: NodeId) -> bool:

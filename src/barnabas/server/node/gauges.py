@@ -7,12 +7,13 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from barnabas.server.observe.metrics import Gauge, Metric
+from barnabas.server.observe.metrics import Gauge, Metric, Metrics
 
 if TYPE_CHECKING:
     from barnabas.broker.groups.coordinator import Groups
     from barnabas.broker.replicas.broker import Broker
     from barnabas.broker.replicas.cleaner import CleanerStatistics
+    from barnabas.broker.transactions.coordinator import Transactions
     from barnabas.controller.image import MetadataImage
     from barnabas.log.storage.log_directories import LogDirectories
     from barnabas.ports import Clock
@@ -28,7 +29,12 @@ LATE_TRANSACTION_S = 300
 
 
 def register_gauges(
-    network: Network, image: MetadataImage, broker: Broker, groups: Groups, logs: LogDirectories
+    network: Network,
+    image: MetadataImage,
+    broker: Broker,
+    groups: Groups,
+    transactions: Transactions,
+    logs: LogDirectories,
 ) -> None:
     """Give the node's metrics the gauges of a broker."""
     runtime, memory = network.runtime, network.memory
@@ -84,6 +90,7 @@ def register_gauges(
          lambda now: now.overdue_seconds),
     ):  # fmt: skip
         metrics.gauge(f"kafka.log:type={name}", meaning, partial(_of_cleaner, broker, clock, value))
+    _register_transactions(metrics, transactions)
     metrics.collect(lambda: _of_partitions(broker))
     metrics.collect(lambda: _of_directories(broker, logs))
 
@@ -94,6 +101,27 @@ def _late_transactions(broker: Broker, runtime: Runtime) -> int:
     most_s = runtime.config.int("transaction.max.timeout.ms") / 1000 + LATE_TRANSACTION_S
     led = (partition for partition in broker.partitions() if partition.is_leader and not partition.offline)
     return sum(partition.log.producers.has_late_transaction(now, most_s) for partition in led)
+
+
+def _register_transactions(metrics: Metrics, transactions: Transactions) -> None:
+    read: tuple[tuple[str, str, Callable[[], float]], ...] = (
+        ("kafka.coordinator.transaction:type=TransactionMarkerChannelManager,name=LogAppendRetryQueueSize",
+         "Ends of transactions whose last record is written again", lambda: transactions.statistics().unwritten),
+        ("barnabas:type=Transactions,name=Markers", "Partitions that have no marker of an ended transaction yet",
+         lambda: transactions.markers.statistics().partitions),
+        ("barnabas:type=Transactions,name=Ids", "Transactional ids coordinated",
+         lambda: transactions.statistics().ids),
+        ("barnabas:type=Transactions,name=Open", "Transactions that are open",
+         lambda: transactions.statistics().ongoing),
+        ("barnabas:type=Transactions,name=Ending", "Transactions whose end is decided and not complete",
+         lambda: transactions.statistics().ending),
+        ("barnabas:type=Transactions,name=TimedOut", "Transactions aborted because their time was over",
+         lambda: transactions.timed_out),
+        ("barnabas:type=Transactions,name=Unreadable", "Records of transactions that were left out",
+         lambda: transactions.log.unreadable),
+    )  # fmt: skip
+    for name, meaning, reader in read:
+        metrics.gauge(name, meaning, reader)
 
 
 def _of_cleaner(broker: Broker, clock: Clock, value: Callable[[CleanerStatistics], float]) -> float:

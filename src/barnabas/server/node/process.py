@@ -282,7 +282,7 @@ class Node:
         self._undo.append(("the questions about transactions", part.verifier.stop))
         self._undo.append(("the markers", part.marker_sender.stop))
         await part.open()
-        register_gauges(network, self.quorum.image, part.broker, part.groups, home.logs)
+        register_gauges(network, self.quorum.image, part.broker, part.groups, part.transactions, home.logs)
         requests = serving.to_clients(
             part.broker, part.groups, part.transactions, part.answers, part.suspicion, part.probes.ask
         )

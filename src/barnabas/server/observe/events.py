@@ -226,6 +226,11 @@ REQUEST_REFUSED = register(
 GROUP_PROTOCOL = register(
     "group.protocol-not-served", _W, "a consumer wants the group protocol of KIP-848, which is not in force"
 )
+TRANSACTION_TIMED_OUT = register(
+    "transactions.timed-out",
+    _W,
+    "a transaction was open for longer than its producer had asked for; it is aborted, its producer fenced",
+)
 REQUEST_SLOW = register("request.slow", _W, "a request took long")
 MEMORY_SHORT = register("memory.short", _W, "the memory for requests is used up: the node stops reading")
 MEMORY_ENOUGH = register("memory.enough", _I, "the node reads requests again")

@@ -1,0 +1,224 @@
+"""Transactions as an administrator sees them, and how one that hangs is ended (KIP-664).
+
+A transaction hangs when a partition has it open and its coordinator does not know it any more: nobody will end it,
+and readers of committed records wait at it for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from barnabas.client.cluster import Cluster
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.model import Epoch, NodeId, Offset, ProducerId, TopicPartition
+from barnabas.wire.schemas.transactions import (
+    DescribeProducersRequest,
+    DescribeTransactionsRequest,
+    ListTransactionsRequest,
+    TopicRequest,
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
+
+__all__ = [
+    "OpenTransaction",
+    "TransactionDescription",
+    "TransactionListing",
+    "abort_transaction",
+    "describe_transaction",
+    "hanging_transactions",
+    "list_transactions",
+    "open_transactions",
+]
+
+
+class TransactionListing(NamedTuple):
+    """A transactional id, who coordinates it, and its state."""
+
+    id: str
+    coordinator: NodeId
+    producer_id: ProducerId
+    state: str
+
+
+class TransactionDescription(NamedTuple):
+    """A transactional id in detail.  Times are milliseconds, `started_ms` wall time or -1; `partitions` are those
+    that have no marker yet."""
+
+    id: str
+    coordinator: str
+    state: str
+    producer_id: ProducerId
+    epoch: Epoch
+    timeout_ms: int
+    started_ms: int
+    partitions: tuple[TopicPartition, ...]
+
+
+class OpenTransaction(NamedTuple):
+    """A transaction that a partition has open since `offset`; `last_ms` is the wall time of its last record."""
+
+    topic: str
+    partition: int
+    producer_id: ProducerId
+    epoch: Epoch
+    coordinator_epoch: Epoch
+    offset: Offset
+    last_ms: int
+
+
+def list_transactions(
+    cluster: Cluster, *, states: Sequence[str] = (), producer_ids: Sequence[ProducerId] = ()
+) -> list[TransactionListing]:
+    """The transactional ids of all coordinators, by name."""
+    request = ListTransactionsRequest(state_filters=list(states), producer_id_filters=list(producer_ids))
+
+    def attempt() -> list[TransactionListing]:
+        cluster.refresh([])
+        found: list[TransactionListing] = []
+        for broker in cluster.brokers():
+            response = cluster.connection(broker.id).request(request)
+            _raise(response.error_code, f"listing the transactions of broker {broker.id}")
+            if response.unknown_state_filters:
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST,
+                    f"there is no state {', '.join(response.unknown_state_filters)}",
+                    next_step="write Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit or CompleteAbort",
+                )
+            found += [
+                TransactionListing(one.transactional_id, broker.id, one.producer_id, one.transaction_state)
+                for one in response.transaction_states
+            ]
+        return sorted(found)
+
+    return cluster.retrying(attempt)
+
+
+def describe_transaction(cluster: Cluster, transactional_id: str) -> TransactionDescription:
+    """`describe_transaction(cluster, "etl-1")`; KafkaError TRANSACTIONAL_ID_NOT_FOUND when there is none."""
+
+    def attempt() -> TransactionDescription:
+        coordinator = cluster.coordinator(transactional_id, transaction=True)
+        request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
+        [found] = coordinator.request(request).transaction_states
+        if found.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+            raise KafkaError(
+                ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
+                f"there is no transactional id {transactional_id}",
+                next_step="see what there is with `barnabas transactions list`",
+            )
+        _raise(found.error_code, f"transactional id {transactional_id}")
+        return TransactionDescription(
+            transactional_id,
+            coordinator.address,
+            found.transaction_state,
+            found.producer_id,
+            found.producer_epoch,
+            found.transaction_timeout_ms,
+            found.transaction_start_time_ms,
+            tuple(TopicPartition(topic.topic, index) for topic in found.topics for index in topic.partitions),
+        )
+
+    return cluster.retrying(attempt)
+
+
+def open_transactions(cluster: Cluster, topic: str, partitions: Sequence[int]) -> list[OpenTransaction]:
+    """The transactions that these partitions have open, as their leaders see them."""
+    found: list[OpenTransaction] = []
+    for index in partitions:
+
+        def attempt(index: int = index) -> list[OpenTransaction]:
+            request = DescribeProducersRequest(topics=[TopicRequest(name=topic, partition_indexes=[index])])
+            response = cluster.to_leader(topic, index).request(request)
+            [one] = response.topics[0].partitions
+            _raise(one.error_code, f"partition {topic}-{index}")
+            return [
+                OpenTransaction(
+                    topic,
+                    index,
+                    producer.producer_id,
+                    producer.producer_epoch,
+                    producer.coordinator_epoch,
+                    producer.current_txn_start_offset,
+                    producer.last_timestamp,
+                )
+                for producer in one.active_producers
+                if producer.current_txn_start_offset >= 0
+            ]
+
+        found += cluster.retrying(attempt, on_retry=lambda: cluster.forget(topic))
+    return found
+
+
+def hanging_transactions(
+    cluster: Cluster, topics: Sequence[str], *, older_than_ms: int, wall_ms: int
+) -> list[OpenTransaction]:
+    """The open transactions of these topics (all, when none is named) that no coordinator will end.
+
+    Only those whose last record is older than `older_than_ms` are looked at: a transaction that has just begun, or
+    just ended, may look the same for a moment.
+    """
+    names = list(topics) or sorted(cluster.refresh(None))
+    suspected = [
+        one
+        for topic in names
+        for one in open_transactions(cluster, topic, sorted(cluster.topic(topic).partitions))
+        if wall_ms - one.last_ms >= older_than_ms
+    ]
+    return [one for one in suspected if coordinated_by(cluster, one) is None]
+
+
+def coordinated_by(cluster: Cluster, one: OpenTransaction) -> str | None:
+    """The transactional id whose coordinator will end an open transaction; None: nobody will."""
+    for listing in list_transactions(cluster, producer_ids=[one.producer_id]):
+        known = describe_transaction(cluster, listing.id)
+        here = TopicPartition(one.topic, one.partition)
+        if known.producer_id == one.producer_id and here in known.partitions:
+            return listing.id
+    return None
+
+
+def abort_transaction(
+    cluster: Cluster, topic: str, partition: int, offset: Offset, *, force: bool = False
+) -> OpenTransaction:
+    """Have the leader of a partition end the transaction that it has open since `offset`, as aborted.
+
+    Refused while a coordinator knows the transaction, unless forced: its producer may still commit it elsewhere.
+    """
+    where = f"{topic}-{partition}"
+    found = [one for one in open_transactions(cluster, topic, [partition]) if one.offset == offset]
+    if not found:
+        raise KafkaError(
+            ErrorCode.INVALID_TXN_STATE,
+            f"{where} has no transaction open since offset {offset}",
+            next_step="see the open ones with `barnabas transactions find-hanging --older 0`",
+        )
+    one = found[0]
+    owner = None if force else coordinated_by(cluster, one)
+    if owner is not None:
+        raise KafkaError(
+            ErrorCode.CONCURRENT_TRANSACTIONS,
+            f"the coordinator of {owner} knows this transaction, and ends it when its time is over",
+            next_step=f"see `barnabas transactions describe {owner}`; --force aborts it in {where} alone",
+        )
+    marker = WritableTxnMarker(
+        producer_id=one.producer_id,
+        producer_epoch=one.epoch,
+        transaction_result=False,
+        topics=[WritableTxnMarkerTopic(name=topic, partition_indexes=[partition])],
+        coordinator_epoch=max(one.coordinator_epoch, 0),
+    )
+
+    def attempt() -> OpenTransaction:
+        response = cluster.to_leader(topic, partition).request(WriteTxnMarkersRequest(markers=[marker]))
+        _raise(response.markers[0].topics[0].partitions[0].error_code, f"aborting in {where}")
+        return one
+
+    return cluster.retrying(attempt, on_retry=lambda: cluster.forget(topic))
+
+
+def _raise(code: int, what: str) -> None:
+    if code:
+        raise KafkaError(ErrorCode(code), what)
