@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import barnabas
+import barnabas.aio
 import barnabas.testing
 
 SNAPSHOT = Path(__file__).parent / "public_api.txt"
@@ -18,7 +19,7 @@ SNAPSHOT = Path(__file__).parent / "public_api.txt"
 
 def described() -> list[str]:
     lines: list[str] = []
-    for module in (barnabas, barnabas.testing):
+    for module in (barnabas, barnabas.aio, barnabas.testing):
         for name in sorted(module.__all__):
             lines += thing(f"{module.__name__}.{name}", getattr(module, name))
     return lines

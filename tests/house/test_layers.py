@@ -25,6 +25,7 @@ BELOW = {
     "controller": OPEN | {"wire", "log"},
     "broker": OPEN | {"wire", "log", "controller.image"},
     "client": OPEN | {"wire"},
+    "aio": {"client"},
     "server": OPEN | {"wire", "log", "raft", "controller", "broker", "client"},
     "pipeline": OPEN | {"wire", "client"},
     "console": OPEN | {"wire", "client"},

@@ -15,9 +15,11 @@ from types import TracebackType
 from typing import NamedTuple
 
 from barnabas.client.cluster import Cluster
+from barnabas.client.fetched import Fetched
+from barnabas.client.group_member import ClassicMember, GroupTimes
 from barnabas.client.membership import Membership
 from barnabas.client.offsets import READ_COMMITTED, READ_UNCOMMITTED, isolation_level, list_offsets
-from barnabas.client.prefetch import Fetched, Prefetcher
+from barnabas.client.prefetch import Prefetcher
 from barnabas.client.producing.transactions import GroupMember
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.model import Offset, TopicPartition
@@ -82,12 +84,10 @@ class Consumer:
         self._member: Membership | None = None
         self._auto_commit = auto_commit and group is not None
         if group is not None:
+            times = GroupTimes(session_timeout, rebalance_timeout)
             self._member = Membership(
                 Cluster(bootstrap, client_id=client_id, timeout=timeout),
-                group,
-                topics,
-                session_timeout=session_timeout,
-                rebalance_timeout=rebalance_timeout,
+                ClassicMember(group, topics, times),
                 stable=isolation == READ_COMMITTED,
             )
         self._positions: dict[TopicPartition, Offset] = {}  # the next offset to hand out
@@ -320,7 +320,8 @@ class Consumer:
         """
         if self._member is None:
             raise BarnabasError("this consumer has no group", next_step="make it with group=...")
-        return GroupMember(self._member.group, self._member.member_id, self._member.generation)
+        member = self._member.member
+        return GroupMember(member.group, member.member_id, member.generation)
 
     # -- committing ------------------------------------------------------------------------------
 

@@ -18,8 +18,17 @@ from barnabas.wire.schemas.groups import (
     OffsetFetchRequestTopics,
 )
 
-__all__ = ["commit_offsets", "committed_offsets"]
+__all__ = [
+    "check_committed",
+    "commit_offsets",
+    "commit_request",
+    "committed_offsets",
+    "committed_request",
+    "read_committed_offsets",
+]
 
+_GROUPS_SINCE = 8
+_STABLE_SINCE = 7
 _BY_NAME = 9
 """From version 10 on both APIs name topics by id alone; 9 does all that we need."""
 
@@ -31,7 +40,6 @@ def commit_offsets(
     *,
     member_id: str = "",
     generation: int = -1,
-    metadata: str = "",
 ) -> None:
     """`commit_offsets(cluster.coordinator("g"), "g", {TopicPartition("t", 0): 42})`.
 
@@ -40,11 +48,25 @@ def commit_offsets(
     """
     if not offsets:
         return
+    request, version = commit_request(
+        group,
+        offsets,
+        coordinator.version_of(OffsetCommitRequest),
+        member_id=member_id,
+        generation=generation,
+    )
+    check_committed(coordinator.request(request, version), group)
+
+
+def commit_request(
+    group: str, offsets: Mapping[TopicPartition, Offset], served: int, *, member_id: str, generation: int
+) -> tuple[OffsetCommitRequest, int]:
+    """The request that commits these offsets, and its version: at most `served`."""
     by_topic: dict[str, list[OffsetCommitRequestPartition]] = {}
     for (topic, partition), offset in offsets.items():
         by_topic.setdefault(topic, []).append(
             OffsetCommitRequestPartition(
-                partition_index=partition, committed_offset=offset, committed_metadata=metadata
+                partition_index=partition, committed_offset=offset, committed_metadata=""
             )
         )
     request = OffsetCommitRequest(
@@ -53,7 +75,11 @@ def commit_offsets(
         member_id=member_id,
         topics=[OffsetCommitRequestTopic(name=topic, partitions=parts) for topic, parts in by_topic.items()],
     )
-    response = coordinator.request(request, min(coordinator.version_of(request), _BY_NAME))
+    return request, min(served, _BY_NAME)
+
+
+def check_committed(response: Any, group: str) -> None:
+    """Raises KafkaError of the first partition that the answer to `commit_request` refuses."""
     for topic in response.topics:
         for partition in topic.partitions:
             if partition.error_code:
@@ -73,30 +99,22 @@ def committed_offsets(
     Of all partitions the group has committed, or of those named.  Raises KafkaError; `stable`: also
     UNSTABLE_OFFSET_COMMIT, while a transaction is open that may change one of them (KIP-447).
     """
-    by_topic: dict[str, list[int]] = {}
-    for topic, partition in partitions or ():
-        by_topic.setdefault(topic, []).append(partition)
-    request, version = _fetch_request(coordinator, group, None if partitions is None else by_topic, stable)
-    response: Any = coordinator.request(request, version)
-    answer = response.groups[0] if version >= 8 else response
-    if answer.error_code:
-        raise KafkaError(ErrorCode(answer.error_code), f"offsets of group {group}")
-    found: dict[TopicPartition, Offset] = {}
-    for topic_data in answer.topics:
-        for data in topic_data.partitions:
-            if data.error_code:
-                where = f"{topic_data.name}-{data.partition_index}"
-                raise KafkaError(ErrorCode(data.error_code), f"offset of {where} for group {group}")
-            if data.committed_offset >= 0:
-                found[TopicPartition(topic_data.name, data.partition_index)] = data.committed_offset
-    return found
+    served = coordinator.version_of(OffsetFetchRequest)
+    request, version = committed_request(group, partitions, served, stable=stable)
+    return read_committed_offsets(coordinator.request(request, version), version, group)
 
 
-def _fetch_request(
-    coordinator: BlockingConnection, group: str, by_topic: Mapping[str, list[int]] | None, stable: bool
+def committed_request(
+    group: str, partitions: Sequence[TopicPartition] | None, served: int, *, stable: bool
 ) -> tuple[OffsetFetchRequest, int]:
-    version = min(coordinator.version_of(OffsetFetchRequest), _BY_NAME)
-    if version >= 8:
+    """The request for what a group has committed, and its version: at most `served`."""
+    by_topic: dict[str, list[int]] | None = None
+    if partitions is not None:
+        by_topic = {}
+        for topic, partition in partitions:
+            by_topic.setdefault(topic, []).append(partition)
+    version = min(served, _BY_NAME)
+    if version >= _GROUPS_SINCE:
         topics = (
             None
             if by_topic is None
@@ -109,4 +127,21 @@ def _fetch_request(
         if by_topic is None
         else [OffsetFetchRequestTopic(name=t, partition_indexes=p) for t, p in by_topic.items()]
     )
-    return OffsetFetchRequest(group_id=group, topics=old, require_stable=stable and version >= 7), version
+    wait = stable and version >= _STABLE_SINCE
+    return OffsetFetchRequest(group_id=group, topics=old, require_stable=wait), version
+
+
+def read_committed_offsets(response: Any, version: int, group: str) -> dict[TopicPartition, Offset]:
+    """What the answer to `committed_request` says: the next offset to read, by partition.  Raises KafkaError."""
+    answer = response.groups[0] if version >= _GROUPS_SINCE else response
+    if answer.error_code:
+        raise KafkaError(ErrorCode(answer.error_code), f"offsets of group {group}")
+    found: dict[TopicPartition, Offset] = {}
+    for topic_data in answer.topics:
+        for data in topic_data.partitions:
+            if data.error_code:
+                where = f"{topic_data.name}-{data.partition_index}"
+                raise KafkaError(ErrorCode(data.error_code), f"offset of {where} for group {group}")
+            if data.committed_offset >= 0:
+                found[TopicPartition(topic_data.name, data.partition_index)] = data.committed_offset
+    return found

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from barnabas.client.cluster import Cluster
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import Epoch, NodeId, Offset
 from barnabas.wire.schemas.offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
-__all__ = ["READ_COMMITTED", "READ_UNCOMMITTED", "OffsetAt", "isolation_level", "list_offsets"]
+__all__ = [
+    "READ_COMMITTED",
+    "READ_UNCOMMITTED",
+    "OffsetAt",
+    "isolation_level",
+    "list_offsets",
+    "offsets_request",
+    "read_offsets",
+    "special_time",
+]
 
 READ_UNCOMMITTED = "read_uncommitted"
 READ_COMMITTED = "read_committed"
@@ -50,7 +59,7 @@ def list_offsets(
     "max-timestamp", or a time in ms since 1970: the first record not older than it.  All partitions
     unless told.  Asks the leaders, again where they have moved.
     """
-    timestamp = _SPECIAL[when] if isinstance(when, str) else when
+    timestamp = special_time(when)
     level = isolation_level(isolation)
     found: dict[int, OffsetAt] = {}
     wanted = None if partitions is None else set(partitions)
@@ -71,18 +80,34 @@ def list_offsets(
 def _ask(
     cluster: Cluster, leader: NodeId, topic: str, partitions: list[int], timestamp: int, level: int
 ) -> dict[int, OffsetAt]:
+    request = offsets_request(topic, partitions, timestamp, level, cluster.timeout)
+    return read_offsets(cluster.connection(leader).request(request))
+
+
+def offsets_request(
+    topic: str, partitions: Iterable[int], timestamp: int, level: int, timeout: float
+) -> ListOffsetsRequest:
+    """The request for the offsets that belong to a time (ms, or one of `special_time`) at one leader."""
     asked = [ListOffsetsPartition(partition_index=p, timestamp=timestamp) for p in partitions]
-    response = cluster.connection(leader).request(
-        ListOffsetsRequest(
-            replica_id=-1,
-            isolation_level=level,
-            topics=[ListOffsetsTopic(name=topic, partitions=asked)],
-            timeout_ms=int(cluster.timeout * 1000),
-        )
+    return ListOffsetsRequest(
+        replica_id=-1,
+        isolation_level=level,
+        topics=[ListOffsetsTopic(name=topic, partitions=asked)],
+        timeout_ms=int(timeout * 1000),
     )
+
+
+def read_offsets(response: Any) -> dict[int, OffsetAt]:
+    """What the answer to `offsets_request` says, by partition.  Raises KafkaError."""
     found: dict[int, OffsetAt] = {}
-    for data in response.topics[0].partitions:
+    [topic] = response.topics
+    for data in topic.partitions:
         if data.error_code:
-            raise KafkaError(ErrorCode(data.error_code), f"offsets of {topic}-{data.partition_index}")
+            raise KafkaError(ErrorCode(data.error_code), f"offsets of {topic.name}-{data.partition_index}")
         found[data.partition_index] = OffsetAt(data.offset, data.timestamp, data.leader_epoch)
     return found
+
+
+def special_time(when: str | int) -> int:
+    """`special_time("latest")` -> -1, as the protocol writes it; a time in ms stays as it is."""
+    return _SPECIAL[when] if isinstance(when, str) else when

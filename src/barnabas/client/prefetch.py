@@ -9,43 +9,27 @@ from __future__ import annotations
 
 import select
 import time
-from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from barnabas.client.blocking import BlockingConnection, ConnectionFailed
 from barnabas.client.cluster import Cluster
-from barnabas.client.fetching import Visible, aborted_of
-from barnabas.errors import BarnabasError, CorruptRecordError, ErrorCode, KafkaError
-from barnabas.model import ZERO_UUID, NodeId, Offset, TopicPartition
-from barnabas.wire.records import Record, batches, check_crc, read_records
-from barnabas.wire.schemas.fetch import FetchPartition, FetchRequest, FetchTopic
+from barnabas.client.fetched import Fetched, FetchLimits, fetch_request, read_answer
+from barnabas.errors import BarnabasError, KafkaError
+from barnabas.model import NodeId, Offset, TopicPartition
+from barnabas.wire.schemas.fetch import FetchRequest
 
-__all__ = ["Fetched", "Prefetcher", "PrefetcherStatistics"]
+__all__ = ["Prefetcher", "PrefetcherStatistics"]
 
-_MAX_DECOMPRESSED = 1 << 30
+_LIMITS = FetchLimits()
 PAUSE = 0.1
 """Seconds to wait before asking again after an error."""
 
 
-class Fetched(NamedTuple):
-    """What came of one partition: records from offset `asked` on, and where to go on.
-
-    `error` instead, when the caller must decide (offset out of range, not authorised, corrupt records).
-    """
-
-    target: TopicPartition
-    asked: Offset
-    records: list[Record]
-    next_offset: Offset
-    high_watermark: Offset
-    error: BarnabasError | None = None
-
-
 class PrefetcherStatistics(NamedTuple):
-    """Fetches sent and bytes of records received so far."""
+    """Fetches sent so far."""
 
     fetches: int
-    record_bytes: int
 
 
 class _UnderWay(NamedTuple):
@@ -62,18 +46,13 @@ class Prefetcher:
         cluster: Cluster,
         *,
         isolation: int,
-        max_wait: float = 0.5,
-        max_bytes: int = 16 << 20,
-        partition_max_bytes: int = 4 << 20,
+        limits: FetchLimits = _LIMITS,
     ) -> None:
         self.cluster = cluster
         self.isolation = isolation
-        self.max_wait = max_wait
-        self.max_bytes = max_bytes
-        self.partition_max_bytes = partition_max_bytes
+        self.limits = limits
         self._under_way: dict[NodeId, _UnderWay] = {}
         self._fetches = 0
-        self._record_bytes = 0
         self._paused_until = 0.0
         self._failing_since: float | None = None
 
@@ -82,7 +61,7 @@ class Prefetcher:
 
     def statistics(self) -> PrefetcherStatistics:
         """`prefetcher.statistics().fetches`: totals."""
-        return PrefetcherStatistics(self._fetches, self._record_bytes)
+        return PrefetcherStatistics(self._fetches)
 
     def poll(self, positions: dict[TopicPartition, Offset], timeout: float) -> list[Fetched]:
         """Records from these positions on, from whichever broker answers first; [] after `timeout` seconds.
@@ -144,22 +123,10 @@ class Prefetcher:
                 self._failing_since = None
 
     def _post(self, connection: BlockingConnection, asked: dict[TopicPartition, Offset]) -> int:
-        topics: dict[str, list[FetchPartition]] = {}
-        for (topic, partition), offset in asked.items():
-            wanted = FetchPartition(
-                partition=partition, fetch_offset=offset, partition_max_bytes=self.partition_max_bytes
-            )
-            topics.setdefault(topic, []).append(wanted)
-        ids = {topic: self.cluster.topic(topic).id for topic in topics}
-        request = FetchRequest(
-            max_wait_ms=int(self.max_wait * 1000),
-            min_bytes=1,
-            max_bytes=self.max_bytes,
-            isolation_level=self.isolation,
-            topics=[FetchTopic(topic=t, topic_id=ids[t], partitions=parts) for t, parts in topics.items()],
-        )
-        version = connection.version_of(request)
-        return connection.post(request, min(version, 12) if ZERO_UUID in ids.values() else version)
+        ids = {topic: self.cluster.topic(topic).id for topic in {target.topic for target in asked}}
+        served = connection.version_of(FetchRequest)
+        request, version = fetch_request(asked, ids, served, isolation=self.isolation, limits=self.limits)
+        return connection.post(request, version)
 
     # -- hearing ---------------------------------------------------------------------------------
 
@@ -173,36 +140,14 @@ class Prefetcher:
             under_way = self._under_way.pop(connections[connection])
             try:
                 response = connection.collect(under_way.ticket)
-                if response.error_code:
-                    raise KafkaError(ErrorCode(response.error_code), "fetching")
+                for fetched in read_answer(response, under_way.asked, self.cluster.topic_name):
+                    if fetched.for_the_reader:
+                        answered.append(fetched)
+                    elif fetched.error is not None:
+                        self._trouble(fetched.error, {fetched.target.topic})
             except (ConnectionFailed, KafkaError) as error:
                 self._trouble(error, {target.topic for target in under_way.asked})
-                continue
-            for topic in response.responses:
-                name = topic.topic or self.cluster.topic_name(topic.topic_id) or ""
-                for data in topic.partitions:
-                    target = TopicPartition(name, data.partition_index)
-                    if target in under_way.asked:
-                        answered += self._judge(target, under_way.asked[target], data)
         return answered
-
-    def _judge(self, target: TopicPartition, asked: Offset, data: Any) -> Iterator[Fetched]:
-        code = ErrorCode(data.error_code)
-        if code in (ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.TOPIC_AUTHORIZATION_FAILED):
-            error = KafkaError(code, f"fetching {target} at offset {asked}")
-            yield Fetched(target, asked, [], asked, data.high_watermark, error)
-        elif code:
-            self._trouble(KafkaError(code, f"fetching {target}"), {target.topic})
-        elif data.records:
-            self._record_bytes += len(data.records)
-            try:
-                records, following = decode(
-                    memoryview(data.records), target, asked, Visible(aborted_of(data))
-                )
-            except CorruptRecordError as error:
-                yield Fetched(target, asked, [], asked, data.high_watermark, error)
-            else:
-                yield Fetched(target, asked, records, following, data.high_watermark)
 
     def _trouble(self, error: BarnabasError, topics: Iterable[str]) -> None:
         """Ask for metadata anew and pause; raise an error that no retry mends, or that has lasted too long."""
@@ -216,32 +161,3 @@ class Prefetcher:
         self._paused_until = now + PAUSE
         for topic in topics:
             self.cluster.forget(topic)
-
-
-def decode(
-    buffer: memoryview, target: TopicPartition, offset: Offset, visible: Visible
-) -> tuple[list[Record], Offset]:
-    """`decode(records, target, 42, Visible())` -> (records from 42 on, offset after the last batch).
-
-    What stands before a batch that cannot be read is handed out first.  Raises CorruptRecordError when the
-    first batch is such a one: its CRC does not match, or its records are not what their lengths say.
-    """
-    found: list[Record] = []
-    following = offset
-    for at, header in batches(buffer):
-        try:
-            if not check_crc(buffer, at, header):
-                raise CorruptRecordError(f"the batch at offset {header.base_offset} does not match its CRC")
-            seen = visible.sees(buffer, at, header)
-            records = read_records(buffer, at, header, _MAX_DECOMPRESSED) if seen else []
-        except CorruptRecordError as error:
-            if following > offset:
-                return found, following
-            raise CorruptRecordError(
-                f"{target}: {error.message}",
-                next_step=f"to go on after it, seek to offset {header.last_offset + 1}",
-            ) from error
-        following = max(following, header.last_offset + 1)
-        if seen:
-            found += records if header.base_offset >= offset else [r for r in records if r.offset >= offset]
-    return found, following

@@ -1,0 +1,176 @@
+"""A cluster on asyncio: one connection per broker, metadata asked for when stale, repetitions with pauses.
+
+What is known and what is repeated is `client.metadata`, as for the blocking cluster.  Any number of tasks may
+use it at the same time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from types import TracebackType
+from typing import Any, TypeVar
+
+from barnabas.client.aio.connection import AsyncConnection
+from barnabas.client.connection import ConnectionFailed
+from barnabas.client.coordinators import coordinator_request, found_coordinator
+from barnabas.client.metadata import (
+    Broker,
+    Metadata,
+    Retrying,
+    TopicInfo,
+    check_leaders,
+    metadata_request,
+    nobody_reached,
+    parse_bootstrap,
+)
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.model import NodeId
+from barnabas.wire.codec.message import Message
+from barnabas.wire.schemas.groups import FindCoordinatorRequest
+
+__all__ = ["AsyncCluster"]
+
+T = TypeVar("T")
+
+
+class AsyncCluster:
+    """`async with AsyncCluster("127.0.0.1:9092") as cluster: await cluster.topic("t")`.
+
+    `timeout` (seconds) bounds every call with all its repetitions.
+    """
+
+    def __init__(
+        self, bootstrap: str | Iterable[str], *, client_id: str = "barnabas", timeout: float = 30.0
+    ) -> None:
+        self.metadata = Metadata(parse_bootstrap(bootstrap))
+        self.client_id = client_id
+        self.timeout = timeout
+        self._connections: dict[tuple[str, int], AsyncConnection] = {}
+        self._dialling: dict[tuple[str, int], asyncio.Lock] = {}
+
+    def __repr__(self) -> str:
+        return f"<AsyncCluster {self.metadata!r}>"
+
+    async def __aenter__(self) -> AsyncCluster:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """`await cluster.close()`: close all connections."""
+        connections, self._connections = self._connections, {}
+        for connection in connections.values():
+            await connection.close()
+
+    # -- what is known ---------------------------------------------------------------------------
+
+    async def topic(self, name: str, *, refresh: bool = False, create: bool = False) -> TopicInfo:
+        """`await cluster.topic("t")` -> its id and partitions; KafkaError UNKNOWN_TOPIC_OR_PARTITION.
+
+        With `create` a broker that allows it makes the topic, and we wait for its leaders.
+        """
+        known = None if refresh else self.metadata.topic(name, self._now())
+        if known is not None:
+            return known
+        if not create:
+            return (await self.refresh([name]))[name]
+
+        async def look() -> TopicInfo:
+            return check_leaders((await self.refresh([name], create=True))[name])
+
+        return await self.retrying(look, patient=True)
+
+    async def refresh(
+        self, names: Sequence[str] | None = None, *, create: bool = False
+    ) -> dict[str, TopicInfo]:
+        """`await cluster.refresh(["t"])` -> fresh metadata (None: of all topics; []: of the brokers only)."""
+        response = await self.ask(metadata_request(names, create=create))
+        return self.metadata.take(response, names, self._now())
+
+    async def leader(self, topic: str, partition: int) -> Broker:
+        """`await cluster.leader("t", 0)` -> its leader; KafkaError LEADER_NOT_AVAILABLE when there is none."""
+        return self.metadata.leader(await self.topic(topic), partition)
+
+    # -- connections -----------------------------------------------------------------------------
+
+    async def connection(self, node: NodeId) -> AsyncConnection:
+        """`await cluster.connection(3)` -> the connection to that broker, made anew when it broke."""
+        broker = self.metadata.brokers.get(node)
+        if broker is None:
+            await self.refresh([])
+            broker = self.metadata.brokers.get(node)
+        if broker is None:
+            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {node} is not in the cluster")
+        return await self._connect((broker.host, broker.port))
+
+    async def any(self) -> AsyncConnection:
+        """`await cluster.any()` -> a connection to some live broker, the bootstrap addresses last."""
+        for connection in self._connections.values():
+            if not connection.closed:
+                return connection
+        failures: list[ConnectionFailed] = []
+        for address in self.metadata.addresses():
+            try:
+                return await self._connect(address)
+            except ConnectionFailed as error:
+                failures.append(error)
+        raise nobody_reached(failures)
+
+    async def coordinator(self, key: str, *, transaction: bool = False) -> AsyncConnection:
+        """`await cluster.coordinator("g")` -> the connection to the broker that coordinates the group."""
+        connection = await self.any()
+        version = connection.version_of(FindCoordinatorRequest)
+        response = await connection.request(coordinator_request(key, transaction, version), version)
+        found = found_coordinator(response, version)
+        self.metadata.brokers.setdefault(found.id, found)
+        return await self.connection(found.id)
+
+    async def _connect(self, address: tuple[str, int]) -> AsyncConnection:
+        async with self._dialling.setdefault(address, asyncio.Lock()):
+            connection = self._connections.get(address)
+            if connection is None or connection.closed:
+                host, port = address
+                connection = self._connections[address] = await AsyncConnection.connect(
+                    host,
+                    port,
+                    client_id=self.client_id,
+                    timeout=self.timeout,
+                    connect_timeout=min(10.0, self.timeout),
+                )
+            return connection
+
+    # -- asking again ----------------------------------------------------------------------------
+
+    async def ask(self, request: Message) -> Any:
+        """`await cluster.ask(message)` -> the answer of any broker; lost connections are tried again."""
+
+        async def attempt() -> Any:
+            return await (await self.any()).request(request)
+
+        return await self.retrying(attempt)
+
+    async def retrying(
+        self,
+        attempt: Callable[[], Awaitable[T]],
+        *,
+        on_retry: Callable[[], None] | None = None,
+        patient: bool = False,
+    ) -> T:
+        """`await cluster.retrying(once)`: repeat as `Retrying` says; `on_retry` runs after a failure."""
+        retrying = Retrying(self._now(), self.timeout, patient=patient)
+        while True:
+            try:
+                return await attempt()
+            except (ConnectionFailed, KafkaError) as error:
+                known = bool(self.metadata.brokers)
+                pause = retrying.pause_after(error, self._now(), brokers_known=known)
+            await asyncio.sleep(pause)
+            if on_retry is not None:
+                on_retry()
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()

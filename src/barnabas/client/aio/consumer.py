@@ -1,0 +1,285 @@
+"""Reading records with asyncio: `async for message in Consumer("127.0.0.1:9092", "topic"): ...`.
+
+Alone, a consumer reads the partitions it is assigned (all of its topics unless told).  With `group` it shares them
+with the other members and goes on where the group stopped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import AsyncIterator, Iterable, Mapping
+from types import TracebackType
+
+from barnabas.client.aio.cluster import AsyncCluster
+from barnabas.client.aio.fetcher import AsyncFetcher
+from barnabas.client.aio.membership import AsyncMembership
+from barnabas.client.consumer import COMMIT_INTERVAL, Message
+from barnabas.client.fetched import Fetched
+from barnabas.client.group_member import ClassicMember, GroupTimes
+from barnabas.client.offsets import (
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    OffsetAt,
+    isolation_level,
+    offsets_request,
+    read_offsets,
+    special_time,
+)
+from barnabas.errors import BarnabasError, ErrorCode, KafkaError
+from barnabas.model import NodeId, Offset, TopicPartition
+
+__all__ = ["AsyncConsumer"]
+
+_LOOK = 0.2  # seconds between looks at the group while nothing comes
+
+
+class AsyncConsumer:
+    """`async with Consumer("127.0.0.1:9092", "topic", group="g") as c: async for message in c: ...`.
+
+    start: "latest" or "earliest": where to begin without a committed offset, and where to go on when the offset is
+    gone ("error": raise OFFSET_OUT_OF_RANGE instead).  group: share the topics with others.  isolation:
+    "read_committed" hides open and aborted transactions.  auto_commit: with a group, commit by itself.  idle:
+    iteration ends after so many seconds without a record (None: never).  One task at a time.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str | Iterable[str],
+        *topics: str,
+        group: str | None = None,
+        start: str = "latest",
+        isolation: str = READ_UNCOMMITTED,
+        auto_commit: bool = True,
+        idle: float | None = None,
+        client_id: str = "barnabas-consumer",
+        timeout: float = 30.0,
+        session_timeout: float = 45.0,
+        rebalance_timeout: float = 60.0,
+    ) -> None:
+        if start not in ("latest", "earliest", "error"):
+            raise ValueError(f"start is 'latest', 'earliest' or 'error', not {start!r}")
+        self.topics = topics
+        self.start = start
+        self.idle = idle
+        self._level = isolation_level(isolation)
+        self._cluster = AsyncCluster(bootstrap, client_id=client_id, timeout=timeout)
+        self._fetcher = AsyncFetcher(self._cluster, isolation=self._level)
+        self._member: AsyncMembership | None = None
+        if group is not None:
+            self._member = AsyncMembership(
+                AsyncCluster(bootstrap, client_id=client_id, timeout=timeout),
+                ClassicMember(group, topics, GroupTimes(session_timeout, rebalance_timeout)),
+                stable=isolation == READ_COMMITTED,
+            )
+        self._auto_commit = auto_commit and group is not None
+        self._positions: dict[TopicPartition, Offset] = {}  # the next offset to hand out
+        self._fetched_to: dict[TopicPartition, Offset] = {}  # the next offset to fetch
+        self._committed: dict[TopicPartition, Offset] = {}
+        self._ready: deque[Message] = deque()
+        self._assigned = False
+        self._commit_due = 0.0
+        self._closed = False
+
+    def __repr__(self) -> str:
+        who = f" {self._member!r}" if self._member else ""
+        return f"<AsyncConsumer partitions={len(self._fetched_to)} buffered={len(self._ready)}{who}>"
+
+    async def __aenter__(self) -> AsyncConsumer:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close(commit=kind is None)
+
+    # -- what to read ----------------------------------------------------------------------------
+
+    async def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
+        """`await consumer.assign([("topic", 0)])`: read exactly these partitions, without a group."""
+        if self._member is not None:
+            raise BarnabasError(
+                "a member of a group cannot choose its partitions", next_step="leave `group` out"
+            )
+        await self._take(TopicPartition(*p) for p in partitions)
+
+    async def assignment(self) -> list[TopicPartition]:
+        """`await consumer.assignment()` -> the partitions read now; a member joins its group first."""
+        await self._look_at_group()
+        return sorted(self._fetched_to)
+
+    async def seek(self, topic: str, partition: int, offset: Offset | str) -> None:
+        """`await consumer.seek("topic", 0, 42)`: go on from there; also "earliest" or "latest"."""
+        await self._look_at_group()
+        target = TopicPartition(topic, partition)
+        if target not in self._fetched_to:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{target} is not assigned to this consumer"
+            )
+        if isinstance(offset, str):
+            offset = (await self._offsets_at([target], offset))[target].offset
+        self._ready = deque(m for m in self._ready if (m.topic, m.partition) != target)
+        self._positions[target] = self._fetched_to[target] = offset
+
+    async def position(self, topic: str, partition: int) -> Offset:
+        """`await consumer.position("topic", 0)` -> the offset of the next record handed out."""
+        await self._look_at_group()
+        return self._positions[TopicPartition(topic, partition)]
+
+    # -- reading ---------------------------------------------------------------------------------
+
+    async def poll(self, timeout: float = 1.0, max_messages: int = 500) -> list[Message]:  # noqa: ASYNC109  [] after it
+        """`await consumer.poll(1.0)` -> up to `max_messages` records; [] when none came in `timeout` seconds."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout
+        await self._look_at_group()
+        while not self._ready:
+            left = deadline - loop.time()
+            if left < 0:
+                return []
+            await self._fill(min(left, _LOOK) if self._member else left)
+            await self._look_at_group()
+        return [self._hand_out() for _ in range(min(max_messages, len(self._ready)))]
+
+    async def __aiter__(self) -> AsyncIterator[Message]:
+        """All records from here on; ends only when `idle` says so."""
+        loop = asyncio.get_running_loop()
+        last = loop.time()
+        while True:
+            await self._look_at_group()
+            while self._ready:
+                yield self._hand_out()
+                last = loop.time()
+                if self._member is not None and self._member.member.must_join:
+                    break
+            if self.idle is not None and loop.time() - last >= self.idle:
+                return
+            if not self._ready:
+                await self._fill(_LOOK if self.idle is None else min(_LOOK, self.idle))
+
+    def _hand_out(self) -> Message:
+        message = self._ready.popleft()
+        self._positions[TopicPartition(message.topic, message.partition)] = message.offset + 1
+        return message
+
+    async def _fill(self, timeout: float) -> None:  # noqa: ASYNC109  returns after it
+        if not self._fetched_to:
+            await asyncio.sleep(timeout)
+            return
+        for fetched in await self._fetcher.poll(dict(self._fetched_to), timeout):
+            if fetched.error is not None:
+                await self._recover(fetched, fetched.error)
+                continue
+            topic, partition = fetched.target
+            self._fetched_to[fetched.target] = fetched.next_offset
+            self._ready.extend(
+                Message(topic, partition, offset, timestamp, key, value, tuple(headers))
+                for offset, timestamp, key, value, headers in fetched.records
+            )
+            if not fetched.records and not any(m[:2] == fetched.target for m in self._ready):
+                self._positions[fetched.target] = fetched.next_offset  # only control or aborted batches came
+
+    async def _recover(self, fetched: Fetched, error: BarnabasError) -> None:
+        """The offset is gone (or not there yet): go on where `start` says."""
+        gone = isinstance(error, KafkaError) and error.code == ErrorCode.OFFSET_OUT_OF_RANGE
+        if not gone or self.start == "error":
+            raise error
+        await self.seek(*fetched.target, self.start)
+
+    # -- the assignment --------------------------------------------------------------------------
+
+    async def _look_at_group(self) -> None:
+        """Join the group, or take all partitions, where needed; commit when it is time."""
+        if self._closed:
+            raise BarnabasError("the consumer is closed", next_step="make another Consumer")
+        member = self._member
+        if member is None:
+            if not self._assigned:
+                infos = [await self._cluster.topic(topic) for topic in self.topics]
+                await self._take(TopicPartition(info.name, p) for info in infos for p in info.partitions)
+        elif member.member.must_join:
+            if self._auto_commit and self._assigned:
+                await self._commit_quietly()
+            failure, member.failure = member.failure, None
+            if failure is not None:
+                raise failure
+            await self._take(await member.join())
+        elif self._auto_commit and asyncio.get_running_loop().time() >= self._commit_due:
+            await self._commit_quietly()
+
+    async def _take(self, partitions: Iterable[TopicPartition]) -> None:
+        targets = list(partitions)
+        await self._fetcher.close()
+        self._ready.clear()
+        points = await self._member.committed(targets) if self._member is not None and targets else {}
+        if missing := [target for target in targets if target not in points]:
+            where = "earliest" if self.start == "earliest" else "latest"
+            found = await self._offsets_at(missing, where)
+            points |= {target: found[target].offset for target in missing}
+        self._positions = points
+        self._fetched_to = dict(points)
+        self._committed = dict(points) if self._member else {}
+        self._assigned = True
+        self._commit_due = asyncio.get_running_loop().time() + COMMIT_INTERVAL
+
+    async def _offsets_at(self, targets: list[TopicPartition], when: str) -> dict[TopicPartition, OffsetAt]:
+        """The offset of each partition at a time, asked of the leaders, again where they have moved."""
+        found: dict[TopicPartition, OffsetAt] = {}
+
+        async def attempt() -> None:
+            by_leader: dict[tuple[NodeId, str], list[int]] = {}
+            for target in targets:
+                if target not in found:
+                    leader = (await self._cluster.leader(*target)).id
+                    by_leader.setdefault((leader, target.topic), []).append(target.partition)
+            for (leader, topic), theirs in by_leader.items():
+                request = offsets_request(
+                    topic, theirs, special_time(when), self._level, self._cluster.timeout
+                )
+                connection = await self._cluster.connection(leader)
+                answered = read_offsets(await connection.request(request))
+                found.update({TopicPartition(topic, p): at for p, at in answered.items()})
+
+        def forget() -> None:
+            for target in targets:
+                self._cluster.metadata.forget(target.topic)
+
+        await self._cluster.retrying(attempt, on_retry=forget)
+        return found
+
+    # -- committing and ending -------------------------------------------------------------------
+
+    async def commit(self, offsets: Mapping[TopicPartition, Offset] | None = None) -> None:
+        """`await consumer.commit()`: everything handed out so far counts as done for the group.
+
+        Raises KafkaError (ILLEGAL_GENERATION and the like when the partitions are another member's now).
+        """
+        if self._member is None:
+            raise BarnabasError(
+                "only a member of a group can commit", next_step="give the consumer a `group`"
+            )
+        chosen = dict(self._positions if offsets is None else offsets)
+        changed = {t: o for t, o in chosen.items() if self._committed.get(t) != o or offsets is not None}
+        await self._member.commit(changed)
+        self._committed.update(changed)
+        self._commit_due = asyncio.get_running_loop().time() + COMMIT_INTERVAL
+
+    async def _commit_quietly(self) -> None:
+        """Commit without raising: what cannot be committed now is read again by the next consumer."""
+        self._commit_due = asyncio.get_running_loop().time() + COMMIT_INTERVAL
+        with contextlib.suppress(BarnabasError):
+            await self.commit()
+
+    async def close(self, *, commit: bool = True) -> None:
+        """`await consumer.close()`: commit (with auto_commit), leave the group, close the connections."""
+        if self._closed:
+            return
+        self._closed = True
+        await self._fetcher.close()
+        if self._member is not None:
+            if commit and self._auto_commit and self._assigned and not self._member.member.must_join:
+                await self._commit_quietly()
+            await self._member.leave()
+            await self._member.cluster.close()
+        await self._cluster.close()

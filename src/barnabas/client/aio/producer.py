@@ -1,0 +1,268 @@
+"""Sending records with asyncio: `async with Producer("127.0.0.1:9092") as p: await p.send("t", b"v")`.
+
+The batches, their identities and what an answer means are `client.producing`, as for the blocking producer; a task
+takes the place of its thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import Any
+
+from barnabas.client.aio.cluster import AsyncCluster
+from barnabas.client.aio.connection import AsyncConnection
+from barnabas.client.metadata import METADATA_AGE
+from barnabas.client.producer import Delivered, outcome
+from barnabas.client.producing.batching import RECORD_OVERHEAD, Accumulator, AccumulatorStatistics, Batch
+from barnabas.client.producing.dispatch import Dispatch, Outcome, codec_of, requests_of
+from barnabas.client.producing.partitioner import StickyPartition, partition_of_key
+from barnabas.errors import BarnabasError, ErrorCode, KafkaError
+from barnabas.model import NodeId, TopicPartition
+from barnabas.wire.schemas.produce import ProduceRequest
+
+__all__ = ["AsyncProducer"]
+
+
+class AsyncProducer:
+    """`async with Producer("127.0.0.1:9092") as p: delivery = await p.send("topic", b"value", key=b"k")`.
+
+    Records are acknowledged by all in-sync replicas, and repeated without doubles.  compression: None, "gzip",
+    "snappy", "lz4" or "zstd".  linger: seconds a batch waits for company.  batch_size: bytes of a batch before
+    compression.  buffer: bytes held back at most; `send` waits when there are more.  delivery_timeout: seconds
+    after which a record is given up.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str | Iterable[str],
+        *,
+        compression: str | None = None,
+        linger: float = 0.005,
+        batch_size: int = 128 << 10,
+        buffer: int = 64 << 20,
+        client_id: str = "barnabas-producer",
+        request_timeout: float = 30.0,
+        delivery_timeout: float = 120.0,
+    ) -> None:
+        self._cluster = AsyncCluster(
+            bootstrap, client_id=client_id, timeout=min(request_timeout, delivery_timeout)
+        )
+        self._delivery_timeout = delivery_timeout
+        self._buffer = buffer
+        self._accumulator = Accumulator(batch_size=batch_size, linger=linger)
+        self._dispatch = Dispatch(
+            self._accumulator,
+            acks=-1,
+            idempotent=True,
+            codec=codec_of(compression),
+            request_timeout=request_timeout,
+            forget=self._cluster.metadata.forget,
+        )
+        self._sticky = StickyPartition(random.randrange)
+        self._partitions: dict[str, tuple[float, int, list[int]]] = {}
+        self._changed = asyncio.Condition()
+        self._woken = asyncio.Event()
+        self._identifying = asyncio.Lock()
+        self._task: asyncio.Task[None] | None = None
+        self._deliveries: set[asyncio.Task[None]] = set()
+        self._flushing = 0
+        self._closed = False
+
+    def __repr__(self) -> str:
+        return f"<AsyncProducer {self._accumulator!r}{' closed' if self._closed else ''}>"
+
+    async def __aenter__(self) -> AsyncProducer:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close(flush=kind is None)
+
+    def statistics(self) -> AccumulatorStatistics:
+        """`producer.statistics().records`: records not acknowledged yet."""
+        return self._accumulator.statistics()
+
+    async def send(
+        self,
+        topic: str,
+        value: bytes | str | None,
+        key: bytes | str | None = None,
+        *,
+        partition: int | None = None,
+        headers: Mapping[str, bytes | None] | Iterable[tuple[str, bytes | None]] = (),
+        timestamp: int | None = None,
+    ) -> asyncio.Future[Delivered]:
+        """`delivery = await producer.send("topic", b"value")`; later `await delivery` -> where the record is.
+
+        Returns when the record is in a batch.  Strings are sent as UTF-8.  `partition` None: by the key as Kafka's
+        clients do, or, without a key, where it makes the largest batches.  `timestamp` in ms since 1970 (now).
+        Raises KafkaError when the topic is not there and cannot be made, ConnectionFailed.
+        """
+        value = value.encode() if isinstance(value, str) else value
+        key = key.encode() if isinstance(key, str) else key
+        pairs = tuple(headers.items() if isinstance(headers, Mapping) else headers)
+        size = RECORD_OVERHEAD + len(value or b"") + len(key or b"")
+        size += sum(len(name) + len(content or b"") + 4 for name, content in pairs)
+        count, usable = await self._partitions_of(topic)
+        await self._wait_for_room(size)
+        if self._closed:
+            raise BarnabasError("the producer is closed", next_step="make another Producer")
+        target = self._target(topic, partition, key, count, usable, size)
+        stamp = time.time_ns() // 1_000_000 if timestamp is None else timestamp
+        loop = asyncio.get_running_loop()
+        batch, index, _ = self._accumulator.add(target, loop.time(), size, stamp, key, value, pairs)
+        delivery: asyncio.Future[Delivered] = loop.create_future()
+        batch.callbacks.append((index, lambda result: _resolve(delivery, result)))
+        if self._task is None:
+            self._task = asyncio.create_task(self._run(), name="barnabas-producer")
+        self._woken.set()
+        return delivery
+
+    async def flush(self) -> None:
+        """`await producer.flush()`: send everything now; returns when the fate of every record is known."""
+        self._flushing += 1
+        self._woken.set()
+        try:
+            async with self._changed:
+                await self._changed.wait_for(lambda: not self._accumulator.records or self._closed)
+        finally:
+            self._flushing -= 1
+
+    async def close(self, *, flush: bool = True) -> None:
+        """`await producer.close()`: flush, then close the connections; what was not sent is given up."""
+        if flush and not self._closed:
+            await self.flush()
+        self._closed = True
+        tasks = [*self._deliveries, *([self._task] if self._task else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        error = BarnabasError("the producer was closed before the record was acknowledged")
+        for queue in self._accumulator.queues.values():
+            for batch in queue.batches:
+                _call_back(batch, error)
+        async with self._changed:
+            self._changed.notify_all()
+        await self._cluster.close()
+
+    # -- choosing a partition --------------------------------------------------------------------
+
+    async def _partitions_of(self, topic: str) -> tuple[int, list[int]]:
+        """How many partitions the topic has, and which of them have a leader."""
+        known = self._partitions.get(topic)
+        now = asyncio.get_running_loop().time()
+        if known is not None and now - known[0] < METADATA_AGE:
+            return known[1], known[2]
+        info = await self._cluster.topic(topic, refresh=known is not None, create=True)
+        usable = [p.partition for p in info.partitions.values() if p.leader >= 0]
+        count = len(info.partitions)
+        self._partitions[topic] = (now, count, usable or list(range(count)))
+        return count, usable
+
+    def _target(
+        self, topic: str, partition: int | None, key: bytes | None, count: int, usable: list[int], size: int
+    ) -> TopicPartition:
+        if partition is None and key is not None:
+            return TopicPartition(topic, partition_of_key(key, count))
+        if partition is None:
+            target = TopicPartition(topic, self._sticky.current(topic, usable))
+            if self._accumulator.is_full(target, size):
+                self._sticky.batch_full(topic, usable)
+                target = TopicPartition(topic, self._sticky.current(topic, usable))
+            return target
+        if not 0 <= partition < count:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                f"topic {topic} has partitions 0 to {count - 1}, no {partition}",
+            )
+        return TopicPartition(topic, partition)
+
+    async def _wait_for_room(self, size: int) -> None:
+        accumulator = self._accumulator
+        while accumulator.buffered and accumulator.buffered + size > self._buffer and not self._closed:
+            async with self._changed:
+                await self._changed.wait()
+
+    # -- sending ---------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        """Look which batches are ready, at news and when one has lingered."""
+        loop = asyncio.get_running_loop()
+        while True:
+            self._woken.clear()
+            ready, look_again = self._accumulator.take_ready(loop.time(), flushing=self._flushing > 0)
+            if ready:
+                task = asyncio.create_task(self._deliver(ready))
+                self._deliveries.add(task)
+                task.add_done_callback(self._deliveries.discard)
+                continue
+            try:
+                async with asyncio.timeout_at(look_again):
+                    await self._woken.wait()
+            except TimeoutError:
+                continue
+
+    async def _deliver(self, batches: list[Batch]) -> None:
+        """Bring these batches to their leaders, and act on what became of them."""
+        by_leader: dict[NodeId, list[Batch]] = {}
+        outcomes: list[Outcome] = []
+        for batch in batches:
+            try:
+                by_leader.setdefault(await self._prepare(batch), []).append(batch)
+            except BarnabasError as error:
+                outcomes.append(Outcome(batch, error, left=False))
+        groups = [(leader, group) for leader, theirs in by_leader.items() for group in requests_of(theirs)]
+        for answered in await asyncio.gather(*(self._transmit(*pair) for pair in groups)):
+            outcomes += answered
+        now = asyncio.get_running_loop().time()
+        for finished in self._dispatch.settle(outcomes, now, now - self._delivery_timeout):
+            _call_back(finished, None)
+        self._woken.set()
+        async with self._changed:
+            self._changed.notify_all()
+
+    async def _prepare(self, batch: Batch) -> NodeId:
+        leader = (await self._cluster.leader(batch.target.topic, batch.target.partition)).id
+        async with self._identifying:
+            if self._dispatch.needs_identity(batch):
+                connection = await self._cluster.any()
+                self._dispatch.take_identity(await connection.request(self._dispatch.identity_request()))
+        self._dispatch.encode(batch)
+        return leader
+
+    async def _transmit(self, leader: NodeId, batches: list[Batch]) -> list[Outcome]:
+        try:
+            connection: AsyncConnection = await self._cluster.connection(leader)
+            topics = {batch.target.topic for batch in batches}
+            ids = {topic: (await self._cluster.topic(topic)).id for topic in topics}
+        except BarnabasError as error:
+            return [Outcome(batch, error, left=False) for batch in batches]
+        request, version = self._dispatch.request(batches, ids, connection.version_of(ProduceRequest))
+        try:
+            response = await connection.request(request, version, self._dispatch.request_timeout + 5.0)
+        except BarnabasError as error:
+            return [Outcome(batch, error) for batch in batches]
+        return self._dispatch.outcomes(response, batches, self._cluster.metadata.topic_name)
+
+
+def _resolve(delivery: asyncio.Future[Delivered], result: Any) -> None:
+    if delivery.done():
+        return
+    if isinstance(result, BarnabasError):
+        delivery.set_exception(result)
+        delivery.exception()  # who does not await the delivery need not hear of it
+    else:
+        delivery.set_result(result)
+
+
+def _call_back(batch: Batch, error: BarnabasError | None) -> None:
+    for index, callback in batch.callbacks:
+        try:
+            callback(outcome(batch, index) if error is None else error)
+        except BarnabasError as failed:
+            callback(failed)
