@@ -301,7 +301,7 @@ def _assign(
 ) -> Mapping[str, Target]:
     """What each member shall own; the given one may take the place of a static member that left."""
     known: dict[str, AssignableMember] = {}
-    for other in members:
+    for other in group.in_kafkas_order(members):
         names = subscribed_topics(other, group.patterns)
         target = group.target.get(other.id, {})
         if other.id == member.id and (former := group.static.get(member.instance_id or "")) is not None:

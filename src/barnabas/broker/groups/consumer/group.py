@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple
 
@@ -101,12 +101,17 @@ class ConsumerGroup:
         return topics.union(*(found.topics for found in self.patterns.values()))
 
     def members_with(self, member: ConsumerMember, replaced: str | None) -> list[ConsumerMember]:
-        """The members once one is as given, and a static one that it replaces is gone; in Kafka's order."""
-        members = {id: self.members[id] for id in in_timeline_order(self.members, self.capacity)}
-        members[member.id] = member
+        """The members once one is as given, and a static one that it replaces is gone."""
+        members = {**self.members, member.id: member}
         if replaced is not None and replaced != member.id:
             members.pop(replaced, None)
         return list(members.values())
+
+    def in_kafkas_order(self, members: Sequence[ConsumerMember]) -> list[ConsumerMember]:
+        """Members of this group as Apache Kafka's assignors would meet them, newcomers last."""
+        known = {member.id: member for member in members}
+        order = in_timeline_order((id for id in self.members if id in known), self.capacity)
+        return [*(known.pop(id) for id in order), *known.values()]
 
     def static_member(self, instance_id: str | None) -> ConsumerMember | None:
         """The member with this instance id."""

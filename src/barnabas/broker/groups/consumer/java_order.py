@@ -7,6 +7,7 @@ our coordinator and Kafka's keeps its assignment because we walk in the same ord
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import TypeVar
 
 from barnabas.model import Uuid
@@ -31,6 +32,7 @@ _LONG = 0xFFFFFFFFFFFFFFFF
 _WORD = 0xFFFFFFFF
 
 
+@lru_cache(maxsize=1 << 14)
 def string_hash(text: str) -> int:
     """Java's String.hashCode, as 32 bits without a sign."""
     value = 0

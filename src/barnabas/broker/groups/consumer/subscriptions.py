@@ -104,6 +104,9 @@ def _topic_hash(topic: Topic, image: MetadataImage) -> int:
     high, low = struct.unpack(">qq", topic.id)
     parts = [struct.pack("<bqq", HASH_FORMAT, high, low), _text(topic.name)]
     parts.append(struct.pack("<i", len(topic.partitions)))
+    if all(broker.rack is None for broker in image.brokers.values()):
+        parts.append(struct.pack(f"<{len(topic.partitions)}i", *range(len(topic.partitions))))
+        return _xxh3(b"".join(parts))
     for index in range(len(topic.partitions)):
         parts.append(struct.pack("<i", index))
         for rack in _racks(topic, index, image):
