@@ -44,7 +44,8 @@ def exit_codes() -> str:
         "# The command line\n\n`barnabas --help` lists the nouns, and `barnabas NOUN --help` shows examples of "
         "one. Every listing has `--json`, which\nprints one document with a `version`; the version changes only "
         "when the meaning of a field changes. Errors go to\nstandard error as `error: ...` with a line `next: "
-        "...`. `make docs` writes this page.\n\n| exit code | meaning |\n|---|---|\n"
+        "...`.\n[records.md](records.md) explains `produce` and `consume`, [quotas.md](quotas.md) "
+        "explains `quotas`.\n`make docs` writes this page.\n\n| exit code | meaning |\n|---|---|\n"
     )
     return head + "\n".join(rows) + "\n"
 

@@ -194,7 +194,6 @@ def test_quotas_are_set_described_and_removed(tooled: NodeProcess) -> None:
     ("tool", "arguments", "words"),
     [
         (TOOLS + "AclCommand", ["--list"], "SecurityDisabledException"),
-        (TOOLS + "TransactionsCommand", ["list"], "does not support LIST_TRANSACTIONS"),
         (
             CONFIGS,
             ["--entity-type", "users", "--describe"],

@@ -27,7 +27,6 @@ from barnabas.wire.schemas.cluster import (
     TopicRequest,
 )
 from barnabas.wire.schemas.configs import ListConfigResourcesRequest
-from barnabas.wire.schemas.consumer_groups import ConsumerGroupHeartbeatRequest
 from barnabas.wire.schemas.reassignment import (
     DescribableLogDirTopic,
     DescribeLogDirsRequest,
@@ -201,9 +200,3 @@ def test_a_listener_of_controllers_refuses_who_asks_for_brokers_in_every_version
         (ErrorCode.NONE, 1),
         (ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, 0),
     ]
-
-
-def test_a_consumer_of_the_new_protocol_hears_at_once_what_to_set(tmp_path: Path) -> None:
-    (answer,) = ask_in_turn(tmp_path, ConsumerGroupHeartbeatRequest(group_id="g"))
-    assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
-    assert "group.protocol=classic" in answer.error_message
