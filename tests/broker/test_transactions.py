@@ -115,6 +115,23 @@ def test_since_kip_890_an_abort_is_welcome_where_nothing_is_open(world: Transact
     assert world.sent == []
 
 
+@pytest.mark.parametrize("version", (0, 1))
+def test_before_transaction_version_2_a_fence_raises_the_epoch_and_an_abort_keeps_it(version: int) -> None:
+    world = TransactionWorld(version=version)
+    old = world.init()
+    world.add(old, 0, client=0)
+    assert world.init() is E.CONCURRENT_TRANSACTIONS
+    assert world.end(old, client=0) is E.PRODUCER_FENCED
+    [request] = world.mark()
+    marker = request.markers[0]
+    assert (marker.producer_epoch, marker.transaction_version) == (old[1] + 1, 0)
+    assert world.init() == (old[0], old[1] + 2)
+    other = TransactionWorld(world.partition, version=version, epoch=6)
+    assert other.current() == world.current()._replace(
+        **({"previous_producer_id": -1} if version == 0 else {})
+    )
+
+
 def test_an_open_transaction_is_aborted_before_a_new_producer_begins(world: TransactionWorld) -> None:
     old = world.init()
     world.add(old, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from random import Random
@@ -70,6 +71,51 @@ def read_committed(bootstrap: str, topic: str, partitions: int) -> dict[int, lis
             found[message.partition()].append(message.value())
     consumer.close()
     return found
+
+
+ENDS = ((b"1", "commit"), (b"2", "abort"), (b"3", "commit"))
+"""Values, and how their transactions end."""
+
+
+def test_kafka_python_commits_and_aborts(one_node: NodeProcess) -> None:
+    from kafka import KafkaProducer
+
+    one_node.barnabas("topics", "create", "t", "--bootstrap-server", one_node.bootstrap)
+    producer = KafkaProducer(bootstrap_servers=one_node.bootstrap, transactional_id="kafka-python")
+    producer.init_transactions()
+    for value, end in ENDS:
+        producer.begin_transaction()
+        producer.send("t", value)
+        producer.flush()
+        getattr(producer, f"{end}_transaction")()
+    producer.close()
+    assert read_committed(one_node.bootstrap, "t", 1) == {0: [b"1", b"3"]}
+
+
+def test_aiokafka_commits_offsets_with_its_records(one_node: NodeProcess) -> None:
+    from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+
+    one_node.barnabas("topics", "create", "t", "--bootstrap-server", one_node.bootstrap)
+
+    async def main() -> int | None:
+        producer = AIOKafkaProducer(bootstrap_servers=one_node.bootstrap, transactional_id="aiokafka")
+        await producer.start()
+        for value, end in ENDS:
+            await producer.begin_transaction()
+            await producer.send_and_wait("t", value)
+            await producer.send_offsets_to_transaction({TopicPartition("t", 0): int(value)}, "g")
+            await getattr(producer, f"{end}_transaction")()
+        await producer.stop()
+        consumer = AIOKafkaConsumer("t", bootstrap_servers=one_node.bootstrap, group_id="g")
+        await consumer.start()
+        try:
+            position: int | None = await consumer.committed(TopicPartition("t", 0))
+            return position
+        finally:
+            await consumer.stop()
+
+    assert asyncio.run(main()) == 3
+    assert read_committed(one_node.bootstrap, "t", 1) == {0: [b"1", b"3"]}
 
 
 def test_kafka_transactions_lists_describes_and_aborts(apache: object, one_node: NodeProcess) -> None:
