@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from tests.server.virtual import Virtual
 
 from barnabas.client.aio import AsyncConnection
 from barnabas.errors import BarnabasError, ErrorCode
+from barnabas.sim.cluster.platform import VirtualPlatform
 from barnabas.sim.cluster.setup import CLIENT_PORT
 from barnabas.wire.codec.message import Message
 from barnabas.wire.records import Record, write_batch
@@ -187,17 +189,25 @@ def test_brokers_that_replicate_are_not_limited() -> None:
             assert answer.responses[0].partition_responses[0].error_code == 0
 
 
+@pytest.fixture
+def busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every request keeps the node busy for 10 ms."""
+    ticks = count()
+    monkeypatch.setattr(VirtualPlatform, "monotonic", lambda _: next(ticks) * 0.01)
+
+
+@pytest.mark.usefixtures("busy")
 def test_a_quota_of_time_mutes_for_one_window_at_most(broker: Broker) -> None:
-    """Time in handlers is the machine's, not the simulator's: any is above this quota."""
-    broker.limit(CLIENT, request_percentage=1e-9)
+    broker.limit(CLIENT, request_percentage=0.01)
     answer, _ = broker.timed(MetadataRequest(topics=[]))
     assert answer.throttle_time_ms == 1000
     _, took = broker.timed(MetadataRequest(topics=[]))
     assert took == pytest.approx(1, abs=0.2)
 
 
+@pytest.mark.usefixtures("busy")
 def test_requests_that_were_received_together_wait_one_after_the_other(broker: Broker) -> None:
-    broker.limit(CLIENT, request_percentage=1e-9)
+    broker.limit(CLIENT, request_percentage=0.01)
     seconds: list[float] = []
 
     async def work() -> None:

@@ -100,7 +100,8 @@ class Requests:
     def _serve(self, connection: Connection, route: Route, context: RequestContext, request: Message) -> Any:
         """Have a decoded request answered, now or later.  Returns what its handler returned."""
         row, authorizer = route.row, self.authorizer
-        begun = monotonic()
+        throttle, clock = connection.throttle, self._network.platform.monotonic
+        begun = 0.0 if throttle is None else clock()
         context.between_brokers = row.operation is Operation.CLUSTER_ACTION
         try:
             if authorizer is not None and not authorizer.authorize(
@@ -131,8 +132,8 @@ class Requests:
             answer = self._refused(connection, route, context, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
         self._network.step.soon()
         handled = monotonic()
-        if (throttle := connection.throttle) is not None and _is_answered(answer):
-            throttle.handled(connection, context, handled - begun)
+        if throttle is not None and _is_answered(answer):
+            throttle.handled(connection, context, clock() - begun)
         if isinstance(answer, Message):
             connection.answer(context, route, answer, handled)
         elif answer is None:
