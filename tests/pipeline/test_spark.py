@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.patience import PATIENCE_S
+from tests.patience import LATE_STARTS, PATIENCE_S
 
 from barnabas.pipeline.late_workers import LATE, LateWorkers
 from barnabas.testing.cluster import Cluster
@@ -137,7 +137,7 @@ def patiently(action: Callable[[], Any]) -> Any:
 
     A data frame remembers that it could not be planned: the action makes it anew.
     """
-    return LateWorkers(print).retry(action)
+    return LateWorkers(print, LATE_STARTS).retry(action)
 
 
 def reader(spark: Any, bootstrap: str, topic: str, *, stream: bool = False, **options: str) -> Any:
@@ -180,7 +180,7 @@ class Query:
 
     def run(self) -> list[int]:
         """The rows of each micro-batch of this run, which goes on when a worker is late."""
-        late, rows = LateWorkers(print), []
+        late, rows = LateWorkers(print, LATE_STARTS), []
         while True:
             query = late.retry(self.start)
             try:
