@@ -19,8 +19,6 @@ pytestmark = [pytest.mark.compat, pytest.mark.slow]
 SCRIPT = Path(__file__).parent / "kafka-python-suite.sh"
 KNOWN = {
     "test_create_describe_delete_acls",
-    "test_transactional_producer_messages",
-    "test_transactional_producer_offsets",
     "test_ssl_handshake",
     "test_legacy_kafka_client_ssl",
 }
