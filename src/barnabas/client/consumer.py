@@ -18,7 +18,13 @@ from barnabas.client.cluster import Cluster
 from barnabas.client.fetched import Fetched
 from barnabas.client.group_member import ClassicMember, GroupTimes
 from barnabas.client.membership import Membership
-from barnabas.client.offsets import READ_COMMITTED, READ_UNCOMMITTED, isolation_level, list_offsets
+from barnabas.client.offsets import (
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    checked_start,
+    isolation_level,
+    list_offsets,
+)
 from barnabas.client.prefetch import Prefetcher
 from barnabas.client.producing.transactions import GroupMember
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
@@ -73,10 +79,8 @@ class Consumer:
         session_timeout: float = 45.0,
         rebalance_timeout: float = 60.0,
     ) -> None:
-        if start not in ("latest", "earliest", "error"):
-            raise ValueError(f"start is 'latest', 'earliest' or 'error', not {start!r}")
+        self.start = checked_start(start)
         self.topics = topics
-        self.start = start
         self.isolation = isolation
         self.idle = idle
         self._cluster = Cluster(bootstrap, client_id=client_id, timeout=timeout)

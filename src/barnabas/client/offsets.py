@@ -14,6 +14,7 @@ __all__ = [
     "READ_COMMITTED",
     "READ_UNCOMMITTED",
     "OffsetAt",
+    "checked_start",
     "isolation_level",
     "list_offsets",
     "offsets_request",
@@ -35,6 +36,13 @@ def isolation_level(isolation: str) -> int:
     if isolation not in (READ_COMMITTED, READ_UNCOMMITTED):
         raise ValueError(f"isolation is {READ_COMMITTED!r} or {READ_UNCOMMITTED!r}, not {isolation!r}")
     return int(isolation == READ_COMMITTED)
+
+
+def checked_start(start: str) -> str:
+    """`checked_start("earliest")` -> the same; ValueError for a word that says no place to start at."""
+    if start not in (LATEST, EARLIEST, "error"):
+        raise ValueError(f"start is 'latest', 'earliest' or 'error', not {start!r}")
+    return start
 
 
 class OffsetAt(NamedTuple):

@@ -19,11 +19,11 @@ from barnabas.client.cluster import Cluster
 from barnabas.client.metadata import METADATA_AGE
 from barnabas.client.producing.batching import RECORD_OVERHEAD, Accumulator, AccumulatorStatistics, Batch
 from barnabas.client.producing.dispatch import Dispatch, codec_of
-from barnabas.client.producing.partitioner import StickyPartition, partition_of_key
+from barnabas.client.producing.placement import Placement
 from barnabas.client.producing.sending import Sender
 from barnabas.client.producing.transactions import Transactions
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
-from barnabas.model import NO_OFFSET, Offset, TopicPartition
+from barnabas.model import NO_OFFSET, Offset
 
 __all__ = ["Delivered", "Delivery", "Fate", "Producer"]
 
@@ -131,7 +131,7 @@ class Producer:
         self._buffer = buffer
         self._changed = threading.Condition()
         self._accumulator = Accumulator(batch_size=batch_size, linger=linger)
-        self._sticky = StickyPartition(random.randrange)
+        self._placement = Placement(self._accumulator, random.randrange)
         # Nothing that is asked on a record's behalf may take longer than the record has.
         patience = min(request_timeout, delivery_timeout)
         self._lookup = Cluster(bootstrap, client_id=client_id, timeout=patience)
@@ -205,7 +205,7 @@ class Producer:
             self._check_usable()
             if self._accumulator.buffered + size > self._buffer and self._accumulator.buffered:
                 self._wait_for_room(size)
-            target = self._target(topic, partition, key, count, usable, size)
+            target = self._placement.target(topic, partition, key, count, usable, size)
             batch, index, wake = self._accumulator.add(
                 target, time.monotonic(), size, stamp, key, value, pairs
             )
@@ -278,24 +278,6 @@ class Producer:
             count = len(info.partitions)
             self._partitions[topic] = (time.monotonic(), count, usable or list(range(count)))
             return count, usable
-
-    def _target(
-        self, topic: str, partition: int | None, key: bytes | None, count: int, usable: list[int], size: int
-    ) -> TopicPartition:
-        if partition is None and key is not None:
-            return TopicPartition(topic, partition_of_key(key, count))
-        if partition is None:
-            target = TopicPartition(topic, self._sticky.current(topic, usable))
-            if self._accumulator.is_full(target, size):
-                self._sticky.batch_full(topic, usable)
-                target = TopicPartition(topic, self._sticky.current(topic, usable))
-            return target
-        if not 0 <= partition < count:
-            raise KafkaError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                f"topic {topic} has partitions 0 to {count - 1}, no {partition}",
-            )
-        return TopicPartition(topic, partition)
 
     # -- waiting ---------------------------------------------------------------------------------
 

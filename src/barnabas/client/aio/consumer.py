@@ -22,6 +22,7 @@ from barnabas.client.offsets import (
     READ_COMMITTED,
     READ_UNCOMMITTED,
     OffsetAt,
+    checked_start,
     isolation_level,
     offsets_request,
     read_offsets,
@@ -49,19 +50,17 @@ class AsyncConsumer:
         bootstrap: str | Iterable[str],
         *topics: str,
         group: str | None = None,
+        auto_commit: bool = True,
+        session_timeout: float = 45.0,
+        rebalance_timeout: float = 60.0,
         start: str = "latest",
         isolation: str = READ_UNCOMMITTED,
-        auto_commit: bool = True,
         idle: float | None = None,
         client_id: str = "barnabas-consumer",
         timeout: float = 30.0,
-        session_timeout: float = 45.0,
-        rebalance_timeout: float = 60.0,
     ) -> None:
-        if start not in ("latest", "earliest", "error"):
-            raise ValueError(f"start is 'latest', 'earliest' or 'error', not {start!r}")
+        self.start = checked_start(start)
         self.topics = topics
-        self.start = start
         self.idle = idle
         self._level = isolation_level(isolation)
         self._cluster = AsyncCluster(bootstrap, client_id=client_id, timeout=timeout)

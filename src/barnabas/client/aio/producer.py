@@ -19,9 +19,9 @@ from barnabas.client.metadata import METADATA_AGE
 from barnabas.client.producer import Delivered, outcome
 from barnabas.client.producing.batching import RECORD_OVERHEAD, Accumulator, AccumulatorStatistics, Batch
 from barnabas.client.producing.dispatch import Dispatch, Outcome, codec_of, requests_of
-from barnabas.client.producing.partitioner import StickyPartition, partition_of_key
-from barnabas.errors import BarnabasError, ErrorCode, KafkaError
-from barnabas.model import NodeId, TopicPartition
+from barnabas.client.producing.placement import Placement
+from barnabas.errors import BarnabasError
+from barnabas.model import NodeId
 from barnabas.wire.schemas.produce import ProduceRequest
 
 __all__ = ["AsyncProducer"]
@@ -62,7 +62,7 @@ class AsyncProducer:
             request_timeout=request_timeout,
             forget=self._cluster.metadata.forget,
         )
-        self._sticky = StickyPartition(random.randrange)
+        self._placement = Placement(self._accumulator, random.randrange)
         self._partitions: dict[str, tuple[float, int, list[int]]] = {}
         self._changed = asyncio.Condition()
         self._woken = asyncio.Event()
@@ -112,7 +112,7 @@ class AsyncProducer:
         await self._wait_for_room(size)
         if self._closed:
             raise BarnabasError("the producer is closed", next_step="make another Producer")
-        target = self._target(topic, partition, key, count, usable, size)
+        target = self._placement.target(topic, partition, key, count, usable, size)
         stamp = time.time_ns() // 1_000_000 if timestamp is None else timestamp
         loop = asyncio.get_running_loop()
         batch, index, _ = self._accumulator.add(target, loop.time(), size, stamp, key, value, pairs)
@@ -163,24 +163,6 @@ class AsyncProducer:
         count = len(info.partitions)
         self._partitions[topic] = (now, count, usable or list(range(count)))
         return count, usable
-
-    def _target(
-        self, topic: str, partition: int | None, key: bytes | None, count: int, usable: list[int], size: int
-    ) -> TopicPartition:
-        if partition is None and key is not None:
-            return TopicPartition(topic, partition_of_key(key, count))
-        if partition is None:
-            target = TopicPartition(topic, self._sticky.current(topic, usable))
-            if self._accumulator.is_full(target, size):
-                self._sticky.batch_full(topic, usable)
-                target = TopicPartition(topic, self._sticky.current(topic, usable))
-            return target
-        if not 0 <= partition < count:
-            raise KafkaError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                f"topic {topic} has partitions 0 to {count - 1}, no {partition}",
-            )
-        return TopicPartition(topic, partition)
 
     async def _wait_for_room(self, size: int) -> None:
         accumulator = self._accumulator

@@ -1,0 +1,52 @@
+"""Where a record goes: the partition that was asked for, the key's, or the one whose batch is being filled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from barnabas.client.producing.batching import Accumulator
+from barnabas.client.producing.partitioner import StickyPartition, partition_of_key
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.model import TopicPartition
+
+__all__ = ["Placement"]
+
+
+class Placement:
+    """`Placement(accumulator, random.randrange).target("t", None, b"key", 6, [0, 1, 2, 3, 4, 5], 100)`."""
+
+    def __init__(self, accumulator: Accumulator, choose: Callable[[int], int]) -> None:
+        self._accumulator = accumulator
+        self._sticky = StickyPartition(choose)
+
+    def __repr__(self) -> str:
+        return f"<Placement {self._sticky!r}>"
+
+    def target(
+        self,
+        topic: str,
+        partition: int | None,
+        key: bytes | None,
+        count: int,
+        usable: list[int],
+        size: int,
+    ) -> TopicPartition:
+        """The partition of a record of `size` bytes.
+
+        The topic has `count` partitions; those in `usable` have a leader.  Raises KafkaError for a partition that
+        is not there.
+        """
+        if partition is None and key is not None:
+            return TopicPartition(topic, partition_of_key(key, count))
+        if partition is None:
+            target = TopicPartition(topic, self._sticky.current(topic, usable))
+            if self._accumulator.is_full(target, size):
+                self._sticky.batch_full(topic, usable)
+                target = TopicPartition(topic, self._sticky.current(topic, usable))
+            return target
+        if not 0 <= partition < count:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                f"topic {topic} has partitions 0 to {count - 1}, no {partition}",
+            )
+        return TopicPartition(topic, partition)
