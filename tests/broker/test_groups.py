@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.broker.internal_partition import InternalPartition
 
 from barnabas.broker.groups.coordinator import Groups, java_hash
 from barnabas.broker.groups.group import GroupState
@@ -14,7 +15,6 @@ from barnabas.broker.purgatory import Waiting
 from barnabas.config import Config
 from barnabas.errors import ErrorCode
 from barnabas.model import OFFSETS_TOPIC, Now, Uuid
-from barnabas.wire.records import read_batch_header
 from barnabas.wire.schemas.groups import (
     DeleteGroupsRequest,
     DescribeGroupsRequest,
@@ -51,23 +51,10 @@ class Chance:
         return Uuid(self.number.to_bytes(16, "big"))
 
 
-class OffsetsPartition:
+class OffsetsPartition(InternalPartition):
     """__consumer_offsets-0 in memory: what was appended, and when it counts as safe."""
 
-    topic, index, log_start_offset = OFFSETS_TOPIC, 0, 0
-
-    def __init__(self) -> None:
-        self.raw = bytearray()
-        self.log = SimpleNamespace(log_end_offset=0, written_end_offset=0)
-
-    def append(self, batch: bytearray) -> None:
-        header = read_batch_header(batch)
-        batch[0:8] = self.log.log_end_offset.to_bytes(8, "big")
-        self.raw += batch
-        self.log.log_end_offset += header.last_offset_delta + 1
-
-    def read(self, offset: int, max_bytes: int) -> Any:
-        return SimpleNamespace(read=lambda: bytes(self.raw))
+    topic = OFFSETS_TOPIC
 
 
 class OneBroker:

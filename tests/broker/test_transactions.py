@@ -246,8 +246,6 @@ def test_a_complete_end_is_written_until_it_is_written(world: TransactionWorld) 
 
 
 def test_a_transaction_whose_time_is_over_is_aborted_and_its_producer_fenced(world: TransactionWorld) -> None:
-    heard: list[str] = []
-    world.transactions.on_timeout = lambda id_, state: heard.append(f"{id_} {len(state.partitions)}")
     producer = world.init(timeout_ms=15_000)
     world.add(producer, 0)
     world.run(12.0)
@@ -258,7 +256,7 @@ def test_a_transaction_whose_time_is_over_is_aborted_and_its_producer_fenced(wor
     assert world.add(producer, 0) is E.PRODUCER_FENCED
     assert world.end(producer) is E.INVALID_TXN_STATE
     assert world.transactions.statistics().timed_out == 1
-    assert heard == ["x 1"]
+    assert world.timed_out == ["x 1"]
 
 
 def test_an_id_that_nobody_uses_is_forgotten(world: TransactionWorld) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+from tests.broker.internal_partition import InternalPartition
+
 from barnabas.broker.producer_id_blocks import ProducerIdBlocks
 from barnabas.broker.transactions.coordinator import Transactions
 from barnabas.broker.transactions.initializing import Given
@@ -13,7 +15,6 @@ from barnabas.broker.transactions.state import Transaction
 from barnabas.config import Config
 from barnabas.errors import ErrorCode
 from barnabas.model import TRANSACTIONS_TOPIC, Now, TopicPartition
-from barnabas.wire.records import read_batch_header
 from barnabas.wire.schemas.transactions import (
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
@@ -23,24 +24,14 @@ from barnabas.wire.schemas.transactions import (
 )
 
 
-class StatePartition:
+class StatePartition(InternalPartition):
     """__transaction_state-0 in memory: what was appended, and up to where it is committed."""
 
-    topic, index, log_start_offset = TRANSACTIONS_TOPIC, 0, 0
+    topic = TRANSACTIONS_TOPIC
 
     def __init__(self) -> None:
-        self.raw = bytearray()
-        self.log = SimpleNamespace(log_end_offset=0, written_end_offset=0)
+        super().__init__()
         self.high_watermark = 0
-
-    def append(self, batch: bytearray) -> None:
-        header = read_batch_header(batch)
-        batch[0:8] = self.log.log_end_offset.to_bytes(8, "big")
-        self.raw += batch
-        self.log.log_end_offset += header.last_offset_delta + 1
-
-    def read(self, offset: int, max_bytes: int) -> Any:
-        return SimpleNamespace(read=lambda: bytes(self.raw))
 
 
 class Image:
@@ -107,7 +98,14 @@ class TransactionWorld:
         self.broker = OneBroker(version)
         self.broker.producer_ids.allocated(1000 * epoch, 1000, ErrorCode.NONE)
         config = Config.load({name.replace("_", "."): value for name, value in settings.items()})
-        self.transactions = Transactions(config, self.broker, append=OneBroker.append)
+        self.timed_out: list[str] = []
+        """Each transaction that was aborted for its time: its id, and in how many partitions it was."""
+        self.transactions = Transactions(
+            config,
+            self.broker,
+            append=OneBroker.append,
+            on_timeout=lambda id_, state: self.timed_out.append(f"{id_} {len(state.partitions)}"),
+        )
         self.sent: list[tuple[int, WriteTxnMarkersRequest]] = []
         """Every request that a broker got, with the broker."""
         self.woken: set[int] = set()

@@ -59,9 +59,17 @@ class Transactions:
     """All transactional ids that this node coordinates."""
 
     def __init__(
-        self, config: Config, broker: Broker, *, append: Callable[..., Offset] = append_internal
+        self,
+        config: Config,
+        broker: Broker,
+        *,
+        append: Callable[..., Offset] = append_internal,
+        on_timeout: Callable[[str, Transaction], None] | None = None,
     ) -> None:
-        """`append` puts a batch of records into a partition that `broker` leads."""
+        """`append` puts a batch of records into a partition that `broker` leads.
+
+        `on_timeout` hears of an id, and of its open transaction, when that is aborted because its time is over.
+        """
         self.broker = broker
         self.markers = TransactionMarkers(lambda: broker.image)
         self.log = StateLog(
@@ -86,8 +94,7 @@ class Transactions:
         self._expires = False
         """Whether the walk also forgets ids that nobody has used for long."""
         self._retries: list[_Retry] = []
-        self.on_timeout: Callable[[str, Transaction], None] = _nobody
-        """Hears of the id, and of its open transaction, when that is aborted because its time is over."""
+        self._on_timeout = on_timeout or _nobody
         self.timed_out = 0
         """Transactions that were aborted because their time was over."""
 
@@ -343,7 +350,7 @@ class Transactions:
         if current.state is State.ONGOING:
             if current.started_ms + current.timeout_ms < now.wall_ms:
                 self.timed_out += 1
-                self.on_timeout(held.id, current)
+                self._on_timeout(held.id, current)
                 self._abort_open(owned, held, now, _ignore)
         elif self._expires and current.updated_ms <= now.wall_ms - self._expiration_ms:
             self._forget(owned, held, now)

@@ -101,8 +101,7 @@ class BrokerPart:
             config, runtime.node_id, home.logs, quorum.image, host=self._host, random=runtime.random
         )
         self.groups = Groups(config, runtime.random, self.broker)
-        self.transactions = Transactions(config, self.broker)
-        self.transactions.on_timeout = _transaction_timed_out
+        self.transactions = Transactions(config, self.broker, on_timeout=_transaction_timed_out)
         self.marker_sender = MarkerSender(runtime, quorum.image, self.transactions.markers, peers)
         self.answers = TopicAnswers(quorum.image)
         self.suspicion = LeaderSuspicion(runtime.clock, runtime.node_id)

@@ -1,6 +1,6 @@
 """Sends the markers of ended transactions to the brokers that lead their partitions.
 
-`broker/transactions/markers` decides who is asked what; this module has the connections.  This node itself is
+`broker/transactions/markers` decides who is asked what; this module sends.  This node itself is
 asked the same way, over its own listener.
 """
 
@@ -9,12 +9,12 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from barnabas.client.aio import AsyncConnection
 from barnabas.controller.image import MetadataImage
 from barnabas.errors import BarnabasError
 from barnabas.model import NodeId
 from barnabas.server.loop.runtime import Runtime
 from barnabas.server.observe import events
+from barnabas.server.replication.broker_connections import BrokerConnections
 
 if TYPE_CHECKING:
     from barnabas.broker.transactions.markers import TransactionMarkers
@@ -28,24 +28,21 @@ UNREACHED = events.register(
     "a broker could not be asked to write the markers of ended transactions; it is asked again",
 )
 
-_CONNECT_WITHIN_S = 2.0
 _GRACE_S = 5.0
 """Seconds beyond the longest time in which a leader answers that its replicas did not follow."""
 
 
 class MarkerSender:
-    """The connections of one node for this purpose.  `listener` is the name by which brokers reach each other."""
+    """The markers of one node.  `listener` is the name by which brokers reach each other."""
 
-    __slots__ = ("_connections", "_image", "_listener", "_markers", "_runtime", "_sending", "_stopped")
+    __slots__ = ("_connections", "_markers", "_runtime", "_sending", "_stopped")
 
     def __init__(
         self, runtime: Runtime, image: MetadataImage, markers: TransactionMarkers, listener: str
     ) -> None:
         self._runtime = runtime
-        self._image = image
         self._markers = markers
-        self._listener = listener
-        self._connections: dict[NodeId, AsyncConnection] = {}
+        self._connections = BrokerConnections(image, listener, f"transactions-{runtime.node_id}")
         self._sending: set[NodeId] = set()
         self._stopped = False
         markers.wake = self._soon
@@ -67,12 +64,11 @@ class MarkerSender:
     async def _send(self, leader: NodeId, request: WriteTxnMarkersRequest) -> None:
         runtime, markers = self._runtime, self._markers
         try:
-            connection = await self._connection(leader)
+            connection = await self._connections.to(leader)
             limit = runtime.config.int("request.timeout.ms") / 1000 + _GRACE_S
             response = await connection.request(request, timeout=limit)
         except BarnabasError as error:
-            if (lost := self._connections.pop(leader, None)) is not None:
-                lost.abort()
+            self._connections.drop(leader)
             if not self._stopped:
                 events.emit(UNREACHED, broker=leader, error=error)
                 markers.failed(leader, runtime.clock.now())
@@ -80,27 +76,10 @@ class MarkerSender:
             markers.answered(leader, response, runtime.clock.now())
         runtime.step.soon()
 
-    async def _connection(self, leader: NodeId) -> AsyncConnection:
-        kept = self._connections.get(leader)
-        if kept is not None and not kept.closed:
-            return kept
-        known = self._image.brokers.get(leader)
-        endpoint = known.endpoint(self._listener) if known is not None else None
-        if endpoint is None:
-            raise BarnabasError(f"broker {leader} has no listener {self._listener}")
-        connection = self._connections[leader] = await AsyncConnection.connect(
-            endpoint.host,
-            endpoint.port,
-            client_id=f"transactions-{self._runtime.node_id}",
-            connect_timeout=_CONNECT_WITHIN_S,
-        )
-        return connection
-
     def stop(self) -> None:
         """Send nothing more; who coordinates the transactions next sends what is left."""
         self._stopped = True
-        for connection in self._connections.values():
-            connection.abort()
+        self._connections.stop()
 
     def __repr__(self) -> str:
-        return f"<MarkerSender to {sorted(self._connections)}>"
+        return f"<MarkerSender {self._connections!r}>"

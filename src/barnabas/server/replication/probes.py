@@ -22,6 +22,7 @@ from barnabas.controller.image import MetadataImage
 from barnabas.errors import BarnabasError
 from barnabas.model import NodeId
 from barnabas.server.loop.runtime import Runtime
+from barnabas.server.replication.broker_connections import dial_broker
 from barnabas.server.replication.leader_suspicion import LeaderSuspicion
 from barnabas.wire.schemas.cluster import MetadataRequest
 
@@ -60,21 +61,10 @@ class Probes:
     def _probe(self, leader: NodeId) -> _Probe:
         probe = self._probes.get(leader)
         if probe is None:
-            dial = partial(self._dial, leader)
+            client_id = f"probe-{self._runtime.node_id}"
+            dial = partial(dial_broker, self._image, leader, self._listener, client_id)
             probe = self._probes[leader] = _Probe(self._runtime, self._suspicion, leader, dial)
         return probe
-
-    async def _dial(self, leader: NodeId) -> AsyncConnection:
-        known = self._image.brokers.get(leader)
-        endpoint = known.endpoint(self._listener) if known is not None else None
-        if endpoint is None:
-            raise BarnabasError(f"broker {leader} has no listener {self._listener}")
-        return await AsyncConnection.connect(
-            endpoint.host,
-            endpoint.port,
-            client_id=f"probe-{self._runtime.node_id}",
-            connect_timeout=_ANSWER_WITHIN_S,
-        )
 
     def stop(self) -> None:
         """Ask nothing more."""

@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.broker.groups.coordinator import java_hash
-from barnabas.client.aio import AsyncConnection
 from barnabas.controller.image import MetadataImage
 from barnabas.errors import BarnabasError, ErrorCode
 from barnabas.model import NO_NODE, TRANSACTIONS_TOPIC, NodeId
 from barnabas.server.loop.runtime import Runtime
+from barnabas.server.replication.broker_connections import BrokerConnections
 from barnabas.wire.schemas.transactions import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 __all__ = ["TransactionVerifier", "answers_of", "request_for"]
 
 _VERIFY_SINCE = 4
-_CONNECT_WITHIN_S = 2.0
 
 
 class TransactionVerifier:
@@ -39,7 +38,6 @@ class TransactionVerifier:
         "_broker",
         "_connections",
         "_image",
-        "_listener",
         "_queues",
         "_runtime",
         "_stopped",
@@ -49,10 +47,9 @@ class TransactionVerifier:
         self._runtime = runtime
         self._broker = broker
         self._image = image
-        self._listener = listener
         self._queues: dict[NodeId, list[Question]] = {}
         self._asking: set[NodeId] = set()
-        self._connections: dict[NodeId, AsyncConnection] = {}
+        self._connections = BrokerConnections(image, listener, f"transactions-{runtime.node_id}")
         self._stopped = False
 
     def ask(self, question: Question) -> None:
@@ -86,7 +83,7 @@ class TransactionVerifier:
 
     async def _ask(self, coordinator: NodeId, questions: list[Question]) -> dict[Question, ErrorCode]:
         try:
-            connection = await self._connection(coordinator)
+            connection = await self._connections.to(coordinator)
             request = request_for(questions)
             version = connection.version_of(request)
             if version < _VERIFY_SINCE:  # an older release, which cannot be asked
@@ -97,24 +94,6 @@ class TransactionVerifier:
             return dict.fromkeys(questions, ErrorCode.NETWORK_EXCEPTION)
         return answers_of(questions, answer)
 
-    async def _connection(self, coordinator: NodeId) -> AsyncConnection:
-        kept = self._connections.get(coordinator)
-        if kept is not None and not kept.closed:
-            return kept
-        known = self._image.brokers.get(coordinator)
-        endpoint = known.endpoint(self._listener) if known is not None else None
-        if endpoint is None:
-            raise BarnabasError(f"broker {coordinator} has no listener {self._listener}")
-        made = self._connections[coordinator] = await AsyncConnection.connect(
-            endpoint.host,
-            endpoint.port,
-            client_id=f"transactions-{self._runtime.node_id}",
-            connect_timeout=_CONNECT_WITHIN_S,
-        )
-        if self._stopped:
-            made.abort()
-        return made
-
     def _answer(self, answers: dict[Question, ErrorCode]) -> None:
         now = self._runtime.clock.now()
         for question, error in answers.items():
@@ -124,8 +103,7 @@ class TransactionVerifier:
     def stop(self) -> None:
         """Ask nothing more; the broker answers those who wait."""
         self._stopped = True
-        for connection in self._connections.values():
-            connection.abort()
+        self._connections.stop()
 
     def __repr__(self) -> str:
         return f"<TransactionVerifier asking={sorted(self._asking)}>"
