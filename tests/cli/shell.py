@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
+import sys
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -28,3 +31,8 @@ class Shell:
     def document(self, line: str) -> Any:
         assert self(f"{line} --json") == 0, self.err
         return json.loads(self.out)
+
+
+def typed(monkeypatch: pytest.MonkeyPatch, text: bytes) -> None:
+    """What the next command reads from its input."""
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(text)))

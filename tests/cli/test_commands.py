@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
-import sys
 from collections.abc import Iterator
-from types import SimpleNamespace
 
 import pytest
-from tests.cli.shell import Shell
+from tests.cli.shell import Shell, typed
 
 from barnabas import Producer
 from barnabas.cli.main import main
@@ -22,15 +19,6 @@ def kafka() -> Iterator[Cluster]:
     """A node for this module alone: its topics have the names that are printed."""
     with Cluster() as cluster:
         yield cluster
-
-
-@pytest.fixture
-def shell(kafka: Cluster, capsys: pytest.CaptureFixture[str]) -> Shell:
-    return Shell(kafka, capsys)
-
-
-def typed(monkeypatch: pytest.MonkeyPatch, text: bytes) -> None:
-    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(text)))
 
 
 def test_a_topic_from_its_making_to_its_end(shell: Shell) -> None:

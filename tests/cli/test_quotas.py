@@ -17,11 +17,6 @@ def kafka() -> Iterator[Cluster]:
         yield cluster
 
 
-@pytest.fixture
-def shell(kafka: Cluster, capsys: pytest.CaptureFixture[str]) -> Shell:
-    return Shell(kafka, capsys)
-
-
 def test_quotas_are_set_listed_and_deleted(shell: Shell) -> None:
     assert (
         shell("quotas set --user alice --client-id etl producer_byte_rate=1e6 request_percentage=12.5") == 0

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.cli.shell import Shell
+from tests.cli.shell import Shell, typed
 
 from barnabas import Consumer
 from barnabas.cli.records.sent import Standing
@@ -28,15 +25,6 @@ def kafka() -> Iterator[Cluster]:
     """A node for this module alone."""
     with Cluster() as cluster:
         yield cluster
-
-
-@pytest.fixture
-def shell(kafka: Cluster, capsys: pytest.CaptureFixture[str]) -> Shell:
-    return Shell(kafka, capsys)
-
-
-def typed(monkeypatch: pytest.MonkeyPatch, text: bytes) -> None:
-    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(text)))
 
 
 def read(kafka: Cluster, topic: str) -> list[Message]:

@@ -26,11 +26,6 @@ def kafka() -> Iterator[Cluster]:
         yield cluster
 
 
-@pytest.fixture
-def shell(kafka: Cluster, capsys: pytest.CaptureFixture[str]) -> Shell:
-    return Shell(kafka, capsys)
-
-
 def left_open(kafka: Cluster, topic: str, *, told: bool) -> int:
     """A record in a transaction that is never ended; `told`: its coordinator knows.  Returns the producer id."""
     host, _, port = kafka.bootstrap.rpartition(":")

@@ -16,10 +16,9 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 from barnabas.client.cluster import Cluster
-from barnabas.client.metadata import METADATA_AGE
 from barnabas.client.producing.batching import RECORD_OVERHEAD, Accumulator, AccumulatorStatistics, Batch
 from barnabas.client.producing.dispatch import Dispatch, codec_of
-from barnabas.client.producing.placement import Placement
+from barnabas.client.producing.placement import Partitions, Placement
 from barnabas.client.producing.sending import Sender
 from barnabas.client.producing.transactions import Transactions
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
@@ -136,7 +135,7 @@ class Producer:
         patience = min(request_timeout, delivery_timeout)
         self._lookup = Cluster(bootstrap, client_id=client_id, timeout=patience)
         self._lookup_lock = threading.Lock()
-        self._partitions: dict[str, tuple[float, int, list[int]]] = {}
+        self._partitions = Partitions()
         cluster = Cluster(bootstrap, client_id=client_id, timeout=patience)
         dispatch = Dispatch(
             self._accumulator,
@@ -269,15 +268,12 @@ class Producer:
 
     def _partitions_of(self, topic: str) -> tuple[int, list[int]]:
         """How many partitions the topic has, and which of them have a leader."""
-        known = self._partitions.get(topic)
-        if known is not None and time.monotonic() - known[0] < METADATA_AGE:
-            return known[1], known[2]
+        known = self._partitions.of(topic, time.monotonic())
+        if known is not None:
+            return known
         with self._lookup_lock:
-            info = self._lookup.topic(topic, refresh=known is not None, create=True)
-            usable = [p.partition for p in info.partitions.values() if p.leader >= 0]
-            count = len(info.partitions)
-            self._partitions[topic] = (time.monotonic(), count, usable or list(range(count)))
-            return count, usable
+            info = self._lookup.topic(topic, refresh=topic in self._partitions, create=True)
+            return self._partitions.take(info, time.monotonic())
 
     # -- waiting ---------------------------------------------------------------------------------
 

@@ -16,19 +16,14 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
-from barnabas.testing.links import Address, LinkedLoop
+from barnabas.client.metadata import parse_bootstrap
+from barnabas.testing.links import LinkedLoop
 
 if TYPE_CHECKING:
     from barnabas.config import Config
     from barnabas.server.node.process import Node
 
-__all__ = ["addresses", "main"]
-
-
-def addresses(text: str) -> list[Address]:
-    """`addresses("127.0.0.1:9092 127.0.0.1:9093")` -> [("127.0.0.1", 9092), ("127.0.0.1", 9093)]."""
-    pairs = (word.rpartition(":") for word in text.split())
-    return [(host, int(port)) for host, _, port in pairs]
+__all__ = ["main"]
 
 
 def main(words: list[str] | None = None) -> int:
@@ -48,7 +43,7 @@ def main(words: list[str] | None = None) -> int:
     from barnabas.server.node.run import run
 
     loop = LinkedLoop()
-    loop.cut(addresses(options.cut))
+    loop.cut(parse_bootstrap(options.cut.split()))
     return run(config, format_new=False, on_ready=lambda node: _serve(loop, node), loop=lambda: loop)
 
 
@@ -86,7 +81,7 @@ def _serve(loop: LinkedLoop, node: Node) -> None:
         while (end := heard.find(b"\n")) >= 0:
             line = heard[:end].decode()
             del heard[: end + 1]
-            found = addresses(line)
+            found = parse_bootstrap(line.split())
             loop.cut(found)
             os.write(sys.stdout.fileno(), b'{"cut": %d}\n' % len(found))
 

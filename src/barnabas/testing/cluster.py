@@ -17,12 +17,13 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from barnabas.client.admin.admin import Admin
 from barnabas.errors import BarnabasError
-from barnabas.model import Uuid
 from barnabas.testing.node import READY_SECONDS, Node
+
+if TYPE_CHECKING:
+    from barnabas.client.admin.admin import Admin
 
 __all__ = ["Cluster"]
 
@@ -205,6 +206,8 @@ class Cluster:
 
     def _admin(self) -> Admin:
         """A client of the nodes that can answer."""
+        from barnabas.client.admin.admin import Admin
+
         able = [node.bootstrap for node in self.nodes if node.pid is not None and not node.paused]
         if not able:
             raise BarnabasError("no node runs", next_step="start() them first")
@@ -260,10 +263,13 @@ class _Layout:
     """Ports, ids and settings of a cluster of several nodes."""
 
     def __init__(self, nodes: int, directory: str, settings: Mapping[str, str]) -> None:
+        from barnabas.cli.storage import random_uuid
+
         self.ports = {number: (_free_port(), _free_port()) for number in range(1, nodes + 1)}
-        self.cluster_id = _new_id()
+        self.cluster_id = random_uuid()
         self.voters = ",".join(
-            f"{number}@127.0.0.1:{controller}:{_new_id()}" for number, (_, controller) in self.ports.items()
+            f"{number}@127.0.0.1:{controller}:{random_uuid()}"
+            for number, (_, controller) in self.ports.items()
         )
         self._settings = settings
 
@@ -292,13 +298,6 @@ class _Layout:
 
 def _overrides(settings: Mapping[str, str]) -> list[str]:
     return [word for name, value in settings.items() for word in ("--override", f"{name}={value}")]
-
-
-def _new_id() -> str:
-    """The text of a random uuid that no tool takes for a flag (it never begins with "-")."""
-    while (text := str(Uuid(os.urandom(16)))).startswith("-"):
-        pass
-    return text
 
 
 def _free_port() -> int:

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Any, cast
 
-__all__ = ["Address", "LinkedLoop"]
+__all__ = ["LinkedLoop"]
 
 Address = tuple[str, int]
 

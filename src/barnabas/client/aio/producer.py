@@ -15,11 +15,10 @@ from typing import Any
 
 from barnabas.client.aio.cluster import AsyncCluster
 from barnabas.client.aio.connection import AsyncConnection
-from barnabas.client.metadata import METADATA_AGE
 from barnabas.client.producer import Delivered, outcome
 from barnabas.client.producing.batching import RECORD_OVERHEAD, Accumulator, AccumulatorStatistics, Batch
 from barnabas.client.producing.dispatch import Dispatch, Outcome, codec_of, requests_of
-from barnabas.client.producing.placement import Placement
+from barnabas.client.producing.placement import Partitions, Placement
 from barnabas.errors import BarnabasError
 from barnabas.model import NodeId
 from barnabas.wire.schemas.produce import ProduceRequest
@@ -63,7 +62,7 @@ class AsyncProducer:
             forget=self._cluster.metadata.forget,
         )
         self._placement = Placement(self._accumulator, random.randrange)
-        self._partitions: dict[str, tuple[float, int, list[int]]] = {}
+        self._partitions = Partitions()
         self._changed = asyncio.Condition()
         self._woken = asyncio.Event()
         self._identifying = asyncio.Lock()
@@ -154,15 +153,12 @@ class AsyncProducer:
 
     async def _partitions_of(self, topic: str) -> tuple[int, list[int]]:
         """How many partitions the topic has, and which of them have a leader."""
-        known = self._partitions.get(topic)
         now = asyncio.get_running_loop().time()
-        if known is not None and now - known[0] < METADATA_AGE:
-            return known[1], known[2]
-        info = await self._cluster.topic(topic, refresh=known is not None, create=True)
-        usable = [p.partition for p in info.partitions.values() if p.leader >= 0]
-        count = len(info.partitions)
-        self._partitions[topic] = (now, count, usable or list(range(count)))
-        return count, usable
+        known = self._partitions.of(topic, now)
+        if known is not None:
+            return known
+        info = await self._cluster.topic(topic, refresh=topic in self._partitions, create=True)
+        return self._partitions.take(info, now)
 
     async def _wait_for_room(self, size: int) -> None:
         accumulator = self._accumulator

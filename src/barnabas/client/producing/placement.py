@@ -4,12 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from barnabas.client.metadata import METADATA_AGE, TopicInfo
 from barnabas.client.producing.batching import Accumulator
 from barnabas.client.producing.partitioner import StickyPartition, partition_of_key
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import TopicPartition
 
-__all__ = ["Placement"]
+__all__ = ["Partitions", "Placement"]
+
+
+class Partitions:
+    """How many partitions each topic has, and which of them have a leader; asked for anew after METADATA_AGE."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[float, tuple[int, list[int]]]] = {}
+
+    def __repr__(self) -> str:
+        return f"<Partitions of {sorted(self._known)}>"
+
+    def __contains__(self, topic: str) -> bool:
+        return topic in self._known
+
+    def of(self, topic: str, now: float) -> tuple[int, list[int]] | None:
+        """(count, those with a leader, or all if none has one); None when it must be asked.  Monotonic s."""
+        known = self._known.get(topic)
+        return known[1] if known is not None and now - known[0] < METADATA_AGE else None
+
+    def take(self, info: TopicInfo, now: float) -> tuple[int, list[int]]:
+        """Keep what a broker says of a topic; as `of`."""
+        count = len(info.partitions)
+        usable = [p.partition for p in info.partitions.values() if p.leader >= 0] or list(range(count))
+        self._known[info.name] = (now, (count, usable))
+        return count, usable
 
 
 class Placement:
