@@ -16,7 +16,7 @@ HEAVY  := $(BIN)/python tools/heavy.py
 JOBS   ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test check sim chaos damage fuzz overload spec compat bench docs clean
+.PHONY: help venv demo test check sim chaos damage fuzz overload spec compat suites bench docs clean
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | head -10
@@ -44,6 +44,10 @@ check: $(VENV)/.dev $(VENV)/.spark
 
 compat: $(VENV)/.dev
 	@$(HEAVY) $(BIN)/python -m pytest tests/compat -m compat --timeout 900 -rs -v $(ARGS)
+
+# Other people's test suites; see python -m tests.suites --help. ARGS="franz-go --nodes 3 --kills 20"
+suites: $(VENV)/.dev
+	@$(HEAVY) $(BIN)/python -m tests.suites $(ARGS)
 
 sim: $(VENV)/.dev
 	@$(HEAVY) $(BIN)/barnabas simulate $(if $(CLUSTER),--cluster) $(if $(BEYOND),--beyond) --seeds $(or $(N),200) --first $(or $(SEED),1) $(if $(RESUME),--resume,--ledger) $(ARGS)

@@ -15,7 +15,7 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -35,11 +35,16 @@ class Cluster:
     """`with Cluster(nodes=3) as kafka: Producer(kafka.bootstrap)`; also `async with`.
 
     `settings` are Kafka's property names, for every node.  `directory` keeps the data; without it they are in a
-    temporary directory and removed at the end.  Nodes are numbered from 1.
+    temporary directory and removed at the end.  The first node has the number `first`, which is its node.id.
     """
 
     def __init__(
-        self, settings: Mapping[str, str] | None = None, *, nodes: int = 1, directory: str | None = None
+        self,
+        settings: Mapping[str, str] | None = None,
+        *,
+        nodes: int = 1,
+        directory: str | None = None,
+        first: int = 1,
     ) -> None:
         if nodes < 1:
             raise ValueError(f"a cluster has one node or more, not {nodes}")
@@ -50,9 +55,9 @@ class Cluster:
         self._layout: _Layout | None = None
         self.nodes: tuple[Node, ...]
         if nodes == 1:
-            self.nodes = (Node(1, self.directory, self._alone),)
+            self.nodes = (Node(first, self.directory, self._alone),)
         else:
-            self._layout = layout = _Layout(nodes, self.directory, self.settings)
+            self._layout = layout = _Layout(range(first, first + nodes), self.settings)
             self.nodes = tuple(
                 Node(number, os.path.join(self.directory, str(number)), self._together)
                 for number in layout.ports
@@ -99,9 +104,10 @@ class Cluster:
 
     def node(self, number: int) -> Node:
         """`kafka.node(2)` -> the node of that number.  Raises ValueError where there is none."""
-        if not 1 <= number <= len(self.nodes):
-            raise ValueError(f"no node {number}; there are 1 to {len(self.nodes)}")
-        return self.nodes[number - 1]
+        first, last = self.nodes[0].number, self.nodes[-1].number
+        if not first <= number <= last:
+            raise ValueError(f"no node {number}; there are {first} to {last}")
+        return self.nodes[number - first]
 
     # -- starting and stopping -------------------------------------------------------------------
 
@@ -219,6 +225,7 @@ class Cluster:
     def _alone(self, node: Node) -> list[str]:
         ports = node.listeners or ["PLAINTEXT://127.0.0.1:0", "CONTROLLER://127.0.0.1:0"]
         settings = {
+            "node.id": str(node.number),
             "log.dirs": node.data,
             "listeners": ",".join(ports),
             "group.initial.rebalance.delay.ms": "0",
@@ -262,10 +269,10 @@ class Cluster:
 class _Layout:
     """Ports, ids and settings of a cluster of several nodes."""
 
-    def __init__(self, nodes: int, directory: str, settings: Mapping[str, str]) -> None:
+    def __init__(self, numbers: Iterable[int], settings: Mapping[str, str]) -> None:
         from barnabas.cli.storage import random_uuid
 
-        self.ports = {number: (_free_port(), _free_port()) for number in range(1, nodes + 1)}
+        self.ports = {number: (_free_port(), _free_port()) for number in numbers}
         self.cluster_id = random_uuid()
         self.voters = ",".join(
             f"{number}@127.0.0.1:{controller}:{random_uuid()}"

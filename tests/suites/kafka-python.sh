@@ -1,7 +1,7 @@
 #!/bin/bash
 # kafka-python's own integration tests against a running broker.
 #
-#   kafka-python-suite.sh HOST:PORT [pytest arguments]
+#   kafka-python.sh HOST:PORT [pytest arguments]
 #
 # The broker: one, node.id=0, num.partitions=4, advertised.listeners given, auto.create.topics.enable=true,
 # group.min.session.timeout.ms=100.  The source distribution of kafka-python comes from the package index, its

@@ -1,0 +1,1 @@
+"""`make suites`: the test suites of other people's clients, as their authors wrote them, against our cluster."""

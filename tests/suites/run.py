@@ -1,0 +1,117 @@
+"""One run of one suite: its cluster, its script, and nodes that are killed meanwhile if asked."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import re
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from tests.suites.declared import OF_EVERY_CLUSTER, Suite
+
+from barnabas.testing import Cluster
+
+COUNTS = re.compile(r"PASSED (\d+) FAILED (\d+) SKIPPED (\d+)")
+DOWN_SECONDS = 3.0  # how long a killed node stays away
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one run showed; a line of docs/compatibility.json."""
+
+    suite: str
+    peer: str
+    """Whose cluster it was."""
+    nodes: int
+    kills_every: float
+    """Seconds between kill -9 of one node and the next; 0: none."""
+    passed: int
+    failed: int
+    skipped: int
+    failures: list[str]
+    seconds: int
+    day: str
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class SuiteUnavailableError(Exception):
+    """The suite could not be fetched, built or run at all; the text says what it printed."""
+
+
+def run(suite: Suite, *, nodes: int, kills_every: float = 0.0) -> Result:
+    """Start a cluster as the suite wants it, run the suite, stop the cluster."""
+    settings = {**OF_EVERY_CLUSTER, **suite.settings}
+    with Cluster(settings, nodes=nodes, first=suite.first) as cluster, _kills(cluster, kills_every):
+        return against(suite, cluster.bootstrap, nodes=nodes, kills_every=kills_every)
+
+
+def against(
+    suite: Suite, bootstrap: str, *, nodes: int, peer: str = "Barnabas", kills_every: float = 0.0
+) -> Result:
+    """Run the suite against a cluster that runs already."""
+    began = time.monotonic()
+    with subprocess.Popen(
+        [suite.script, bootstrap],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "LIMIT": str(suite.seconds), "KGO_TEST_RF": str(nodes), **suite.environment},
+    ) as script:
+        try:
+            output, errors = script.communicate(timeout=suite.seconds + 600)
+        except BaseException:
+            os.killpg(script.pid, signal.SIGKILL)
+            raise
+    lines = output.splitlines()
+    counts = COUNTS.fullmatch(lines[-1]) if lines else None
+    if counts is None or counts[1] == counts[2] == "0":
+        raise SuiteUnavailableError((errors or output)[-600:])
+    passed, failed, skipped = map(int, counts.groups())
+    return Result(
+        suite=suite.name,
+        peer=peer,
+        nodes=nodes,
+        kills_every=kills_every,
+        passed=passed,
+        failed=failed,
+        skipped=skipped,
+        failures=suite.failed(output),
+        seconds=round(time.monotonic() - began),
+        day=datetime.now(UTC).date().isoformat(),
+    )
+
+
+@contextlib.contextmanager
+def _kills(cluster: Cluster, every: float) -> Iterator[None]:
+    """Kill -9 one node after the other, `every` seconds apart, and start it again; 0: leave them alone."""
+    if not every:
+        yield
+        return
+    ended = threading.Event()
+
+    def go_round() -> None:
+        for node in itertools.cycle(cluster.nodes):
+            if ended.wait(every - DOWN_SECONDS):
+                return
+            cluster.kill(node.number)
+            ended.wait(DOWN_SECONDS)
+            cluster.start(node.number)
+
+    killer = threading.Thread(target=go_round, name="kills")
+    killer.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        killer.join()
