@@ -31,13 +31,12 @@ from barnabas.log.storage.sync import SyncJob
 from barnabas.log.unsynced import parent_of
 from barnabas.model import NO_OFFSET, Epoch, Now, Offset, TopicId, TopicPartition
 from barnabas.ports import Buffer, Disk
-from barnabas.wire.records import BatchHeader
+from barnabas.wire.records import CONTROL, BatchHeader
 
 __all__ = ["Appended", "Log"]
 
 _PATCH = Struct(">qii")
 _PREFIX = 12
-_CONTROL = 0x20
 _INT32_MAX = 0x7FFFFFFF
 _POSITIONS_KEPT = 512
 _TABLES_KEPT = 4
@@ -158,7 +157,7 @@ class Log(LogState):
         self._pending.append(batch)
         self.log_end_offset = last + 1
         if header.producer_id >= 0:
-            if header.attributes & _CONTROL:
+            if header.attributes & CONTROL:
                 end_transaction(self, segment, batch, header, last)
             else:
                 self.producers.append(header, first, last)
@@ -201,7 +200,7 @@ class Log(LogState):
         self._pending.append(batch)
         self.log_end_offset = last + 1
         if header.producer_id >= 0:
-            if header.attributes & _CONTROL:
+            if header.attributes & CONTROL:
                 end_transaction(self, segment, batch, header, last)
             else:
                 self.producers.append(header, header.base_offset, last)

@@ -9,11 +9,10 @@ from barnabas.log.segments.segment import Segment
 from barnabas.log.segments.transactions import AbortedTransaction
 from barnabas.log.state import LogState
 from barnabas.model import NO_OFFSET, Offset
-from barnabas.wire.records import HEADER_SIZE, BatchHeader, read_records
+from barnabas.wire.records import CONTROL, HEADER_SIZE, BatchHeader, read_records
 
 __all__ = ["end_transaction", "replay_producers"]
 
-_CONTROL = 0x20
 _STEP_BYTES = 1 << 20
 _ABORT = 0
 
@@ -41,7 +40,7 @@ def replay_producers(log: LogState, *, rebuild_from: Offset = NO_OFFSET) -> Gene
                 yield
             if header.producer_id < 0 or header.base_offset < start:
                 continue
-            if header.attributes & _CONTROL:
+            if header.attributes & CONTROL:
                 batch = segment.file.read_at(position, header.size)
                 end_transaction(log, segment if rebuilding else None, batch, header, header.last_offset)
             else:

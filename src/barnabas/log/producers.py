@@ -33,13 +33,13 @@ from barnabas.log.producer_state import (
     VerificationGuard,
 )
 from barnabas.model import NO_OFFSET, Epoch, Now, Offset, ProducerId
+from barnabas.wire.records import TRANSACTIONAL
 
 __all__ = ["BATCHES_REMEMBERED", "DEFAULT_EXPIRATION_MS", "ProducerStates"]
 
 BATCHES_REMEMBERED = 5
 DEFAULT_EXPIRATION_MS = 86_400_000
 _MAX_EPOCH = 0x7FFF
-_TRANSACTIONAL = 0x10
 _MOST_REFUSED = 1000
 """Refusals are remembered of so many producers; beyond that the oldest refusal is forgotten."""
 
@@ -114,7 +114,7 @@ class ProducerStates:
         a batch before it was refused with.
         """
         state = self._states.get(header.producer_id)
-        transactional = header.attributes & _TRANSACTIONAL
+        transactional = header.attributes & TRANSACTIONAL
         if (
             state is not None
             and header.base_sequence == state.next_sequence
@@ -256,7 +256,7 @@ class ProducerStates:
         self.latest_offset = last_offset
         if self._refused:
             self._refused.pop(producer_id, None)
-        if header.attributes & _TRANSACTIONAL and state.transaction_start < 0:
+        if header.attributes & TRANSACTIONAL and state.transaction_start < 0:
             state.transaction_start = first_offset
             self._ongoing[first_offset] = producer_id
             self._verifications.pop(producer_id, None)

@@ -26,7 +26,9 @@ from barnabas.wire.codec.primitives import append_varint, read_uvarint, read_uva
 from barnabas.wire.compression import MAX_DECOMPRESSED, compress, decompress
 
 __all__ = [
+    "CONTROL",
     "HEADER_SIZE",
+    "TRANSACTIONAL",
     "BatchHeader",
     "Header",
     "Record",
@@ -50,8 +52,10 @@ _SMALLEST_RECORD = 7
 
 _CODEC = 0x07
 _APPEND_TIME = 0x08
-_TRANSACTIONAL = 0x10
-_CONTROL = 0x20
+TRANSACTIONAL = 0x10
+"""The bit in a batch's attributes: its records are part of a transaction."""
+CONTROL = 0x20
+"""The bit in a batch's attributes: it holds a control record, of a transaction or of Raft, not a client's."""
 _DELETE_HORIZON = 0x40
 
 _new = tuple.__new__  # what NamedTuple's constructor calls, without its keywords
@@ -113,11 +117,11 @@ class BatchHeader(NamedTuple):
 
     @property
     def is_transactional(self) -> bool:
-        return self.attributes & _TRANSACTIONAL != 0
+        return self.attributes & TRANSACTIONAL != 0
 
     @property
     def is_control(self) -> bool:
-        return self.attributes & _CONTROL != 0
+        return self.attributes & CONTROL != 0
 
     @property
     def delete_horizon(self) -> int | None:
@@ -344,8 +348,8 @@ def write_batch(
     attributes = (
         codec
         | (_APPEND_TIME if append_time is not None else 0)
-        | (_TRANSACTIONAL if transactional else 0)
-        | (_CONTROL if control else 0)
+        | (TRANSACTIONAL if transactional else 0)
+        | (CONTROL if control else 0)
         | (_DELETE_HORIZON if delete_horizon is not None else 0)
     )
     packed = compress(codec, body) if codec else body

@@ -27,6 +27,7 @@ from barnabas.errors import ErrorCode, KafkaError
 from barnabas.log.producer_state import VerificationGuard
 from barnabas.model import Now, Offset, TopicId, TopicPartition
 from barnabas.ports import Buffer
+from barnabas.wire.records import TRANSACTIONAL
 from barnabas.wire.schemas.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
@@ -48,7 +49,6 @@ __all__ = ["ProduceWaiting", "produce"]
 _TOPIC_IDS_SINCE = 13
 _CURRENT_LEADER_SINCE = 10
 _TRANSACTIONAL_AT = 22  # the low byte of a batch's attributes
-_TRANSACTIONAL = 0x10
 _PRODUCER = slice(43, 53)
 """Where a batch names its producer: id and epoch."""
 _ABORTABLE_SINCE = 11
@@ -225,7 +225,7 @@ def _refusal(broker: Broker, context: RequestContext, request: ProduceRequest) -
         for data in topic.partition_data:
             records: Buffer = data.records  # type: ignore[assignment]  # requests carry bytes, never LazyBytes
             if records is not None and len(records) > _TRANSACTIONAL_AT:
-                if records[_TRANSACTIONAL_AT] & _TRANSACTIONAL:
+                if records[_TRANSACTIONAL_AT] & TRANSACTIONAL:
                     producers.add(bytes(records[_PRODUCER]))
     if producers:
         name = request.transactional_id
@@ -281,7 +281,7 @@ def _append_one(
         raise RefusedError(ErrorCode.INVALID_TOPIC_EXCEPTION, "clients may not write to an internal topic")
     if partition is None:
         raise KafkaError(broker.missing(topic.name, data.index))
-    if header.attributes & _TRANSACTIONAL and header.producer_id >= 0:
+    if header.attributes & TRANSACTIONAL and header.producer_id >= 0:
         add = version >= _ADDED_SINCE
         if broker.verifications.needed(partition, header.producer_id, header.producer_epoch, add=add):
             waits = _InCheck(broker, context, waiting, topic, data.index, version)

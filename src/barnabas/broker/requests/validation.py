@@ -26,6 +26,8 @@ from barnabas.ports import Buffer
 from barnabas.wire.compression import Packer, decompress, is_linked, packer, pieces
 from barnabas.wire.record_check import Lengths, RecordFacts, check_records, check_stream
 from barnabas.wire.records import (
+    CONTROL,
+    TRANSACTIONAL,
     BatchHeader,
     Record,
     check_crc,
@@ -66,7 +68,6 @@ _SMALLEST_LENGTH = 14
 _SHOWN = 3
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 _APPEND_TIME = 0x08
-_TRANSACTIONAL = 0x10
 _FIELDS = Struct(">qiibIhiqqqhii").unpack_from
 _new = tuple.__new__
 
@@ -164,7 +165,7 @@ def check_content(records: Buffer, header: BatchHeader, config: LogConfig) -> No
         or count <= 0
         or last_delta + 1 != count
         or len(records) > config.max_message_bytes
-        or attributes & 0x20
+        or attributes & CONTROL
         or (producer >= 0 and sequence < 0)
         or crc32c(memoryview(records)[_ATTRIBUTES_AT:]) != crc
     ):
@@ -189,7 +190,7 @@ def _refuse_content(records: Buffer, header: BatchHeader, config: LogConfig) -> 
             ErrorCode.INVALID_RECORD,
             f"{header.count} records that end at offset delta {header.last_offset_delta}",
         )
-    if header.attributes & 0x20:
+    if header.attributes & CONTROL:
         return RefusedError(ErrorCode.INVALID_RECORD, "a producer may not write control records")
     return RefusedError(
         ErrorCode.INVALID_RECORD, f"producer {header.producer_id} sent the sequence {header.base_sequence}"
@@ -346,7 +347,7 @@ class _Packed:
     def batch(self, header: BatchHeader, codec: int) -> bytearray:
         """The repacked batch; its header keeps what does not depend on the codec."""
         out = self._out
-        attributes = codec | header.attributes & (_TRANSACTIONAL | _APPEND_TIME)
+        attributes = codec | header.attributes & (TRANSACTIONAL | _APPEND_TIME)
         pack_into(">qiib", out, 0, 0, len(out) - 12, -1, 2)
         pack_into(">hiqqqhii", out, _ATTRIBUTES_AT, attributes, *header[6:])
         pack_into(">I", out, _CRC_AT, crc32c(memoryview(out)[_ATTRIBUTES_AT:]))

@@ -32,6 +32,7 @@ from barnabas.server.net.produce_template import LEAST_BATCH_BYTES, ProduceTempl
 from barnabas.server.net.route import Route
 from barnabas.server.observe import events
 from barnabas.server.observe.traffic import Traffic
+from barnabas.wire.records import TRANSACTIONAL
 from barnabas.wire.schemas.produce import (
     ProduceRequest,
 )
@@ -45,7 +46,6 @@ MOST_TEMPLATES = 64
 """Kinds of requests remembered for one connection; further ones take the slow path."""
 WRITTEN_AT_ONCE_BYTES = 256 * 1024
 """A batch of this size is written while the processor's cache still holds it, not at the end of the loop step."""
-_TRANSACTIONAL = 0x10
 
 
 class ProduceFastPath:
@@ -163,7 +163,7 @@ class ProduceFastPath:
                 stop = partition.log.log_end_offset
             else:
                 header = check_shape(records, template.version)
-                if header.attributes & _TRANSACTIONAL or header.size != size:
+                if header.attributes & TRANSACTIONAL or header.size != size:
                     return False
                 first, stop, time = append_checked(
                     broker, partition, records, header, template.acks, self._now

@@ -14,6 +14,7 @@ from typing import Any
 from barnabas.broker.replicas.partition import Partition
 from barnabas.wire.codec.message import encode_parts
 from barnabas.wire.frame import write_response
+from barnabas.wire.records import TRANSACTIONAL
 from barnabas.wire.schemas.produce import (
     PartitionProduceResponse,
     ProduceRequest,
@@ -30,7 +31,6 @@ _LOG_START_SINCE = 5
 _ZSTD_SINCE = 7
 _COMPARED_FROM = 8
 """Before it stand API key, version and correlation id."""
-_TRANSACTIONAL = 0x10
 _NO_TAGS = b"\0\0\0"
 """What follows the records in a flexible version: no tagged fields, three times."""
 _MARKS = (0x5A3C, 0x5A3C5A3C00C3A5C3, 0x5A3C5A3C01C3A5C3, 0x5A3C5A3C02C3A5C3)
@@ -81,7 +81,7 @@ class ProduceTemplate:
         self.everywhere = request.acks < 0
         self.timeout_s = request.timeout_ms / 1000.0
         self.most_codec = 4 if version >= _ZSTD_SINCE else 3
-        self.transactional = _TRANSACTIONAL if request.transactional_id is not None else 0
+        self.transactional = TRANSACTIONAL if request.transactional_id is not None else 0
         """The attribute of batches of transactions, if there may be such."""
         self.open: Any = None
         """The batches of the read in progress (of `produce_fast_path`), or None."""
