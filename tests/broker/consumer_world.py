@@ -60,7 +60,10 @@ class ConsumerWorld(World):
             offset=10,
             brokers={},
             feature=lambda name: 1,
+            group_config=lambda group: self.set_on.get(group, {}),
         )
+        self.set_on: dict[str, dict[str, str]] = {}
+        """What was set on groups of their own."""
         self.epochs: dict[str, int] = {}
         self.owned: dict[str, Owned] = {}
         """What each member was told to own."""

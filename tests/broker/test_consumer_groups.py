@@ -182,6 +182,28 @@ def test_an_instance_id_that_a_member_gave_up_is_free_when_it_leaves(world: Cons
     assert world.join("b", instance="north") == ALL
 
 
+def test_a_group_may_have_a_session_and_an_interval_of_its_own(world: ConsumerWorld) -> None:
+    world.set_on["g"] = {"consumer.session.timeout.ms": "60000", "consumer.heartbeat.interval.ms": " 7000 "}
+    assert world.beat("a", "flights").heartbeat_interval_ms == 7000
+    assert world.beat("b", "flights", group="other").heartbeat_interval_ms == 5000
+    world.run(50)
+    assert list(world.group().members) == ["a"]
+    assert not world.group("other").members
+    world.run(11)
+    assert not world.group().members
+
+
+def test_an_interval_of_assignments_of_a_group_counts_for_that_group_only(world: ConsumerWorld) -> None:
+    world.set_on["g"] = {"consumer.assignment.interval.ms": "2000"}
+    assert world.join("a") == ALL
+    assert world.join("b") == {}
+    world.follow("a", "b")
+    assert world.owned["b"] == {}, "it has not been computed anew"
+    world.run(2)
+    world.follow("a", "b")
+    assert len(world.owned["b"]["flights"]) == 2
+
+
 def test_a_static_member_that_stays_away_is_out_after_its_session(world: ConsumerWorld) -> None:
     world.join("a", instance="north")
     world.beat("a", epoch=-2, instance="north")

@@ -66,7 +66,11 @@ class OneBroker:
             "flights": SimpleNamespace(name="flights", id=TOPIC_ID, partitions={0: None, 1: None}),
         }
         self.image = SimpleNamespace(
-            topics_by_name=topics, topics={topic.id: topic for topic in topics.values()}, offset=0, brokers={}
+            group_config=lambda group: {},
+            topics_by_name=topics,
+            topics={topic.id: topic for topic in topics.values()},
+            offset=0,
+            brokers={},
         )
         self.partition = partition
         self.hold = False

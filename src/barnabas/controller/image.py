@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "RESOURCE_BROKER",
+    "RESOURCE_GROUP",
+    "RESOURCE_METRICS",
     "RESOURCE_TOPIC",
     "BrokerEndpoint",
     "BrokerState",
@@ -48,6 +50,8 @@ __all__ = [
 
 RESOURCE_TOPIC = 2
 RESOURCE_BROKER = 4
+RESOURCE_METRICS = 16
+RESOURCE_GROUP = 32
 
 Resource = tuple[int, str]
 """Whom a setting belongs to: resource type (2 topic, 4 broker, 16 client metrics, 32 group) and name."""
@@ -227,6 +231,10 @@ class MetadataImage:
     def broker_config(self, broker: NodeId) -> Mapping[str, str]:
         """What was set on one broker, dynamically."""
         return self.configs.get((RESOURCE_BROKER, str(broker)), _NOTHING)
+
+    def group_config(self, group: str) -> Mapping[str, str]:
+        """What was set on a group."""
+        return self.configs.get((RESOURCE_GROUP, group), _NOTHING)
 
     def cluster_config(self) -> Mapping[str, str]:
         """What was set for all brokers, dynamically (the broker resource with the empty name)."""

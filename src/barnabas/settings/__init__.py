@@ -1,9 +1,23 @@
-"""Every setting of a node (`table`) and of a topic (`topics`), values as `text`, and Kafka's that are `unused`."""
+"""The settings of nodes (`table`, `table_quorum`), topics, groups and telemetry; Kafka's that are `unused`."""
 
 from __future__ import annotations
 
-from barnabas.settings.setting import MAX_INT, MAX_LONG, REQUIRED, Setting, Value
-from barnabas.settings.table import SETTINGS
+from barnabas.settings import table, table_quorum
+from barnabas.settings.resources import GROUP_SETTINGS, METRICS_SETTINGS
+from barnabas.settings.setting import MAX_INT, MAX_LONG, REQUIRED, SETTINGS, Setting, Value
 from barnabas.settings.topics import KEPT_ONLY, TOPIC_SETTINGS
 
-__all__ = ["KEPT_ONLY", "MAX_INT", "MAX_LONG", "REQUIRED", "SETTINGS", "TOPIC_SETTINGS", "Setting", "Value"]
+__all__ = [
+    "GROUP_SETTINGS",
+    "KEPT_ONLY",
+    "MAX_INT",
+    "MAX_LONG",
+    "METRICS_SETTINGS",
+    "REQUIRED",
+    "SETTINGS",
+    "TOPIC_SETTINGS",
+    "Setting",
+    "Value",
+    "table",
+    "table_quorum",
+]

@@ -1,49 +1,25 @@
 """Every setting of a node in one table: Kafka's name, Kafka's default, ours, and why ours where it differs.
 
 Names, types, defaults and bounds are those of Apache Kafka 4.4.0; a name that starts with `barnabas.` has
-no counterpart there.  The settings of a topic stand in `topics`.  `config.Config` reads the table,
-`docs/configuration.md` is printed from it, and a test holds that every row is used by something outside it.
+no counterpart there.  The rows of the quorum and of the process stand in `table_quorum`, the settings of topics
+in `topics`, of groups and telemetry in `resources`.  `config.Config` reads the table, `docs/configuration.md`
+is printed from it, and a test holds that every row is used by something outside it.
 """
 
 from __future__ import annotations
 
 import sys
 
-from barnabas.settings.setting import MAX_INT, MAX_LONG, REQUIRED, Kind, Setting, Update, Value
+from barnabas.settings.setting import MAX_INT, MAX_LONG, REQUIRED, Update, section
 
-__all__ = ["SETTINGS"]
-
-_SAME = object()
-SETTINGS: dict[str, Setting] = {}
-_group = ""
-
-
-def _s(
-    name: str,
-    kind: Kind,
-    kafka: Value,
-    doc: str,
-    *,
-    ours: object = _SAME,
-    why: str = "",
-    low: float | None = None,
-    high: float | None = None,
-    choices: tuple[str, ...] = (),
-    update: Update = "read-only",
-    may_repeat: bool = False,
-) -> None:
-    default: Value = kafka if ours is _SAME else ours  # type: ignore[assignment]  # one sentinel, never stored
-    SETTINGS[name] = Setting(
-        name, kind, kafka, default, doc, why, low, high, choices, update, _group, may_repeat=may_repeat
-    )
-
+__all__ = ["CODECS"]
 
 CODECS = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 ON_CLUSTER: Update = "cluster-wide"
 
 # fmt: off
 # One row is read as a whole; the formatter would give every argument a line of its own.
-_group = "Who this node is and where it listens"
+_s = section("Who this node is and where it listens")
 _s("process.roles", "list", REQUIRED,
    "What this node does: `broker`, `controller` or both.",
    ours=("broker", "controller"), choices=("broker", "controller"),
@@ -79,7 +55,7 @@ _s("listener.security.protocol.map", "list",
    ), update="per-broker",
    why="names our default controller listener")
 
-_group = "Connections and memory"
+_s = section("Connections and memory")
 _s("socket.request.max.bytes", "int", 104857600,
    "Largest request, in bytes; a connection that announces more is closed.", low=1, high=MAX_INT)
 _s("socket.listen.backlog.size", "int", 50,
@@ -133,8 +109,10 @@ _s("barnabas.produce.memo", "boolean", True,
    "not decode it again. Answers and logs are the same either way; turn it off only to diagnose a fault.")
 _s("request.timeout.ms", "int", 30000,
    "How long this node waits for another node's answer.", low=1, high=MAX_INT)
+_s("max.request.partition.size.limit", "int", 2000,
+   "Most partitions in one answer to a client that looks at topics page by page.", low=1, high=MAX_INT)
 
-_group = "Topics made without asking"
+_s = section("Topics made without asking")
 _s("auto.create.topics.enable", "boolean", True,
    "Create a topic when a client asks for its metadata.")
 _s("delete.topic.enable", "boolean", True,
@@ -144,7 +122,7 @@ _s("num.partitions", "int", 1,
 _s("default.replication.factor", "int", 1,
    "Replicas of a partition whose creator names no number.", low=1, high=32767)
 
-_group = "Logs"
+_s = section("Logs")
 _s("log.dir", "list", ("/tmp/kafka-logs",),
    "Directory of the logs when `log.dirs` is not set.",
    ours=("barnabas-data",),
@@ -289,7 +267,7 @@ _s("barnabas.metadata.reserve.bytes", "long", 4194304,
    "file, and so continues, without new topics, until there is room. 0: no file; the controller then "
    "stops.", low=0, high=MAX_INT)
 
-_group = "Producing and fetching"
+_s = section("Producing and fetching")
 _s("fetch.max.bytes", "int", 57671680,
    "Most record bytes in one answer to a fetch.", low=1024, high=MAX_INT)
 _s("max.incremental.fetch.session.cache.slots", "int", 1000,
@@ -328,7 +306,7 @@ _s("replica.fetch.backoff.ms", "int", 1000,
    "Longest backoff of a partition whose fetch failed; the first ones are shorter.",
    low=0, high=MAX_INT)
 
-_group = "Consumer groups and offsets"
+_s = section("Consumer groups and offsets")
 _s("group.min.session.timeout.ms", "int", 6000,
    "Shortest session timeout a member may ask for.", low=1, high=MAX_INT)
 _s("group.max.session.timeout.ms", "int", 1800000,
@@ -347,6 +325,18 @@ _s("group.consumer.session.timeout.ms", "int", 45000,
    "How long a member of a group with `group.protocol=consumer` may be silent.", low=1, high=MAX_INT)
 _s("group.consumer.heartbeat.interval.ms", "int", 5000,
    "How often such a member sends a heartbeat.", low=1, high=MAX_INT)
+_s("group.consumer.min.session.timeout.ms", "int", 45000,
+   "Shortest session that may be set on a group of its own (`consumer.session.timeout.ms`).", low=1, high=MAX_INT)
+_s("group.consumer.max.session.timeout.ms", "int", 60000,
+   "Longest session that may be set on a group of its own.", low=1, high=MAX_INT)
+_s("group.consumer.min.heartbeat.interval.ms", "int", 5000,
+   "Shortest interval of heartbeats that may be set on a group of its own.", low=1, high=MAX_INT)
+_s("group.consumer.max.heartbeat.interval.ms", "int", 15000,
+   "Longest interval of heartbeats that may be set on a group of its own.", low=1, high=MAX_INT)
+_s("group.consumer.min.assignment.interval.ms", "int", 0,
+   "Shortest interval of assignments that may be set on a group of its own.", low=0, high=MAX_INT)
+_s("group.consumer.max.assignment.interval.ms", "int", 15000,
+   "Longest interval of assignments that may be set on a group of its own.", low=0, high=MAX_INT)
 _s("group.consumer.max.size", "int", MAX_INT,
    "Members of one such group.", low=1, high=MAX_INT)
 _s("group.consumer.assignors", "list", ("uniform", "range"),
@@ -381,7 +371,7 @@ _s("offset.metadata.max.bytes", "int", 4096,
 _s("offsets.commit.timeout.ms", "int", 5000,
    "How long a commit may wait for the replicas.", low=1, high=MAX_INT)
 
-_group = "Transactions"
+_s = section("Transactions")
 _s("transaction.state.log.num.partitions", "int", 50,
    "Partitions of `__transaction_state`.",
    low=1, high=MAX_INT, ours=8,
@@ -403,81 +393,5 @@ _s("transactional.id.expiration.ms", "int", 604800000,
    "How long a transactional id is kept that nobody uses.", low=1, high=MAX_INT)
 _s("transaction.remove.expired.transaction.cleanup.interval.ms", "int", 3600000,
    "How often transactional ids are forgotten that nobody uses.", low=1, high=MAX_INT)
-
-_group = "The controller quorum"
-_s("controller.quorum.voters", "list", (),
-   "The first voters, as `id@host:port`. Only for a quorum whose members are fixed by this setting "
-   "(kraft.version 0).")
-_s("controller.quorum.bootstrap.servers", "list", (),
-   "Controllers to ask who the leader is, as `host:port`.")
-_s("controller.quorum.election.timeout.ms", "int", 1000,
-   "How long a candidate waits for votes (once to twice this).", low=1, high=MAX_INT)
-_s("controller.quorum.fetch.timeout.ms", "int", 2000,
-   "How long a follower waits for the leader before it stands for election.", low=1, high=MAX_INT)
-_s("controller.quorum.election.backoff.max.ms", "int", 1000,
-   "Longest pause after a lost election.", low=0, high=MAX_INT)
-_s("controller.quorum.request.timeout.ms", "int", 2000,
-   "How long a quorum request may take.", low=1, high=MAX_INT)
-_s("controller.quorum.retry.backoff.ms", "int", 20,
-   "Pause before a quorum request is repeated.", low=0, high=MAX_INT)
-_s("controller.quorum.fetch.max.bytes", "int", 1048576,
-   "Most bytes of metadata records in one answer.", low=1, high=MAX_INT)
-_s("controller.quorum.fetch.snapshot.max.bytes", "int", 1048576,
-   "Most bytes of a snapshot in one answer.", low=1, high=MAX_INT)
-_s("controller.quorum.auto.join.enable", "boolean", False,
-   "A controller that is not a voter asks to become one.")
-_s("metadata.log.segment.bytes", "int", 1073741824,
-   "Segment size of the metadata log.", low=8388608, high=MAX_INT)
-_s("metadata.log.segment.ms", "long", 604800000,
-   "Segment age of the metadata log.", low=1, high=MAX_LONG)
-_s("metadata.log.max.record.bytes.between.snapshots", "long", 20971520,
-   "Bytes of metadata records after which a snapshot is written.", low=1, high=MAX_LONG)
-_s("metadata.log.max.snapshot.interval.ms", "long", 3600000,
-   "Time after which a snapshot is written; 0 never.", low=0, high=MAX_LONG)
-_s("metadata.max.retention.bytes", "long", 104857600,
-   "Size of the metadata log beyond which records that a snapshot covers are deleted.", low=-1, high=MAX_LONG)
-_s("metadata.max.retention.ms", "long", 604800000,
-   "Age beyond which such records are deleted.", low=-1, high=MAX_LONG)
-_s("metadata.max.idle.interval.ms", "int", 500,
-   "How often an idle active controller writes a record to show that it is alive; 0 never.", low=0, high=MAX_INT)
-_s("broker.heartbeat.interval.ms", "int", 2000,
-   "How often a broker reports to the controller.", low=1, high=MAX_INT)
-_s("broker.session.timeout.ms", "int", 9000,
-   "How long a broker may stay silent before it is fenced.", low=1, high=MAX_INT)
-_s("auto.leader.rebalance.enable", "boolean", True,
-   "From time to time, move the leadership of a partition back to its first replica, if that is in sync.")
-_s("leader.imbalance.check.interval.seconds", "int", 300,
-   "How often the active controller looks for partitions whose first replica does not lead.",
-   low=1, high=MAX_INT)
-_s("unclean.leader.election.interval.ms", "long", 300000,
-   "How often the active controller looks for partitions that have no leader and that any replica may "
-   "lead.",
-   low=1, high=MAX_LONG)
-_s("barnabas.fast.fencing", "boolean", None,
-   "Fence a dead broker before its session ends. The active controller fences a broker whose connection "
-   "ended, or that missed a heartbeat, at once if every address on which it reached the broker before "
-   "refuses connections. A live broker, however slow, refuses none. It also fences a broker that sends no "
-   "heartbeat for an interval and a quarter and then leaves a question unanswered for 1.5 s: that broker "
-   "hangs or is cut off.",
-   ours=True, why="a killed broker is replaced in a fraction of a second, not after its session; one that hangs "
-   "in 4 s")
-_s("initial.broker.registration.timeout.ms", "int", 60000,
-   "How long a starting broker tries to register before it gives up.", low=1, high=MAX_INT)
-
-_group = "Watching this node, and the process"
-_s("barnabas.http.listener", "string", None,
-   "`host:port` for `/metrics` (Prometheus), `/health/live` and `/health/ready`; not served when unset.")
-_s("barnabas.loop", "string", "auto",
-   "Event loop: `uvloop`, `asyncio`, or `auto` (uvloop where it is installed). BARNABAS_LOOP in the "
-   "environment takes precedence.", choices=("auto", "uvloop", "asyncio"))
-_s("barnabas.events.format", "string", "text",
-   "How events are written to standard error: `text` (key=value) or `json`.", choices=("text", "json"))
-_s("barnabas.events.level", "string", "info",
-   "Least severity that is written.", choices=("debug", "info", "warning", "error"))
-_s("barnabas.slow.request.ms", "int", 1000,
-   "A request that keeps this node busy, or waiting for its disk, for longer than this gets a line with "
-   "the time of each stage.", low=0, high=MAX_INT)
-_s("barnabas.shutdown.timeout.ms", "int", 10000,
-   "How long a clean stop may take before the node ends at once.", low=0, high=MAX_INT)
 
 # fmt: on

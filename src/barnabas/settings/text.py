@@ -7,7 +7,17 @@ from math import inf
 from typing import NoReturn
 
 from barnabas.errors import ConfigError
-from barnabas.settings import MAX_INT, MAX_LONG, REQUIRED, SETTINGS, TOPIC_SETTINGS, Setting, Value
+from barnabas.settings import (
+    GROUP_SETTINGS,
+    MAX_INT,
+    MAX_LONG,
+    METRICS_SETTINGS,
+    REQUIRED,
+    SETTINGS,
+    TOPIC_SETTINGS,
+    Setting,
+    Value,
+)
 
 __all__ = ["config_table_markdown", "format_value", "parse_properties", "parse_value", "refuse_unknown"]
 
@@ -182,6 +192,28 @@ def config_table_markdown() -> str:
     for row in TOPIC_SETTINGS.values():
         shown = f"`{row.node_name}`" if row.node_name else f"none: {row.doc}"
         lines.append(_table_row(row._replace(doc=shown, why="")))
+    lines += [
+        "",
+        "## Groups",
+        "",
+        "Each group may have these settings (`barnabas configs set group NAME ...`).",
+        "",
+        "| setting | type | Kafka's default | ours | bounds | the node's setting |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in GROUP_SETTINGS.values():
+        shown = f"`{row.node_name}`. {row.doc}" if row.node_name in SETTINGS else f"none: {row.doc}"
+        lines.append(_table_row(row._replace(doc=shown)))
+    lines += [
+        "",
+        "## Telemetry subscriptions",
+        "",
+        "Each subscription asks clients to push metrics (`barnabas configs set client-metrics NAME ...`).",
+        "",
+        "| setting | type | Kafka's default | ours | bounds | meaning |",
+        "|---|---|---|---|---|---|",
+    ]
+    lines += [_table_row(row) for row in METRICS_SETTINGS.values()]
     return "\n".join(lines) + "\n"
 
 

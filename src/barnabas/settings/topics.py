@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from barnabas.settings.setting import MAX_LONG, Kind, Setting, Value
-from barnabas.settings.table import SETTINGS
+from barnabas.settings.setting import MAX_LONG, SETTINGS, Kind, Setting, Value
 
 __all__ = ["KEPT_ONLY", "TOPIC_SETTINGS"]
 

@@ -33,10 +33,6 @@ early.start.listeners errors.deadletterqueue.auto.create.topics.enable
 errors.deadletterqueue.topic.name.prefix fetch.purgatory.purge.interval.requests
 follower.fetch.last.tiered.offset.enable
 group.consumer.assignor.offload.enable
-group.consumer.max.assignment.interval.ms group.consumer.max.heartbeat.interval.ms
-group.consumer.max.session.timeout.ms
-group.consumer.min.assignment.interval.ms group.consumer.min.heartbeat.interval.ms
-group.consumer.min.session.timeout.ms
  group.coordinator.append.linger.ms
 group.coordinator.background.threads group.coordinator.cached.buffer.max.bytes
  group.coordinator.threads
@@ -46,7 +42,7 @@ kafka.metrics.reporters log.cleaner.io.buffer.size log.flush.scheduler.interval.
 log.flush.start.offset.checkpoint.interval.ms log.initial.task.delay.ms
 log.local.retention.bytes log.local.retention.ms log.preallocate log.remote.copy.lag.bytes
 log.remote.copy.lag.ms max.connection.creation.rate max.connections.per.ip.overrides
-max.request.partition.size.limit metric.reporters num.io.threads num.network.threads
+metric.reporters num.io.threads num.network.threads
 num.recovery.threads.per.data.dir num.replica.alter.log.dirs.threads num.replica.fetchers
 offsets.load.buffer.size offsets.topic.compression.codec principal.builder.class
 producer.id.expiration.check.interval.ms producer.purgatory.purge.interval.requests
@@ -54,7 +50,7 @@ queued.max.requests
 replica.socket.receive.buffer.bytes
 replica.socket.timeout.ms replication.quota.window.num replication.quota.window.size.seconds
 security.inter.broker.protocol security.providers server.max.startup.time.ms
-socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms telemetry.max.bytes
+socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms
 
 transaction.state.log.load.buffer.size
 transaction.two.phase.commit.enable

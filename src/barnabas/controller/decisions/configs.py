@@ -21,8 +21,15 @@ from barnabas.config import (
     validate_topic_overrides,
 )
 from barnabas.controller.decisions.describe_configs import topic_origins
+from barnabas.controller.decisions.resource_settings import check_group_settings, check_metrics_settings
 from barnabas.controller.feature_levels import ELR_FEATURE
-from barnabas.controller.image import RESOURCE_BROKER, RESOURCE_TOPIC, Resource
+from barnabas.controller.image import (
+    RESOURCE_BROKER,
+    RESOURCE_GROUP,
+    RESOURCE_METRICS,
+    RESOURCE_TOPIC,
+    Resource,
+)
 from barnabas.controller.view import BATCH_LIMIT, Decision, View
 from barnabas.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.wire.codec.message import MetadataRecord
@@ -44,9 +51,6 @@ __all__ = [
     "incremental_alter_configs",
 ]
 
-RESOURCE_BROKER_LOGGER = 8
-RESOURCE_CLIENT_METRICS = 16
-RESOURCE_GROUP = 32
 _LONGEST = 32767
 """Bytes of a string in a record."""
 _MIN_ISR = "min.insync.replicas"
@@ -214,7 +218,7 @@ def _check_resource(view: View, resource: Resource) -> None:
     elif type_ == RESOURCE_BROKER:
         if name and not any(name == str(broker) for broker in view.image.brokers):
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"broker {name[:20]} is not registered")
-    elif type_ not in (RESOURCE_CLIENT_METRICS, RESOURCE_GROUP):
+    elif type_ not in (RESOURCE_METRICS, RESOURCE_GROUP):
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"resource type {type_} cannot be changed here")
     elif not name or len(name.encode()) > _LONGEST:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "the resource has no name, or one that is too long")
@@ -233,6 +237,10 @@ def _check_values(
     type_, resource_name = resource
     if type_ == RESOURCE_TOPIC:
         check_topic_settings(view.config, after)
+    elif type_ == RESOURCE_GROUP:
+        check_group_settings(view.config, after)
+    elif type_ == RESOURCE_METRICS:
+        check_metrics_settings(after)
     elif type_ == RESOURCE_BROKER:
         changed = {name for name in {*before, *after} if before.get(name) != after.get(name)}
         for name in sorted(changed):

@@ -1,6 +1,6 @@
-"""DescribeConfigs: every setting of a topic or a broker, its value, and where the value comes from.
+"""DescribeConfigs: the settings of a topic, broker, group or telemetry subscription, and where each comes from.
 
-A value may be set in several places; the first in the order topic, this broker, all brokers, the
+A value may be set in several places; the first in the order topic or group, this broker, all brokers, the
 properties file, the default wins, and the others are its synonyms (KIP-226).  Any broker answers for
 topics and for itself; nothing here needs the controller.
 """
@@ -12,11 +12,18 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from barnabas.config import SETTINGS, TOPIC_SETTINGS, Config, Setting, format_value, parse_value
+from barnabas.controller.decisions.resource_settings import parsed_setting
 from barnabas.controller.decisions.topic_names import is_valid
-from barnabas.controller.image import RESOURCE_BROKER, RESOURCE_TOPIC, MetadataImage
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.controller.image import (
+    RESOURCE_BROKER,
+    RESOURCE_GROUP,
+    RESOURCE_METRICS,
+    RESOURCE_TOPIC,
+    MetadataImage,
+)
+from barnabas.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.model import NodeId
-from barnabas.settings import Value
+from barnabas.settings import GROUP_SETTINGS, METRICS_SETTINGS, Value
 from barnabas.wire.schemas.configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -27,9 +34,6 @@ from barnabas.wire.schemas.configs import (
 )
 
 __all__ = ["Origin", "Source", "describe_configs", "topic_origins"]
-
-RESOURCE_CLIENT_METRICS = 16
-RESOURCE_GROUP = 32
 
 
 class Source(IntEnum):
@@ -88,7 +92,7 @@ def describe_configs(
                 configs=[
                     _result(row, origins, read_only, request)
                     for row, origins, read_only in entries
-                    if wanted is None or row.name in wanted
+                    if not wanted or row.name in wanted
                 ],
             )
         )
@@ -116,9 +120,12 @@ def _entries(
         if name != str(node_id):
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"this is broker {node_id}, not broker {name}")
         return _broker_entries(image, config, node_id)
-    if kind in (RESOURCE_CLIENT_METRICS, RESOURCE_GROUP):
-        source = Source.CLIENT_METRICS if kind == RESOURCE_CLIENT_METRICS else Source.GROUP
-        return _set_only(image.configs.get((kind, name), {}), source)
+    if kind in (RESOURCE_METRICS, RESOURCE_GROUP) and not name:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "the resource has no name")
+    if kind == RESOURCE_GROUP:
+        return _group_entries(image, config, image.group_config(name), node_id)
+    if kind == RESOURCE_METRICS:
+        return _metrics_entries(image.configs.get((kind, name), {}))
     raise KafkaError(ErrorCode.INVALID_REQUEST, f"resource type {kind} has no settings that can be described")
 
 
@@ -186,6 +193,36 @@ def _broker_entries(image: MetadataImage, config: Config, node_id: NodeId) -> It
         yield _unknown(name), [Origin(name, value or image.cluster_config()[name], source)], False
 
 
+def _group_entries(
+    image: MetadataImage, config: Config, own: Mapping[str, str], node_id: NodeId
+) -> Iterator[_Entry]:
+    for name, row in sorted(GROUP_SETTINGS.items()):
+        origins = [Origin(name, _shown(row, own[name]), Source.GROUP)] if name in own else []
+        if row.node_name in SETTINGS:
+            origins += _node_origins(image, config, row.node_name, node_id)
+        else:
+            if (given := config.given.get(row.node_name)) is not None:
+                origins.append(Origin(row.node_name, given, Source.STATIC))
+            origins.append(Origin(row.node_name or name, format_value(row.ours), Source.DEFAULT))
+        yield row, origins, False
+
+
+def _metrics_entries(own: Mapping[str, str]) -> Iterator[_Entry]:
+    for name, row in sorted(METRICS_SETTINGS.items()):
+        if name in own:
+            yield row, [Origin(name, _shown(row, own[name]), Source.CLIENT_METRICS)], False
+        else:
+            yield row, [Origin(name, format_value(row.ours), Source.DEFAULT)], False
+
+
+def _shown(row: Setting, text: str) -> str | None:
+    """The value as it is read; one that cannot be read (an earlier release checked nothing) as it was given."""
+    try:
+        return format_value(parsed_setting(row, text))
+    except ConfigError:
+        return text
+
+
 def _set_only(values: Mapping[str, str], source: Source) -> Iterator[_Entry]:
     for name in sorted(values):
         row = SETTINGS.get(name) or _unknown(name)
@@ -211,7 +248,12 @@ def _result(
         read_only=read_only,
         config_source=first.source,
         is_sensitive=sensitive,
-        synonyms=synonyms if request.include_synonyms else [],
+        synonyms=synonyms if request.include_synonyms and not _lone_default(row, first) else [],
         config_type=_KINDS.get(row.kind, 0),
         documentation=row.doc if request.include_documentation else None,
     )
+
+
+def _lone_default(row: Setting, origin: Origin) -> bool:
+    """A default of telemetry, which Apache Kafka lists as no synonym of itself."""
+    return origin.source is Source.DEFAULT and METRICS_SETTINGS.get(row.name) is row

@@ -9,6 +9,7 @@ from __future__ import annotations
 from barnabas.broker.ports import Authorizer, Operation, ResourceType, allowed, authorized_operations
 from barnabas.controller.decisions.client_quotas import describe_client_quotas
 from barnabas.controller.decisions.describe_configs import describe_configs
+from barnabas.controller.decisions.topic_names import is_valid
 from barnabas.controller.image import MetadataImage, PartitionState, Topic
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import INTERNAL_TOPICS, NO_NODE
@@ -42,9 +43,7 @@ from barnabas.wire.schemas.quotas import DescribeClientQuotasRequest, DescribeCl
 
 __all__ = ["AdminApi"]
 
-MOST_PARTITIONS = 2000
-"""Partitions in one answer of DescribeTopicPartitions at most (Kafka's max.request.partition.size.limit)."""
-TOPICS, BROKERS, METRICS, GROUPS = 2, 4, 16, 32
+TOPICS, BROKERS, LOGGERS, METRICS, GROUPS = 2, 4, 8, 16, 32
 """Kinds of things that have settings (KIP-1142)."""
 NO_AUTHORIZER = "this node has no authorizer: everybody may do everything"
 
@@ -63,13 +62,15 @@ class AdminApi:
         self, context: RequestContext, request: DescribeTopicPartitionsRequest
     ) -> DescribeTopicPartitionsResponse:
         """DescribeTopicPartitions (key 75; KIP-966): partitions in pages, by topic name, with the ELR."""
-        cursor = request.cursor
-        if cursor is not None and cursor.partition_index < 0:
+        cursor, image = request.cursor, self._image
+        names = {asked.name for asked in request.topics} or image.topics_by_name.keys()
+        if cursor is not None and (
+            cursor.partition_index < 0 or (request.topics and cursor.topic_name not in names)
+        ):
             wrong = [_absent(asked.name, ErrorCode.INVALID_REQUEST) for asked in request.topics]
             return DescribeTopicPartitionsResponse(topics=wrong)
-        image = self._image
-        names = {asked.name for asked in request.topics} or image.topics_by_name.keys()
-        room = max(1, min(request.response_partition_limit, MOST_PARTITIONS))
+        most = self._runtime.config.int("max.request.partition.size.limit")
+        room = max(1, min(request.response_partition_limit, most))
         found: list[DescribeTopicPartitionsResponseTopic] = []
         following: DescribeTopicPartitionsResponseCursor | None = None
         alive = {broker.id for broker in image.alive_brokers()}
@@ -85,7 +86,14 @@ class AdminApi:
                     found.append(_absent(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
                 continue
             if topic is None:
-                found.append(_absent(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+                known = is_valid(name)
+                found.append(
+                    _absent(
+                        name,
+                        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if known else ErrorCode.INVALID_TOPIC_EXCEPTION,
+                        authorized_operations(ResourceType.TOPIC),
+                    )
+                )
                 continue
             first = cursor.partition_index if cursor is not None and name == cursor.topic_name else 0
             states = [state for index, state in sorted(topic.partitions.items()) if index >= first]
@@ -103,13 +111,14 @@ class AdminApi:
     ) -> ListConfigResourcesResponse:
         """ListConfigResources (key 74; KIP-714, KIP-1142): names of what has settings, by kind."""
         image = self._image
-        known = (TOPICS, BROKERS, METRICS, GROUPS)
+        known = (TOPICS, BROKERS, LOGGERS, METRICS, GROUPS)
         kinds = [METRICS] if context.version == 0 else request.resource_types or known
         if wrong := [kind for kind in kinds if kind not in known]:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"settings of kind {wrong[0]} cannot be listed")
         names: dict[int, list[str]] = {
             TOPICS: list(image.topics_by_name),
             BROKERS: [str(broker) for broker in image.brokers],
+            LOGGERS: [],  # loggers of this release have no settings
             METRICS: [name for kind, name in image.configs if kind == METRICS],
             GROUPS: [name for kind, name in image.configs if kind == GROUPS],
         }
@@ -150,9 +159,12 @@ class AdminApi:
         return DeleteAclsResponse(filter_results=[refusal] * len(request.filters))
 
 
-def _absent(name: str, code: ErrorCode) -> DescribeTopicPartitionsResponseTopic:
+def _absent(name: str, code: ErrorCode, operations: int = -(2**31)) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
-        error_code=int(code), name=name, is_internal=name in INTERNAL_TOPICS
+        error_code=int(code),
+        name=name,
+        is_internal=name in INTERNAL_TOPICS,
+        topic_authorized_operations=operations,
     )
 
 

@@ -56,7 +56,7 @@ class ClassicMembers:
         try:
             member_id = self._admit(context, request, group)
             asked, metadata = self._asked(context, request, group, member_id)
-            step = advance(group, asked, consumers.image(), consumers.settings, now)
+            step = advance(group, asked, consumers.image(), consumers.settings_of(group.id), now)
         except KafkaError as error:
             return refused_join(error.code, request.member_id)
         if not request.member_id and request.group_instance_id is None and context.version >= MEMBER_ID_FROM:

@@ -7,7 +7,7 @@ assignment if the group's epoch is new, and the member's next step towards its t
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from barnabas.broker.groups.consumer import records
 from barnabas.broker.groups.consumer.assignors import ASSIGNORS
@@ -57,6 +57,14 @@ REFRESH_MS = 0x7FFFFFFF
 """How long a group does not look at its topics anew when nothing tells it to (Apache Kafka's value)."""
 
 
+_OF_A_GROUP = {
+    "consumer.session.timeout.ms": "session_ms",
+    "consumer.heartbeat.interval.ms": "heartbeat_ms",
+    "consumer.assignment.interval.ms": "assignment_interval_ms",
+}
+"""What may be set on one group."""
+
+
 class ConsumerGroupSettings(NamedTuple):
     """The settings `group.consumer.*`; times are milliseconds."""
 
@@ -88,6 +96,14 @@ class ConsumerGroupSettings(NamedTuple):
             downgrades=policy in ("bidirectional", "downgrade"),
             most_classic_members=config.int("group.max.size"),
         )
+
+    def with_own(self, own: Mapping[str, str]) -> ConsumerGroupSettings:
+        """Those of a group on which `own` was set; what is no number there does not count."""
+        if not own:
+            return self
+        given = {field: own.get(name, "").strip() for name, field in _OF_A_GROUP.items()}
+        numbers: dict[str, Any] = {field: int(text) for field, text in given.items() if text.isdecimal()}
+        return self._replace(**numbers)
 
 
 class Asked(NamedTuple):

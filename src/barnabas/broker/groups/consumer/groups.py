@@ -85,6 +85,10 @@ class ConsumerGroups:
         self._topics_version = -1
         """The metadata's offset when topics were created last, as far as known here."""
 
+    def settings_of(self, group_id: str) -> ConsumerGroupSettings:
+        """The node's settings with those that were set on the group."""
+        return self.settings.with_own(self.image().group_config(group_id))
+
     # -- heartbeats -------------------------------------------------------------------------------------
 
     def heartbeat(
@@ -101,7 +105,8 @@ class ConsumerGroups:
             group, before, classic = self._group_for(request, now)
             member_id = request.member_id or str(self.membership.randomness.uuid())
             image = self.image()
-            step, answer = decide_heartbeat(group, member_id, context, request, image, self.settings, now)
+            settings = self.settings_of(group.id)
+            step, answer = decide_heartbeat(group, member_id, context, request, image, settings, now)
         except KafkaError as error:
             return refused(error.code, error.message)
         if error_code := self.take(group, step, now, before=before):
@@ -130,7 +135,7 @@ class ConsumerGroups:
             self.alive(group, member, classic.session_timeout_ms, now)
             self._sessions.revoke_within(group.id, member.id, None, member.rebalance_timeout_ms / 1000, now)
             return error
-        self.alive(group, member, self.settings.session_ms, now)
+        self.alive(group, member, self.settings_of(group.id).session_ms, now)
         if step.moved:
             self._watch_revoking(group, member, now)
         return error
@@ -337,8 +342,9 @@ class ConsumerGroups:
     def watch(self, group: ConsumerGroup, now: Now) -> None:
         """A group was loaded: the deadlines of its members begin now."""
         self._topics_version = max(self._topics_version, self.image().offset)
+        session_s = self.settings_of(group.id).session_ms / 1000
         for member in group.members.values():
-            self._sessions.alive(group.id, member.id, self.settings.session_ms / 1000, now)
+            self._sessions.alive(group.id, member.id, session_s, now)
             self._watch_revoking(group, member, now)
 
     def unload(self, group_id: str) -> None:
