@@ -26,6 +26,7 @@ from barnabas.server.api.groups import GroupApi
 from barnabas.server.api.metadata import MetadataApi
 from barnabas.server.api.quorum import QuorumApi
 from barnabas.server.api.reassignments import ReassignmentApi
+from barnabas.server.api.telemetry import TelemetryApi
 from barnabas.server.api.transactions import TransactionApi
 from barnabas.server.kraft.steps import QuorumSteps
 from barnabas.server.net.route import Decider, Handler, Row
@@ -101,6 +102,9 @@ TABLE: tuple[Row, ...] = (
     Row(29, 1, 3,  "B",  AdminApi.describe_acls,          _DESCRIBE,    _CLUSTER),
     Row(30, 1, 3,  "BC", AdminApi.create_acls,            _ALTER,       _CLUSTER, forward="clients"),
     Row(31, 1, 3,  "BC", AdminApi.delete_acls,            _ALTER,       _CLUSTER, forward="clients"),
+    # what clients tell of themselves
+    Row(71, 0, 0,  "B",  TelemetryApi.subscriptions,      _ANY,         _CLUSTER),
+    Row(72, 0, 0,  "B",  TelemetryApi.push,               _ANY,         _CLUSTER),
     # what administrators ask of the controller and of the quorum
     Row(80, 0, 1,  "BC", QuorumSteps.handle,              _ALTER,       _CLUSTER, _QUORUM, "slow", waits=True),
     Row(81, 0, 0,  "BC", QuorumSteps.handle,              _ALTER,       _CLUSTER, _QUORUM, "slow", waits=True),

@@ -261,6 +261,7 @@ class Node:
     ) -> None:
         from barnabas.server.node.broker_part import BrokerPart
         from barnabas.server.node.gauges import register_gauges
+        from barnabas.server.node.telemetry_gauges import register_telemetry
 
         assert self.quorum is not None and self.connections is not None
         part = BrokerPart(
@@ -283,8 +284,15 @@ class Node:
         self._undo.append(("the markers", part.marker_sender.stop))
         await part.open()
         register_gauges(network, self.quorum.image, part.broker, part.groups, part.transactions, home.logs)
+        register_telemetry(network.runtime.metrics, part.telemetry, network.runtime.clock)
         requests = serving.to_clients(
-            part.broker, part.groups, part.transactions, part.answers, part.suspicion, part.probes.ask
+            part.broker,
+            part.groups,
+            part.transactions,
+            part.telemetry,
+            part.answers,
+            part.suspicion,
+            part.probes.ask,
         )
         await part.lifecycle.unfence()
         for listener in self.listeners:

@@ -21,6 +21,7 @@ from barnabas.server.api.metadata import MetadataApi, TopicAnswers
 from barnabas.server.api.quorum import QuorumApi
 from barnabas.server.api.reassignments import ReassignmentApi
 from barnabas.server.api.table import handler_of, served_on
+from barnabas.server.api.telemetry import TelemetryApi
 from barnabas.server.api.transactions import TransactionApi
 from barnabas.server.kraft.driver import Quorum
 from barnabas.server.loop.runtime import Runtime
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from barnabas.broker.groups.coordinator import Groups
     from barnabas.broker.ports import Authorizer
     from barnabas.broker.replicas.broker import Broker
+    from barnabas.broker.telemetry.telemetry import Telemetry
     from barnabas.broker.transactions.coordinator import Transactions
 
 __all__ = ["Serving"]
@@ -91,6 +93,7 @@ class Serving:
         broker: Broker,
         groups: Groups,
         transactions: Transactions,
+        telemetry: Telemetry,
         answers: TopicAnswers,
         suspicion: LeaderSuspicion,
         ask: Ask,
@@ -110,6 +113,7 @@ class Serving:
             ),
             TransactionApi(broker, requests, runtime.clock),
             DirectoryApi(runtime, broker),
+            TelemetryApi(telemetry, runtime.clock),
         )
         fast_path = partial(ProduceFastPath, self._network, broker, traffic)
         return Requests(

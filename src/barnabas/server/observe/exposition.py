@@ -21,7 +21,7 @@ from prometheus_client.core import (
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import CollectorRegistry
 
-from barnabas.server.observe.metrics import BOUNDS, Counter, Gauge, Histogram, Metric, Metrics
+from barnabas.server.observe.metrics import BOUNDS, Counter, Gauge, Histogram, Metric, Metrics, Reading
 
 __all__ = ["CONTENT_TYPE", "exposition"]
 
@@ -47,12 +47,25 @@ class _Collector:
     def collect(self) -> Iterator[Family]:
         families: dict[str, Family] = {}
         for metric in self._metrics:
+            if isinstance(metric, Reading):
+                _add_reading(families, metric)
+                continue
             base, labels = split_name(metric.name)
             family = families.get(base)
             if family is None:
                 family = families[base] = _family(metric, base, list(labels))
             _add(family, metric, list(labels.values()))
         yield from families.values()
+
+
+def _add_reading(families: dict[str, Family], metric: Reading) -> None:
+    """Counters and gauges of one name are two families: their lines differ by the counter's ending."""
+    key = f"{metric.name} {metric.counter}"
+    family = families.get(key)
+    if family is None:
+        made = CounterMetricFamily if metric.counter else GaugeMetricFamily
+        family = families[key] = made(metric.name, metric.help)
+    family.add_sample(family.name + ("_total" if metric.counter else ""), dict(metric.labels), metric.value)
 
 
 def _family(metric: Metric, base: str, labels: list[str]) -> Family:

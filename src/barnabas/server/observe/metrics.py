@@ -9,9 +9,9 @@ of that is imported before.  Rates are left to whoever reads: a counter only eve
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
-__all__ = ["Counter", "Gauge", "Histogram", "Metric", "Metrics"]
+__all__ = ["Counter", "Gauge", "Histogram", "Metric", "Metrics", "Reading"]
 
 BOUNDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 """Upper bounds of a histogram's buckets, in seconds."""
@@ -69,6 +69,26 @@ class Histogram(Metric):
     def count(self) -> int:
         """How many durations were counted."""
         return sum(self.counts)
+
+
+class Reading(Metric):
+    """A number that somebody else counted, with Prometheus' name and labels, which may hold anything."""
+
+    __slots__ = ("counter", "labels", "value")
+
+    def __init__(
+        self,
+        name: str,
+        help: str,  # noqa: A002
+        labels: Mapping[str, str],
+        value: float,
+        *,
+        counter: bool,
+    ) -> None:
+        super().__init__(name, help)
+        self.labels = labels
+        self.value = value
+        self.counter = counter
 
 
 class Metrics:
