@@ -7,7 +7,6 @@ sums are read; histograms and summaries, of which KIP-714 names no metrics, are 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple
 
@@ -17,7 +16,7 @@ from barnabas.wire.codec.primitives import read_uvarlong
 __all__ = ["MOST_FIELDS", "Point", "Push", "read_push"]
 
 MOST_FIELDS = 100_000
-"""Fields of one push: reading them takes some 100 ms."""
+"""Fields of one push: the most that may keep the broker busy, for some 100 ms."""
 MOST_ATTRIBUTES = 16
 LONGEST_NAME = 200
 LONGEST_LABELS = 1000
@@ -29,7 +28,7 @@ _DELTA = 1
 _GAUGE, _SUM = 5, 7
 _OTHER_KINDS = (9, 10, 11)
 _NOT_WORD = re.compile(r"[^a-zA-Z0-9_]")
-_Field = tuple[int, int | memoryview]
+_Field = tuple[int, int | bytes]
 Labels = tuple[tuple[str, str], ...]
 
 
@@ -55,7 +54,7 @@ def read_push(data: bytes) -> Push:
     """Read MetricsData.  Raises KafkaError INVALID_RECORD, or TELEMETRY_TOO_LARGE for too many fields."""
     reader = _Reader()
     try:
-        reader.metrics_data(memoryview(data))
+        reader.metrics_data(data)
     except (WireError, UnicodeDecodeError, IndexError) as error:
         raise KafkaError(ErrorCode.INVALID_RECORD, f"what was pushed is no MetricsData: {error}") from error
     return Push(reader.resource, reader.points, reader.left_out)
@@ -70,7 +69,7 @@ class _Reader:
         self.left_out = 0
         self._fields = 0
 
-    def metrics_data(self, view: memoryview) -> None:
+    def metrics_data(self, view: bytes) -> None:
         for _, of_resource in self._messages(view, 1):
             for number, value in self._messages(of_resource, 1, 2):
                 if number == 1:
@@ -80,7 +79,7 @@ class _Reader:
                 for _, metric in self._messages(value, 2):
                     self._metric(metric)
 
-    def _metric(self, view: memoryview) -> None:
+    def _metric(self, view: bytes) -> None:
         name, found = "", []
         for number, value in self._messages(view, 1, _GAUGE, _SUM, *_OTHER_KINDS):
             if number == 1:
@@ -93,10 +92,10 @@ class _Reader:
                 continue
             self._numbers(_word(name), kind, value)
 
-    def _numbers(self, name: str, kind: int, view: memoryview) -> None:
+    def _numbers(self, name: str, kind: int, view: bytes) -> None:
         temporality, monotonic, points = 0, False, []
         for number, value in self._all(view):
-            if number == 1 and isinstance(value, memoryview):
+            if number == 1 and isinstance(value, bytes):
                 points.append(value)
             elif number == 2 and isinstance(value, int):
                 temporality = value
@@ -106,13 +105,13 @@ class _Reader:
         for point in points:
             self._point(name, counter, kind == _SUM and temporality == _DELTA, point)
 
-    def _point(self, name: str, counter: bool, delta: bool, view: memoryview) -> None:
+    def _point(self, name: str, counter: bool, delta: bool, view: bytes) -> None:
         number: float | None = None
-        pairs: list[memoryview] = []
+        pairs: list[bytes] = []
         for field, value in self._all(view):
-            if field == 7 and isinstance(value, memoryview):
+            if field == 7 and isinstance(value, bytes):
                 pairs.append(value)
-            elif field in (4, 6) and isinstance(value, memoryview) and len(value) == 8:
+            elif field in (4, 6) and isinstance(value, bytes) and len(value) == 8:
                 (number,) = (_DOUBLE if field == 4 else _LONG).unpack(value)
         labels = self._labels(pairs)
         if number is None or labels is None:
@@ -120,7 +119,7 @@ class _Reader:
         else:
             self.points.append(Point(name, labels, float(number), counter, delta))
 
-    def _labels(self, pairs: list[memoryview]) -> Labels | None:
+    def _labels(self, pairs: list[bytes]) -> Labels | None:
         """Attributes in the order of their names; None where there are too many."""
         if len(pairs) > MOST_ATTRIBUTES:
             return None
@@ -138,49 +137,64 @@ class _Reader:
             return None
         return tuple(sorted(labels.items()))
 
-    def _any_value(self, view: memoryview) -> str:
+    def _any_value(self, view: bytes) -> str:
         for number, value in self._all(view):
-            if number == 1 and isinstance(value, memoryview):
+            if number == 1 and isinstance(value, bytes):
                 return str(value, "utf-8")
             if number == 2 and isinstance(value, int):
                 return "true" if value else "false"
             if number == 3 and isinstance(value, int):
                 return str(value - (1 << 64) if value >> 63 else value)
-            if number == 4 and isinstance(value, memoryview) and len(value) == 8:
+            if number == 4 and isinstance(value, bytes) and len(value) == 8:
                 return repr(_DOUBLE.unpack(value)[0])
         return ""
 
-    def _messages(self, view: memoryview, *numbers: int) -> Iterator[tuple[int, memoryview]]:
+    def _messages(self, view: bytes, *numbers: int) -> list[tuple[int, bytes]]:
         """The fields of these numbers, which hold bytes."""
+        found = []
         for number, value in self._all(view):
             if number in numbers:
-                if not isinstance(value, memoryview):
+                if not isinstance(value, bytes):
                     raise WireError(f"field {number} is a number")
-                yield number, value
+                found.append((number, value))
+        return found
 
-    def _all(self, view: memoryview) -> Iterator[_Field]:
-        """Every field: its number, and a whole number or bytes (of 8 or 4 where it is of fixed length)."""
+    def _all(self, view: bytes) -> list[_Field]:
+        """Every field: its number, and a whole number or bytes (of 8 or 4 where it is of fixed length).
+
+        Nearly all tags and lengths have one byte; those are read without a call.
+        """
         at, end = 0, len(view)
+        found: list[_Field] = []
         while at < end:
-            self._fields += 1
-            if self._fields > MOST_FIELDS:
-                raise KafkaError(ErrorCode.TELEMETRY_TOO_LARGE, f"more than {MOST_FIELDS} fields")
-            tag, at = read_uvarlong(view, at)
+            tag = view[at]
+            at += 1
+            if tag > 127:
+                tag, at = read_uvarlong(view, at - 1)
             kind = tag & 7
-            if kind == _VARINT:
-                number, at = read_uvarlong(view, at)
-                yield tag >> 3, number
-                continue
-            if kind == _BYTES:
-                size, at = read_uvarlong(view, at)
+            size = 0
+            if kind in (_BYTES, _VARINT):
+                size = view[at]
+                at += 1
+                if size > 127:
+                    size, at = read_uvarlong(view, at - 1)
+                if kind == _VARINT:
+                    found.append((tag >> 3, size))
+                    continue
             elif kind in (_FIXED64, _FIXED32):
                 size = 8 if kind == _FIXED64 else 4
             else:
                 raise WireError(f"wire type {kind}")
             if size > end - at:
                 raise WireError(f"{size} bytes are said to follow, {end - at} do")
-            yield tag >> 3, view[at : at + size]
+            found.append((tag >> 3, view[at : at + size]))
             at += size
+            if len(found) > MOST_FIELDS:
+                break
+        self._fields += len(found)
+        if self._fields > MOST_FIELDS:
+            raise KafkaError(ErrorCode.TELEMETRY_TOO_LARGE, f"more than {MOST_FIELDS} fields")
+        return found
 
 
 def _word(name: str) -> str:
