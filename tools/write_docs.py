@@ -45,7 +45,8 @@ def exit_codes() -> str:
         "one. Every listing has `--json`, which\nprints one document with a `version`; the version changes only "
         "when the meaning of a field changes. Errors go to\nstandard error as `error: ...` with a line `next: "
         "...`.\n[records.md](records.md) explains `produce` and `consume`, [quotas.md](quotas.md) "
-        "explains `quotas`.\n`make docs` writes this page.\n\n| exit code | meaning |\n|---|---|\n"
+        "`quotas`, [telemetry.md](telemetry.md)\n`telemetry`.\n`make docs` writes this page.\n\n"
+        "| exit code | meaning |\n|---|---|\n"
     )
     return head + "\n".join(rows) + "\n"
 

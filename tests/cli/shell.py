@@ -24,7 +24,9 @@ class Shell:
 
     def __call__(self, line: str) -> int:
         words = line.split()
-        code = main([*words, "--bootstrap-server", self.kafka.bootstrap])
+        if "-m" not in words:  # the address of a metrics page instead
+            words += ["--bootstrap-server", self.kafka.bootstrap]
+        code = main(words)
         self.out, self.err = self._capsys.readouterr()
         return code
 

@@ -1,9 +1,12 @@
-"""Settings of topics, brokers and groups, as the cluster knows them.
+"""Settings of topics, brokers, groups and telemetry subscriptions, as the cluster knows them.
 
+barnabas configs list group                         the groups that have settings of their own
 barnabas configs show topic orders                  what was set, and where it comes from
 barnabas configs show broker 1 --all                defaults too
 barnabas configs set topic orders retention.ms=60000
 barnabas configs reset topic orders retention.ms    back to the default
+barnabas configs set group etl consumer.session.timeout.ms=50000
+barnabas configs set client-metrics all metrics=*   clients push their metrics (`barnabas telemetry`)
 """
 
 from __future__ import annotations
@@ -20,7 +23,9 @@ _KINDS = ["topic", "broker", "group", "client-metrics"]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `barnabas configs`."""
-    verbs = parser.add_subparsers(dest="verb", required=True, metavar="show|set|reset")
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="list|show|set|reset")
+    lists = verbs.add_parser("list", help="what has settings: barnabas configs list group")
+    lists.add_argument("kind", choices=_KINDS, nargs="?", help="only of this kind")
     shows = verbs.add_parser("show", help="see settings: barnabas configs show topic orders")
     sets = verbs.add_parser("set", help="change some: barnabas configs set topic orders retention.ms=60000")
     resets = verbs.add_parser(
@@ -36,15 +41,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     resets.add_argument("settings", nargs="+", metavar="NAME")
     for verb in (sets, resets):
         verb.add_argument("--dry-run", action="store_true", help="only ask whether it would be done")
-    for verb in (shows, sets, resets):
+    for verb in (lists, shows, sets, resets):
         add_cluster_flags(verb)
 
 
 def run(args: argparse.Namespace) -> int:
-    """`barnabas configs show|set|reset`."""
+    """`barnabas configs list|show|set|reset`."""
     from barnabas.client.admin.admin import Admin
 
     with Admin(args.bootstrap_server, timeout=args.timeout) as admin:
+        if args.verb == "list":
+            from barnabas.client.admin.resources import resources_of
+
+            rows = [found._asdict() for found in resources_of(admin.cluster, args.kind)]
+            show(args, "resources", rows, ["kind", "name"])
+            return 0
         if args.verb == "show":
             _show(admin, args)
             return 0

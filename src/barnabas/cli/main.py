@@ -37,6 +37,11 @@ NOUNS: dict[str, tuple[str, str, str]] = {
         "barnabas transactions list",
     ),
     "configs": ("barnabas.cli.configs", "show and change settings", "barnabas configs show topic greetings"),
+    "telemetry": (
+        "barnabas.cli.telemetry",
+        "metrics that clients push",
+        "barnabas telemetry list",
+    ),
     "quotas": ("barnabas.cli.quotas", "how much a client may use", "barnabas quotas list"),
     "cluster": ("barnabas.cli.cluster", "cluster id, brokers, controllers", "barnabas cluster id"),
     "quorum": (
