@@ -12,6 +12,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.model import (
+    DIRECTORY_MIGRATING,
+    DIRECTORY_UNASSIGNED,
     NO_NODE,
     NO_OFFSET,
     NO_TIMESTAMP,
@@ -89,6 +91,12 @@ class BrokerState(NamedTuple):
     def active(self) -> bool:
         """Whether it may lead: neither fenced nor on its way out."""
         return not self.fenced and not self.in_controlled_shutdown
+
+    def has_online(self, directory: DirectoryId) -> bool:
+        """Whether one of its directories is online; one that nobody told yet counts as that."""
+        if directory in (DIRECTORY_UNASSIGNED, DIRECTORY_MIGRATING) or not self.directories:
+            return True
+        return directory in self.directories
 
     def endpoint(self, listener: str) -> BrokerEndpoint | None:
         """Its endpoint of that listener name, None where it has none."""
@@ -243,6 +251,21 @@ class MetadataImage:
     def alive_brokers(self) -> list[BrokerState]:
         """Unfenced brokers by id."""
         return [self.brokers[id_] for id_ in sorted(self.brokers) if not self.brokers[id_].fenced]
+
+    def offline_replicas(self, state: PartitionState, listener: str) -> list[NodeId]:
+        """Replicas that cannot be reached through that listener, or lie in a directory that is offline."""
+        found = []
+        for id_ in state.replicas:
+            broker = self.brokers.get(id_)
+            directory = state.directory_of(id_)
+            if (
+                broker is None
+                or broker.fenced
+                or broker.endpoint(listener) is None
+                or (directory is not None and not broker.has_online(directory))
+            ):
+                found.append(id_)
+        return found
 
     def copy(self) -> MetadataImage:
         """Another image with the same immutable parts; replaying into one leaves the other alone."""

@@ -12,7 +12,7 @@ from barnabas.controller.decisions.describe_configs import describe_configs
 from barnabas.controller.decisions.topic_names import is_valid
 from barnabas.controller.image import MetadataImage, PartitionState, Topic
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.model import INTERNAL_TOPICS, NO_NODE
+from barnabas.model import INTERNAL_TOPICS, NO_NODE, NodeId
 from barnabas.server.loop.runtime import Runtime
 from barnabas.server.net.context import RequestContext
 from barnabas.wire.schemas.acls import (
@@ -73,7 +73,7 @@ class AdminApi:
         room = max(1, min(request.response_partition_limit, most))
         found: list[DescribeTopicPartitionsResponseTopic] = []
         following: DescribeTopicPartitionsResponseCursor | None = None
-        alive = {broker.id for broker in image.alive_brokers()}
+        reachable = {b.id for b in image.alive_brokers() if b.endpoint(context.listener) is not None}
         for name in sorted(names):
             if cursor is not None and name < cursor.topic_name:
                 continue
@@ -97,7 +97,7 @@ class AdminApi:
                 continue
             first = cursor.partition_index if cursor is not None and name == cursor.topic_name else 0
             states = [state for index, state in sorted(topic.partitions.items()) if index >= first]
-            found.append(_page(topic, states[:room], alive))
+            found.append(_page(topic, [self._shown(s, context.listener, reachable) for s in states[:room]]))
             if len(states) > room:
                 following = DescribeTopicPartitionsResponseCursor(
                     topic_name=name, partition_index=states[room].index
@@ -105,6 +105,21 @@ class AdminApi:
                 break
             room -= len(states)
         return DescribeTopicPartitionsResponse(topics=found, next_cursor=following)
+
+    def _shown(
+        self, state: PartitionState, listener: str, reachable: set[NodeId]
+    ) -> DescribeTopicPartitionsResponsePartition:
+        """One partition.  That nobody leads it is no error here, unlike in Metadata."""
+        return DescribeTopicPartitionsResponsePartition(
+            partition_index=state.index,
+            leader_id=state.leader if state.leader in reachable else NO_NODE,
+            leader_epoch=state.leader_epoch,
+            replica_nodes=list(state.replicas),
+            isr_nodes=list(state.isr),
+            eligible_leader_replicas=list(state.elr),
+            last_known_elr=list(state.last_known_elr),
+            offline_replicas=self._image.offline_replicas(state, listener),
+        )
 
     def list_config_resources(
         self, context: RequestContext, request: ListConfigResourcesRequest
@@ -169,25 +184,12 @@ def _absent(name: str, code: ErrorCode, operations: int = -(2**31)) -> DescribeT
 
 
 def _page(
-    topic: Topic, states: list[PartitionState], alive: set[int]
+    topic: Topic, partitions: list[DescribeTopicPartitionsResponsePartition]
 ) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,
         topic_id=topic.id,
         is_internal=topic.name in INTERNAL_TOPICS,
         topic_authorized_operations=authorized_operations(ResourceType.TOPIC),
-        partitions=[
-            DescribeTopicPartitionsResponsePartition(
-                error_code=int(ErrorCode.NONE if state.leader in alive else ErrorCode.LEADER_NOT_AVAILABLE),
-                partition_index=state.index,
-                leader_id=state.leader if state.leader in alive else NO_NODE,
-                leader_epoch=state.leader_epoch,
-                replica_nodes=list(state.replicas),
-                isr_nodes=list(state.isr),
-                eligible_leader_replicas=list(state.elr),
-                last_known_elr=list(state.last_known_elr),
-                offline_replicas=[replica for replica in state.replicas if replica not in alive],
-            )
-            for state in states
-        ],
+        partitions=partitions,
     )

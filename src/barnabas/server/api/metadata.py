@@ -76,7 +76,8 @@ class TopicAnswers:
             topic_id=topic.id,
             is_internal=topic.name in INTERNAL_TOPICS,
             partitions=[
-                _partition(state, alive, reachable, missing) for _, state in sorted(topic.partitions.items())
+                _partition(state, alive, reachable, missing, image.offline_replicas(state, listener))
+                for _, state in sorted(topic.partitions.items())
             ],
         )
 
@@ -85,7 +86,11 @@ class TopicAnswers:
 
 
 def _partition(
-    state: PartitionState, alive: set[NodeId], reachable: set[NodeId], missing: ErrorCode
+    state: PartitionState,
+    alive: set[NodeId],
+    reachable: set[NodeId],
+    missing: ErrorCode,
+    offline: list[NodeId],
 ) -> MetadataResponsePartition:
     error, leader = ErrorCode.NONE, state.leader
     if leader == NO_NODE or leader not in alive:
@@ -99,7 +104,7 @@ def _partition(
         leader_epoch=state.leader_epoch,
         replica_nodes=list(state.replicas),
         isr_nodes=list(state.isr),
-        offline_replicas=[replica for replica in state.replicas if replica not in alive],
+        offline_replicas=offline,
     )
 
 
