@@ -107,3 +107,17 @@ def test_idle_rates_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     for n in range(50):
         limits.record(PRODUCER, "u", f"c{n}", 1, n * 5.0)
     assert len(limits._rates) <= 5 and len(limits._found) <= 5
+
+
+def test_what_is_used_of_quotas_is_told_with_the_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = quotas((USER, 100), ({"user": None}, 1000))
+    assert limits.record(PRODUCER, "u", "a", 1500, 50.0) == pytest.approx(5.0)
+    assert limits.record(PRODUCER, "u", "b", 500, 50.0) == pytest.approx(10.0)
+    assert limits.record(PRODUCER, "other", "c", 100, 50.0) == 0
+    used = {(use.user, use.client): use[3:] for use in limits.uses(10, 50.0)}
+    assert used == {("u", None): (200.0, 2, pytest.approx(15.0)), ("other", None): (10.0, 0, 0.0)}
+    assert [use.user for use in limits.uses(1, 50.0)] == ["u"], "who waits comes first"
+    monkeypatch.setattr(client_quotas, "MOST_RATES", 3)
+    for number in range(20):
+        limits.record(PRODUCER, f"user-{number}", "", 100_000, 60.0 + number * 100)
+    assert len(list(limits.uses(100, 2000.0))) <= 4

@@ -1,4 +1,4 @@
-"""What clients pushed, as Prometheus' own reader finds it at /metrics."""
+"""What clients pushed, and used of their quotas, as Prometheus' own reader finds it at /metrics."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from barnabas.broker.quotas.client_quotas import ClientQuotas
 from barnabas.broker.telemetry.instances import Sender
 from barnabas.broker.telemetry.otlp import Point, Push, read_push
 from barnabas.broker.telemetry.telemetry import Telemetry
 from barnabas.config import Config
 from barnabas.model import Uuid
 from barnabas.server.loop.system import SystemClock, SystemRandomness
+from barnabas.server.node.quota_gauges import register_quotas
 from barnabas.server.node.telemetry_gauges import register_telemetry
 from barnabas.server.observe.exposition import exposition
 from barnabas.server.observe.metrics import Metrics
@@ -64,6 +66,25 @@ def test_a_scrape_shows_what_a_client_pushed_and_who_it_is() -> None:
     counts = {name: value for name, labels, value in samples if not labels}
     assert counts["kafka_server_client_metrics_instance_count"] == 1
     assert counts["kafka_server_client_metrics_plugin_export_count"] == 1
+
+
+def test_what_is_used_of_quotas_is_shown_whatever_users_are_called() -> None:
+    clock, metrics = SystemClock(), Metrics()
+    quotas = ClientQuotas(11, 1)
+    quotas.follow({frozenset({("user", None)}): {"producer_byte_rate": 10.0, "request_percentage": 1e6}})
+    user = 'a,b="c"\n\\'
+    now = clock.now().mono
+    quotas.record("producer_byte_rate", user, "any", 1000, now)
+    quotas.record("request_percentage", user, "any", 5, now)
+    register_quotas(metrics, quotas, clock)
+    shown = {
+        name: value for name, labels, value in page(metrics) if labels == {"user": user, "client_id": ""}
+    }
+    assert shown["kafka_server_Produce_byte_rate"] > 10
+    assert shown["kafka_server_Produce_throttled_total"] == 1
+    assert shown["kafka_server_Produce_throttle_time_seconds_total"] > 10
+    assert shown["kafka_server_Request_throttled_total"] == 0
+    assert shown["kafka_server_Request_request_time"] > 0
 
 
 def test_names_and_labels_of_a_hostile_client_leave_the_page_whole() -> None:

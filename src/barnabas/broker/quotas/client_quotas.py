@@ -7,13 +7,14 @@ quota of users is one for each user.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import NamedTuple
 
 from barnabas.broker.quotas.rate import SampledRate
 from barnabas.controller.image import QuotaEntity
 
-__all__ = ["CONNECTIONS", "CONSUMER", "PRODUCER", "REQUESTS", "ClientQuotas", "Limit"]
+__all__ = ["CONNECTIONS", "CONSUMER", "PRODUCER", "REQUESTS", "ClientQuotas", "Limit", "Use"]
 
 PRODUCER = "producer_byte_rate"
 CONSUMER = "consumer_byte_rate"
@@ -33,13 +34,24 @@ class Limit(NamedTuple):
     rate: float
 
 
+class Use(NamedTuple):
+    """What those who share a quota use of it: `rate` per second now; how often and long (s) they had to wait."""
+
+    quota: str
+    user: str | None
+    client: str | None
+    rate: float
+    delays: int
+    delayed_s: float
+
+
 class ClientQuotas:
     """`quotas.record("producer_byte_rate", "alice", "etl", 1024, now)` -> seconds to wait.
 
     `windows` and `window_s` are Kafka's quota.window.num and quota.window.size.seconds.
     """
 
-    __slots__ = ("_found", "_quotas", "_rates", "_window_s", "_windows", "active")
+    __slots__ = ("_delays", "_found", "_quotas", "_rates", "_window_s", "_windows", "active")
 
     def __init__(self, windows: int, window_s: int) -> None:
         self._windows = windows
@@ -47,6 +59,7 @@ class ClientQuotas:
         self._quotas: Mapping[QuotaEntity, Mapping[str, float]] = {}
         self._found: dict[_Whom, Limit | None] = {}
         self._rates: dict[_Whom, SampledRate] = {}
+        self._delays: dict[_Whom, tuple[int, float]] = {}
         self.active = False
         """Whether anybody is limited at all."""
 
@@ -60,14 +73,31 @@ class ClientQuotas:
         """Whether somebody set this quota for them."""
         return self.active and self.limit_of(quota, user, client) is not None
 
-    def record(self, quota: str, user: str, client: str, amount: float, now: float) -> float:
-        """So much was used; returns the seconds that they must wait, 0.0 where nothing limits them."""
+    def record(
+        self, quota: str, user: str, client: str, amount: float, now: float, most_s: float = float("inf")
+    ) -> float:
+        """So much was used; returns the seconds (`most_s` at most) to wait, 0.0 where nothing limits them."""
         limit = self.limit_of(quota, user, client)
         if limit is None:
             return 0.0
         rate = self._rate(limit.whom, now)
         rate.record(amount, now)
-        return rate.delay(limit.rate, now)
+        delay = min(rate.delay(limit.rate, now), most_s)
+        if delay > 0:
+            count, total = self._delays.pop(limit.whom, (0, 0.0))
+            self._delays[limit.whom] = count + 1, total + delay
+            if len(self._delays) > MOST_RATES:
+                del self._delays[next(iter(self._delays))]
+        return delay
+
+    def uses(self, most: int, now: float) -> Iterator[Use]:
+        """What is used of at most `most` quotas: of those that made clients wait last, then of others."""
+        delayed = [whom for whom in reversed(self._delays) if whom in self._rates][:most]
+        for whom in dict.fromkeys((*delayed, *islice(self._rates, most))):
+            if most == 0:
+                return
+            most -= 1
+            yield Use(*whom, self._rates[whom].per_second(now), *self._delays.get(whom, (0, 0.0)))
 
     def most_at_once(self, quota: str, user: str, client: str) -> int | None:
         """What all full windows together allow; None: there is no limit."""

@@ -87,7 +87,7 @@ class Throttle:
         most_s: float = float("inf"),
     ) -> None:
         """So much was used: mute the connection of a client that used too much."""
-        delay = min(self.quotas.record(quota, *_whom(context), amount, self._clock.now().mono), most_s)
+        delay = self.quotas.record(quota, *_whom(context), amount, self._clock.now().mono, most_s)
         if delay > 0:
             self._delayed[quota].value += 1
             context.wait_s = max(context.wait_s, delay)

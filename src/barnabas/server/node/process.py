@@ -261,6 +261,7 @@ class Node:
     ) -> None:
         from barnabas.server.node.broker_part import BrokerPart
         from barnabas.server.node.gauges import register_gauges
+        from barnabas.server.node.quota_gauges import register_quotas
         from barnabas.server.node.telemetry_gauges import register_telemetry
 
         assert self.quorum is not None and self.connections is not None
@@ -284,6 +285,7 @@ class Node:
         self._undo.append(("the markers", part.marker_sender.stop))
         await part.open()
         register_gauges(network, self.quorum.image, part.broker, part.groups, part.transactions, home.logs)
+        register_quotas(network.runtime.metrics, network.throttle.quotas, network.runtime.clock)
         register_telemetry(network.runtime.metrics, part.telemetry, network.runtime.clock)
         requests = serving.to_clients(
             part.broker,
