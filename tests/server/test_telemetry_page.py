@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
+import logging
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from barnabas.broker.quotas.client_quotas import ClientQuotas
@@ -13,12 +17,16 @@ from barnabas.broker.telemetry.instances import Sender
 from barnabas.broker.telemetry.otlp import Point, Push, read_push
 from barnabas.broker.telemetry.telemetry import Telemetry
 from barnabas.config import Config
+from barnabas.errors import ErrorCode
 from barnabas.model import Uuid
+from barnabas.server.api.telemetry import TelemetryApi
 from barnabas.server.loop.system import SystemClock, SystemRandomness
+from barnabas.server.net.context import Client, RequestContext
 from barnabas.server.node.quota_gauges import register_quotas
 from barnabas.server.node.telemetry_gauges import register_telemetry
 from barnabas.server.observe.exposition import exposition
 from barnabas.server.observe.metrics import Metrics
+from barnabas.wire.frame import RequestHeader
 from barnabas.wire.schemas.telemetry import GetTelemetrySubscriptionsRequest, PushTelemetryRequest
 
 PUSHES = json.loads((Path(__file__).parents[1] / "broker" / "telemetry_pushes.json").read_text())
@@ -39,11 +47,19 @@ def page(metrics: Metrics) -> Samples:
     ]
 
 
+def served(telemetry: Telemetry) -> TelemetryApi:
+    """What serves requests for this telemetry; none comes in these tests."""
+    nothing: Any = None
+    api = TelemetryApi(nothing, nothing)
+    api.telemetry = telemetry
+    return api
+
+
 def test_a_scrape_shows_what_a_client_pushed_and_who_it_is() -> None:
     clock, metrics = SystemClock(), Metrics()
     telemetry = Telemetry(Config.load({}), SystemRandomness())
     telemetry.follow({(16, "all"): {"metrics": "*"}})
-    register_telemetry(metrics, telemetry, clock)
+    register_telemetry(metrics, served(telemetry), clock)
     sender = Sender(1, 'a "client"\n', "librdkafka", "2.16.0", "10.0.0.7", 4711)
     told = telemetry.ask(sender, GetTelemetrySubscriptionsRequest(), clock.now())
     push = PUSHES["librdkafka 2.16.0 consumer"]
@@ -113,7 +129,7 @@ def test_names_and_labels_of_a_hostile_client_leave_the_page_whole() -> None:
         for label in ("__name__", "1", "client_id", "client_instance_id", "le")
     ]
     telemetry.pushed.take(Uuid(b"h" * 16), {"client_id": "}\n# TYPE"}, Push((), points, 0), 60, clock.now())
-    register_telemetry(metrics, telemetry, clock)
+    register_telemetry(metrics, served(telemetry), clock)
     samples = page(metrics)
     assert ("kafka_server_Own_Counter_total", {}, 7.0) in samples
     assert len([sample for sample in samples if sample[0].startswith("client_")]) > 20
@@ -129,3 +145,26 @@ def read_name(name: str) -> str:
     resource = b"\x12" + bytes([len(scope)]) + scope
     found = read_push(b"\x0a" + bytes([len(resource)]) + resource).points
     return found[0].name if found else "empty"
+
+
+def test_a_push_that_cannot_be_read_gets_a_line_that_says_whose_it_is(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    telemetry = Telemetry(Config.load({}), SystemRandomness())
+    telemetry.follow({(16, "all"): {"metrics": "*"}})
+    nothing: Any = None
+    api = TelemetryApi(SimpleNamespace(clock=SystemClock()), nothing)  # type: ignore[arg-type]
+    api.telemetry = telemetry
+    client = Client(7, "PLAINTEXT", "B", False, lambda: None)
+    client.software, client.host = "librdkafka 2.16.0", "10.0.0.7"
+    context = RequestContext(client, RequestHeader(72, 0, 1, "etl"), 1, 0.0)
+    told = api.subscriptions(context, GetTelemetrySubscriptionsRequest())
+    request = PushTelemetryRequest(
+        client_instance_id=told.client_instance_id, subscription_id=told.subscription_id, metrics=b"\xff" * 9
+    )
+    with caplog.at_level(logging.WARNING, "barnabas"):
+        assert api.push(context, request).error_code == ErrorCode.INVALID_RECORD
+        assert api.push(context, request).error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    (line,) = [record for record in caplog.records if getattr(record, "event", "") == "telemetry.refused"]
+    assert line.fields["client_id"] == "etl"  # type: ignore[attr-defined]
+    assert line.fields["software"] == "librdkafka 2.16.0"  # type: ignore[attr-defined]

@@ -6,17 +6,17 @@ from collections.abc import Callable, Sequence
 
 from barnabas.broker.groups.coordinator import Groups
 from barnabas.broker.replicas.broker import Broker
-from barnabas.broker.telemetry.telemetry import Telemetry
 from barnabas.broker.transactions.coordinator import Transactions
 from barnabas.broker.transactions.state import Transaction
 from barnabas.config import SETTINGS, Config
 from barnabas.controller.feature_levels import METADATA_VERSION
-from barnabas.controller.image import RESOURCE_BROKER, RESOURCE_METRICS, BrokerEndpoint, ImageDelta
+from barnabas.controller.image import RESOURCE_BROKER, BrokerEndpoint, ImageDelta
 from barnabas.controller.versions import CORDONED
 from barnabas.errors import ConfigError, StorageError
 from barnabas.model import BrokerEpoch, DirectoryId, Endpoint, NodeId, Offset
 from barnabas.ports import Disk
 from barnabas.server.api.metadata import TopicAnswers
+from barnabas.server.api.telemetry import TelemetryApi
 from barnabas.server.kraft.driver import Quorum
 from barnabas.server.net.network import Network
 from barnabas.server.node.storage_setup import StorageSetup
@@ -103,7 +103,7 @@ class BrokerPart:
         )
         self.groups = Groups(config, runtime.random, self.broker)
         self.transactions = Transactions(config, self.broker, on_timeout=_transaction_timed_out)
-        self.telemetry = Telemetry(config, runtime.random)
+        self.telemetry = TelemetryApi(runtime, quorum)
         self.marker_sender = MarkerSender(runtime, quorum.image, self.transactions.markers, peers)
         self.answers = TopicAnswers(quorum.image)
         self.suspicion = LeaderSuspicion(runtime.clock, runtime.node_id)
@@ -124,7 +124,6 @@ class BrokerPart:
         self._host.serve(broker, self.fetchers, self.verifier)
         self._reconfigure()
         self._quotas.follow(self._quorum.image.client_quotas)
-        self.telemetry.follow(self._quorum.image.configs)
         broker.begin(runtime.clock.now())
         self._quorum.on_change(self._metadata_changed)
         self._applier.soon()
@@ -174,8 +173,7 @@ class BrokerPart:
             self._quotas.follow(delta.image.client_quotas)
         if any(kind == RESOURCE_BROKER for kind, _ in delta.configs):
             self._reconfigure()
-        if any(kind == RESOURCE_METRICS for kind, _ in delta.configs):
-            self.telemetry.follow(delta.image.configs)
+        self.telemetry.changed(delta)
         if delta.configs and not self._all_is_synced():
             self._previous_epoch.remember(self.lifecycle.epoch, synced=False)
         self._applier.changed(delta)

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from barnabas.broker.groups.coordinator import Groups
     from barnabas.broker.ports import Authorizer
     from barnabas.broker.replicas.broker import Broker
-    from barnabas.broker.telemetry.telemetry import Telemetry
     from barnabas.broker.transactions.coordinator import Transactions
 
 __all__ = ["Serving"]
@@ -93,7 +92,7 @@ class Serving:
         broker: Broker,
         groups: Groups,
         transactions: Transactions,
-        telemetry: Telemetry,
+        telemetry: TelemetryApi,
         answers: TopicAnswers,
         suspicion: LeaderSuspicion,
         ask: Ask,
@@ -113,7 +112,7 @@ class Serving:
             ),
             TransactionApi(broker, requests, runtime.clock),
             DirectoryApi(runtime, broker),
-            TelemetryApi(telemetry, runtime.clock),
+            telemetry,
         )
         fast_path = partial(ProduceFastPath, self._network, broker, traffic)
         return Requests(

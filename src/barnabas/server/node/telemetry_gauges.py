@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from barnabas.broker.telemetry.telemetry import Telemetry
 from barnabas.ports import Clock
 from barnabas.server.observe.metrics import Gauge, Metric, Reading
 
 if TYPE_CHECKING:
+    from barnabas.server.api.telemetry import TelemetryApi
     from barnabas.server.observe.metrics import Metrics
 
 __all__ = ["register_telemetry"]
@@ -20,13 +20,15 @@ _SUFFIXES = ("_total", "_created", "_bucket", "_count", "_sum", "_info")
 """Endings that mean something else in Prometheus' text."""
 
 
-def register_telemetry(metrics: Metrics, telemetry: Telemetry, clock: Clock) -> None:
+def register_telemetry(metrics: Metrics, api: TelemetryApi, clock: Clock) -> None:
     """Add counts of telemetry under Kafka's names, and everything that clients pushed."""
-    metrics.collect(partial(_counts, telemetry))
-    metrics.collect(partial(_pushed, telemetry, clock))
+    metrics.collect(partial(_counts, api))
+    metrics.collect(partial(_pushed, api, clock))
 
 
-def _counts(telemetry: Telemetry) -> Iterator[Metric]:
+def _counts(api: TelemetryApi) -> Iterator[Metric]:
+    if (telemetry := api.telemetry) is None:
+        return
     known, throttled, unknown = telemetry.instances.statistics()
     kept = telemetry.statistics()
     for name, meaning, value in (
@@ -45,7 +47,9 @@ def _counts(telemetry: Telemetry) -> Iterator[Metric]:
         yield Gauge(_BASE + name, meaning, partial(float, value))
 
 
-def _pushed(telemetry: Telemetry, clock: Clock) -> Iterator[Metric]:
+def _pushed(api: TelemetryApi, clock: Clock) -> Iterator[Metric]:
+    if (telemetry := api.telemetry) is None:
+        return
     for instance_id, about, series in telemetry.clients(clock.now()):
         who = {"client_instance_id": str(instance_id)}
         shown = {_label(key): text for key, text in about} | who

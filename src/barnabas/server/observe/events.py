@@ -217,6 +217,9 @@ FRAME_NEGATIVE = register("connection.frame-negative", _W, "a frame announced a 
 FRAME_TOO_LARGE = register("connection.frame-too-large", _W, "a frame announced more than is allowed")
 FOREIGN_PROTOCOL = register("connection.foreign-protocol", _W, "a client does not speak Kafka's protocol")
 REQUEST_MALFORMED = register("request.malformed", _W, "a request's bytes do not parse")
+TELEMETRY_REFUSED = register(
+    "telemetry.refused", _W, "metrics that a client pushed cannot be read; they are not kept"
+)
 REQUEST_UNKNOWN = register("request.unknown-api", _W, "a request is for an API that is not served here")
 REQUEST_VERSION = register("request.unsupported-version", _W, "a request has a version that is not served")
 REQUEST_FAILED = register("request.failed", _E, "a request met an internal error")
