@@ -123,7 +123,9 @@ def test_names_and_labels_of_a_hostile_client_leave_the_page_whole() -> None:
         "quantile",
     ]
     points = [
-        Point(read_name(name), ((label, 'v"\\\n'),), 1.0, counter, False)
+        Point(
+            read_name(name), ((label, 'v"\\\n'),), float("-inf") if counter else float("nan"), counter, False
+        )
         for name in names
         for counter in (True, False)
         for label in ("__name__", "1", "client_id", "client_instance_id", "le")

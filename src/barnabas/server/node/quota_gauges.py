@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.broker.quotas.client_quotas import CONSUMER, PRODUCER, REQUESTS, ClientQuotas
 from barnabas.ports import Clock
-from barnabas.server.observe.metrics import Metric, Reading
+from barnabas.server.observe.metrics import Metric, Reading, sample_of
 
 if TYPE_CHECKING:
     from barnabas.server.observe.metrics import Metrics
@@ -22,6 +22,7 @@ _RATES = {
     CONSUMER: ("Fetch", "byte_rate", "Bytes fetched each second by those who share a quota"),
     REQUESTS: ("Request", "request_time", "Percent of a core that requests take of those who share a quota"),
 }
+_WAITED = "Seconds that requests above a quota were told to wait"
 
 
 def register_quotas(metrics: Metrics, quotas: ClientQuotas, clock: Clock) -> None:
@@ -36,7 +37,9 @@ def _used(quotas: ClientQuotas, clock: Clock) -> Iterator[Metric]:
         kind, rate, meaning = _RATES[use.quota]
         base = f"kafka_server_{kind}_"
         whom = {"user": use.user or "", "client_id": use.client or ""}
-        yield Reading(base + rate, meaning, whom, use.rate, counter=False)
-        waited = "Seconds that requests above a quota were told to wait"
-        yield Reading(f"{base}throttle_time_seconds", waited, whom, use.delayed_s, counter=True)
-        yield Reading(f"{base}throttled", "Requests above a quota", whom, use.delays, counter=True)
+        for name, help_, value, counter in (
+            (base + rate, meaning, use.rate, False),
+            (f"{base}throttle_time_seconds", _WAITED, use.delayed_s, True),
+            (f"{base}throttled", "Requests above a quota", float(use.delays), True),
+        ):
+            yield Reading(name, help_, sample_of(name, whom, counter=counter), value, counter=counter)

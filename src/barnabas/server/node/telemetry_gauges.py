@@ -6,10 +6,13 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
+from barnabas.model import Uuid
 from barnabas.ports import Clock
-from barnabas.server.observe.metrics import Gauge, Metric, Reading
+from barnabas.server.observe.metrics import Gauge, Metric, Reading, sample_of
 
 if TYPE_CHECKING:
+    from barnabas.broker.telemetry.otlp import Labels
+    from barnabas.broker.telemetry.pushed import Series
     from barnabas.server.api.telemetry import TelemetryApi
     from barnabas.server.observe.metrics import Metrics
 
@@ -23,7 +26,7 @@ _SUFFIXES = ("_total", "_created", "_bucket", "_count", "_sum", "_info")
 def register_telemetry(metrics: Metrics, api: TelemetryApi, clock: Clock) -> None:
     """Add counts of telemetry under Kafka's names, and everything that clients pushed."""
     metrics.collect(partial(_counts, api))
-    metrics.collect(partial(_pushed, api, clock))
+    metrics.collect(_Pushed(api, clock))
 
 
 def _counts(api: TelemetryApi) -> Iterator[Metric]:
@@ -47,24 +50,60 @@ def _counts(api: TelemetryApi) -> Iterator[Metric]:
         yield Gauge(_BASE + name, meaning, partial(float, value))
 
 
-def _pushed(api: TelemetryApi, clock: Clock) -> Iterator[Metric]:
-    if (telemetry := api.telemetry) is None:
-        return
-    for instance_id, about, series in telemetry.clients(clock.now()):
+class _Pushed:
+    """What clients pushed, line by line.  A line is made once, and forgotten with its client."""
+
+    def __init__(self, api: TelemetryApi, clock: Clock) -> None:
+        self._api = api
+        self._clock = clock
+        self._made: dict[Uuid, _Lines] = {}
+
+    def __call__(self) -> Iterator[Metric]:
+        if self._api.telemetry is None:
+            return
+        before, self._made = self._made, {}
+        for instance_id, about, series in self._api.telemetry.clients(self._clock.now()):
+            lines = before.get(instance_id)
+            if lines is None or lines.about != about:
+                lines = _Lines(instance_id, about)
+            self._made[instance_id] = lines
+            yield Reading(
+                "client_instance_info", "A client that pushes metrics", lines.info, 1.0, counter=False
+            )
+            shown = set()
+            for one in series:
+                name, sample = lines.of(one)
+                if (
+                    sample not in shown
+                ):  # names that differ in what Prometheus does not take: the first counts
+                    shown.add(sample)
+                    yield Reading(name, "Pushed by clients (KIP-714)", sample, one.value, counter=one.counter)
+
+
+class _Lines:
+    """The lines of one client."""
+
+    __slots__ = ("_made", "_who", "about", "info")
+
+    def __init__(self, instance_id: Uuid, about: Labels) -> None:
         who = {"client_instance_id": str(instance_id)}
-        shown = {_label(key): text for key, text in about} | who
-        yield Reading("client_instance_info", "A client that pushes metrics", shown, 1.0, counter=False)
-        who["client_id"] = dict(about)["client_id"]
-        lines = set()
-        for name, labels, counter, value in series:
+        self.about = about
+        labels = {_label(key): text for key, text in about} | who
+        self.info = sample_of("client_instance_info", labels, counter=False)
+        self._who = {**who, "client_id": dict(about)["client_id"]}
+        self._made: dict[tuple[str, Labels, bool], tuple[str, str]] = {}
+
+    def of(self, series: Series) -> tuple[str, str]:
+        """Prometheus' name of a series, and its line but the value."""
+        key = series[:3]
+        made = self._made.get(key)
+        if made is None:
+            name, labels, counter = key
             clear = name.removesuffix("_total") if counter else name
-            clear = f"{clear}_value" if clear.endswith(_SUFFIXES) else clear
-            shown = {_label(key): text for key, text in labels} | who
-            line = (clear, counter, tuple(sorted(shown.items())))
-            if line in lines:
-                continue  # names that differ in what Prometheus does not take: the first counts
-            lines.add(line)
-            yield Reading(f"client_{clear}", "Pushed by clients (KIP-714)", shown, value, counter=counter)
+            clear = f"client_{clear}_value" if clear.endswith(_SUFFIXES) else f"client_{clear}"
+            shown = {_label(label): text for label, text in labels} | self._who
+            made = self._made[key] = clear, sample_of(clear, shown, counter=counter)
+        return made
 
 
 def _label(key: str) -> str:

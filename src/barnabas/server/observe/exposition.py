@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from math import inf, isfinite
 
 from prometheus_client.core import (
     CounterMetricFamily,
@@ -26,6 +27,7 @@ from barnabas.server.observe.metrics import BOUNDS, Counter, Gauge, Histogram, M
 __all__ = ["CONTENT_TYPE", "exposition"]
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
+_NOT_FINITE = {inf: "+Inf", -inf: "-Inf"}
 _NOT_WORD = re.compile(r"[^a-zA-Z0-9_]")
 
 
@@ -43,12 +45,14 @@ class _Collector:
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
+        self.readings: list[Reading] = []
+        """What has its line already."""
 
     def collect(self) -> Iterator[Family]:
         families: dict[str, Family] = {}
         for metric in self._metrics:
             if isinstance(metric, Reading):
-                _add_reading(families, metric)
+                self.readings.append(metric)
                 continue
             base, labels = split_name(metric.name)
             family = families.get(base)
@@ -56,16 +60,6 @@ class _Collector:
                 family = families[base] = _family(metric, base, list(labels))
             _add(family, metric, list(labels.values()))
         yield from families.values()
-
-
-def _add_reading(families: dict[str, Family], metric: Reading) -> None:
-    """Counters and gauges of one name are two families: their lines differ by the counter's ending."""
-    key = f"{metric.name} {metric.counter}"
-    family = families.get(key)
-    if family is None:
-        made = CounterMetricFamily if metric.counter else GaugeMetricFamily
-        family = families[key] = made(metric.name, metric.help)
-    family.add_sample(family.name + ("_total" if metric.counter else ""), dict(metric.labels), metric.value)
 
 
 def _family(metric: Metric, base: str, labels: list[str]) -> Family:
@@ -96,6 +90,24 @@ def _add(family: Family, metric: Metric, labels: list[str]) -> None:
 
 def exposition(metrics: Metrics) -> bytes:
     """One scrape."""
-    registry = CollectorRegistry()
-    registry.register(_Collector(metrics))
-    return generate_latest(registry)
+    registry, collector = CollectorRegistry(), _Collector(metrics)
+    registry.register(collector)
+    return generate_latest(registry) + _lines(collector.readings)
+
+
+def _lines(readings: list[Reading]) -> bytes:
+    """The readings, those of one name together.
+
+    There may be thousands, and the event loop waits meanwhile: nothing is made of them but their lines.
+    """
+    families: dict[str, list[str]] = {}
+    for reading in readings:
+        name = f"{reading.name}_total" if reading.counter else reading.name
+        lines = families.get(name)
+        if lines is None:
+            kind = "counter" if reading.counter else "gauge"
+            lines = families[name] = [f"# HELP {name} {reading.help}\n# TYPE {name} {kind}\n"]
+        value = reading.value
+        text = repr(value) if isfinite(value) else _NOT_FINITE.get(value, "NaN")
+        lines.append(f"{reading.sample} {text}\n")
+    return "".join(line for lines in families.values() for line in lines).encode()

@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 
-__all__ = ["Counter", "Gauge", "Histogram", "Metric", "Metrics", "Reading"]
+__all__ = ["Counter", "Gauge", "Histogram", "Metric", "Metrics", "Reading", "sample_of"]
 
 BOUNDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 """Upper bounds of a histogram's buckets, in seconds."""
@@ -72,23 +72,28 @@ class Histogram(Metric):
 
 
 class Reading(Metric):
-    """A number that somebody else counted, with Prometheus' name and labels, which may hold anything."""
+    """A number that somebody else counted: `sample` is all of its line in Prometheus' text but the value.
 
-    __slots__ = ("counter", "labels", "value")
+    `sample_of` makes it of names and labels that may hold anything; who has many keeps what it made.
+    """
 
-    def __init__(
-        self,
-        name: str,
-        help: str,  # noqa: A002
-        labels: Mapping[str, str],
-        value: float,
-        *,
-        counter: bool,
-    ) -> None:
+    __slots__ = ("counter", "sample", "value")
+
+    def __init__(self, name: str, help: str, sample: str, value: float, *, counter: bool) -> None:  # noqa: A002
         super().__init__(name, help)
-        self.labels = labels
+        self.sample = sample
         self.value = value
         self.counter = counter
+
+
+def sample_of(name: str, labels: Mapping[str, str], *, counter: bool) -> str:
+    """`sample_of("client_x", {"id": "a"}, counter=True)` -> `client_x_total{id="a"}`."""
+    shown = ",".join(f'{key}="{_escaped(text)}"' for key, text in sorted(labels.items()))
+    return f"{name}{'_total' if counter else ''}{{{shown}}}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
 
 
 class Metrics:
