@@ -261,6 +261,30 @@ def test_a_port_that_closes_a_moment_after_the_connection_is_seen_to_close() -> 
     run(story)
 
 
+def test_the_first_broker_of_a_cluster_is_reached_in_the_first_second_of_its_life(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else the controller has no evidence when it dies right then, and partitions wait for its whole session."""
+    monkeypatch.setattr("barnabas.server.replication.fast_fencing._LOOK_SELDOM_S", 10 * PATIENCE_S)
+
+    async def story() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            world = World(listening.getsockname()[1])
+            brokers = world.controller.image.brokers
+            registered = brokers.pop(2)._replace(fenced=True)
+            watching = asyncio.ensure_future(world.fencing.watch())
+            await asyncio.sleep(0)
+            brokers[2] = registered
+            world.fencing.heard(world.line, 2)
+            await asyncio.sleep(0)
+            brokers[2] = registered._replace(fenced=False)
+            while not (2 in world.fencing._reach and world.fencing._reach[2].reached):  # noqa: ASYNC110 - bounded
+                await asyncio.sleep(0.001)
+            watching.cancel()
+
+    run(story)
+
+
 def test_an_address_that_does_not_answer_is_tried_again_and_again() -> None:
     async def story() -> None:
         world = World(closed_port())

@@ -142,6 +142,8 @@ class FastFencing:
     def heard(self, client: Client, broker: NodeId) -> None:
         """A heartbeat came in over the connection of this client."""
         self._heard[broker] = self._clock.now().mono
+        if broker not in self._reach:
+            self._wake.set()  # it may die in the first second of its life: it has to be reached before
         if client.software.startswith("barnabas"):
             self._lines[client.id] = broker
             self._others.discard(broker)
@@ -159,11 +161,11 @@ class FastFencing:
         self._wake.set()
 
     async def watch(self) -> None:
-        """Look for silent brokers, for as long as the node runs."""
+        """Look for silent brokers as long as the node runs: often where another is registered, fenced or not."""
         controller = self._controller
         while True:
-            brokers = controller.image.brokers.values()
-            others = [b for b in brokers if not b.fenced and b.id != self._node_id]
+            known = [b for b in controller.image.brokers.values() if b.id != self._node_id]
+            others = [b for b in known if not b.fenced]
             now = self._clock.now().mono
             if others and controller.is_active_controller:
                 if self._active_since != controller.epoch:
@@ -182,7 +184,7 @@ class FastFencing:
                 self._active_since = -1
             for broker in others:
                 self._try_to_reach(broker, now)
-            await self._pause(_LOOK_EVERY_S if others else _LOOK_SELDOM_S)
+            await self._pause(_LOOK_EVERY_S if known else _LOOK_SELDOM_S)
 
     async def _pause(self, seconds: float) -> None:
         self._wake.clear()
