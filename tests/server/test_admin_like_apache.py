@@ -48,7 +48,7 @@ def comparable(value: Any) -> Any:
     """An answer without the order of what has none."""
     if isinstance(value, dict):
         shown = {name: comparable(one) for name, one in value.items()}
-        for name in ("config_resources", "configs", "requested_metrics"):
+        for name in ("config_resources", "configs", "requested_metrics", "groups"):
             if name in shown:
                 shown[name].sort(key=str)
         return shown

@@ -143,7 +143,7 @@ class Groups:
         )
         self.classic_members = ClassicMembers(self.consumers, self.membership)
         self.protocols = frozenset(config.list("group.coordinator.rebalance.protocols"))
-        self.forgetting = Forgetting(self.groups, self.consumers, self.offsets, self, self._refusal)
+        self.forgetting = Forgetting(self.groups, self.consumers, self.offsets, self, self._refusal_of_any)
         self.transactions = TxnOffsets(broker, self.offsets, self, self._refusal)
         self._led: dict[int, Partition] = {}
         self._loading: dict[int, Loading] = {}
@@ -172,9 +172,11 @@ class Groups:
         return None
 
     def _refusal(self, group_id: str) -> ErrorCode | None:
-        if not group_id or too_long(group_id):
-            return ErrorCode.INVALID_GROUP_ID
-        return self.coordinated(group_id)
+        return self._refusal_of_any(group_id) if group_id else ErrorCode.INVALID_GROUP_ID
+
+    def _refusal_of_any(self, group_id: str) -> ErrorCode | None:
+        """Also a group without a name has positions, as with Kafka: old clients commit and fetch them."""
+        return ErrorCode.INVALID_GROUP_ID if too_long(group_id) else self.coordinated(group_id)
 
     def _leadership(self, partition: Partition, leads: bool, epoch: int) -> None:
         if partition.topic != OFFSETS_TOPIC:
@@ -394,7 +396,7 @@ class Groups:
         self, context: RequestContext, request: OffsetCommitRequest, now: Now
     ) -> OffsetCommitResponse | CommitWaiting:
         """OffsetCommit."""
-        if error := self._refusal(request.group_id):
+        if error := self._refusal_of_any(request.group_id):
             return commit_answer(request, lambda name, id, index: error)
         return _now_or_later(self.offsets.commit(context, request, now))
 
@@ -402,7 +404,7 @@ class Groups:
         self, context: RequestContext, request: OffsetFetchRequest, now: Now
     ) -> OffsetFetchResponse:
         """OffsetFetch."""
-        return self.offsets.fetch(context, request, self._refusal)
+        return self.offsets.fetch(context, request, self._refusal_of_any)
 
     def delete_offsets(
         self, context: RequestContext, request: OffsetDeleteRequest, now: Now
@@ -418,7 +420,7 @@ class Groups:
         """DescribeGroups.  A group nobody knows is Dead (from version 6 on: GROUP_ID_NOT_FOUND)."""
         groups = [
             DescribedGroup(group_id=name, error_code=error)
-            if (error := self._refusal(name))
+            if (error := self._refusal_of_any(name))
             else described(name, self.groups.get(name), context.version)
             for name in request.groups
         ]
