@@ -217,6 +217,25 @@ def test_senseless_bytes_end_the_connection_and_nothing_else(
     assert event in [getattr(record, "event", "") for record in caplog.records]
 
 
+@pytest.mark.parametrize(
+    ("key", "api"), [(76, "ShareGroupHeartbeat"), (78, "ShareFetch"), (88, "StreamsGroupHeartbeat")]
+)
+def test_who_asks_for_share_or_streams_groups_is_named_in_the_log(
+    play: Play, key: int, api: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(world: World) -> None:
+        client = await world.client()
+        client.writer.write(struct.pack(">ihhih", 14, key, 1, 1, 3) + b"etl\0")
+        await client.closed()
+
+    with caplog.at_level(logging.WARNING, "barnabas"):
+        play(scenario)
+    (line,) = [record for record in caplog.records if getattr(record, "event", "") == "request.unknown-api"]
+    fields = line.fields  # type: ignore[attr-defined]
+    assert (fields["api"], fields["client_id"]) == (api, "etl")
+    assert fields["client"].startswith("127.0.0.1:")
+
+
 def test_what_was_answered_before_senseless_bytes_still_leaves(play: Play) -> None:
     async def scenario(world: World) -> None:
         client = await world.client()
