@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from barnabas.sim.cluster.node import SimNode
+    from barnabas.sim.cluster.setup import Setup
 
 __all__ = ["Clients", "ClusterReport", "SeedRun", "run_seed"]
 
@@ -63,9 +64,14 @@ class SeedRun:
     """See the module.  `run()` raises InvariantViolation, or whatever the code under test lets fall."""
 
     def __init__(
-        self, seed: int, *, story: bool = False, clients: Callable[[World], Clients] | None = None
+        self,
+        seed: int,
+        *,
+        story: bool = False,
+        clients: Callable[[World], Clients] | None = None,
+        setup: Setup | None = None,
     ) -> None:
-        self.world = World(seed, story=story)
+        self.world = World(seed, story=story, setup=setup)
         self.invariants = Invariants(self.world)
         self.world.on_end = self._ended
         self.world.on_over = self.invariants.run_over
@@ -255,9 +261,13 @@ class _Said(logging.Handler):
 
 
 def run_seed(
-    seed: int, *, story: bool = False, clients: Callable[[World], Clients] | None = None
+    seed: int,
+    *,
+    story: bool = False,
+    clients: Callable[[World], Clients] | None = None,
+    setup: Setup | None = None,
 ) -> ClusterReport:
-    """Run one seed."""
+    """Run one seed.  `clients` and `setup` take the place of those that the seed draws."""
     report = ClusterReport(seed)
     began = time.process_time()
     collecting = gc.isenabled()
@@ -268,7 +278,7 @@ def run_seed(
     logger.propagate, logger.handlers = False, []
     logger.setLevel(logging.INFO if story else logging.CRITICAL + 1)
     try:
-        one = SeedRun(seed, story=story, clients=clients)
+        one = SeedRun(seed, story=story, clients=clients, setup=setup)
         logger.handlers = [_Said(one.world)]
         report.setup = str(one.world.setup)
         one.run()

@@ -16,6 +16,7 @@ from barnabas.wire.schemas.offsets import ListOffsetsPartition, ListOffsetsReque
 if TYPE_CHECKING:
     from barnabas.sim.cluster.clients.contact import Contact, Leader
     from barnabas.sim.cluster.history import History
+    from barnabas.wire.records import BatchHeader
 
 __all__ = ["Consumer", "LastReader"]
 
@@ -43,6 +44,8 @@ class Reader:
     """What consumers have in common: fetch, take apart, write down."""
 
     final = False
+    isolation = 0
+    """isolation.level of its requests: 0 read_uncommitted, 1 read_committed."""
 
     def __init__(self, contact: Contact, history: History, partitions: list[TopicPartition]) -> None:
         self.contact = contact
@@ -61,6 +64,7 @@ class Reader:
             max_wait_ms=int(wait * 1000),
             min_bytes=1,
             max_bytes=max_bytes,
+            isolation_level=self.isolation,
             topics=[
                 FetchTopic(
                     topic=reading.where.topic,
@@ -108,10 +112,12 @@ class Reader:
                 if header.last_offset < position:
                     continue
                 reading.epoch = max(reading.epoch, header.leader_epoch)
-                if not header.is_control:
+                if not header.is_control and not self.leaves_out(header, data):
                     for record in read_records(data.records, at, header, _LARGEST):
                         if record.offset >= position:
                             records.append((record.offset, int((record.value or b"-1").split()[0])))
+                elif header.is_control:
+                    self.ended(header)
                 position = header.last_offset + 1
         except CorruptRecordError as error:
             raise InvariantViolation(
@@ -126,10 +132,18 @@ class Reader:
             records,
             high_watermark=data.high_watermark,
             final=self.final,
+            committed=self.isolation == 1,
         )
         reading.position = position
         self.records += len(records)
         return len(records)
+
+    def leaves_out(self, header: BatchHeader, data: Any) -> bool:
+        """Whether the records of a batch, in the answer `data` about a partition, are not for this reader."""
+        return False
+
+    def ended(self, header: BatchHeader) -> None:
+        """A marker ends the transaction of its producer."""
 
     def _check_wire(self, error: BarnabasError) -> None:
         if isinstance(error, WireError):
@@ -173,6 +187,7 @@ class Reader:
         leader = await contact.find(reading.where)
         request = ListOffsetsRequest(
             replica_id=-1,
+            isolation_level=self.isolation,
             topics=[
                 ListOffsetsTopic(
                     name=reading.where.topic,
