@@ -20,7 +20,7 @@ class Suite:
     """One script beside this file, and the cluster it is run against."""
 
     name: str
-    """The script is `name`.sh; its last line is 'PASSED x FAILED y SKIPPED z'."""
+    """The script is `name`.sh, or `file`; its last line is 'PASSED x FAILED y SKIPPED z'."""
     title: str
     nodes: int
     failure: re.Pattern[str]
@@ -33,10 +33,13 @@ class Suite:
     """Tests that fail, and why."""
     seconds: int = 1800
     """After which the suite is ended."""
+    file: str = ""
+    advertised: bool = False
+    """Whether its tests ask for an advertised.listeners that is set.  One node only."""
 
     @property
     def script(self) -> Path:
-        return HERE / f"{self.name}.sh"
+        return HERE / (self.file or f"{self.name}.sh")
 
     def failed(self, output: str) -> list[str]:
         """The tests that failed, each once, sorted."""
@@ -51,6 +54,7 @@ SUITES = (
         first=0,
         failure=re.compile(r"^(?:FAILED|ERROR) \S+::(\w+)", re.MULTILINE),
         settings={"num.partitions": "4"},
+        advertised=True,
         known={
             "test_create_describe_delete_acls": "wants an authorizer; the answer is `SECURITY_DISABLED`",
             "test_ssl_handshake": _NO_FILES,
@@ -69,6 +73,15 @@ SUITES = (
         nodes=3,
         failure=re.compile(r"^\| *(\S+) +\| +FAILED", re.MULTILINE),
         settings={"num.partitions": "4"},
+    ),
+    Suite(
+        "librdkafka-noautocreate",
+        "librdkafka 2.15.1, scenario `noautocreate`",
+        nodes=3,
+        failure=re.compile(r"^\| *(\S+) +\| +FAILED", re.MULTILINE),
+        settings={"num.partitions": "4", "auto.create.topics.enable": "false"},
+        environment={"SCENARIO": "noautocreate"},
+        file="librdkafka.sh",
     ),
     Suite(
         "apache-clients",

@@ -51,8 +51,8 @@ def section(results: list[Result]) -> str:
         peer = theirs.get((row.suite, row.nodes, row.kills_every))
         beside = f"{peer.passed} / {peer.failed} / {peer.skipped}, {peer.seconds} s" if peer else "not run"
         rows.append(
-            f"| {declared.title} (`tests/suites/{row.suite}.sh`) | {_cluster(row)} | {row.passed} | {row.failed} "
-            f"| {row.skipped} | {row.seconds} | {beside} | {row.day} |"
+            f"| {declared.title} (`tests/suites/{declared.script.name}`) | {_cluster(row)} "
+            f"| {row.passed} | {row.failed} | {row.skipped} | {row.seconds} | {beside} | {row.day} |"
         )
     failures = {
         (row.suite, name): _declared(row).known.get(name, "**not explained yet**")

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from tests.compat.conftest import free_port
 from tests.suites.declared import OF_EVERY_CLUSTER, Suite
 
 from barnabas.testing import Cluster
@@ -51,6 +52,9 @@ class SuiteUnavailableError(Exception):
 def run(suite: Suite, *, nodes: int, kills_every: float = 0.0) -> Result:
     """Start a cluster as the suite wants it, run the suite, stop the cluster."""
     settings = {**OF_EVERY_CLUSTER, **suite.settings}
+    if suite.advertised:
+        client = f"PLAINTEXT://127.0.0.1:{free_port()}"
+        settings |= {"listeners": f"{client},CONTROLLER://127.0.0.1:0", "advertised.listeners": client}
     with Cluster(settings, nodes=nodes, first=suite.first) as cluster, _kills(cluster, kills_every):
         return against(suite, cluster.bootstrap, nodes=nodes, kills_every=kills_every)
 
