@@ -103,6 +103,18 @@ def test_since_kip_890_a_retry_is_known_by_its_epoch(world: TransactionWorld) ->
     assert world.end(raised) is E.INVALID_TXN_STATE
 
 
+def test_since_kip_890_the_next_end_waits_for_the_markers_of_the_last(world: TransactionWorld) -> None:
+    """franz-go begins the next transaction at once, and may abort it before anything was written to it."""
+    producer = world.init()
+    world.add(producer, 0)
+    raised = world.end(producer)
+    assert world.state() == "PrepareCommit"
+    assert world.end(raised, commit=False) is E.CONCURRENT_TRANSACTIONS
+    world.mark()
+    assert world.end(raised, commit=False) == (raised[0], raised[1] + 1)
+    assert world.state() == "CompleteAbort"
+
+
 def test_since_kip_890_an_abort_is_welcome_where_nothing_is_open(world: TransactionWorld) -> None:
     producer = world.init()
     assert world.end(producer) is E.INVALID_TXN_STATE

@@ -26,7 +26,7 @@ tests+='|TestConsumeMaxDecompressBatchBytes|TestPing|TestIssue1034|TestClient_Pr
 tests+='|TestClient_ProduceLargeMessages|TestUnknownGroupOffsetFetchPinned)$'
 cd src/pkg/kgo || exit 2
 KGO_SEEDS=$bootstrap KGO_TEST_RF=${KGO_TEST_RF:-1} KGO_TEST_RECORDS=${KGO_TEST_RECORDS:-50000} KGO_TEST_MAX_TOPIC_PARTS=7 \
-  KGO_LOG_LEVEL=none timeout "${LIMIT:-600}" ../../../kgo.test -test.v "-test.timeout=${LIMIT:-590}s" \
+  KGO_LOG_LEVEL=${KGO_LOG_LEVEL:-none} timeout "${LIMIT:-600}" ../../../kgo.test -test.v "-test.timeout=${LIMIT:-590}s" \
   -test.run "${RUN:-$tests}" > "$work/out.log" 2>&1
 grep -E '^ *--- (FAIL|SKIP)|^panic' "$work/out.log"
 count() { grep -cE "^ *--- $1" "$work/out.log"; }

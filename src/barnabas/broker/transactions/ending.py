@@ -104,6 +104,9 @@ def _end_and_raise(
         known = known or retry
     if current.producer_id != producer_id and not overflowed:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    if state.ending and epoch == current.epoch:
+        # the client goes on in the epoch that its last end gave it, while the markers of that end are on their way
+        return ErrorCode.CONCURRENT_TRANSACTIONS
     if not known:
         return ErrorCode.PRODUCER_FENCED
     if held.pending is not None:
