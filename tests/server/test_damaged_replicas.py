@@ -29,7 +29,7 @@ def fill(cluster: Virtual) -> None:
     for number in range(RECORDS):
         data = [PartitionProduceData(records=write_batch([Record(0, 1, None, b"%d" % number, ())]))]
         topic = TopicProduceData(topic_id=cluster.image.topics_by_name["t"].id, partition_data=data)
-        request = ProduceRequest(acks=-1, timeout_ms=5000, topic_data=[topic])
+        request = ProduceRequest(acks=-1, timeout_ms=60_000, topic_data=[topic])
         answer: Any = cluster.ask(request, at=cluster.state("t").leader)
         assert not answer.responses[0].partition_responses[0].error_code
         cluster.until(lambda: {cluster.end(id_, "t") for id_ in (1, 2, 3)} == {number + 1})  # noqa: B023

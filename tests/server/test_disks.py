@@ -44,14 +44,16 @@ CONFIG = settings("/one,/two", num_partitions="4")
 
 async def create(connection: AsyncConnection, name: str = "t", partitions: int = 4) -> None:
     topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
-    answer: Any = await connection.request(CreateTopicsRequest(topics=[topic], timeout_ms=5000))
+    answer: Any = await connection.request(CreateTopicsRequest(topics=[topic], timeout_ms=60_000))
     assert answer.topics[0].error_code == 0
 
 
 async def send(connection: AsyncConnection, index: int, *values: bytes) -> int:
     data = [PartitionProduceData(index=index, records=batch(*values))]
     request = ProduceRequest(
-        acks=-1, timeout_ms=5000, topic_data=[TopicProduceData(name="t", partition_data=data)]
+        acks=-1,
+        timeout_ms=int(PATIENCE_S * 1000),
+        topic_data=[TopicProduceData(name="t", partition_data=data)],
     )
     return error_of(await connection.request(request, 9))
 
@@ -317,7 +319,7 @@ def _fill_and_free(port: int, volume: Path) -> None:
     def sent(connection: BlockingConnection, value: bytes, name: str = "t") -> int:
         data = [PartitionProduceData(index=0, records=batch(value))]
         topic = TopicProduceData(name=name, partition_data=data)
-        return error_of(connection.request(ProduceRequest(acks=-1, timeout_ms=5000, topic_data=[topic]), 9))
+        return error_of(connection.request(ProduceRequest(acks=-1, timeout_ms=60_000, topic_data=[topic]), 9))
 
     def room() -> int:
         status = os.statvfs(volume)
@@ -325,7 +327,7 @@ def _fill_and_free(port: int, volume: Path) -> None:
 
     with BlockingConnection("127.0.0.1", port) as connection:
         topics = [CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in ("t", "old")]
-        connection.request(CreateTopicsRequest(topics=topics, timeout_ms=5000))
+        connection.request(CreateTopicsRequest(topics=topics, timeout_ms=60_000))
         for _ in range(14):
             assert sent(connection, piece, "old") == 0
         deadline = time.monotonic() + PATIENCE_S
@@ -341,7 +343,7 @@ def _fill_and_free(port: int, volume: Path) -> None:
         assert piece in bytes(answer.responses[0].partitions[0].records)
         (volume / "ballast").unlink()
         assert sent(connection, b"no") == ErrorCode.KAFKA_STORAGE_ERROR  # half as much again must be free
-        connection.request(DeleteTopicsRequest(topic_names=["old"], timeout_ms=5000), 3)
+        connection.request(DeleteTopicsRequest(topic_names=["old"], timeout_ms=60_000), 3)
         deadline = time.monotonic() + PATIENCE_S
         while (error := sent(connection, b"yes")) and time.monotonic() < deadline:
             time.sleep(0.1)
@@ -388,7 +390,7 @@ def test_a_cordoned_directory_takes_no_new_replicas_and_serves_what_it_has() -> 
             await connection.request(cordon("*"))
             await until(lambda: len(image.brokers[1].cordoned) == 2)
             topic = CreatableTopic(name="nowhere", num_partitions=1, replication_factor=1)
-            refused: Any = await connection.request(CreateTopicsRequest(topics=[topic], timeout_ms=5000))
+            refused: Any = await connection.request(CreateTopicsRequest(topics=[topic], timeout_ms=60_000))
             assert refused.topics[0].error_code == ErrorCode.INVALID_REPLICATION_FACTOR
             await connection.request(cordon(""))
             await until(lambda: not image.brokers[1].cordoned)
