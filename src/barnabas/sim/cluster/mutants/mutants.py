@@ -47,7 +47,7 @@ _FOLLOWING: tuple[Mutant, ...] = (
         "broker.requests.fetch _Reader.record_follower",
         "if self._diverging(partition, position) is not None:",
         "if False:",
-        38,
+        51,
     ),
     mutant(
         "follower acknowledges before its sync",

@@ -104,6 +104,6 @@ SUBTLE: tuple[Mutant, ...] = (
         "broker.replicas.fetcher Followed.advanced",
         "if log.log_start_offset < self.start <= log.high_watermark:",
         "if log.log_start_offset < self.start <= log.log_end_offset:",
-        11,
+        53,
     ),
 )
