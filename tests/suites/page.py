@@ -1,10 +1,12 @@
-"""The table of docs/compatibility.md, from docs/compatibility.json, which keeps the latest run of each kind."""
+"""The tables of docs/compatibility.md, from docs/compatibility.json, which keeps the latest run of each kind."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
+from tests.suites.apps.declared import APPS, app
+from tests.suites.apps.run import AppResult
 from tests.suites.declared import SUITES, Suite
 from tests.suites.run import Result
 
@@ -12,30 +14,44 @@ DOCS = Path(__file__).parents[2] / "docs"
 RUNS = DOCS / "compatibility.json"
 PAGE = DOCS / "compatibility.md"
 BEGIN, END = "<!-- begin: written by make suites -->", "<!-- end: written by make suites -->"
+BEGIN_APPS, END_APPS = (mark.replace(": ", ": applications, ") for mark in (BEGIN, END))
 OURS = "Barnabas"
 
 
-def load() -> list[Result]:
-    """The latest run of each suite, by peer, number of nodes and kills."""
-    return [Result(**row) for row in json.loads(RUNS.read_text())] if RUNS.exists() else []
+def load() -> tuple[list[Result], list[AppResult]]:
+    """The latest run of each suite and of each application, by peer, number of nodes and kills."""
+    if not RUNS.exists():
+        return [], []
+    kept = json.loads(RUNS.read_text())
+    return [Result(**row) for row in kept["suites"]], [AppResult(**row) for row in kept["applications"]]
 
 
-def keep(result: Result) -> None:
+def keep(result: Result | AppResult) -> None:
     """Put a run in the place of the one of its kind, and write the page."""
-    kept = {_kind(earlier): earlier for earlier in load()}
-    kept[_kind(result)] = result
+    suites, apps = load()
+    if isinstance(result, Result):
+        suites = [row for row in suites if _kind(row) != _kind(result)] + [result]
+    else:
+        apps = [row for row in apps if _kind_of_app(row) != _kind_of_app(result)] + [result]
     order = [suite.name for suite in SUITES]
-    rows = sorted(
-        kept.values(), key=lambda row: (order.index(row.suite), row.nodes, row.kills_every, row.peer)
-    )
-    RUNS.write_text(json.dumps([row.as_json() for row in rows], indent=1) + "\n")
-    PAGE.write_text(placed(PAGE.read_text(), section(rows)))
+    suites.sort(key=lambda row: (order.index(row.suite), row.nodes, row.kills_every, row.peer))
+    order_of_apps = [each.name for each in APPS]
+    apps.sort(key=lambda row: (order_of_apps.index(row.app), row.nodes, bool(row.kills), row.peer))
+    rows = {"suites": [row.as_json() for row in suites], "applications": [row.as_json() for row in apps]}
+    RUNS.write_text(json.dumps(rows, indent=1) + "\n")
+    PAGE.write_text(written(PAGE.read_text(), suites, apps))
 
 
-def placed(page: str, text: str) -> str:
+def written(page: str, suites: list[Result], apps: list[AppResult]) -> str:
+    """The page with the tables of these runs."""
+    page = _placed(page, BEGIN, END, section(suites))
+    return _placed(page, BEGIN_APPS, END_APPS, section_of_apps(apps))
+
+
+def _placed(page: str, begin: str, end: str, text: str) -> str:
     """The page with this text between its marks."""
-    before, rest = page.split(BEGIN)
-    return f"{before}{BEGIN}\n{text}\n{END}{rest.split(END)[1]}"
+    before, rest = page.split(begin)
+    return f"{before}{begin}\n{text}\n{end}{rest.split(end)[1]}"
 
 
 def section(results: list[Result]) -> str:
@@ -63,6 +79,27 @@ def section(results: list[Result]) -> str:
         rows += ["", "| fails | of | why |", "|---|---|---|"]
         rows += [f"| `{name}` | {suite} | {why} |" for (suite, name), why in sorted(failures.items())]
     return "\n".join(rows)
+
+
+def section_of_apps(results: list[AppResult]) -> str:
+    """The table of the applications, and what is wrong with them."""
+    rows = [
+        "| application | cluster | minutes | kill -9 | numbers | lost | twice | seen | day |",
+        "|---|---|---:|---:|---:|---:|---:|---|---|",
+    ]
+    for row in results:
+        whose = "" if row.peer == OURS else f" of {row.peer}"
+        nodes = "one node" if row.nodes == 1 else f"{row.nodes} nodes"
+        rows.append(
+            f"| {app(row.app).title} | {nodes}{whose} | {row.minutes:g} | {row.kills} | {row.numbers:,} "
+            f"| {row.lost} | {row.twice} | {'; '.join(row.seen)} | {row.day} |"
+        )
+    wrong = [f"- {row.app}: **{' '.join(what.split())[:300]}**" for row in results for what in row.wrong]
+    return "\n".join([*rows, *([""] if wrong else []), *wrong])
+
+
+def _kind_of_app(row: AppResult) -> tuple[str, str, int, bool]:
+    return row.app, row.peer, row.nodes, bool(row.kills)
 
 
 def _kind(row: Result) -> tuple[str, str, int, float]:

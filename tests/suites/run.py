@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
-import itertools
 import os
 import re
 import signal
 import subprocess
-import threading
 import time
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from tests.compat.conftest import free_port
 from tests.suites.declared import OF_EVERY_CLUSTER, Suite
+from tests.suites.kills import Kills
 
 from barnabas.testing import Cluster
 
 COUNTS = re.compile(r"PASSED (\d+) FAILED (\d+) SKIPPED (\d+)")
-DOWN_SECONDS = 3.0  # how long a killed node stays away
 
 
 @dataclass(frozen=True)
@@ -55,7 +51,7 @@ def run(suite: Suite, *, nodes: int, kills_every: float = 0.0) -> Result:
     if suite.advertised:
         client = f"PLAINTEXT://127.0.0.1:{free_port()}"
         settings |= {"listeners": f"{client},CONTROLLER://127.0.0.1:0", "advertised.listeners": client}
-    with Cluster(settings, nodes=nodes, first=suite.first) as cluster, _kills(cluster, kills_every):
+    with Cluster(settings, nodes=nodes, first=suite.first) as cluster, Kills(cluster, kills_every):
         return against(suite, cluster.bootstrap, nodes=nodes, kills_every=kills_every)
 
 
@@ -94,28 +90,3 @@ def against(
         seconds=round(time.monotonic() - began),
         day=datetime.now(UTC).date().isoformat(),
     )
-
-
-@contextlib.contextmanager
-def _kills(cluster: Cluster, every: float) -> Iterator[None]:
-    """Kill -9 one node after the other, `every` seconds apart, and start it again; 0: leave them alone."""
-    if not every:
-        yield
-        return
-    ended = threading.Event()
-
-    def go_round() -> None:
-        for node in itertools.cycle(cluster.nodes):
-            if ended.wait(every - DOWN_SECONDS):
-                return
-            cluster.kill(node.number)
-            ended.wait(DOWN_SECONDS)
-            cluster.start(node.number)
-
-    killer = threading.Thread(target=go_round, name="kills")
-    killer.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        killer.join()

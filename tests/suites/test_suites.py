@@ -68,4 +68,4 @@ def test_a_failure_that_nobody_explains_stands_out() -> None:
 def test_the_page_says_what_the_runs_showed() -> None:
     """`make suites` writes both."""
     text = page.PAGE.read_text()
-    assert page.placed(text, page.section(page.load())) == text
+    assert page.written(text, *page.load()) == text
