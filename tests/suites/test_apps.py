@@ -36,11 +36,11 @@ def test_a_file_has_each_number_that_was_written(tmp_path: Path) -> None:
 
 
 def test_what_the_writer_fails_with_is_raised() -> None:
-    def full(some: range) -> None:
+    def full() -> None:
         raise OSError("disk full")
 
     with pytest.raises(OSError, match="disk full"):
-        numbers.Numbers(1000, full, lambda: None).stop()
+        numbers.Numbers(1000, lambda some: None, finish=full).stop()
 
 
 def test_the_last_line_of_a_tool_may_not_be_whole_yet(tmp_path: Path) -> None:
