@@ -56,7 +56,7 @@ def run(
     **flags: Any,
 ) -> tuple[int, Ledger]:
     ledger = Ledger(tmp_path / "ledger.jsonl", "code")
-    kind = Kind(ledger, code, Sum, run_seeds, lambda seed: f"again {seed}")
+    kind = Kind(ledger, code, Sum, run_seeds, lambda seed: f"again {seed}", "--cluster")
     given = {"first": 1, "jobs": 1, "ledger": True, "resume": False, "json": False, **flags}
     return run_many(argparse.Namespace(seeds=seeds, **given), kind), ledger
 
@@ -102,7 +102,7 @@ def test_an_interrupted_run_keeps_what_was_lived_without_a_gap(
 
     code, ledger = run(tmp_path, interrupted)
     assert code == 130 and ledger.seeds() == 126
-    assert "next: barnabas simulate --seeds 200 --resume" in capsys.readouterr().out
+    assert "next: barnabas simulate --cluster --seeds 200 --resume" in capsys.readouterr().out
 
 
 def test_a_run_that_is_killed_keeps_all_but_the_last_few_seeds(tmp_path: Path) -> None:
@@ -140,6 +140,22 @@ def test_the_status_says_how_many_seeds_stand(
     assert main(["simulate", "--status", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["codes"][0]["seeds"] == 1200 and document["seeds"] == 0
+
+
+def test_only_clusters_have_other_clients(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "--transactions", "--seed", "1"]) == 2
+    assert "next: barnabas simulate --cluster --transactions" in capsys.readouterr().err
+
+
+def test_each_kind_of_clients_has_a_ledger_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Ledger(tmp_path / "simulation" / "cluster-transactions.jsonl", "0123456789abcdef").add(1, 7, [], 1.0, 1.0)
+    assert main(["simulate", "--cluster", "--transactions", "--status"]) == 0
+    assert "7 of any" in capsys.readouterr().out
+    assert main(["simulate", "--cluster", "--status"]) == 0
+    assert "0 of any" in capsys.readouterr().out
 
 
 def test_two_real_seeds_in_two_processes(

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from barnabas.sim.cluster.seed_run import ClusterReport, run_seed
-from barnabas.sim.cluster.seeds import Summary, code_hash, tell
+from barnabas.sim.cluster.seeds import Summary, code_hash, command, tell
+from barnabas.sim.cluster.workloads import WORKLOADS, seed_runner
 
 CHUNK = 10
 FIRST = range(1, 101, CHUNK)
@@ -74,3 +75,12 @@ def test_the_same_seed_of_a_cluster_goes_the_same_way_in_another_process_with_an
 def test_the_code_of_a_cluster_has_one_fingerprint() -> None:
     assert code_hash() == code_hash()
     assert len(code_hash()) == 16
+
+
+def test_every_workload_has_seeds_and_what_is_said_of_one_repeats_it() -> None:
+    for name in WORKLOADS:
+        assert callable(seed_runner(name))
+        report = ClusterReport(7, "P1", "P1: lost", workload=name)
+        assert list(tell(report))[-1] == f"again: {command(7, name)}"
+    assert command(7) == "barnabas simulate --cluster --seed 7"
+    assert command(7, "transactions") == "barnabas simulate --cluster --transactions --seed 7"

@@ -19,6 +19,7 @@ HERE, THERE = TopicPartition("t0", 0), TopicPartition("t0", 1)
 def test_no_fault_breaks_isolation() -> None:
     reports = [run_transactional_seed(seed) for seed in SEEDS]
     for report in reports:
+        assert report.workload == "transactions"
         assert report.ok, "\n".join(tell(report))
     for what in ("committed", "aborted", "fenced", "moves", "repeated markers"):
         assert sum(report.counts[what] for report in reports) > 2, what

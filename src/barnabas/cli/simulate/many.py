@@ -38,13 +38,17 @@ class Report(Protocol):
 
 
 class Kind(NamedTuple):
-    """Quorums or whole clusters: their ledger, what they come to, how seeds are run, and repeated."""
+    """Quorums or whole clusters: their ledger, what they come to, how seeds are run, and repeated.
+
+    `flags` of `barnabas simulate` ask for this kind.
+    """
 
     ledger: Ledger
     code: Callable[[], str]
     summary: Callable[[], Any]
     run_seeds: Callable[..., Iterator[Any]]
     command: Callable[[int], str]
+    flags: str = ""
 
 
 class Recorder:
@@ -112,7 +116,7 @@ def run_many(arguments: argparse.Namespace, kind: Kind) -> int:
         for line in summary.lines():
             print(line)
         print(f"{spent:.0f} s by the clock with {arguments.jobs} processes")
-        for line in _ledger_lines(recorder, interrupted, arguments):
+        for line in _ledger_lines(recorder, interrupted, f"{kind.flags} --seeds {arguments.seeds}".strip()):
             print(line)
     return 130 if interrupted else 1 if summary.failed else 0
 
@@ -121,11 +125,11 @@ def _failure(report: Report, kind: Kind) -> str:
     return f"seed {report.seed}: BROKEN {report.error}\n  again: {kind.command(report.seed)}"
 
 
-def _ledger_lines(recorder: Recorder, interrupted: bool, arguments: argparse.Namespace) -> Iterator[str]:
+def _ledger_lines(recorder: Recorder, interrupted: bool, flags: str) -> Iterator[str]:
     ledger = recorder.ledger
     if interrupted:
         kept = "what was lived is in the ledger" if ledger else "nothing was written down (no --ledger)"
-        yield f"interrupted; {kept}\n  next: barnabas simulate --seeds {arguments.seeds} --resume"
+        yield f"interrupted; {kept}\n  next: barnabas simulate {flags} --resume"
     if recorder.stale:
         yield "the code changed during the run: the seeds after that are not in the ledger"
     if ledger is not None:

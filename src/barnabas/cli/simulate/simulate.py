@@ -6,6 +6,7 @@ barnabas simulate --seeds 200 --first 1  many seeds, and what they came to
 barnabas simulate --seeds 200 --resume   the next ones that this code has not run; the ledger counts them
 barnabas simulate --status               how many seeds the ledger counts, by code
 barnabas simulate --cluster ...          the same with whole clusters: real nodes, clients, replication
+barnabas simulate --cluster --transactions ...  whole clusters whose clients use transactions
 barnabas simulate --beyond ...           quorums with one fault more than they can bear
 """
 
@@ -14,8 +15,11 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from barnabas.sim.cluster.workloads import USUAL, WORKLOADS, flags_of, seed_runner
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +30,6 @@ __all__ = ["add_arguments", "run"]
 
 LEDGER = Path("simulation") / "ledger.jsonl"
 BEYOND_LEDGER = Path("simulation") / "beyond.jsonl"
-CLUSTER_LEDGER = Path("simulation") / "cluster.jsonl"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,6 +37,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument("--cluster", action="store_true", help="whole clusters instead of quorums")
     kind.add_argument("--beyond", action="store_true", help="faults that a quorum cannot bear")
+    clients = parser.add_mutually_exclusive_group()
+    for name, workload in WORKLOADS.items():
+        if name:
+            says = f"with --cluster: {workload.says} in place of the usual clients"
+            clients.add_argument(
+                f"--{name}", dest="workload", action="store_const", const=name, default=USUAL, help=says
+            )
     parser.add_argument("--seed", type=int, metavar="N", help="live this one seed and tell of it")
     parser.add_argument("--story", action="store_true", help="with --seed: tell the whole timeline")
     parser.add_argument("--seeds", type=int, metavar="N", help="live so many seeds")
@@ -54,6 +64,10 @@ def run(arguments: argparse.Namespace) -> int:
             "error: give one of --seed, --seeds and --status\n  next: barnabas simulate --help",
             file=sys.stderr,
         )
+        return 2
+    if arguments.workload and not arguments.cluster:
+        wanted = flags_of(arguments.workload)
+        print(f"error: only clusters have clients\n  next: barnabas simulate {wanted}", file=sys.stderr)
         return 2
     if arguments.seed is not None:
         return _one(arguments)
@@ -105,11 +119,10 @@ def _teller(
             },
         )
     if arguments.cluster:
-        from barnabas.sim.cluster import seed_run as cluster_life
         from barnabas.sim.cluster import seeds as cluster_seeds
 
         return (
-            cluster_life.run_seed,
+            seed_runner(arguments.workload),
             cluster_seeds.tell,
             lambda report: {
                 "records": report.counts,
@@ -133,25 +146,35 @@ def _teller(
 def _many(arguments: argparse.Namespace) -> int:
     from barnabas.cli.simulate.many import run_many, show_status
 
-    kind = _beyond() if arguments.beyond else _kind(arguments.cluster)
+    kind = (
+        _beyond() if arguments.beyond else _clusters(arguments.workload) if arguments.cluster else _quorums()
+    )
     return show_status(kind.ledger, arguments.json) if arguments.status else run_many(arguments, kind)
 
 
-def _kind(cluster: bool) -> Kind:
-    """Quorums, or whole clusters."""
+def _quorums() -> Kind:
     from barnabas.cli.simulate.many import Kind
     from barnabas.sim.kernel.ledger import Ledger, code_hash
-
-    if cluster:
-        from barnabas.sim.cluster import seeds as clusters
-
-        code = clusters.code_hash
-        return Kind(
-            Ledger(CLUSTER_LEDGER, code()), code, clusters.Summary, clusters.run_seeds, clusters.command
-        )
     from barnabas.sim.quorum import seeds, story
 
     return Kind(Ledger(LEDGER, code_hash()), code_hash, seeds.Summary, seeds.run_seeds, story.command)
+
+
+def _clusters(workload: str) -> Kind:
+    """Whole clusters with the clients of that workload."""
+    from barnabas.cli.simulate.many import Kind
+    from barnabas.sim.cluster import seeds
+    from barnabas.sim.kernel.ledger import Ledger
+
+    name = f"cluster-{workload}" if workload else "cluster"
+    return Kind(
+        Ledger(LEDGER.with_name(f"{name}.jsonl"), seeds.code_hash()),
+        seeds.code_hash,
+        seeds.Summary,
+        partial(seeds.run_seeds, workload=workload),
+        partial(seeds.command, workload=workload),
+        flags_of(workload),
+    )
 
 
 def _beyond() -> Kind:
@@ -160,4 +183,4 @@ def _beyond() -> Kind:
     from barnabas.sim.quorum.over_budget import seed_run as beyond
 
     ledger = Ledger(BEYOND_LEDGER, code_hash())
-    return Kind(ledger, code_hash, beyond.OverBudgetSummary, beyond.run_seeds, beyond.command)
+    return Kind(ledger, code_hash, beyond.OverBudgetSummary, beyond.run_seeds, beyond.command, "--beyond")

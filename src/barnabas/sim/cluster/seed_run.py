@@ -55,8 +55,9 @@ class Clients(Protocol):
 
 @dataclass(slots=True)
 class ClusterReport(Report):
-    """The result of a cluster's seed; `counts` of records."""
+    """The result of a cluster's seed; `counts` of records.  `workload` names its clients (`workloads`)."""
 
+    workload: str = ""
     counts: dict[str, int] = field(default_factory=dict)
 
 
@@ -266,9 +267,10 @@ def run_seed(
     story: bool = False,
     clients: Callable[[World], Clients] | None = None,
     setup: Setup | None = None,
+    workload: str = "",
 ) -> ClusterReport:
-    """Run one seed.  `clients` and `setup` take the place of those that the seed draws."""
-    report = ClusterReport(seed)
+    """Run one seed.  `clients` and `setup` take the place of those that the seed draws; `workload` names them."""
+    report = ClusterReport(seed, workload=workload)
     began = time.process_time()
     collecting = gc.isenabled()
     gc.disable()

@@ -8,27 +8,31 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from barnabas.sim.cluster.seed_run import ClusterReport, run_seed
+from barnabas.sim.cluster.seed_run import ClusterReport
+from barnabas.sim.cluster.workloads import USUAL, flags_of, seed_runner
 from barnabas.sim.kernel.pool import run_in_pool
 
 __all__ = ["Summary", "code_hash", "command", "run_seeds", "tell"]
 
 _LEFT_OUT = ("cli", "pipeline", "testing", "__pycache__")
+_NOT_RUN = ("sim/cluster/mutants", "sim/quorum/mutants", "sim/kernel/mutants.py")
+"""Bugs that are planted: no seed runs them."""
 
 
 def code_hash() -> str:
-    """A fingerprint of everything that a seed runs: all of the package but its command line and its guests."""
+    """A fingerprint of everything that a seed runs: all but the command line, guests of the package, mutants."""
     root = Path(__file__).parents[2]
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
-        if path.relative_to(root).parts[0] not in _LEFT_OUT:
+        name = path.relative_to(root)
+        if name.parts[0] not in _LEFT_OUT and not name.as_posix().startswith(_NOT_RUN):
             digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 
 
-def run_seeds(seeds: Iterable[int], *, jobs: int = 2) -> Iterator[ClusterReport]:
-    """Run these seeds, in `jobs` processes; the reports come as they get ready."""
-    return run_in_pool(run_seed, seeds, jobs=jobs, seeds_each=100, at_a_time=4)
+def run_seeds(seeds: Iterable[int], *, jobs: int = 2, workload: str = USUAL) -> Iterator[ClusterReport]:
+    """Run these seeds of a workload, in `jobs` processes; the reports come as they get ready."""
+    return run_in_pool(seed_runner(workload), seeds, jobs=jobs, seeds_each=100, at_a_time=4)
 
 
 @dataclass(slots=True)
@@ -88,9 +92,9 @@ class Summary:
         }
 
 
-def command(seed: int) -> str:
-    """What repeats a seed."""
-    return f"barnabas simulate --cluster --seed {seed}"
+def command(seed: int, workload: str = USUAL) -> str:
+    """What repeats a seed of a workload."""
+    return f"barnabas simulate {flags_of(workload)} --seed {seed}"
 
 
 def tell(report: ClusterReport, *, lines: int = 60, quiet: bool = False) -> Iterator[str]:
@@ -115,4 +119,4 @@ def tell(report: ClusterReport, *, lines: int = 60, quiet: bool = False) -> Iter
     else:
         yield f"BROKEN {report.error}"
         yield f"trace {report.digest}"
-        yield f"again: {command(report.seed)}"
+        yield f"again: {command(report.seed, report.workload)}"

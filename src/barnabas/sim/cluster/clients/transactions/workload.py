@@ -52,7 +52,8 @@ _ANOMALIES = {**VIOLATES, "aborted read": "T3", "precommitted read": "T2", "torn
 
 def run_transactional_seed(seed: int, *, story: bool = False) -> ClusterReport:
     """Run one seed with transactional clients."""
-    return run_seed(seed, story=story, clients=TransactionalWorkload, setup=_setup(seed))
+    clients, setup = TransactionalWorkload, _setup(seed)
+    return run_seed(seed, story=story, clients=clients, setup=setup, workload="transactions")
 
 
 def _setup(seed: int) -> Setup:
