@@ -1,8 +1,8 @@
-"""What befalls coordinators and markers: coordinators move, and old markers come once more, late.
+"""What befalls coordinators and markers: coordinators move, old markers come once more, batches come too late.
 
 A marker that was written is written again up to some seconds later, by another machine, as a network that
-duplicates and delays does.  Only markers of transaction.version 2 are: before, a late marker ends whatever is open
-in the same epoch, which is why KIP-890 was made.
+duplicates and delays does.  Before transaction.version 2 a late marker ends whatever is open in the same epoch,
+which is why KIP-890 was made.  So of those only what a newer coordinator's marker has followed is repeated.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ from barnabas.wire.schemas.transactions import (
 
 if TYPE_CHECKING:
     from barnabas.sim.cluster.clients.contact import Contact
+    from barnabas.wire.schemas.produce import ProduceRequest
 
-__all__ = ["Disturber", "Marker"]
+__all__ = ["Disturber", "Late", "Marker"]
 
 _STATE_TOPICS = ("__transaction_state", "__consumer_offsets")
 
@@ -40,6 +41,15 @@ class Marker(NamedTuple):
     producer_epoch: int
     coordinator_epoch: int
     commit: bool
+    version: int = 2
+
+
+class Late(NamedTuple):
+    """A request to produce that the network delivers when its transaction is over, or never."""
+
+    where: TopicPartition
+    request: ProduceRequest
+    how: dict[str, int]
 
 
 class Disturber:
@@ -53,11 +63,12 @@ class Disturber:
         self.moves = moves
         self.repeats = repeats
         self.markers: list[Marker] = []
-        self.moved = self.repeated = 0
+        self.late: list[Late] = []
+        self.moved = self.repeated = self.delivered = 0
         self.finishing = self.done = False
 
     def __repr__(self) -> str:
-        return f"<Disturber moved={self.moved} repeated={self.repeated}>"
+        return f"<Disturber moved={self.moved} repeated={self.repeated} late={self.delivered}>"
 
     def finish(self) -> None:
         """Leave them in peace."""
@@ -68,14 +79,21 @@ class Disturber:
         if self.repeats and not self.finishing:
             self.markers.append(marker)
 
+    def held_back(self, late: Late) -> None:
+        """The network has this, and keeps it for a while."""
+        if not self.finishing:
+            self.late.append(late)
+
     async def work(self) -> None:
         """Everything."""
         rng = self.contact.rng
         while not self.finishing:
-            await asyncio.sleep(rng.expovariate(2.0))
+            await asyncio.sleep(rng.expovariate(4.0))
             try:
-                if self.moves and rng.random() < 0.15:
+                if self.moves and rng.random() < 0.08:
                     await self._move()
+                elif self.late and rng.random() < 0.3:
+                    await self._deliver(self.late.pop(rng.randrange(len(self.late))))
                 elif self.markers:
                     recent = self.markers[-8:] if rng.random() < 0.7 else self.markers
                     await self._repeat(rng.choice(recent))
@@ -117,9 +135,15 @@ class Disturber:
                     transaction_result=marker.commit,
                     topics=[topic],
                     coordinator_epoch=marker.coordinator_epoch,
-                    transaction_version=2,
+                    transaction_version=marker.version if marker.version >= 2 else 0,
                 )
             ]
         )
         await self.contact.request(leader.node, request)
         self.repeated += 1
+
+    async def _deliver(self, late: Late) -> None:
+        """Whatever becomes of it: nobody waits for the answer any more."""
+        leader = await self.contact.find(late.where)
+        self.delivered += 1
+        await self.contact.request(leader.node, late.request, **late.how)

@@ -4,11 +4,12 @@ It compares three accounts that are made apart: what producers were told, what t
 records got, and which position the group had at the end.
 
 * T2, isolated: no reader was told that an acknowledged record is stable (below the last stable offset) before
-  the end of its transaction was asked for.
+  the end of its transaction was asked for, nor while the marker of that end was not committed.
 * T3, whole: at the end all acknowledged records of a transaction are there, or none; all of one that was
   committed, none of one that was aborted or never ended, each once.  The outcome of an end that nobody answered
-  is unknown, and still one for all of its records.
-* T4, with its position: the group's position is that of the last transaction whose records are there.
+  is unknown, and still one for all of its records.  A batch that came late is never there.
+* T4, with its position: the group's position is that of the last transaction whose records are there, and
+  nobody was told a position before the end of its transaction was asked for.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
 
-from barnabas.sim.cluster.clients.transactions.reader import StableOffsets
+from barnabas.sim.cluster.clients.transactions.reader import Markers, StableOffsets
 from barnabas.sim.cluster.clients.transactions.record import Attempt, Written
 from barnabas.sim.kernel.report import InvariantViolation
 
-__all__ = ["check_isolation", "check_position"]
+__all__ = ["check_isolation", "check_position", "check_told"]
 
 Deleted = Callable[[Written], bool]
 
@@ -29,14 +30,17 @@ def check_isolation(
     attempts: Iterable[Attempt],
     times: Mapping[int, int],
     stable: StableOffsets,
+    markers: Markers,
     deleted: Deleted,
 ) -> None:
     """Judge.  `times`: how often the last readers got each value.  Raises InvariantViolation."""
     for attempt in attempts:
         _whole(attempt, times, deleted)
-        if attempt.settled is not None:
-            for written in attempt.records:
+        for written in attempt.records:
+            if attempt.settled is not None:
                 _isolated(attempt, written, stable)
+            if not deleted(written):
+                _decided(attempt, written, stable, markers)
 
 
 def _whole(attempt: Attempt, times: Mapping[int, int], deleted: Deleted) -> None:
@@ -56,6 +60,9 @@ def _whole(attempt: Attempt, times: Mapping[int, int], deleted: Deleted) -> None
         raise InvariantViolation("T3", f"{attempt} is lost: {_at(left[0])} is not there at the end")
     if there and (attempt.settled is False or not attempt.commits):
         raise InvariantViolation("T3", f"{_at(there[0])} of {attempt} is there at the end")
+    for value in attempt.late:
+        if times.get(value, 0):
+            raise InvariantViolation("T3", f"record {value} came late for {attempt} and is there at the end")
 
 
 def _isolated(attempt: Attempt, written: Written, stable: StableOffsets) -> None:
@@ -68,6 +75,20 @@ def _isolated(attempt: Attempt, written: Written, stable: StableOffsets) -> None
         raise InvariantViolation(
             "T2",
             f"{_at(written)} of {attempt} was open, and at {at:.3f} s its partition was stable up to {end}",
+        )
+
+
+def _decided(attempt: Attempt, written: Written, stable: StableOffsets, markers: Markers) -> None:
+    """The marker of a record was committed whenever a reader was told that the record is stable."""
+    if written.offset < 0:
+        return
+    marker = markers.after(written.where, attempt.producer_id, written.offset)
+    committed = stable.least_committed(written.where, written.offset)
+    if marker is not None and committed is not None and committed <= marker:
+        raise InvariantViolation(
+            "T2",
+            f"{_at(written)} of {attempt} was stable for a reader that was told the high watermark {committed}; "
+            f"its marker has offset {marker}",
         )
 
 
@@ -95,6 +116,20 @@ def check_position(
         raise InvariantViolation(
             "T4", f"{group} has the position {position}; its last transaction that took place has {least}"
         )
+
+
+def check_told(group: str, attempts: Iterable[Attempt], told: Iterable[tuple[float, int]]) -> None:
+    """Who asked for the group's position while it ran: `told`, (true seconds, position).
+
+    Raises InvariantViolation when a position was told before its transaction could count.
+    """
+    by_position = {attempt.number: attempt for attempt in attempts}
+    for at, position in told:
+        if position < 0:
+            continue
+        attempt = by_position.get(position)
+        if attempt is None or not attempt.commits or attempt.settled is False or attempt.asked > at:
+            raise InvariantViolation("T4", f"at {at:.3f} s {group} had the position {position} of {attempt}")
 
 
 def _at(written: Written) -> str:

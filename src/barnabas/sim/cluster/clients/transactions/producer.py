@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.model import NO_EPOCH, NO_PRODUCER, NodeId, TopicPartition
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from barnabas.sim.cluster.clients.producer import Values
     from barnabas.sim.cluster.history import History
 
-__all__ = ["GROUP_KEY", "TransactionalProducer", "find_coordinator"]
+__all__ = ["GROUP_KEY", "Hooks", "TransactionalProducer", "find_coordinator"]
 
 GROUP_KEY, _TRANSACTION_KEY = 0, 1
 _VERSIONS = {1: {"init": 5, "add": 3, "produce": 11, "end": 4, "offsets": 4}, 2: {}}
@@ -68,6 +68,19 @@ async def find_coordinator(contact: Contact, key: str, kind: int, where: TopicPa
     return int(answer.node_id)
 
 
+class Hooks(Protocol):
+    """Who hears what a producer does."""
+
+    def asked(self, attempt: Attempt) -> None:
+        """It asks for the end of a transaction, for the first time."""
+
+    def ended(self, producer: TransactionalProducer, attempt: Attempt, epoch: int) -> None:
+        """An end was answered; `epoch` is that of its markers."""
+
+    def held_back(self, where: TopicPartition, request: ProduceRequest, how: dict[str, int]) -> None:
+        """A request to produce is on its way, and has no hurry."""
+
+
 class TransactionalProducer:
     """One instance.  `work` runs until it is told to `finish`, and leaves nothing open that it can end."""
 
@@ -83,12 +96,9 @@ class TransactionalProducer:
         version: int,
         interval: float,
         timeout_ms: int,
-        on_end: Callable[[TransactionalProducer, Attempt, int, int], None],
+        hooks: Hooks,
     ) -> None:
-        """`values` and `numbers` are shared by all instances; `interval` is seconds between transactions.
-
-        `on_end` hears of an end that was answered, with the producer id and the epoch of its marker.
-        """
+        """`values` and `numbers` are shared by all instances; `interval` is seconds between transactions."""
         self.contact, self.history, self.values, self.numbers = contact, history, values, numbers
         self.partitions = partitions
         self.transactional_id = transactional_id
@@ -96,7 +106,7 @@ class TransactionalProducer:
         self.version = version
         self.interval = interval
         self.timeout_ms = timeout_ms
-        self.on_end = on_end
+        self.hooks = hooks
         self.process = history.process(f"{contact.name} ({transactional_id})")
         self.attempts: list[Attempt] = []
         self.producer_id, self.epoch = NO_PRODUCER, NO_EPOCH
@@ -150,7 +160,13 @@ class TransactionalProducer:
 
     async def _transact(self) -> None:
         rng, history = self.contact.rng, self.history
-        attempt = Attempt(self.numbers.take(), self.transactional_id, self.contact.name, self.version)
+        attempt = Attempt(
+            self.numbers.take(),
+            self.transactional_id,
+            self.contact.name,
+            self.version,
+            producer_id=self.producer_id,
+        )
         self.attempts.append(attempt)
         row = history.begin(self.process)
         self._added.clear()
@@ -161,6 +177,8 @@ class TransactionalProducer:
                 await asyncio.sleep(rng.choice((0.0, 0.0, 0.05, 0.5)))
             if rng.random() < 0.5:
                 await self._commit_position(attempt)
+            if not commits and rng.random() < 0.4:
+                await self._hold_back(attempt, row, rng.choice(self.partitions))
         except _RefusedError as refused:
             if refused.fenced or not self._added:
                 raise
@@ -173,47 +191,65 @@ class TransactionalProducer:
     async def _send(self, attempt: Attempt, row: int, where: TopicPartition, count: int) -> None:
         """A batch, again and again until it is acknowledged or refused for good."""
         contact, history = self.contact, self.history
-        name = f"{where.topic}-{where.partition}"
-        values = [self.values.take() for _ in range(count)]
-        sends = [history.send(self.process, name, value, contact.time, transaction=row) for value in values]
-        if self.version == 1 and where not in self._added:
-            await self._add(where)
-        self._added.add(where)
-        sequence = self._sequences.get(where, 0)
-        at = EPOCH_MS + int(contact.time * 1000)
-        batch = bytes(
-            write_batch(
-                [Record(n, at, None, b"%d" % value, ()) for n, value in enumerate(values)],
-                producer_id=self.producer_id,
-                producer_epoch=self.epoch,
-                base_sequence=sequence,
-                transactional=True,
-            )
-        )
-        offset = await self._deliver(where, batch)
-        self._sequences[where] = sequence + count
+        values, sends = self._new_records(row, where, count)
+        await self._join(where)
+        offset = await self._deliver(where, self._batch(where, values))
+        self._sequences[where] = self._sequences.get(where, 0) + count
         for number, (send, value) in enumerate(zip(sends, values, strict=True)):
             stands = offset + number if offset >= 0 else -1
             history.acknowledged(send, stands, contact.time)
             attempt.records.append(Written(value, where, stands, send))
+
+    def _new_records(self, row: int, where: TopicPartition, count: int) -> tuple[list[int], list[int]]:
+        """Values, and their rows in the history."""
+        values = [self.values.take() for _ in range(count)]
+        name, at = f"{where.topic}-{where.partition}", self.contact.time
+        return values, [self.history.send(self.process, name, one, at, transaction=row) for one in values]
+
+    async def _join(self, where: TopicPartition) -> None:
+        """Before the first batch for a partition its coordinator has to know (before transaction.version 2)."""
+        if self.version == 1 and where not in self._added:
+            await self._add(where)
+        self._added.add(where)
+
+    def _batch(self, where: TopicPartition, values: list[int]) -> bytes:
+        at = EPOCH_MS + int(self.contact.time * 1000)
+        return bytes(
+            write_batch(
+                [Record(n, at, None, b"%d" % value, ()) for n, value in enumerate(values)],
+                producer_id=self.producer_id,
+                producer_epoch=self.epoch,
+                base_sequence=self._sequences.get(where, 0),
+                transactional=True,
+            )
+        )
+
+    def _produce(self, where: TopicPartition, batch: bytes) -> ProduceRequest:
+        contact = self.contact
+        data = PartitionProduceData(index=where.partition, records=batch)
+        topic = TopicProduceData(name=where.topic, topic_id=contact.ids[where.topic], partition_data=[data])
+        return ProduceRequest(
+            transactional_id=self.transactional_id,
+            acks=-1,
+            timeout_ms=int(contact.timing.request * 500),
+            topic_data=[topic],
+        )
+
+    async def _hold_back(self, attempt: Attempt, row: int, where: TopicPartition) -> None:
+        """The last batch of a transaction that will be aborted: nobody waits for it, it comes late or never."""
+        values, _ = self._new_records(row, where, 1)
+        attempt.late += values
+        await self._join(where)
+        await self.contact.find(where)
+        request = self._produce(where, self._batch(where, values))
+        self.hooks.held_back(where, request, self._versioned("produce"))
 
     async def _deliver(self, where: TopicPartition, batch: bytes) -> int:
         contact = self.contact
         limit = contact.time + contact.timing.delivery
         while contact.time < limit:
             leader = await contact.find(where)
-            request = ProduceRequest(
-                transactional_id=self.transactional_id,
-                acks=-1,
-                timeout_ms=int(contact.timing.request * 500),
-                topic_data=[
-                    TopicProduceData(
-                        name=where.topic,
-                        topic_id=contact.ids[where.topic],
-                        partition_data=[PartitionProduceData(index=where.partition, records=batch)],
-                    )
-                ],
-            )
+            request = self._produce(where, batch)
             try:
                 answer = await contact.request(leader.node, request, **self._versioned("produce"))
             except BarnabasError:
@@ -282,6 +318,7 @@ class TransactionalProducer:
         contact, history = self.contact, self.history
         attempt.commits, attempt.asked = commits, contact.time
         history.ending(row, commits, contact.time)
+        self.hooks.asked(attempt)
         producer_id, epoch = self.producer_id, self.epoch
         request = EndTxnRequest(
             transactional_id=self.transactional_id,
@@ -292,7 +329,7 @@ class TransactionalProducer:
         answer = await self._coordinator(_TRANSACTION_KEY, request, lambda got: got.error_code, "end")
         attempt.settled = commits
         history.ended(row, Outcome.OK, contact.time)
-        self.on_end(self, attempt, producer_id, epoch + (self.version == 2))
+        self.hooks.ended(self, attempt, epoch + (self.version == 2))
         if answer.producer_id >= 0 and self.version == 2:
             self._go_on(answer.producer_id, answer.producer_epoch)
         elif not commits:

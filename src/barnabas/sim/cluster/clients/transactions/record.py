@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from barnabas.model import TopicPartition
+from barnabas.model import NO_EPOCH, NO_PRODUCER, Epoch, ProducerId, TopicPartition
 
 __all__ = ["Attempt", "Written"]
 
@@ -36,6 +36,11 @@ class Attempt:
     """True seconds when it asked first."""
     settled: bool | None = None
     """Whether it took place, as the producer knows for sure; None: unknown."""
+    producer_id: ProducerId = NO_PRODUCER
+    late: list[int] = field(default_factory=list)
+    """Values of a batch that left in time and arrived late, if at all; it is sure to be aborted."""
+    coordinator_epoch: Epoch = NO_EPOCH
+    """The least of any coordinator that ran when its end was asked for first."""
 
     def __str__(self) -> str:
         asked = {None: "no end asked", True: f"commit asked at {self.asked:.3f} s"}

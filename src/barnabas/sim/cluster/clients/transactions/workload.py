@@ -11,42 +11,35 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from barnabas.errors import BarnabasError, ErrorCode, KafkaError
-from barnabas.model import TopicPartition
+from barnabas.model import NO_EPOCH, Epoch, TopicPartition
 from barnabas.sim.cluster.checker import check
 from barnabas.sim.cluster.clients.clients import VIOLATES
 from barnabas.sim.cluster.clients.consumer import Consumer
 from barnabas.sim.cluster.clients.contact import Contact, Timing
 from barnabas.sim.cluster.clients.producer import Values
-from barnabas.sim.cluster.clients.transactions.disturbing import Disturber, Marker
-from barnabas.sim.cluster.clients.transactions.isolation import check_isolation, check_position
-from barnabas.sim.cluster.clients.transactions.producer import (
-    GROUP_KEY,
-    TransactionalProducer,
-    find_coordinator,
-)
+from barnabas.sim.cluster.clients.transactions.disturbing import Disturber, Late, Marker
+from barnabas.sim.cluster.clients.transactions.isolation import check_isolation, check_position, check_told
+from barnabas.sim.cluster.clients.transactions.positions import PositionReader, PositionWatcher
+from barnabas.sim.cluster.clients.transactions.producer import TransactionalProducer
 from barnabas.sim.cluster.clients.transactions.reader import (
     CommittedConsumer,
     LastCommittedReader,
+    Markers,
     StableOffsets,
 )
 from barnabas.sim.cluster.clients.transactions.record import Attempt, Written
+from barnabas.sim.cluster.clients.transactions.striking import Striker
 from barnabas.sim.cluster.history import FINAL, History
 from barnabas.sim.cluster.seed_run import ClusterReport, run_seed
 from barnabas.sim.cluster.setup import Setup
 from barnabas.sim.kernel.report import InvariantViolation
-from barnabas.wire.schemas.groups import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-)
 
 if TYPE_CHECKING:
     from barnabas.sim.cluster.world import World
+    from barnabas.wire.schemas.produce import ProduceRequest
 
 __all__ = ["TransactionalWorkload", "run_transactional_seed"]
 
-_BY_NAME = 9
 _ANOMALIES = {**VIOLATES, "aborted read": "T3", "precommitted read": "T2", "torn transaction": "T3"}
 
 
@@ -64,36 +57,9 @@ def _setup(seed: int) -> Setup:
         "transaction.state.log.replication.factor": 3,
         "transaction.state.log.min.isr": 2,
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": rng.choice((500, 2_000)),
+        "request.timeout.ms": rng.choice((1_500, 5_000, 30_000)),
     }
     return replace(drawn, settings=(*drawn.settings, *((k, str(v)) for k, v in settings.items())))
-
-
-class PositionReader:
-    """Asks for the position of a group at the end, until it is stable (KIP-447)."""
-
-    def __init__(self, contact: Contact, group: str, where: TopicPartition) -> None:
-        self.contact, self.group, self.where = contact, group, where
-        self.position = -1
-        self.done = False
-
-    def __repr__(self) -> str:
-        return f"<PositionReader {self.group} position={self.position} done={self.done}>"
-
-    async def work(self) -> None:
-        wanted = OffsetFetchRequestTopics(name=self.where.topic, partition_indexes=[self.where.partition])
-        request = OffsetFetchRequest(
-            groups=[OffsetFetchRequestGroup(group_id=self.group, topics=[wanted])], require_stable=True
-        )
-        while not self.done:
-            try:
-                node = await find_coordinator(self.contact, self.group, GROUP_KEY, self.where)
-                group = (await self.contact.request(node, request, version=_BY_NAME)).groups[0]
-                row = group.topics[0].partitions[0] if group.topics else None
-                if (code := ErrorCode(group.error_code or (row.error_code if row else 0))) or row is None:
-                    raise KafkaError(code or ErrorCode.COORDINATOR_NOT_AVAILABLE)
-                self.position, self.done = row.committed_offset, True
-            except BarnabasError:
-                await self.contact.pause()
 
 
 class TransactionalWorkload:
@@ -109,7 +75,11 @@ class TransactionalWorkload:
         self.disturbers: list[Disturber] = []
         self.last_readers: list[LastCommittedReader] = []
         self.positions: list[PositionReader] = []
-        self.stable = StableOffsets()
+        self.watchers: list[PositionWatcher] = []
+        self.stable, self.markers = StableOffsets(), Markers()
+        self.striker = Striker(world, self.rng, self.rng.choice((0.0, 0.02, 0.1)))
+        self._earlier: dict[tuple[int, TopicPartition], list[Marker]] = {}
+        """Markers of transaction.version 1, by producer id and partition."""
         self._finishing = False
 
     def __repr__(self) -> str:
@@ -137,37 +107,77 @@ class TransactionalWorkload:
                     version=version,
                     interval=rng.choice((0.1, 0.3)),
                     timeout_ms=timeout_ms,
-                    on_end=self._ended,
+                    hooks=self,
                 )
                 self.producers.append(producer)
                 contact.machine.spawn(producer.work(), contact.name)
         for number in range(1, 3):
             contact = self._contact(f"consumer{number}")
             interval = rng.choice((0.05, 0.2))
-            consumer = CommittedConsumer(contact, self.history, self.partitions, interval, self.stable)
+            consumer = CommittedConsumer(contact, self.history, self.partitions, interval, stable=self.stable)
             self.consumers.append(consumer)
             contact.machine.spawn(consumer.work(), contact.name)
         contact = self._contact("dirty reader")
         dirty = Consumer(contact, self.history, self.partitions, 0.2)
         self.consumers.append(dirty)
         contact.machine.spawn(dirty.work(), contact.name)
+        for group in sorted({producer.group for producer in self.producers}):
+            watcher = PositionWatcher(self._contact(f"watcher of {group}"), group, self.partitions[0])
+            self.watchers.append(watcher)
+            watcher.contact.machine.spawn(watcher.work(), watcher.contact.name)
         contact = self._contact("disturber")
         disturber = Disturber(contact, self.partitions, rng.random() < 0.6, rng.random() < 0.6)
         self.disturbers.append(disturber)
         contact.machine.spawn(disturber.work(), contact.name)
 
-    def _ended(self, producer: TransactionalProducer, attempt: Attempt, producer_id: int, epoch: int) -> None:
+    # ---- what producers tell ------------------------------------------------------------------------------
+
+    def asked(self, attempt: Attempt) -> None:
+        """A producer asks for the end of a transaction."""
+        attempt.coordinator_epoch = self._least_coordinator_epoch()
+        self.striker.asked(attempt)
+
+    def ended(self, producer: TransactionalProducer, attempt: Attempt, epoch: int) -> None:
         """Its markers may come once more."""
-        if producer.version != 2 or attempt.commits is None:
+        if attempt.commits is None or attempt.coordinator_epoch == NO_EPOCH:
             return
-        image = self.world.image
-        topic = None if image is None else image.topic("__transaction_state")
-        if topic is None:
-            return
-        coordinator_epoch = min(state.leader_epoch for state in topic.partitions.values())
         for where in sorted({written.where for written in attempt.records}):
-            for disturber in self.disturbers:
-                disturber.heard(Marker(where, producer_id, epoch, coordinator_epoch, attempt.commits))
+            marker = Marker(
+                where,
+                attempt.producer_id,
+                epoch,
+                attempt.coordinator_epoch,
+                attempt.commits,
+                producer.version,
+            )
+            if producer.version == 2:
+                self._may_repeat(marker)
+                continue
+            earlier = self._earlier.setdefault((attempt.producer_id, where), [])
+            if len(earlier) > 1:  # of these the last but one is written, now that a later end was decided
+                written_since = earlier[-1].coordinator_epoch
+                for old in [one for one in earlier[:-1] if one.coordinator_epoch < written_since]:
+                    self._may_repeat(old)
+                    earlier.remove(old)
+            earlier.append(marker)
+
+    def _may_repeat(self, marker: Marker) -> None:
+        for disturber in self.disturbers:
+            disturber.heard(marker)
+
+    def held_back(self, where: TopicPartition, request: ProduceRequest, how: dict[str, int]) -> None:
+        """A batch comes late, or never."""
+        for disturber in self.disturbers:
+            disturber.held_back(Late(where, request, how))
+
+    def _least_coordinator_epoch(self) -> Epoch:
+        """The least epoch of any coordinator that runs: none that decides from now on has an older one."""
+        epochs = []
+        for node in self.world.nodes.values():
+            part = None if node.apart or node.process is None else node.process.part
+            if part is not None:
+                epochs += [owned.epoch for owned in part.transactions.log.all_owned()]
+        return min(epochs, default=NO_EPOCH)
 
     def finish(self) -> None:
         """The end begins; `done` says when it is over."""
@@ -187,9 +197,13 @@ class TransactionalWorkload:
         if not self.last_readers:
             for consumer in self.consumers:
                 consumer.finish()
+            for watcher in self.watchers:
+                watcher.finish()
             for where in self.partitions:
                 contact = self._contact(f"last reader of {where.topic}-{where.partition}")
-                reader = LastCommittedReader(contact, self.history, where, self.stable)
+                reader = LastCommittedReader(
+                    contact, self.history, where, stable=self.stable, markers=self.markers
+                )
                 self.last_readers.append(reader)
                 contact.machine.spawn(reader.work(), contact.name)
             for group in sorted({producer.group for producer in self.producers}):
@@ -229,7 +243,10 @@ class TransactionalWorkload:
                 rows = polls.rows(poll)
                 times.update(polls.value[rows.start : rows.stop])
         attempts = [attempt for producer in self.producers for attempt in producer.attempts]
-        check_isolation(attempts, times, self.stable, self._deleted)
+        check_isolation(attempts, times, self.stable, self.markers, self._deleted)
+        for watcher in self.watchers:
+            of_group = [a for p in self.producers if p.group == watcher.group for a in p.attempts]
+            check_told(watcher.group, of_group, watcher.told)
         for reader in self.positions:
             of_group = [a for p in self.producers if p.group == reader.group for a in p.attempts]
             check_position(
@@ -260,6 +277,9 @@ class TransactionalWorkload:
             "acknowledged": sum(len(attempt.records) for attempt in attempts),
             "moves": sum(disturber.moved for disturber in self.disturbers),
             "repeated markers": sum(disturber.repeated for disturber in self.disturbers),
+            "late batches": sum(disturber.delivered for disturber in self.disturbers),
+            "strikes": self.striker.struck,
+            "positions told": sum(len(watcher.told) for watcher in self.watchers),
             "read": sum(consumer.records for consumer in self.consumers),
             "read at the end": sum(reader.records for reader in self.last_readers),
         }
