@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from barnabas.sim.cluster.clients.workloads import WORKLOADS, seed_runner
 from barnabas.sim.cluster.seed_run import ClusterReport, run_seed
 from barnabas.sim.cluster.seeds import Summary, code_hash, command, tell
-from barnabas.sim.cluster.workloads import WORKLOADS, seed_runner
 
 CHUNK = 10
 FIRST = range(1, 101, CHUNK)

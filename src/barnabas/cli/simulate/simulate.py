@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from barnabas.sim.cluster.workloads import USUAL, WORKLOADS, flags_of, seed_runner
+from barnabas.sim.cluster.clients.workloads import USUAL, WORKLOADS, flags_of, seed_runner
 
 if TYPE_CHECKING:
     from collections.abc import Callable

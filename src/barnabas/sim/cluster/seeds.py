@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from barnabas.sim.cluster.clients.workloads import USUAL, flags_of, seed_runner
 from barnabas.sim.cluster.seed_run import ClusterReport
-from barnabas.sim.cluster.workloads import USUAL, flags_of, seed_runner
 from barnabas.sim.kernel.pool import run_in_pool
 
 __all__ = ["Summary", "code_hash", "command", "run_seeds", "tell"]
