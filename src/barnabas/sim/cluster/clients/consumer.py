@@ -117,7 +117,7 @@ class Reader:
                         if record.offset >= position:
                             records.append((record.offset, int((record.value or b"-1").split()[0])))
                 elif header.is_control:
-                    self.ended(reading, header)
+                    self.ended(header)
                 position = header.last_offset + 1
         except CorruptRecordError as error:
             raise InvariantViolation(
@@ -142,7 +142,7 @@ class Reader:
         """Whether the records of a batch, in the answer `data` about a partition, are not for this reader."""
         return False
 
-    def ended(self, reading: Reading, header: BatchHeader) -> None:
+    def ended(self, header: BatchHeader) -> None:
         """A marker ends the transaction of its producer."""
 
     def _check_wire(self, error: BarnabasError) -> None:

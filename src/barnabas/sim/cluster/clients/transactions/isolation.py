@@ -4,7 +4,7 @@ It compares three accounts that are made apart: what producers were told, what t
 records got, and which position the group had at the end.
 
 * T2, isolated: no reader was told that an acknowledged record is stable (below the last stable offset) before
-  the end of its transaction was asked for, nor while the marker of that end was not committed.
+  the end of its transaction was asked for.
 * T3, whole: at the end all acknowledged records of a transaction are there, or none; all of one that was
   committed, none of one that was aborted or never ended, each once.  The outcome of an end that nobody answered
   is unknown, and still one for all of its records.  A batch that came late is never there.
@@ -17,7 +17,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
 
-from barnabas.sim.cluster.clients.transactions.reader import Markers, StableOffsets
+from barnabas.sim.cluster.clients.transactions.reader import StableOffsets
 from barnabas.sim.cluster.clients.transactions.record import Attempt, Written
 from barnabas.sim.kernel.report import InvariantViolation
 
@@ -30,17 +30,14 @@ def check_isolation(
     attempts: Iterable[Attempt],
     times: Mapping[int, int],
     stable: StableOffsets,
-    markers: Markers,
     deleted: Deleted,
 ) -> None:
     """Judge.  `times`: how often the last readers got each value.  Raises InvariantViolation."""
     for attempt in attempts:
         _whole(attempt, times, deleted)
-        for written in attempt.records:
-            if attempt.settled is not None:
+        if attempt.settled is not None:
+            for written in attempt.records:
                 _isolated(attempt, written, stable)
-            if not deleted(written):
-                _decided(attempt, written, stable, markers)
 
 
 def _whole(attempt: Attempt, times: Mapping[int, int], deleted: Deleted) -> None:
@@ -75,20 +72,6 @@ def _isolated(attempt: Attempt, written: Written, stable: StableOffsets) -> None
         raise InvariantViolation(
             "T2",
             f"{_at(written)} of {attempt} was open, and at {at:.3f} s its partition was stable up to {end}",
-        )
-
-
-def _decided(attempt: Attempt, written: Written, stable: StableOffsets, markers: Markers) -> None:
-    """The marker of a record was committed whenever a reader was told that the record is stable."""
-    if written.offset < 0:
-        return
-    marker = markers.after(written.where, attempt.producer_id, written.offset)
-    committed = stable.least_committed(written.where, written.offset)
-    if marker is not None and committed is not None and committed <= marker:
-        raise InvariantViolation(
-            "T2",
-            f"{_at(written)} of {attempt} was stable for a reader that was told the high watermark {committed}; "
-            f"its marker has offset {marker}",
         )
 
 

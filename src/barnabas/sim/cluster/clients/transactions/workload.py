@@ -24,7 +24,6 @@ from barnabas.sim.cluster.clients.transactions.producer import TransactionalProd
 from barnabas.sim.cluster.clients.transactions.reader import (
     CommittedConsumer,
     LastCommittedReader,
-    Markers,
     StableOffsets,
 )
 from barnabas.sim.cluster.clients.transactions.record import Attempt, Written
@@ -76,8 +75,8 @@ class TransactionalWorkload:
         self.last_readers: list[LastCommittedReader] = []
         self.positions: list[PositionReader] = []
         self.watchers: list[PositionWatcher] = []
-        self.stable, self.markers = StableOffsets(), Markers()
-        self.striker = Striker(world, self.rng, self.rng.choice((0.0, 0.02, 0.1)))
+        self.stable = StableOffsets()
+        self.striker = Striker(world, self.rng, self.rng.choice((0.0, 0.1, 0.3)))
         self._earlier: dict[tuple[int, TopicPartition], list[Marker]] = {}
         """Markers of transaction.version 1, by producer id and partition."""
         self._finishing = False
@@ -201,9 +200,7 @@ class TransactionalWorkload:
                 watcher.finish()
             for where in self.partitions:
                 contact = self._contact(f"last reader of {where.topic}-{where.partition}")
-                reader = LastCommittedReader(
-                    contact, self.history, where, stable=self.stable, markers=self.markers
-                )
+                reader = LastCommittedReader(contact, self.history, where, stable=self.stable)
                 self.last_readers.append(reader)
                 contact.machine.spawn(reader.work(), contact.name)
             for group in sorted({producer.group for producer in self.producers}):
@@ -243,7 +240,7 @@ class TransactionalWorkload:
                 rows = polls.rows(poll)
                 times.update(polls.value[rows.start : rows.stop])
         attempts = [attempt for producer in self.producers for attempt in producer.attempts]
-        check_isolation(attempts, times, self.stable, self.markers, self._deleted)
+        check_isolation(attempts, times, self.stable, self._deleted)
         for watcher in self.watchers:
             of_group = [a for p in self.producers if p.group == watcher.group for a in p.attempts]
             check_told(watcher.group, of_group, watcher.told)
