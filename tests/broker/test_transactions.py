@@ -244,6 +244,32 @@ def test_a_fence_that_was_not_written_raises_no_epoch(world: TransactionWorld) -
     assert world.init() == (producer[0], producer[1] + 2)
 
 
+@pytest.mark.parametrize("later_is_lost", [True, False])
+def test_what_was_decided_last_counts_though_nobody_knew_whether_the_first_decision_is_safe(
+    world: TransactionWorld, later_is_lost: bool
+) -> None:
+    """The write of a decision times out, and may be committed later: another decision overrules it everywhere.
+
+    No partition hears of either before its record is committed, and that contains the record before it.
+    """
+    producer = world.init()
+    world.add(producer, 0)
+    world.broker.hold = True
+    world.end(producer, commit=True)
+    world.broker.release(E.REQUEST_TIMED_OUT)
+    assert world.state() == "Ongoing" and world.mark() == []
+    log = world.partition.log
+    size, end = len(world.partition.raw), log.log_end_offset
+    assert world.init() is None  # aborts what is open, in a record after the one whose fate is unknown
+    assert world.mark() == []
+    if later_is_lost:
+        del world.partition.raw[size:]
+        log.log_end_offset = end
+    world.partition.high_watermark = log.log_end_offset
+    other = TransactionWorld(world.partition, epoch=6)
+    assert [request.markers[0].transaction_result for request in other.mark()] == [later_is_lost]
+
+
 def test_a_complete_end_is_written_until_it_is_written(world: TransactionWorld) -> None:
     producer = world.init()
     world.add(producer, 0)

@@ -238,7 +238,12 @@ class Transactions:
         return self.broker.image.feature(FEATURE)
 
     def _change(self, owned: Owned, held: Coordinated, following: Transaction, now: Now, done: Done) -> None:
-        """Write the next state of an id; it holds when the record is committed, and `done` hears of it."""
+        """Write the next state of an id; it holds when the record is committed, and `done` hears of it.
+
+        When the write fails or its time is over, the id keeps the state it has, as with Apache Kafka, although the
+        record may still be committed.  Nobody acts on that record: what is written next overrules it here, and
+        for whoever loads the log.  Without a next one, whoever loads the log completes it.
+        """
         held.pending = following.state
 
         def written(error: ErrorCode) -> None:

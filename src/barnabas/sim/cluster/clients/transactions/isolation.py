@@ -4,7 +4,8 @@ It compares three accounts that are made apart: what producers were told, what t
 records got, and which position the group had at the end.
 
 * T2, isolated: no reader was told that an acknowledged record is stable (below the last stable offset) before
-  the end of its transaction was asked for.
+  the commit of its transaction was asked for.  (A coordinator may abort one whose time is over, or that another
+  producer takes the place of, before its producer asks for that too.)
 * T3, whole: at the end all acknowledged records of a transaction are there, or none; all of one that was
   committed, none of one that was aborted or never ended, each once.  The outcome of an end that nobody answered
   is unknown, and still one for all of its records.  A batch that came late is never there.
@@ -35,7 +36,7 @@ def check_isolation(
     """Judge.  `times`: how often the last readers got each value.  Raises InvariantViolation."""
     for attempt in attempts:
         _whole(attempt, times, deleted)
-        if attempt.settled is not None:
+        if attempt.settled:
             for written in attempt.records:
                 _isolated(attempt, written, stable)
 
