@@ -63,6 +63,8 @@ class Disturber:
         self.moves = moves
         self.repeats = repeats
         self.markers: list[Marker] = []
+        self.superseded: list[Marker] = []
+        """Before transaction.version 2, and of older coordinators."""
         self.late: list[Late] = []
         self.moved = self.repeated = self.delivered = 0
         self.finishing = self.done = False
@@ -77,7 +79,7 @@ class Disturber:
     def heard(self, marker: Marker) -> None:
         """A transaction ended so."""
         if self.repeats and not self.finishing:
-            self.markers.append(marker)
+            (self.markers if marker.version >= 2 else self.superseded).append(marker)
 
     def held_back(self, late: Late) -> None:
         """The network has this, and keeps it for a while."""
@@ -88,13 +90,15 @@ class Disturber:
         """Everything."""
         rng = self.contact.rng
         while not self.finishing:
-            await asyncio.sleep(rng.expovariate(4.0))
+            await asyncio.sleep(rng.expovariate(8.0))
             try:
-                if self.moves and rng.random() < 0.08:
+                if self.moves and rng.random() < 0.05:
                     await self._move()
-                elif self.late and rng.random() < 0.3:
+                elif self.late and rng.random() < 0.6:
                     await self._deliver(self.late.pop(rng.randrange(len(self.late))))
-                elif self.markers:
+                elif self.superseded and rng.random() < 0.5:
+                    await self._repeat(rng.choice(self.superseded[-4:]))
+                elif self.markers and rng.random() < 0.5:
                     recent = self.markers[-8:] if rng.random() < 0.7 else self.markers
                     await self._repeat(rng.choice(recent))
             except BarnabasError:

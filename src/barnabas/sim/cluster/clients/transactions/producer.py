@@ -177,7 +177,7 @@ class TransactionalProducer:
                 await asyncio.sleep(rng.choice((0.0, 0.0, 0.05, 0.5)))
             if rng.random() < 0.5:
                 await self._commit_position(attempt)
-            if not commits and rng.random() < 0.4:
+            if not commits and rng.random() < 0.7:
                 await self._hold_back(attempt, row, rng.choice(self.partitions))
         except _RefusedError as refused:
             if refused.fenced or not self._added:

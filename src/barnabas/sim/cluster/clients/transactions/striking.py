@@ -1,8 +1,8 @@
 """Faults between a decision and its markers: the few milliseconds that faults at random seldom fall into.
 
-When a producer asks for the end of a transaction, a `Striker` sometimes waits for one of two moments: a
-coordinator has decided and a leader still has to write its marker; or the leader has appended the marker, and not
-all in-sync replicas have it.  Then a machine fails.
+When a producer asks for the end of a transaction, a `Striker` sometimes waits for one of three moments: a
+coordinator has decided and a leader still has to write its marker; the leader has appended the marker, and not all
+in-sync replicas have it; all markers are written, and the coordinator writes that down.  Then a machine fails.
 """
 
 from __future__ import annotations
@@ -11,7 +11,10 @@ import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from barnabas.sim.kernel.fault import both_ways
+
 if TYPE_CHECKING:
+    from barnabas.broker.transactions.markers import Ending
     from barnabas.model import ProducerId, TopicPartition
     from barnabas.sim.cluster.clients.transactions.record import Attempt
     from barnabas.sim.cluster.node import SimNode
@@ -39,10 +42,8 @@ class Striker:
         if not attempt.records or self.rng.random() >= self.share:
             return
         where = self.rng.choice(attempt.records).where
-        if self.rng.random() < 0.5:
-            self._wait(attempt.producer_id, where, self._decided, _LOOKS)
-        else:
-            self._wait(attempt.producer_id, where, self._appended, _LOOKS)
+        strike = self.rng.choice((self._decided, self._appended, self._complete))
+        self._wait(attempt.producer_id, where, strike, _LOOKS)
 
     def _wait(
         self,
@@ -64,13 +65,17 @@ class Striker:
     # ---- a coordinator has decided -----------------------------------------------------------------------
 
     def _decided(self, producer_id: ProducerId, where: TopicPartition, leader: SimNode) -> bool:
-        coordinator = next((n for n in self.world.nodes.values() if _marks(n, producer_id, where)), None)
+        coordinator = self._coordinator(lambda one: one.producer_id == producer_id and where in one.left)
         if coordinator is None:
             return False
         what = self.rng.random()
-        if what < 0.6:
+        if what < 0.4:
             self._tell(f"the connections of {leader.host.name} break, which is to write a marker")
             self.world.network.reset(leader.host.name)
+        elif what < 0.6:
+            seconds = self.rng.uniform(1.0, 6.0)
+            self._tell(f"{leader.host.name}, which is to write a marker, is cut off for {seconds:.1f} s")
+            self._isolate(leader, seconds)
         elif what < 0.8 and _runs(coordinator):
             self._tell(f"{coordinator.host.name} dies before its markers are written")
             self._kill(coordinator)
@@ -78,6 +83,15 @@ class Striker:
             self._tell(f"{leader.host.name} dies before it writes a marker")
             self._kill(leader)
         return True
+
+    def _coordinator(self, has: Callable[[Ending], bool]) -> SimNode | None:
+        """The node that coordinates such an end."""
+        for node in self.world.nodes.values():
+            part = None if node.apart or node.process is None else node.process.part
+            for owned in () if part is None else part.transactions.log.all_owned():
+                if any(held.ending is not None and has(held.ending) for held in owned.ids.values()):
+                    return node
+        return None
 
     # ---- a leader has appended the marker ----------------------------------------------------------------
 
@@ -99,6 +113,33 @@ class Striker:
             self._kill(leader)
         return True
 
+    # ---- all markers are written -------------------------------------------------------------------------
+
+    def _complete(self, producer_id: ProducerId, where: TopicPartition, leader: SimNode) -> bool:
+        coordinator = self._coordinator(lambda one: one.producer_id == producer_id and one.done)
+        others = [n for n in self.world.nodes.values() if n is not coordinator and n.is_broker and _runs(n)]
+        if coordinator is None or not others:
+            return False
+        other = self.rng.choice(others)
+        seconds, run_number = self.rng.uniform(1.0, 4.0), other.run_number
+        self._tell(f"{other.host.name} stands still for {seconds:.1f} s when an end is complete")
+        other.pause()
+
+        def resume() -> None:
+            if other.run_number == run_number:
+                other.resume()
+
+        self.world.at(seconds, resume)
+        return True
+
+    # ---- what befalls machines ---------------------------------------------------------------------------
+
+    def _isolate(self, node: SimNode, seconds: float) -> None:
+        name = node.host.name
+        pairs = both_ways([name], [other for other in self.world.network.hosts if other != name])
+        self.world.network.cut(pairs)
+        self.world.at(seconds, lambda: self.world.network.mend(pairs))
+
     def _kill(self, node: SimNode) -> None:
         node.kill()
         self.world.start_in(self.rng.uniform(*_DOWN_S), node)
@@ -109,12 +150,3 @@ class Striker:
 
 def _runs(node: SimNode) -> bool:
     return node.serves and not node.paused and not node.stopping and not node.apart
-
-
-def _marks(node: SimNode, producer_id: ProducerId, where: TopicPartition) -> bool:
-    """Whether this node coordinates an end whose marker a partition still has to get."""
-    part = None if node.apart or node.process is None else node.process.part
-    if part is None:
-        return False
-    endings = (held.ending for owned in part.transactions.log.all_owned() for held in owned.ids.values())
-    return any(one is not None and one.producer_id == producer_id and where in one.left for one in endings)
