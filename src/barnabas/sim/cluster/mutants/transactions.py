@@ -13,6 +13,7 @@ _COORDINATOR: tuple[Mutant, ...] = (
         "broker.transactions.state_log StateLog.write",
         "written, timeout_s=self._timeout_s)",
         "lambda error: None, timeout_s=self._timeout_s); written(ErrorCode.NONE)",
+        seed=1,
     ),
     mutant(
         "a loaded commit is an abort",
@@ -20,6 +21,7 @@ _COORDINATOR: tuple[Mutant, ...] = (
         "broker.transactions.coordinator Transactions._loaded",
         "self._send_markers(owned, held, now)",
         "held.current = held.current._replace(state=State.PREPARE_ABORT); self._send_markers(owned, held, now)",
+        seed=3,
     ),
     mutant(
         "the first state of an id counts",
@@ -27,6 +29,7 @@ _COORDINATOR: tuple[Mutant, ...] = (
         "broker.transactions.state_log StateLog._load_some",
         "owned.ids[transactional_id] = Coordinated(transactional_id, state)",
         "owned.ids.setdefault(transactional_id, Coordinated(transactional_id, state))",
+        seed=1,
     ),
     mutant(
         "a decision is forgotten at a failover",
@@ -34,6 +37,7 @@ _COORDINATOR: tuple[Mutant, ...] = (
         "broker.transactions.coordinator Transactions._loaded",
         "if held.current.state.ending:",
         "if False:",
+        seed=1,
     ),
     mutant(
         "a failed request for markers is not repeated",
@@ -41,6 +45,7 @@ _COORDINATOR: tuple[Mutant, ...] = (
         "broker.transactions.markers TransactionMarkers.failed",
         "self._later.extend(",
         "list(",
+        seed=5,
     ),
     mutant(
         "a refused marker is not repeated",
@@ -48,6 +53,7 @@ _COORDINATOR: tuple[Mutant, ...] = (
         "broker.transactions.markers TransactionMarkers.answered",
         "self._later.append((now.mono + RETRY_S, item))",
         "pass",
+        seed=5,
     ),
     mutant(
         "one marker completes a transaction",
@@ -55,6 +61,7 @@ _COORDINATOR: tuple[Mutant, ...] = (
         "broker.transactions.markers TransactionMarkers._written",
         "if not ending.left:",
         "if True:",
+        seed=9,
     ),
     mutant(
         "markers for the last partition only",
@@ -62,6 +69,7 @@ _COORDINATOR: tuple[Mutant, ...] = (
         "broker.transactions.state Transaction.with_partitions",
         "partitions=self.partitions | partitions,",
         "partitions=partitions,",
+        seed=1,
     ),
     Mutant(
         "a new producer leaves the old transaction open",
@@ -78,6 +86,7 @@ _COORDINATOR: tuple[Mutant, ...] = (
                 "assert True",
             ),
         ),
+        seed=1,
     ),
     Mutant(
         "time aborts what is decided",
@@ -106,6 +115,7 @@ _COORDINATOR: tuple[Mutant, ...] = (
                 "assert True",
             ),
         ),
+        guard="none of the first 20 seeds lets a decision wait for so long; tests/broker/test_transactions.py",
     ),
     mutant(
         "zombies may end transactions",
@@ -113,6 +123,7 @@ _COORDINATOR: tuple[Mutant, ...] = (
         "broker.transactions.ending _end_in_its_epoch",
         "if current.epoch != epoch:",
         "if False:",
+        seed=15,
     ),
     mutant(
         "the epoch stays at an end",
@@ -120,6 +131,7 @@ _COORDINATOR: tuple[Mutant, ...] = (
         "broker.transactions.state Transaction.decided",
         "epoch, last_epoch = min(self.epoch + 1, LAST_EPOCH), self.epoch",
         "last_epoch = self.epoch",
+        seed=1,
     ),
     mutant(
         "the end that is complete is written once",
@@ -127,6 +139,7 @@ _COORDINATOR: tuple[Mutant, ...] = (
         "broker.transactions.coordinator Transactions._complete",
         "elif self.log.owns(owned):",
         "elif False:",
+        guard="tests/broker/test_transactions.py",
     ),
     mutant(
         "partitions join in memory",
@@ -134,6 +147,7 @@ _COORDINATOR: tuple[Mutant, ...] = (
         "broker.transactions.coordinator Transactions.add_partitions",
         "self._change(owned, held, following, now, done)",
         "held.current = following; done(ErrorCode.NONE)",
+        seed=1,
     ),
 )
 
@@ -144,6 +158,7 @@ _PARTITIONS: tuple[Mutant, ...] = (
         "broker.requests.txn_markers append_marker",
         "call_when_safe(broker, partition, end, now, done, timeout_s=broker.request_timeout_s)",
         "done(ErrorCode.NONE)",
+        seed=3,
     ),
     mutant(
         "nobody asks the coordinator",
@@ -151,6 +166,7 @@ _PARTITIONS: tuple[Mutant, ...] = (
         "broker.txn_verification Verifications.needed",
         "if not (self.enabled or add) or",
         "if not add or",
+        guard="tests/broker/test_txn_verification.py",
     ),
     mutant(
         "an old coordinator's marker counts",
@@ -158,6 +174,7 @@ _PARTITIONS: tuple[Mutant, ...] = (
         "log.producers ProducerStates.check_marker",
         "if coordinator_epoch < state.coordinator_epoch:",
         "if False:",
+        guard="tests/broker/test_txn_markers.py",
     ),
     mutant(
         "a marker of any epoch counts",
@@ -165,6 +182,7 @@ _PARTITIONS: tuple[Mutant, ...] = (
         "log.producers ProducerStates.check_marker",
         "if not allowed:",
         "if False:",
+        seed=2,
     ),
     mutant(
         "stable when the marker is appended",
@@ -172,6 +190,7 @@ _PARTITIONS: tuple[Mutant, ...] = (
         "log.producers ProducerStates.end_transaction",
         "self._ended.append((first, marker_offset))",
         "pass",
+        guard="no reader is harmed (above); tests/broker/test_txn_markers.py",
     ),
     mutant(
         "everything committed is stable",
@@ -179,6 +198,7 @@ _PARTITIONS: tuple[Mutant, ...] = (
         "broker.replicas.partition Partition.last_stable_offset",
         "min(self.log.last_stable_offset, self.high_watermark)",
         "self.high_watermark",
+        seed=1,
     ),
     mutant(
         "aborted transactions are forgotten at a start",
@@ -186,6 +206,7 @@ _PARTITIONS: tuple[Mutant, ...] = (
         "log.segments.transactions TransactionIndex.load",
         "if not disk.exists(self.path):",
         "if True:",
+        seed=1,
     ),
     mutant(
         "open transactions are forgotten at a start",
@@ -193,6 +214,7 @@ _PARTITIONS: tuple[Mutant, ...] = (
         "log.producer_state ProducerState.to_row",
         "self.transaction_start,",
         "-1,",
+        seed=1,
     ),
     mutant(
         "aborts are not noted",
@@ -200,6 +222,7 @@ _PARTITIONS: tuple[Mutant, ...] = (
         "log.producer_replay end_transaction",
         "if ended is not None and kind == _ABORT and segment is not None:",
         "if False:",
+        seed=1,
     ),
     mutant(
         "positions count at once",
@@ -207,6 +230,7 @@ _PARTITIONS: tuple[Mutant, ...] = (
         "broker.groups.txn_offsets TxnOffsets._append",
         "self.offsets.pending.add(partition.index, request.producer_id, group_id, kept)",
         "self.offsets.committed.setdefault(group_id, {}).update(kept)",
+        seed=1,
     ),
     mutant(
         "positions of aborted transactions count",
@@ -214,6 +238,7 @@ _PARTITIONS: tuple[Mutant, ...] = (
         "broker.groups.offsets GroupOffsets.end_transaction",
         "if commit and kept:",
         "if kept:",
+        seed=1,
     ),
     mutant(
         "positions are forgotten at a failover",
@@ -221,6 +246,7 @@ _PARTITIONS: tuple[Mutant, ...] = (
         "broker.groups.offsets GroupOffsets.replay",
         "self.pending.add(index, producer_id, group_id, {position: kept})",
         "pass",
+        seed=1,
     ),
 )
 
