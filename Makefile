@@ -7,6 +7,7 @@
 #   make spec      the TLA+ model of how voters change           make clean     remove what was built, .venv included
 #   make chaos     real nodes, broken under traffic: SEED= FAULTS=
 #   make fuzz      frames that no client sends, beside one that behaves: SEED= FRAMES=
+#   make answers   drawn sequences side by side with an Apache Kafka: N=sequences SEED=first
 #   make overload  what a good client notices while others attack: ARGS="--only bombs --check"
 
 PYTHON ?= python3
@@ -16,10 +17,10 @@ HEAVY  := $(BIN)/python tools/heavy.py
 JOBS   ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test check sim chaos damage fuzz overload spec compat suites bench docs clean
+.PHONY: help venv demo test check sim chaos damage fuzz overload spec compat answers suites bench docs clean
 
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile | head -10
+	@sed -n 's/^# \{0,1\}//p' Makefile | head -11
 
 # One script makes the environment, shows its progress and says clearly what is missing.
 $(VENV)/.base: pyproject.toml constraints.txt tools/environment.py
@@ -44,6 +45,10 @@ check: $(VENV)/.dev $(VENV)/.spark
 
 compat: $(VENV)/.dev
 	@$(HEAVY) $(BIN)/python -m pytest tests/compat -m compat --timeout 900 -rs -v $(ARGS)
+
+# What we answer to drawn sequences about transactions and groups, and what Apache Kafka does, at the same time.
+answers: $(VENV)/.dev
+	@$(HEAVY) $(BIN)/python -m tests.compat.side_by_side --seeds $(or $(N),2000) --first $(or $(SEED),1) $(ARGS)
 
 # Other people's test suites; see python -m tests.suites --help. ARGS="franz-go --nodes 3 --kills 20"
 suites: $(VENV)/.dev
