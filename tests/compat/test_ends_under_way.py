@@ -1,7 +1,7 @@
 """What Apache Kafka answers about a transaction whose end is decided and whose markers cannot be written.
 
-Its broker writes markers over its inter-broker listener, to itself too.  Here that listener is behind a gate, which
-is shut.  `tests/broker/test_txn_like_apache.py` holds our coordinator to the same answers.
+Its broker writes markers over its inter-broker listener, to itself too.  Here that listener is behind a gate,
+which is shut.  `tests/broker/test_txn_like_apache.py` holds our coordinator to the same answers.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 import tempfile
 import time
@@ -31,6 +32,7 @@ def main() -> int:
     parser.add_argument("--plan", type=int)
     parser.add_argument("--ports", type=int)
     parser.add_argument("--family")
+    parser.add_argument("--keep", type=Path, help="where the nodes' directories and logs stay")
     options = parser.parse_args()
     if options.plan is not None:
         found = sequence(options.plan)
@@ -40,7 +42,10 @@ def main() -> int:
     chosen = [seed for seed in seeds if not options.family or sequence(seed).family == options.family]
     ports = range(options.ports, options.ports + 2) if options.ports else None
     began = time.monotonic()
-    with tempfile.TemporaryDirectory() as folder, pair_of_nodes(Path(folder), KAFKA, ports) as sides:
+    with (
+        contextlib.nullcontext(options.keep) if options.keep else tempfile.TemporaryDirectory() as folder,
+        pair_of_nodes(Path(folder), KAFKA, ports) as sides,
+    ):
         print(f"both run after {time.monotonic() - began:.0f} s", flush=True)
         outcome = run_all(*sides, chosen, lambda words: print(words, flush=True))
     say(outcome, time.monotonic() - began)

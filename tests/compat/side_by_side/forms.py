@@ -32,11 +32,16 @@ NO_ORDER = {
     "assigned_partitions",
     "groups_listed",
     "members",
+    "partitions",
+    "results",
+    "subscribed_topic_names",
     "topic_partitions",
     "transaction_states",
     "unknown_state_filters",
 }
 """Lists by the name of their field."""
+ANY_ORDER = {"DescribeTransactionsResponseTransactionState", "TopicData"}
+"""Whose lists have no order."""
 LISTS = {"ListTransactionsResponse": "transaction_states", "ListGroupsResponse": "groups"}
 """Answers that tell of other sequences, too."""
 NAME_OF = {"transaction_states": "transactional_id", "groups": "group_id"}
@@ -55,6 +60,8 @@ def form(answer: Message | Struct, side: Side) -> Any:
         if name == "active_producers":
             value = sorted(value, key=lambda one: one.producer_id)
         found[name] = _value(name, value, side)
+        if type(answer).__name__ in ANY_ORDER and isinstance(value, list):
+            found[name] = sorted(found[name], key=lambda one: json.dumps(one, sort_keys=True))
         if name in NO_ORDER and type(answer).__name__ != "LeaveGroupResponse":
             found[name] = sorted(found[name] or [], key=lambda one: json.dumps(one, sort_keys=True))
     return found

@@ -11,6 +11,7 @@ from barnabas.client.blocking import BlockingConnection
 from barnabas.model import Uuid
 from barnabas.wire.codec.message import Message
 from barnabas.wire.schemas.cluster import MetadataRequest
+from barnabas.wire.schemas.offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from barnabas.wire.schemas.topics import (
     CreatableTopic,
     CreateTopicsRequest,
@@ -21,6 +22,8 @@ from barnabas.wire.schemas.topics import (
 __all__ = ["LAST_EPOCH", "UNKNOWN_ID", "MemberKnown", "ProducerKnown", "Side"]
 
 _OWN = re.compile(r"[xg]\d|t")
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?<![-\w])[-\w]{21}[AQgw](?![-\w])")
+"""What a node makes up for a member."""
 LAST_EPOCH = 32767
 UNKNOWN_ID = Uuid(b"\x11" * 16)
 NOBODY = 4_000_000_000
@@ -99,7 +102,7 @@ class Side:
 
     def symbol(self, name: str) -> str:
         """A string of an answer as both would say it."""
-        return self.called.get(name, name)
+        return self.called.get(name) or _UUID.sub("<made up>", name)
 
     def producer(self, name: str) -> ProducerKnown:
         return self.producers.setdefault(name, ProducerKnown())
@@ -165,6 +168,16 @@ class Side:
             assert time.monotonic() < deadline
             time.sleep(0.02)
         self.made = {name: found[name] for name in names}
+        places = [ListOffsetsPartition(partition_index=index, timestamp=-1) for index in (0, 1)]
+        wanted = [ListOffsetsTopic(name=name, partitions=places) for name in names]
+        while [
+            one
+            for topic in self.ask(ListOffsetsRequest(replica_id=-1, topics=wanted), 7).topics
+            for one in topic.partitions
+            if one.error_code
+        ]:
+            assert time.monotonic() < deadline, "nobody leads the topics"
+            time.sleep(0.02)
 
     def delete(self, names: list[str]) -> None:
         self.ask(

@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 
 from tests.compat.side_by_side.forms import form, named_code
 from tests.compat.side_by_side.learning import learn
-from tests.compat.side_by_side.lying import ask_lying, falsified
+from tests.compat.side_by_side.lying import CLOSED, SILENT, ask_lying, falsified
 from tests.compat.side_by_side.plan import Sequence
 from tests.compat.side_by_side.requests import message
 from tests.compat.side_by_side.side import Side
 from tests.compat.side_by_side.steps import Step
 
-from barnabas.client.blocking import ConnectionFailed
+from barnabas.client.blocking import ConnectionFailed, RequestTimedOut
 from barnabas.wire.codec.message import Message
 from barnabas.wire.records import batches, read_records
 from barnabas.wire.schemas.consumer_groups import ConsumerGroupDescribeRequest
@@ -28,7 +28,12 @@ from barnabas.wire.schemas.transactions import DescribeTransactionsRequest
 
 __all__ = ["Difference", "Walk"]
 
-FOR_A_MOMENT = ("CONCURRENT_TRANSACTIONS", "COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE")
+FOR_A_MOMENT = (
+    "CONCURRENT_TRANSACTIONS",
+    "COORDINATOR_LOAD_IN_PROGRESS",
+    "COORDINATOR_NOT_AVAILABLE",
+    "NOT_LEADER_OR_FOLLOWER",
+)
 MAY_WAIT = ("join", "sync")
 WAITS_S = 0.06
 """So long neither answers: the request waits for others."""
@@ -144,7 +149,8 @@ class Walk:
             return None
         for place, side in enumerate(self.sides):
             if side.arrived(by, 0):
-                said[place] = form(side.connections[by].collect(waiting.tickets[place]), side)
+                answer = _collected(side, by, waiting.tickets[place])
+                said[place] = answer if isinstance(answer, str) else form(answer, side)
             else:
                 side.forget(by)
         return (waiting.number, waiting.step, *said)
@@ -152,7 +158,7 @@ class Walk:
     def _hear(self, waiting: _Waiting) -> tuple[int, Step, Any, Any] | None:
         step = waiting.step
         answers = [
-            side.connections[step.by].collect(ticket)
+            _collected(side, step.by, ticket)
             for side, ticket in zip(self.sides, waiting.tickets, strict=True)
         ]
         forms = self._forms(step, waiting.requests, answers)
@@ -172,8 +178,11 @@ class Walk:
     def _forms(self, step: Step, requests: tuple[Message, ...], answers: list[Any]) -> list[Any]:
         found = []
         for side, request, answer in zip(self.sides, requests, answers, strict=True):
-            learn(side, step, request, answer)
-            found.append(form(answer, side))
+            if isinstance(answer, str):
+                found.append(answer)
+            else:
+                learn(side, step, request, answer)
+                found.append(form(answer, side))
         return found
 
     def _compare(self, number: int, step: Step, ours: Any, theirs: Any) -> tuple[int, Step, Any, Any] | None:
@@ -198,6 +207,15 @@ class Walk:
             time.sleep(0.03)
             while time.monotonic() < deadline and not _alike([_group_epoch(side) for side in self.sides]):
                 time.sleep(0.02)
+
+
+def _collected(side: Side, by: str, ticket: int) -> Any:
+    try:
+        return side.connections[by].collect(ticket, 20)
+    except RequestTimedOut:
+        return SILENT
+    except ConnectionFailed:
+        return CLOSED
 
 
 def _alike(values: list[Any]) -> bool:
@@ -229,7 +247,7 @@ def _codes(found: Any) -> list[str]:
         return own + [code for value in found.values() for code in _codes(value)]
     if isinstance(found, list):
         return [code for one in found for code in _codes(one)]
-    return []
+    return [found] if found in (CLOSED, SILENT) else []
 
 
 # -- steps that are not one request -------------------------------------------------------------------------
