@@ -148,11 +148,12 @@ def test_an_open_transaction_is_aborted_before_a_new_producer_begins(world: Tran
     old = world.init()
     world.add(old, 0)
     assert world.init() is E.CONCURRENT_TRANSACTIONS
-    assert world.add(old, 1) is E.PRODUCER_FENCED
+    assert world.add(old, 1) is E.CONCURRENT_TRANSACTIONS
     assert world.end(old, client=0) is E.PRODUCER_FENCED
     assert world.init() is E.CONCURRENT_TRANSACTIONS
     world.mark()
     assert world.state() == "CompleteAbort"
+    assert world.add(old, 1) is E.PRODUCER_FENCED
     assert world.init() == (old[0], old[1] + 2)  # one for the abort, one for the new producer
 
 

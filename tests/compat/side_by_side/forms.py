@@ -34,6 +34,7 @@ NO_ORDER = {
     "members",
     "partitions",
     "results",
+    "results_by_partition",
     "subscribed_topic_names",
     "topic_partitions",
     "transaction_states",

@@ -28,6 +28,8 @@ class ClassicPlan:
         self.versions = {name: rng.choice((0, 2, 3, 4, 5, 6, 7, 8, 9, 9, 9)) for name in self.names}
         self.protocols = {name: ["range", "roundrobin"] for name in self.names}
         self.inside: list[str] = []
+        self.strangers = WHO
+        """As whom a member speaks by mistake."""
         self.wrong = rng.choice((0.03, 0.1, 0.25))
 
     def say(self, api: str, version: int, by: str, **how: Any) -> None:
@@ -58,7 +60,7 @@ class ClassicPlan:
         return self.instances.get(name) if self.versions[name] >= 5 else None
 
     def who(self) -> str:
-        return self.rng.choice(WHO) if self.stumbles() else "known"
+        return self.rng.choice(self.strangers) if self.stumbles() else "known"
 
     def group(self) -> str:
         return self.rng.choice(ODD_NAMES) if self.rng.random() < self.wrong / 5 else "g0"

@@ -34,6 +34,7 @@ class ConsumerPlan(ClassicPlan):
         self.own_instances = {name: f"i{name[1:]}" for name in self.consumers if rng.random() < 0.4}
         self.own_versions = {name: rng.choice((0, 1, 1, 1)) for name in self.consumers}
         self.joined: set[str] = set()
+        self.strangers = ("nobody", "other", "odd")
 
     def draw(self) -> list[Step]:
         self.come(self.consumers[0])

@@ -84,7 +84,7 @@ class Walk:
         """The first difference, or None.  A topic `prefix`-t is there."""
         self._done = []
         for side in self.sides:
-            side.begin(prefix)
+            side.begin(prefix, own_ids=sequence.family in ("consumer groups", "mixed groups"))
             side.topics[f"{prefix}-t"] = side.made[f"{prefix}-t"]
         try:
             for number, step in enumerate(sequence.steps):

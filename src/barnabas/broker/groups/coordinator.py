@@ -27,7 +27,7 @@ from barnabas.broker.groups.loading import Loading
 from barnabas.broker.groups.membership import Membership
 from barnabas.broker.groups.offsets import CommitWaiting, GroupOffsets, commit_answer
 from barnabas.broker.groups.placement import COORDINATOR_ERRORS, java_hash
-from barnabas.broker.groups.rebalance import GroupLimits
+from barnabas.broker.groups.rebalance import GroupLimits, refused_join
 from barnabas.broker.groups.records import CommittedOffset, read_group, too_long
 from barnabas.broker.groups.txn_offsets import TxnOffsets
 from barnabas.broker.ports import RequestContext, ResourceType, authorized_operations
@@ -357,9 +357,10 @@ class Groups:
             error = ErrorCode.INVALID_REQUEST
         if not error and (group := self.consumer_groups.get(request.group_id)) and group.members:
             return _now_or_later(self.classic_members.join(context, request, now))
-        error = error or self.consumers.make_room(request.group_id, now)
+        if not error and not request.member_id:  # (who has an id is not known in a group that is not there)
+            error = self.consumers.make_room(request.group_id, now)
         if error:
-            return JoinGroupResponse(error_code=error, member_id=request.member_id, protocol_name="")
+            return refused_join(error, request.member_id, context.version)
         return _now_or_later(self.membership.join(context, request, now))
 
     def sync(

@@ -47,7 +47,7 @@ def described(group_id: str, group: ClassicGroup | None, version: int) -> Descri
                 client_id=member.client_id,
                 client_host=member.client_host,
                 member_metadata=member.metadata(chosen) if chosen else b"",
-                member_assignment=member.assignment if chosen else b"",
+                member_assignment=member.assignment,
             )
             for member in group.members.values()
         ],

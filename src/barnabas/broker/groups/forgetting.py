@@ -59,15 +59,18 @@ class Forgetting:
             if self.refusal(group_id) is None:
                 self._forget_positions(group_id, positions, now)
 
-    def _unused(self, group_id: str) -> bool:
-        """Whether a group has no member, and none is joining.  It may have positions."""
+    def _unused(self, group_id: str, *, deleted: bool = False) -> bool:
+        """Whether a group has no member, and none is joining.  It may have positions.
+
+        One that is deleted is so for those, too, that were just given an id.
+        """
         if (consumer := self.consumers.groups.get(group_id)) is not None:
             return not consumer.members and not self.offsets.in_flight(group_id)
         group = self.groups.get(group_id)
         return (
             group is not None
             and group.state is GroupState.EMPTY
-            and not group.pending
+            and (deleted or not group.pending)
             and not self.offsets.in_flight(group_id)
         )
 
@@ -144,7 +147,7 @@ class Forgetting:
             results[name] = error
             if not error:
                 self.offsets.drop(name, positions)
-                if self._unused(name):  # else a member came meanwhile: its group starts again
+                if self._unused(name, deleted=True):  # else a member came meanwhile: its group starts again
                     self._drop(name)
             one_done()
 

@@ -65,10 +65,14 @@ class Parked(Waiting):
     wait for its member), until the group answers it.
     """
 
-    __slots__ = ("_all", "gone", "member", "on_gone")
+    __slots__ = ("_all", "gone", "member", "on_gone", "version")
 
-    def __init__(self, member: Member, parked: ParkedRequests, on_gone: Callable[[Parked], None]) -> None:
+    def __init__(
+        self, member: Member, parked: ParkedRequests, on_gone: Callable[[Parked], None], version: int
+    ) -> None:
+        """`version` is that of the request."""
         super().__init__(float("inf"))
+        self.version = version
         self.member = member
         self._all = parked
         self.on_gone = on_gone

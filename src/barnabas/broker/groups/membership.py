@@ -69,22 +69,22 @@ class Membership:
         self, context: RequestContext, request: JoinGroupRequest, now: Now
     ) -> JoinGroupResponse | Parked:
         """Enter a group or a new generation of it."""
-        member_id = request.member_id
+        member_id, version = request.member_id, context.version
         if not self.limits.min_session <= request.session_timeout_ms / 1000 <= self.limits.max_session:
-            return refused_join(ErrorCode.INVALID_SESSION_TIMEOUT, member_id)
+            return refused_join(ErrorCode.INVALID_SESSION_TIMEOUT, member_id, version)
         if self.parked.count >= self.limits.max_waiting:
-            return refused_join(ErrorCode.COORDINATOR_NOT_AVAILABLE, member_id)
+            return refused_join(ErrorCode.COORDINATOR_NOT_AVAILABLE, member_id, version)
         group = self.groups.get(request.group_id)
         if group is None:
             if member_id:
-                return refused_join(ErrorCode.UNKNOWN_MEMBER_ID, member_id)
+                return refused_join(ErrorCode.UNKNOWN_MEMBER_ID, member_id, version)
             group = self.groups[request.group_id] = ClassicGroup(request.group_id, now)
         protocols: Protocols = tuple((protocol.name, protocol.metadata) for protocol in request.protocols)
         if not self._has_room(group, member_id):
             group.pending.pop(member_id, None)
-            return refused_join(ErrorCode.GROUP_MAX_SIZE_REACHED)
+            return refused_join(ErrorCode.GROUP_MAX_SIZE_REACHED, "", version)
         if not group.supports(request.protocol_type, protocols):
-            return refused_join(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id)
+            return refused_join(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id, version)
         if not member_id:
             return self._join_without_id(group, context, request, protocols, now)
         return self._join_with_id(group, context, request, protocols, now)
@@ -113,10 +113,10 @@ class Membership:
             return self._add(group, context, request, protocols, new_id, now)
         if context.version >= MEMBER_ID_FROM:
             if len(group.pending) >= self.limits.max_waiting:
-                return refused_join(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+                return refused_join(ErrorCode.COORDINATOR_NOT_AVAILABLE, "", context.version)
             group.pending[new_id] = now.mono + request.session_timeout_ms / 1000
             self.journal.at(group.pending[new_id], lambda later: self._pending_expired(group, new_id, later))
-            return refused_join(ErrorCode.MEMBER_ID_REQUIRED, new_id)
+            return refused_join(ErrorCode.MEMBER_ID_REQUIRED, new_id, context.version)
         return self._add(group, context, request, protocols, new_id, now)
 
     def _uuid(self) -> str:
@@ -133,9 +133,13 @@ class Membership:
     ) -> JoinGroupResponse | Parked:
         member_id = request.member_id
         if member_id in group.pending:
+            if (
+                request.group_instance_id is not None
+            ):  # the id was given to a dynamic member: Kafka fails on it
+                return refused_join(ErrorCode.UNKNOWN_SERVER_ERROR, "", context.version)
             return self._add(group, context, request, protocols, member_id, now)
         if error := self.check_member(group, member_id, request.group_instance_id):
-            return refused_join(error, member_id)
+            return refused_join(error, member_id, context.version)
         member = group.members[member_id]
         if group.state is GroupState.PREPARING:
             return self._update_and_rebalance(group, member, context, request, protocols, now)
@@ -147,7 +151,7 @@ class Membership:
             if member_id == group.leader_id or member.protocols != protocols:
                 return self._update_and_rebalance(group, member, context, request, protocols, now)
             return generation_answer(group, member)
-        return refused_join(ErrorCode.UNKNOWN_MEMBER_ID, member_id)
+        return refused_join(ErrorCode.UNKNOWN_MEMBER_ID, member_id, context.version)
 
     def check_member(self, group: ClassicGroup, member_id: str, instance: str | None) -> ErrorCode | None:
         """Check a member's ids: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, or None when they are right."""
@@ -185,7 +189,7 @@ class Membership:
             group.protocol_type = request.protocol_type
         group.add(member)
         group.newcomer = True
-        parked = self._park_join(group, member)
+        parked = self._park_join(group, member, context.version)
         member.expires = now.mono + NEW_MEMBER_JOIN_TIMEOUT
         self.rebalance.arm(group, member)
         self.rebalance.go_on(group, now)
@@ -201,7 +205,7 @@ class Membership:
         now: Now,
     ) -> Parked:
         self._update(member, context, request, protocols)
-        parked = self._park_join(group, member)
+        parked = self._park_join(group, member, context.version)
         self.rebalance.go_on(group, now)
         return parked
 
@@ -215,10 +219,11 @@ class Membership:
         if request.rebalance_timeout_ms >= 0:
             member.rebalance_timeout = request.rebalance_timeout_ms / 1000
 
-    def _park_join(self, group: ClassicGroup, member: Member) -> Parked:
+    def _park_join(self, group: ClassicGroup, member: Member, version: int) -> Parked:
         if member.joining is not None:  # the same member asked again over another connection
-            member.joining.complete(refused_join(ErrorCode.REBALANCE_IN_PROGRESS, member.id))
-        member.joining = Parked(member, self.parked, lambda parked: self._join_gone(group, parked))
+            again = refused_join(ErrorCode.REBALANCE_IN_PROGRESS, member.id, member.joining.version)
+            member.joining.complete(again)
+        member.joining = Parked(member, self.parked, lambda parked: self._join_gone(group, parked), version)
         return member.joining
 
     def _join_gone(self, group: ClassicGroup, parked: Parked) -> None:
@@ -248,7 +253,7 @@ class Membership:
         member = group.members[group.static[request.group_instance_id]]
         fenced = ErrorCode.FENCED_INSTANCE_ID
         if member.joining is not None:
-            member.joining.complete(refused_join(fenced, member.id))
+            member.joining.complete(refused_join(fenced, member.id, member.joining.version))
         if member.syncing is not None:
             member.syncing.complete(SyncGroupResponse(error_code=fenced))
         old_leader = group.leader_id
@@ -258,10 +263,10 @@ class Membership:
         member.expires = now.mono + member.session_timeout
         self.rebalance.arm(group, member)
         if group.state is not GroupState.STABLE or group.choose_protocol() != before:
-            parked = self._park_join(group, member)
+            parked = self._park_join(group, member, context.version)
             self.rebalance.go_on(group, now)
             return parked
-        parked = self._park_join(group, member)
+        parked = self._park_join(group, member, context.version)
         assignments = {id: found.assignment for id, found in group.members.items()}
         knows_skip = context.version >= SKIP_ASSIGNMENT_FROM
         leads = group.leader_id == new_id
@@ -270,7 +275,7 @@ class Membership:
             if member.joining is not parked:
                 return
             if error:
-                parked.complete(refused_join(error, new_id))
+                parked.complete(refused_join(error, new_id, parked.version))
                 return
             answer = generation_answer(group, member)
             if leads and not knows_skip:
@@ -305,7 +310,9 @@ class Membership:
             return SyncGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if member.syncing is not None:
             member.syncing.complete(SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
-        parked = member.syncing = Parked(member, self.parked, lambda gone: gone.complete(None))
+        parked = member.syncing = Parked(
+            member, self.parked, lambda gone: gone.complete(None), context.version
+        )
         if member.id == group.leader_id:
             given = {one.member_id: bytes(one.assignment) for one in request.assignments}
             self._write_assignments(group, {id: given.get(id, b"") for id in group.members}, now)

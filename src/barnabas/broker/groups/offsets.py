@@ -50,6 +50,9 @@ __all__ = ["CommitWaiting", "GroupOffsets"]
 TOPIC_IDS_FROM = 10
 GROUP_ID_NOT_FOUND_FROM = 9
 
+MISSING = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
+"""Codes of partitions that are not there."""
+
 Position = tuple[str, int]
 """Topic name and partition."""
 
@@ -103,10 +106,10 @@ class GroupOffsets:
     def commit(
         self, context: RequestContext, request: OffsetCommitRequest, now: Now
     ) -> OffsetCommitResponse | CommitWaiting:
-        """Keep positions.  Some partitions may be refused while the others are kept."""
-        error = self._check_commit(context, request, now)
-        if error:
-            return commit_answer(request, lambda name, id, index: error)
+        """Keep positions.  Some partitions may be refused while the others are kept.
+
+        What is not there is refused without a look at the group.
+        """
         errors: dict[tuple[str, TopicId, int], ErrorCode] = {}
         kept: dict[Position, CommittedOffset] = {}
         for wanted in request.topics:
@@ -125,10 +128,13 @@ class GroupOffsets:
                         else NO_TIMESTAMP,
                         topic_id=topic.id,
                     )
-        if (consumer := self.consumer_groups.get(request.group_id)) is not None:
-            stale = _stale_position(consumer, request, kept)
-            if stale:
-                return commit_answer(request, lambda name, id, index: stale)
+        missing = {key: error for key, error in errors.items() if error in MISSING}
+        refused = self._check_commit(context, request, now) if len(missing) < len(errors) else None
+        consumer = self.consumer_groups.get(request.group_id)
+        if consumer is not None and not refused:
+            refused = _stale_position(consumer, request, kept)
+        if refused:
+            return commit_answer(request, lambda name, id, index: missing.get((name, id, index)) or refused)
         if not kept:
             return commit_answer(request, lambda name, id, index: errors[(name, id, index)])
         waiting = CommitWaiting(self.membership.parked)
@@ -282,21 +288,21 @@ class GroupOffsets:
         coordinated: Callable[[str], ErrorCode | None],
         stable: bool,
     ) -> OffsetFetchResponseGroup:
-        if error := coordinated(wanted.group_id):
+        error = coordinated(wanted.group_id)
+        consumer = self.consumer_groups.get(wanted.group_id)
+        if error is None and consumer is not None and not self._asks_for_nothing(version, wanted):
+            error = fetch_refusal(consumer, wanted.member_id, wanted.member_epoch)
+        if error:
             return OffsetFetchResponseGroup(group_id=wanted.group_id, error_code=error)
-        if (consumer := self.consumer_groups.get(wanted.group_id)) is not None:
-            if error := fetch_refusal(consumer, wanted.member_id, wanted.member_epoch):
-                return OffsetFetchResponseGroup(group_id=wanted.group_id, error_code=error)
-        group = self.membership.groups.get(wanted.group_id)
-        if wanted.member_id and wanted.member_epoch >= 0 and group is not None:
-            error = self.membership.check_member(group, wanted.member_id, None)
-            if error is None and wanted.member_epoch != group.generation:
-                error = ErrorCode.ILLEGAL_GENERATION
-            if error:
-                return OffsetFetchResponseGroup(group_id=wanted.group_id, error_code=error)
         return OffsetFetchResponseGroup(
             group_id=wanted.group_id, topics=self._positions(version, wanted.group_id, wanted.topics, stable)
         )
+
+    def _asks_for_nothing(self, version: int, wanted: OffsetFetchRequestGroup) -> bool:
+        """Whether none of the topics is there, by their ids: then nobody asks who sends the request."""
+        if version < TOPIC_IDS_FROM or not wanted.topics:
+            return False
+        return not any(topic.topic_id in self.image().topics for topic in wanted.topics)
 
     def _positions(
         self, version: int, group_id: str, topics: list[OffsetFetchRequestTopics] | None, stable: bool
@@ -350,6 +356,7 @@ class GroupOffsets:
         else:
             subscribed = subscribed_topics(group) if group.members else set()
         known = self.committed.get(request.group_id, {})
+        topics = self.image().topics_by_name
         gone = []
         answer = OffsetDeleteResponse(topics=[])
         for topic in request.topics:
@@ -358,6 +365,8 @@ class GroupOffsets:
                 position = (topic.name, one.partition_index)
                 read = subscribed is None or topic.name in subscribed
                 error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if read else ErrorCode.NONE
+                if topic.name not in topics or one.partition_index not in topics[topic.name].partitions:
+                    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 if not error and position in known:
                     gone.append(position)
                 partitions.append(

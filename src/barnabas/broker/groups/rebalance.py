@@ -48,9 +48,14 @@ class GroupLimits:
         self.max_waiting = max_waiting
 
 
-def refused_join(error: ErrorCode, member_id: str = "") -> JoinGroupResponse:
-    """Why a member cannot join."""
-    return JoinGroupResponse(error_code=error, member_id=member_id, protocol_name="")
+NO_PROTOCOL_FROM = 7
+"""First version of JoinGroup in which the name of the protocol may be null."""
+
+
+def refused_join(error: ErrorCode, member_id: str = "", version: int = 0) -> JoinGroupResponse:
+    """Why a member cannot join; a newer one hears that there is no protocol, not that its name is empty."""
+    name = None if version >= NO_PROTOCOL_FROM else ""
+    return JoinGroupResponse(error_code=error, member_id=member_id, protocol_name=name)
 
 
 def generation_answer(
@@ -88,10 +93,14 @@ class Rebalance:
         self.journal = journal
 
     def go_on(self, group: ClassicGroup, now: Now) -> None:
-        """Begin a rebalance, or look whether the running one is complete."""
+        """Begin a rebalance, or look whether the running one is complete.
+
+        The first one waits for nobody but by `initial_delay`, not for members that were just given an id either.
+        """
+        first = group.state is GroupState.EMPTY and self.limits.initial_delay <= 0
         if group.state is not GroupState.PREPARING:
             self.begin(group, now)
-        if group.initial_until == 0.0 and group.everybody_joined:
+        if group.initial_until == 0.0 and (first or group.everybody_joined):
             self._complete_join(group, now)
 
     def begin(self, group: ClassicGroup, now: Now) -> None:
@@ -182,7 +191,7 @@ class Rebalance:
         """A member goes; what it waits for is answered with `error`."""
         group.remove(member)
         if member.joining is not None:
-            member.joining.complete(refused_join(error, member.id))
+            member.joining.complete(refused_join(error, member.id, member.joining.version))
         if member.syncing is not None:
             member.syncing.complete(SyncGroupResponse(error_code=error))
 
@@ -219,6 +228,6 @@ class Rebalance:
         """This node no longer coordinates the group: answer all who wait."""
         for member in list(group.members.values()):
             if member.joining is not None:
-                member.joining.complete(refused_join(error, member.id))
+                member.joining.complete(refused_join(error, member.id, member.joining.version))
             if member.syncing is not None:
                 member.syncing.complete(SyncGroupResponse(error_code=error))

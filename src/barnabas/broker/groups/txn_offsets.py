@@ -87,9 +87,13 @@ class TxnOffsets:
     ) -> TxnOffsetCommitResponse | CommitWaiting:
         """Serve one TxnOffsetCommit request."""
         partition = self.journal.led(self.journal.partition_for(request.group_id))
+        missing = self._missing(request)
+        asked = {(topic.name, one.partition_index) for topic in request.topics for one in topic.partitions}
+        if asked == missing.keys():
+            return _answer(request, missing)
         error = self.refusal(request.group_id)
         if error or partition is None:
-            return _refused(request, error or ErrorCode.NOT_COORDINATOR)
+            return _answer(request, missing, error or ErrorCode.NOT_COORDINATOR)
         waiting = CommitWaiting(self.offsets.membership.parked)
         verifications, version = self.broker.verifications, context.version
         producer_id, epoch = request.producer_id, request.producer_epoch
@@ -99,7 +103,7 @@ class TxnOffsets:
 
         def verified(error: ErrorCode, guard: VerificationGuard, now: Now) -> None:
             if error:
-                waiting.complete(_refused(request, _TOLD.get(error, error)))
+                waiting.complete(_answer(request, missing, _TOLD.get(error, error)))
             else:
                 self._append(partition, request, waiting, guard, now)
 
@@ -115,7 +119,7 @@ class TxnOffsets:
         try:
             verifications.begin(partition, question, _NO_SEQUENCE, now, verified)
         except KafkaError as fenced:
-            waiting.complete(_refused(request, fenced.code))
+            waiting.complete(_answer(request, missing, fenced.code))
         return waiting.response if waiting.done else waiting
 
     def _append(
@@ -129,7 +133,7 @@ class TxnOffsets:
         """The transaction is verified: check, and write what may be kept."""
         group_id = request.group_id
         if error := self.refusal(group_id) or self._check(request):
-            waiting.complete(_refused(request, error))
+            waiting.complete(_answer(request, self._missing(request), error))
             return
         errors: _Errors = {}
         kept: dict[tuple[str, int], CommittedOffset] = {}
@@ -138,7 +142,7 @@ class TxnOffsets:
             if not error:
                 kept[position] = wanted
         if self._stale(request, kept):
-            waiting.complete(_refused(request, ErrorCode.ILLEGAL_GENERATION))
+            waiting.complete(_answer(request, self._missing(request), ErrorCode.ILLEGAL_GENERATION))
             return
         if not kept:
             waiting.complete(_answer(request, errors))
@@ -190,6 +194,16 @@ class TxnOffsets:
             stale_commit(consumer, request.member_id, request.generation_id, found.topic_id, index)
             for (_, index), found in kept.items()
         )
+
+    def _missing(self, request: TxnOffsetCommitRequest) -> _Errors:
+        """The partitions that are not there: they are refused without a look at the group or the producer."""
+        topics = self.offsets.image().topics_by_name
+        return {
+            (wanted.name, one.partition_index): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            for wanted in request.topics
+            for one in wanted.partitions
+            if wanted.name not in topics or one.partition_index not in topics[wanted.name].partitions
+        }
 
     def _positions(
         self, request: TxnOffsetCommitRequest, now: Now
@@ -247,10 +261,6 @@ _TOLD = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
 }
 """What a client hears instead: it tries again, and at the first looks for no other coordinator."""
-
-
-def _refused(request: TxnOffsetCommitRequest, error: ErrorCode) -> TxnOffsetCommitResponse:
-    return _answer(request, {}, error)
 
 
 def _answer(

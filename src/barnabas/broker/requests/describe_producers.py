@@ -46,6 +46,8 @@ def _described(broker: Broker, context: RequestContext, topic: str, index: int) 
     partition = broker.partition(topic, index)
     if not allowed(broker.authorizer, context, Operation.READ, ResourceType.TOPIC, topic):
         error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    elif not topic:
+        error = ErrorCode.INVALID_TOPIC_EXCEPTION
     elif partition is None or partition.offline:
         known = broker.image.partition(topic, index) is not None
         error = ErrorCode.NOT_LEADER_OR_FOLLOWER if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -54,6 +54,18 @@ _PRODUCER = slice(43, 53)
 _ABORTABLE_SINCE = 11
 _ADDED_SINCE = 12
 """Versions of Produce: the client knows TRANSACTION_ABORTABLE; the leader has the partition added (KIP-890)."""
+_REFUSED_BY_THE_LOG = frozenset(
+    {
+        ErrorCode.DUPLICATE_SEQUENCE_NUMBER,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_RECORD,
+        ErrorCode.INVALID_TIMESTAMP,
+        ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    }
+)
+"""With these codes Apache Kafka tells where the log begins."""
 
 
 class ProduceWaiting(Waiting):
@@ -301,6 +313,10 @@ def _append_one(
     return appended
 
 
+class _UnverifiedError(RefusedError):
+    """A batch did not come as far as the log."""
+
+
 class _InCheck:
     """The place of a batch whose records a thread checks, or whose transaction is asked about."""
 
@@ -350,7 +366,7 @@ class _InCheck:
             broker.host.held(self.connection, -len(batch))
             if error:
                 code = produce_error(error, add=question.add)
-                self.refuse(RefusedError(code, f"its transaction could not be verified: {error.name}"))
+                self.refuse(_UnverifiedError(code, f"its transaction could not be verified: {error.name}"))
                 return
             self.guard = guard
             self._append(partition, batch, header, now)
@@ -436,10 +452,13 @@ def _refused(
     if moved and topic is not None:
         node, epoch = broker.leader_of(TopicPartition(topic.name, partition))
         leader = LeaderIdAndEpoch(leader_id=node, leader_epoch=epoch)
+    by_the_log = error.code in _REFUSED_BY_THE_LOG and not isinstance(error, _UnverifiedError)
+    known = broker.partition(topic.name, partition) if topic is not None and by_the_log else None
     return PartitionProduceResponse(
         index=partition,
         error_code=error.code,
         base_offset=-1,
+        log_start_offset=-1 if known is None else known.log.log_start_offset,
         error_message=None if error.message == error.code.name else error.message,
         record_errors=[
             BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=reason)

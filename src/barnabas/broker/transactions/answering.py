@@ -179,7 +179,11 @@ class TransactionRequests:
         if from_client and not self._may_write(context, one.transactional_id):
             all_alike(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         elif wrong := {tp: error for tp in partitions if (error := self._refused(context, tp))}:
-            done(_result(one, lambda tp: wrong.get(tp, ErrorCode.OPERATION_NOT_ATTEMPTED)))
+            topics = [
+                replace(topic, partitions=list(dict.fromkeys(topic.partitions))) for topic in one.topics
+            ]
+            refused = replace(one, topics=topics)  # (each partition is named once)
+            done(_result(refused, lambda tp: wrong.get(tp, ErrorCode.OPERATION_NOT_ATTEMPTED)))
         elif _no_id(one.transactional_id):
             all_alike(ErrorCode.INVALID_REQUEST)
         elif one.verify_only:

@@ -142,13 +142,17 @@ class Transactions:
         done: Done,
     ) -> None:
         """AddPartitionsToTxn and AddOffsetsToTxn: partitions join the transaction; the first ones begin it."""
+        found = self._find(transactional_id)
+        if not isinstance(found, ErrorCode) and found[1].pending is not None:
+            done(ErrorCode.CONCURRENT_TRANSACTIONS)  # whoever asks: the end under way may give another epoch
+            return
         found = self._of_producer(transactional_id, producer_id, epoch)
         if isinstance(found, ErrorCode):
             done(found)
             return
         owned, held = found
         current = held.current
-        if held.pending is not None or current.state.ending:
+        if current.state.ending:
             done(ErrorCode.CONCURRENT_TRANSACTIONS)
         elif current.state is State.ONGOING and partitions <= current.partitions:
             done(ErrorCode.NONE)

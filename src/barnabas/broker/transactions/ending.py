@@ -102,15 +102,13 @@ def _end_and_raise(
     known = retry if state.ending else epoch == current.epoch
     if state in (State.COMPLETE_COMMIT, State.COMPLETE_ABORT):
         known = known or retry
+    if held.pending is not None:
+        # first of all: the client may go on in an epoch, or with an id, that the end under way will give it
+        return ErrorCode.CONCURRENT_TRANSACTIONS
     if current.producer_id != producer_id and not overflowed:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    if state.ending and epoch == current.epoch:
-        # the client goes on in the epoch that its last end gave it, while the markers of that end are on their way
-        return ErrorCode.CONCURRENT_TRANSACTIONS
     if not known:
         return ErrorCode.PRODUCER_FENCED
-    if held.pending is not None:
-        return ErrorCode.CONCURRENT_TRANSACTIONS
     if state is State.ONGOING or (state.idle and not commit and not retry):
         return _decided(current, commit, client_version, new_producer_id, now_ms)
     if not retry:

@@ -29,6 +29,7 @@ from barnabas.wire.schemas.groups import (
     LeaveGroupRequest,
     ListGroupsRequest,
     SyncGroupRequest,
+    SyncGroupResponse,
 )
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ GROUP, TRANSACTION = 0, 1
 TOPIC_OF_TYPE = {GROUP: OFFSETS_TOPIC, TRANSACTION: TRANSACTIONS_TOPIC}
 """Type of a key -> the topic whose leaders coordinate what has such keys."""
 BATCHED_FROM = 4
+PROTOCOL_NAMED_FROM = 5
+"""First version of SyncGroup in which members must name the protocol and its type."""
 
 
 class GroupApi:
@@ -162,6 +165,9 @@ class GroupApi:
 
     def sync(self, context: RequestContext, request: SyncGroupRequest) -> Message | Waiting:
         """SyncGroup (key 14)."""
+        named = request.protocol_type is not None and request.protocol_name is not None
+        if context.version >= PROTOCOL_NAMED_FROM and not named:
+            return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         return self._groups.sync(context, request, self._runtime.clock.now())
 
     def heartbeat(self, context: RequestContext, request: HeartbeatRequest) -> Message | Waiting:

@@ -29,6 +29,11 @@ MEMBER_ID_FROM = 1
 COMMIT_WITH_EPOCH_FROM = 9
 
 
+def _said(name: str) -> bool:
+    """Whether a name is more than blanks, as Java counts blanks: all up to the space."""
+    return any(letter > " " for letter in name)
+
+
 def _invalid(message: str) -> KafkaError:
     return KafkaError(ErrorCode.INVALID_REQUEST, message)
 
@@ -36,13 +41,13 @@ def _invalid(message: str) -> KafkaError:
 def check_request(request: ConsumerGroupHeartbeatRequest, version: int, assignors: Collection[str]) -> None:
     """What is wrong whatever the group is.  Raises KafkaError INVALID_REQUEST, UNSUPPORTED_ASSIGNOR."""
     epoch = request.member_epoch
-    if (version >= MEMBER_ID_FROM or epoch > 0 or epoch == LEFT) and not request.member_id.strip():
+    if (version >= MEMBER_ID_FROM or epoch > 0 or epoch == LEFT) and not _said(request.member_id):
         raise _invalid("the heartbeat names no member")
-    if not request.group_id.strip():
+    if not _said(request.group_id):
         raise _invalid("the heartbeat names no group")
-    if request.instance_id is not None and not request.instance_id.strip():
+    if request.instance_id is not None and not _said(request.instance_id):
         raise _invalid("the instance id is empty: leave it out, or give one")
-    if request.rack_id is not None and not request.rack_id.strip():
+    if request.rack_id is not None and not _said(request.rack_id):
         raise _invalid("the rack is empty: leave it out, or give one")
     if epoch == 0:
         if request.rebalance_timeout_ms == -1:

@@ -58,19 +58,23 @@ class ClassicMembers:
             asked, metadata = self._asked(context, request, group, member_id)
             step = advance(group, asked, consumers.image(), consumers.settings_of(group.id), now)
         except KafkaError as error:
-            return refused_join(error.code, request.member_id)
+            said = request.member_id if error.code is ErrorCode.INVALID_SESSION_TIMEOUT else ""
+            return refused_join(error.code, said, context.version)
         if not request.member_id and request.group_instance_id is None and context.version >= MEMBER_ID_FROM:
-            return refused_join(ErrorCode.MEMBER_ID_REQUIRED, member_id)
+            return refused_join(ErrorCode.MEMBER_ID_REQUIRED, member_id, context.version)
         if error_code := consumers.take(group, step, now, classic=metadata):
-            return refused_join(error_code, request.member_id)
+            return refused_join(error_code, request.member_id, context.version)
+        # a static member that takes the place of the last one of KIP-848 joins the classic group next
+        classic = asked.replaced is not None and consumers.downgrade_if_classic(group, now)
         answer = JoinGroupResponse(
-            generation_id=step.after.epoch,
+            generation_id=asked.before.epoch if classic else step.after.epoch,
             protocol_type=CONSUMER_PROTOCOL,
             protocol_name=metadata.supported_protocols[0].name,
             member_id=member_id,
         )
-        consumers.downgrade_if_classic(group, now)
-        return consumers.when_safe(group.id, answer, lambda error: refused_join(error, member_id))
+        return consumers.when_safe(
+            group.id, answer, lambda error: refused_join(error, member_id, context.version)
+        )
 
     def _admit(self, context: RequestContext, request: JoinGroupRequest, group: ConsumerGroup) -> str:
         """The id of the member, when it may join at all.  Raises KafkaError."""

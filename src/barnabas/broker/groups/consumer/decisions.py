@@ -183,7 +183,13 @@ def advance(
             epoch = refreshed = _epoch_of(group, subscriptions, bump, image, changes)
         if assigns and target_epoch < epoch:
             assignor = preferred_assignor(group.members.values(), settings.assignors, before, after)
-            targets = _assign(group, after, members, subscriptions, image, assignor)
+            if (
+                not looks
+            ):  # then members count as alike, or not, as before this request (as with Apache Kafka)
+                alike = Subscriptions.of(group.members.values(), group.patterns).homogeneous
+            else:
+                alike = subscriptions.homogeneous
+            targets = _assign(group, after, members, subscriptions, image, assignor, alike)
             target_epoch, target = epoch, targets.get(after.id, {})
             for other in members:
                 if group.target.get(other.id) != targets.get(other.id, {}):
@@ -314,8 +320,12 @@ def _assign(
     subscriptions: Subscriptions,
     image: MetadataImage,
     assignor: str,
+    alike: bool,
 ) -> Mapping[str, Target]:
-    """What each member shall own; the given one may take the place of a static member that left."""
+    """What each member shall own; the given one may take the place of a static member that left.
+
+    `alike`: all members subscribe to the same topics.
+    """
     known: dict[str, AssignableMember] = {}
     for other in group.in_kafkas_order(members):
         names = subscribed_topics(other, group.patterns)
@@ -328,7 +338,7 @@ def _assign(
         for name in subscriptions.topics
         if (topic := image.topics_by_name.get(name)) is not None
     }
-    return ASSIGNORS[assignor](GroupSpec(known, subscriptions.homogeneous, group.owners, partitions))
+    return ASSIGNORS[assignor](GroupSpec(known, alike, group.owners, partitions))
 
 
 def _interval_over(group: ConsumerGroup, settings: ConsumerGroupSettings, now: Now) -> bool:

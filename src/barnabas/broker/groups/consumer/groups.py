@@ -109,11 +109,15 @@ class ConsumerGroups:
             step, answer = decide_heartbeat(group, member_id, context, request, image, settings, now)
         except KafkaError as error:
             return refused(error.code, error.message)
+        refresh_ms = self.settings.pattern_refresh_ms
+        # (as the group was before this heartbeat, which may have dropped a pattern)
+        wanted = search_wanted(group, step.after, now.wall_ms, self._topics_version, refresh_ms)
         if error_code := self.take(group, step, now, before=before):
             return refused(error_code)
         if classic is not None:
             self._was_classic(group, classic, now)
-        self._search_if_wanted(group, step.after, now)
+        if wanted:
+            self._search_patterns(group, step.after, now)
         return self.when_safe(group.id, answer, refused)
 
     def take(
@@ -300,14 +304,16 @@ class ConsumerGroups:
         self.membership.rebalance.begin(classic, now)
         return ErrorCode.NONE
 
-    def downgrade_if_classic(self, group: ConsumerGroup, now: Now) -> None:
-        """A classic member came in the place of the last one that spoke the protocol of KIP-848."""
+    def downgrade_if_classic(self, group: ConsumerGroup, now: Now) -> bool:
+        """A classic member came in the place of the last one that spoke the protocol of KIP-848.
+
+        Whether the group is a classic one now; what cannot be written is tried with the next member.
+        """
         members = list(group.members.values())
         if self._all_classic(members):
             with suppress(WireError):
-                self._downgrade(
-                    group, members, now
-                )  # (what cannot be written now is tried with the next member)
+                return not self._downgrade(group, members, now)
+        return False
 
     def make_room(self, group_id: str, now: Now) -> ErrorCode:
         """A classic group comes under a name: a consumer group that is empty goes, one with members stays.
@@ -376,17 +382,14 @@ class ConsumerGroups:
             if not group.topics.isdisjoint(changed):
                 group.refresh_ms = group.refresh_epoch = 0
 
-    def _search_if_wanted(self, group: ConsumerGroup, member: ConsumerMember, now: Now) -> None:
-        """Look up the topics of a group's patterns, unless that was done lately."""
-        refresh_ms = self.settings.pattern_refresh_ms
+    def _search_patterns(self, group: ConsumerGroup, member: ConsumerMember, now: Now) -> None:
+        """Look up the topics of a group's patterns, unless that is being done."""
         if group.id in self._searches:
             return
-        if search_wanted(group, member, now.wall_ms, self._topics_version, refresh_ms):
-            patterns = patterns_with(group, member)
-            image = self.image()
-            search = PatternSearch(patterns, image.topics_by_name, image.offset, now.wall_ms)
-            self._searches[group.id] = search
-            self.journal.at(now.mono, lambda later: self._search(group, search, later))
+        image = self.image()
+        search = PatternSearch(patterns_with(group, member), image.topics_by_name, image.offset, now.wall_ms)
+        self._searches[group.id] = search
+        self.journal.at(now.mono, lambda later: self._search(group, search, later))
 
     def _search(self, group: ConsumerGroup, search: PatternSearch, now: Now) -> None:
         if self._searches.get(group.id) is not search or self.groups.get(group.id) is not group:

@@ -6,6 +6,7 @@ some topics per step, so that nothing waits for a cluster of many topics.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
@@ -29,6 +30,7 @@ LEAST_INTERVAL_MS = 10_000
 """A group's patterns are not looked up more often."""
 MOST_PATTERN = 4096
 """Characters of a pattern.  (Apache Kafka has no bound but its request's.)"""
+_ANY_BYTE = re.compile(r"(?<!\\)(\\\\)*\\C")
 MOST_MEMORY = 1 << 20
 """Bytes that RE2 may take for one pattern."""
 
@@ -46,6 +48,8 @@ def compiled_pattern(regex: str) -> Any:
         raise KafkaError(
             ErrorCode.INVALID_REGULAR_EXPRESSION, f"a pattern has at most {MOST_PATTERN} characters"
         )
+    if _ANY_BYTE.search(regex):  # (a byte is no character of a name)
+        raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, "\\C is not supported")
     options = re2.Options()
     options.log_errors = False
     options.max_mem = MOST_MEMORY
