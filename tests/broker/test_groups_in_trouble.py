@@ -261,7 +261,7 @@ def test_positions_in_topics_that_no_member_reads_may_go(world: World) -> None:
     assert forget(world, "flights") == ErrorCode.NONE
     assert world.position() == -1
     leave(world, member)
-    member_of(world, subscription("flights"))
+    world.join(world.new_id(metadata=subscription("flights")), metadata=subscription("flights"))
     assert forget(world, "flights") == ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
 
 

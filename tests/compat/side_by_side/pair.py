@@ -29,6 +29,8 @@ SETTINGS = {
     "group_consumer_min_assignment_interval_ms": "0",
     "group_consumer_assignor_offload_enable": "false",
     "group_min_session_timeout_ms": "6000",
+    # without a delay our first generation waits for members that were just given an id, Apache Kafka's does not
+    "group_initial_rebalance_delay_ms": "20",
 }
 
 

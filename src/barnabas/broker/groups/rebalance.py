@@ -93,14 +93,10 @@ class Rebalance:
         self.journal = journal
 
     def go_on(self, group: ClassicGroup, now: Now) -> None:
-        """Begin a rebalance, or look whether the running one is complete.
-
-        The first one waits for nobody but by `initial_delay`, not for members that were just given an id either.
-        """
-        first = group.state is GroupState.EMPTY and self.limits.initial_delay <= 0
+        """Begin a rebalance, or look whether the running one is complete."""
         if group.state is not GroupState.PREPARING:
             self.begin(group, now)
-        if group.initial_until == 0.0 and (first or group.everybody_joined):
+        if group.initial_until == 0.0 and group.everybody_joined:
             self._complete_join(group, now)
 
     def begin(self, group: ClassicGroup, now: Now) -> None:
