@@ -38,6 +38,7 @@ def test_the_examples_do_what_the_page_says(page: Cluster) -> None:
     assert outcome(page, "Send") == ["0"]
     read = outcome(page, "Read")
     assert (len(read), read[0]) == (1001, "0 0 b'customer-7' b'two apples'")
+    assert outcome(page, "Share with KIP-848") == ["reads 1", "1001", "gives up 1"]
     assert outcome(page, "All or nothing") == []
     assert outcome(page, "asyncio") == ["0", "b'hello'"]
     managed = outcome(page, "Manage")
@@ -45,4 +46,4 @@ def test_the_examples_do_what_the_page_says(page: Cluster) -> None:
 
 
 def test_no_example_is_left_out() -> None:
-    assert sorted(BLOCKS) == ["All or nothing", "Manage", "Read", "Send", "asyncio"]
+    assert sorted(BLOCKS) == ["All or nothing", "Manage", "Read", "Send", "Share with KIP-848", "asyncio"]

@@ -10,14 +10,15 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import NamedTuple
+from uuid import uuid4
 
 from barnabas.client.cluster import Cluster
 from barnabas.client.fetched import Fetched
-from barnabas.client.group_member import ClassicMember, GroupTimes
-from barnabas.client.membership import Membership
+from barnabas.client.group_options import GroupOptions, Listener, make_member
+from barnabas.client.membership import Membership, Reader
 from barnabas.client.offsets import (
     READ_COMMITTED,
     READ_UNCOMMITTED,
@@ -28,7 +29,7 @@ from barnabas.client.offsets import (
 from barnabas.client.prefetch import Prefetcher
 from barnabas.client.producing.transactions import GroupMember
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
-from barnabas.model import Offset, TopicPartition
+from barnabas.model import Offset, TopicPartition, Uuid
 
 __all__ = ["Consumer", "ConsumerStatistics", "Message"]
 
@@ -63,6 +64,12 @@ class Consumer:
     offset is gone ("error": raise OFFSET_OUT_OF_RANGE instead).  group: share the topics with others.
     isolation: "read_committed" hides open and aborted transactions.  auto_commit: with a group, commit by
     itself.  idle: iteration ends after so many seconds without a record (None: never).  One thread.
+
+    group_protocol: "classic", or "consumer" (KIP-848: the coordinator makes the assignments, and only the
+    partitions that move stop).  With "consumer": pattern, topics that match it (RE2, beside those named), and
+    assignor, one of the broker's.  instance_id: a static member, which comes back as the same one.
+    on_revoked is called before partitions go, on_lost when they are gone already, on_assigned before the first
+    record of new ones; each with a list of partitions, in the thread that reads.
     """
 
     def __init__(
@@ -78,6 +85,13 @@ class Consumer:
         timeout: float = 30.0,
         session_timeout: float = 45.0,
         rebalance_timeout: float = 60.0,
+        group_protocol: str = "classic",
+        pattern: str | None = None,
+        assignor: str | None = None,
+        instance_id: str | None = None,
+        on_assigned: Callable[[list[TopicPartition]], object] | None = None,
+        on_revoked: Callable[[list[TopicPartition]], object] | None = None,
+        on_lost: Callable[[list[TopicPartition]], object] | None = None,
     ) -> None:
         self.start = checked_start(start)
         self.topics = topics
@@ -87,13 +101,18 @@ class Consumer:
         self._prefetcher = Prefetcher(self._cluster, isolation=isolation_level(isolation))
         self._member: Membership | None = None
         self._auto_commit = auto_commit and group is not None
-        if group is not None:
-            times = GroupTimes(session_timeout, rebalance_timeout)
+        options = GroupOptions(
+            group_protocol, pattern, assignor, instance_id, session_timeout, rebalance_timeout
+        )
+        member = make_member(group, topics, options, Uuid(uuid4().bytes))
+        if member is not None:
             self._member = Membership(
                 Cluster(bootstrap, client_id=client_id, timeout=timeout),
-                ClassicMember(group, topics, times),
+                member,
                 stable=isolation == READ_COMMITTED,
             )
+        self._listener = Listener(on_assigned, on_revoked, on_lost)
+        self._rebalancing = False
         self._positions: dict[TopicPartition, Offset] = {}  # the next offset to hand out
         self._fetched_to: dict[TopicPartition, Offset] = {}  # the next offset to fetch
         self._committed: dict[TopicPartition, Offset] = {}
@@ -279,28 +298,56 @@ class Consumer:
             self._take(TopicPartition(info.name, p) for info in infos for p in info.partitions)
 
     def _look_at_group(self) -> None:
-        """Join the group where needed; commit when it is time."""
+        """Follow the group where needed; commit when it is time."""
         member = self._member
-        if member is None:
+        if member is None or self._rebalancing:  # a listener asks
             return
         if member.must_join:
-            if self._auto_commit and self._assigned:
-                self._commit_quietly()
-            failure, member.failure = member.failure, None
-            if failure is not None:
-                raise failure
-            self._take(member.join())
+            self._rebalancing = True
+            try:
+                member.rebalance(Reader(self._release, self._acquire))
+            finally:
+                self._rebalancing = False
         elif self._auto_commit and time.monotonic() >= self._commit_due:
             self._commit_quietly()
 
     def _take(self, partitions: Iterable[TopicPartition]) -> None:
-        targets = list(partitions)
+        self._forget(None)
         self._prefetcher.forget()
-        self._ready.clear()
         self._ends = {}
-        self._positions = self._starting_points(targets)
-        self._fetched_to = dict(self._positions)
-        self._committed = dict(self._positions) if self._member else {}
+        self._read(list(partitions))
+
+    def _release(self, partitions: Collection[TopicPartition] | None, *, lost: bool) -> None:
+        """These partitions (None: all) are another member's from now on, or already."""
+        mine = sorted(self._positions if partitions is None else partitions)
+        if not mine:
+            return
+        if self._auto_commit and not lost:
+            self._commit_quietly()
+        tell = self._listener.on_lost if lost else self._listener.on_revoked
+        if tell is not None:
+            tell(mine)
+        self._forget(mine)
+
+    def _acquire(self, partitions: Collection[TopicPartition]) -> None:
+        """Read these partitions, too, from where the group has committed."""
+        self._read(list(partitions))
+        if self._listener.on_assigned is not None:
+            self._listener.on_assigned(sorted(partitions))
+
+    def _forget(self, partitions: Collection[TopicPartition] | None) -> None:
+        gone = set(self._positions if partitions is None else partitions)
+        for known in (self._positions, self._fetched_to, self._committed):
+            for target in gone:
+                known.pop(target, None)
+        self._ready = deque(m for m in self._ready if TopicPartition(m.topic, m.partition) not in gone)
+
+    def _read(self, partitions: list[TopicPartition]) -> None:
+        points = self._starting_points(partitions)
+        self._positions.update(points)
+        self._fetched_to.update(points)
+        if self._member is not None:
+            self._committed.update(points)
         self._assigned = True
 
     def _starting_points(self, targets: list[TopicPartition]) -> dict[TopicPartition, Offset]:
@@ -362,8 +409,9 @@ class Consumer:
         if self._closed:
             return
         if self._member is not None:
-            if commit and self._auto_commit and self._assigned and not self._member.must_join:
-                self._commit_quietly()
+            self._rebalancing = True  # it leaves
+            self._auto_commit = self._auto_commit and commit
+            self._release(None, lost=self._member.member.lost)
             self._member.leave()
             self._member.cluster.close()
         self._closed = True

@@ -33,14 +33,6 @@ __all__ = ["JOIN_AGAIN", "ClassicMember", "GroupTimes"]
 
 _PROTOCOL = "range"
 _SEVERAL_LEAVE_SINCE = 3
-_LOOK_AGAIN = frozenset(
-    {
-        ErrorCode.NOT_COORDINATOR,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.REQUEST_TIMED_OUT,
-    }
-)
 JOIN_AGAIN = frozenset(
     {ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.REBALANCE_IN_PROGRESS}
 )
@@ -57,6 +49,8 @@ class GroupTimes(NamedTuple):
 class ClassicMember:
     """`ClassicMember("group", ["topic"], GroupTimes())`: its id, its generation, and whether it must join."""
 
+    LEAVES_WITH = LeaveGroupRequest
+
     def __init__(
         self, group: str, topics: Sequence[str], times: GroupTimes, *, instance_id: str | None = None
     ) -> None:
@@ -69,6 +63,13 @@ class ClassicMember:
         self.leads = False
         self.must_join = True
         """Whether the partitions are (or may be) no longer ours."""
+        self.lost = False
+        """Whether they are surely another member's by now."""
+
+    @property
+    def heartbeat_interval(self) -> float:
+        """Seconds between heartbeats."""
+        return self.times.heartbeat
 
     def __repr__(self) -> str:
         state = "to join" if self.must_join else f"generation={self.generation}{' leads' * self.leads}"
@@ -128,7 +129,7 @@ class ClassicMember:
     def synced(self, response: Any) -> list[TopicPartition]:
         """Take the answer to `sync_request`: the partitions this member reads from now on.  Raises KafkaError."""
         self._raise(response.error_code)
-        self.must_join = False
+        self.must_join = self.lost = False
         return decode_assignment(response.assignment)
 
     def join_failed(self, error: KafkaError) -> None:
@@ -140,8 +141,10 @@ class ClassicMember:
 
     # -- staying and leaving ---------------------------------------------------------------------
 
-    def heartbeat_request(self) -> HeartbeatRequest:
-        """Tell that this member is alive."""
+    def heartbeat_request(self) -> HeartbeatRequest | None:
+        """Tell that this member is alive; None while it has to join."""
+        if self.must_join:
+            return None
         return HeartbeatRequest(
             group_id=self.group,
             generation_id=self.generation,
@@ -149,16 +152,23 @@ class ClassicMember:
             group_instance_id=self.instance_id,
         )
 
-    def heard(self, response: Any) -> bool:
-        """Take the answer to a heartbeat; whether the coordinator must be looked for again.  Raises KafkaError."""
+    def heard(self, response: Any) -> None:
+        """Take the answer to a heartbeat.
+
+        Raises KafkaError: a retriable one means that the coordinator is to be looked for and asked again.
+        """
         code = ErrorCode(response.error_code)
         if code in JOIN_AGAIN:
             self.must_join = True
+            self.lost = code != ErrorCode.REBALANCE_IN_PROGRESS
             if code == ErrorCode.UNKNOWN_MEMBER_ID:
                 self.member_id = ""
-        elif code and code not in _LOOK_AGAIN:
+        elif code:
             raise KafkaError(code, f"heartbeat for group {self.group}")
-        return code in _LOOK_AGAIN
+
+    def fence(self) -> None:
+        """Nothing is known of this member any more: it has to join."""
+        self.must_join = self.lost = True
 
     def leave_request(self, version: int) -> LeaveGroupRequest | None:
         """Tell the group that this member goes; None when it need not be told."""

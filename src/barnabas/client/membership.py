@@ -1,36 +1,54 @@
 """Being a member of a consumer group over blocking connections: join, heartbeat, commit, leave.
 
-What is asked and what an answer means is `group_member`.  A small thread sends heartbeats while the user's code
-works; everything else happens in the caller's thread.
+What is asked and what an answer means is `group_member`, for KIP-848 `consumer_member`.  A small thread sends
+heartbeats while the user's code works; everything else happens in the caller's thread.
 """
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import NamedTuple, Protocol, TypeVar
 
-from barnabas.client.blocking import BlockingConnection, ConnectionFailed
+from barnabas.client.blocking import BlockingConnection
 from barnabas.client.cluster import Cluster
+from barnabas.client.consumer_member import ConsumerGroupMember, Subscription
 from barnabas.client.group_member import ClassicMember
 from barnabas.client.group_offsets import commit_offsets, committed_offsets
-from barnabas.errors import BarnabasError, KafkaError
-from barnabas.model import Offset, TopicPartition
-from barnabas.wire.schemas.groups import LeaveGroupRequest
+from barnabas.client.group_options import GroupMachine, may_pass
+from barnabas.errors import BarnabasError, ErrorCode, KafkaError
+from barnabas.model import Offset, TopicId, TopicPartition
+from barnabas.wire.codec.message import Message
+from barnabas.wire.schemas.consumer_groups import ConsumerGroupHeartbeatRequest
 
-__all__ = ["Membership"]
+__all__ = ["Membership", "Reader", "Release"]
 
 T = TypeVar("T")
 
 
+class Release(Protocol):
+    """Give these up (None: all); `lost`: they are another member's already."""
+
+    def __call__(self, partitions: Collection[TopicPartition] | None, *, lost: bool) -> None: ...
+
+
+class Reader(NamedTuple):
+    """Who reads the partitions of a membership, as what it can do."""
+
+    release: Release
+    acquire: Callable[[Collection[TopicPartition]], None]
+    """Read these, too, from where the group has committed."""
+
+
 class Membership:
-    """`Membership(cluster, ClassicMember(...)).join()` -> the partitions this member may read.
+    """`Membership(cluster, ClassicMember(...)).rebalance(reader)`.
 
     `cluster` is for this membership alone, for heartbeats must not wait for fetches.  `stable`: offsets that an
     open transaction may change are waited for.
     """
 
-    def __init__(self, cluster: Cluster, member: ClassicMember, *, stable: bool = False) -> None:
+    def __init__(self, cluster: Cluster, member: GroupMachine, *, stable: bool = False) -> None:
         self.cluster = cluster
         self.member = member
         self.stable = stable
@@ -45,26 +63,71 @@ class Membership:
 
     @property
     def must_join(self) -> bool:
-        """Whether the partitions are (or may be) no longer ours: `join` again."""
+        """Whether the partitions are (or may be) others now: `rebalance`."""
         return self.member.must_join
 
-    def join(self) -> list[TopicPartition]:
-        """`membership.join()` -> the partitions this member may read now.
+    def rebalance(self, reader: Reader) -> None:
+        """`membership.rebalance(reader)`: the reader reads what the group has given to this member.
 
-        Waits until the group has come together.  Raises KafkaError for what no repetition mends.
+        In a classic group it gives up all, and waits until the group has come together.  Raises KafkaError for
+        what no repetition mends.
         """
+        member = self.member
+        if isinstance(member, ClassicMember):
+            reader.release(None, lost=member.lost)
+            self._raise_failure()
+            partitions = self._join(member)
+            try:
+                reader.acquire(partitions)
+            except BaseException:
+                member.fence()  # it reads nothing now: join again
+                raise
+        else:
+            self._reconcile(member, reader)
+        self._start_heartbeats()
+
+    def _raise_failure(self) -> None:
+        failure, self.failure = self.failure, None
+        if failure is not None:
+            raise failure
+
+    def _reconcile(self, member: ConsumerGroupMember, reader: Reader) -> None:
+        """One step of KIP-848: join where needed, give up, take over, and tell the coordinator at once."""
+        change = member.change()
+        if change.release:
+            reader.release(member.partitions(change.release), lost=change.lost)
+            member.released(change)
+        self._raise_failure()
+        if not member.generation:
+            with self._lock:
+                self._with_coordinator(lambda c: self._beat(c, joins=True))
+        if member.names_missing:
+            member.learn_names(self._names(member.subscription))
+        change = member.change()
+        if change.acquire and not change.lost:
+            reader.acquire(member.partitions(change.acquire))
+            member.acquired(change)
+        if member.acknowledges and not member.change().release:
+            self.heartbeat()
+
+    def _names(self, subscription: Subscription) -> dict[TopicId, str]:
+        if subscription.pattern is not None:
+            return {info.id: info.name for info in self.cluster.refresh().values()}
+        found: dict[TopicId, str] = {}
+        for topic in subscription.topics:
+            with contextlib.suppress(KafkaError):  # it is not there (yet)
+                found[self.cluster.topic(topic, refresh=True).id] = topic
+        return found
+
+    def _join(self, member: ClassicMember) -> list[TopicPartition]:
         while True:
             try:
                 with self._lock:
-                    assigned = self._with_coordinator(self._join_once)
+                    return self._with_coordinator(lambda c: self._join_once(member, c))
             except KafkaError as error:
-                self.member.join_failed(error)
-                continue
-            self._start_heartbeats()
-            return assigned
+                member.join_failed(error)
 
-    def _join_once(self, coordinator: BlockingConnection) -> list[TopicPartition]:
-        member = self.member
+    def _join_once(self, member: ClassicMember, coordinator: BlockingConnection) -> list[TopicPartition]:
         patience = member.times.rebalance + 10.0
         wanted = None
         while wanted is None:
@@ -91,25 +154,34 @@ class Membership:
             self._thread.start()
 
     def _send_heartbeats(self) -> None:
-        while not self._ended.wait(self.member.times.heartbeat):
+        while not self._ended.wait(self.member.heartbeat_interval):
             try:
                 self.heartbeat()
             except BarnabasError as error:
                 self.failure = error
-                self.member.must_join = True
+                self.member.fence()
 
     def heartbeat(self) -> None:
         """`membership.heartbeat()`: tell that this member is alive; learn whether the group rebalances."""
         with self._lock:
-            if self.must_join or self._ended.is_set():
+            if self._ended.is_set():
                 return
-            request = self.member.heartbeat_request()
             try:
-                response = self._with_coordinator(lambda c: c.request(request))
-            except ConnectionFailed:
-                return  # the next heartbeat tries again; the session may outlive it
-            if self.member.heard(response):
-                self._coordinator = None
+                self._with_coordinator(self._beat)
+            except BarnabasError as error:
+                if not may_pass(error):
+                    raise
+                self._coordinator = None  # the next heartbeat tries again; the session may outlive it
+
+    def _beat(self, coordinator: BlockingConnection, *, joins: bool = False) -> None:
+        member = self.member
+        request: Message | None
+        if joins and isinstance(member, ConsumerGroupMember):
+            request = member.join_request(coordinator.version_of(ConsumerGroupHeartbeatRequest))
+        else:
+            request = member.heartbeat_request()
+        if request is not None:
+            member.heard(coordinator.request(request))
 
     def leave(self) -> None:
         """`membership.leave()`: tell the group, so that it need not wait for the session to end."""
@@ -118,21 +190,31 @@ class Membership:
             if self.member.generation >= 0:
                 try:
                     coordinator = self._with_coordinator(lambda c: c)
-                    request = self.member.leave_request(coordinator.version_of(LeaveGroupRequest))
+                    request = self.member.leave_request(coordinator.version_of(self.member.LEAVES_WITH))
                     if request is not None:
                         coordinator.request(request, timeout=5.0)
                 except BarnabasError:
                     pass  # the session's end will do it
         if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(self.member.times.heartbeat + 1.0)
+            self._thread.join(self.member.heartbeat_interval + 1.0)
 
     # -- offsets ---------------------------------------------------------------------------------
 
     def commit(self, offsets: Mapping[TopicPartition, Offset]) -> None:
         """`membership.commit({TopicPartition("t", 0): 42})`: the next record to read is 42.
 
-        Raises KafkaError; ILLEGAL_GENERATION or UNKNOWN_MEMBER_ID when the partitions are another's now.
+        Raises KafkaError; ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID or STALE_MEMBER_EPOCH when the partitions are
+        another's now.
         """
+        try:
+            self._commit(offsets)
+        except KafkaError as error:
+            if error.code != ErrorCode.STALE_MEMBER_EPOCH:
+                raise
+            self.heartbeat()  # its answer has the member's epoch as it is now
+            self._commit(offsets)
+
+    def _commit(self, offsets: Mapping[TopicPartition, Offset]) -> None:
         member = self.member
         with self._lock:
             self._with_coordinator(

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
 from types import TracebackType
+from typing import Any
+from uuid import uuid4
 
 from barnabas.client.aio.cluster import AsyncCluster
 from barnabas.client.aio.fetcher import AsyncFetcher
-from barnabas.client.aio.membership import AsyncMembership
+from barnabas.client.aio.membership import AsyncMembership, AsyncReader
 from barnabas.client.consumer import COMMIT_INTERVAL, Message
 from barnabas.client.fetched import Fetched
-from barnabas.client.group_member import ClassicMember, GroupTimes
+from barnabas.client.group_options import GroupOptions, Listener, make_member
 from barnabas.client.offsets import (
     READ_COMMITTED,
     READ_UNCOMMITTED,
@@ -29,7 +32,7 @@ from barnabas.client.offsets import (
     special_time,
 )
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
-from barnabas.model import NodeId, Offset, TopicPartition
+from barnabas.model import NodeId, Offset, TopicPartition, Uuid
 
 __all__ = ["AsyncConsumer"]
 
@@ -43,6 +46,9 @@ class AsyncConsumer:
     gone ("error": raise OFFSET_OUT_OF_RANGE instead).  group: share the topics with others.  isolation:
     "read_committed" hides open and aborted transactions.  auto_commit: with a group, commit by itself.  idle:
     iteration ends after so many seconds without a record (None: never).  One task at a time.
+
+    group_protocol, pattern, assignor, instance_id, on_assigned, on_revoked, on_lost: as with `barnabas.Consumer`;
+    the last three may be coroutine functions.
     """
 
     def __init__(
@@ -58,6 +64,13 @@ class AsyncConsumer:
         idle: float | None = None,
         client_id: str = "barnabas-consumer",
         timeout: float = 30.0,
+        group_protocol: str = "classic",
+        pattern: str | None = None,
+        assignor: str | None = None,
+        instance_id: str | None = None,
+        on_assigned: Callable[[list[TopicPartition]], Awaitable[None] | None] | None = None,
+        on_revoked: Callable[[list[TopicPartition]], Awaitable[None] | None] | None = None,
+        on_lost: Callable[[list[TopicPartition]], Awaitable[None] | None] | None = None,
     ) -> None:
         self.start = checked_start(start)
         self.topics = topics
@@ -66,12 +79,18 @@ class AsyncConsumer:
         self._cluster = AsyncCluster(bootstrap, client_id=client_id, timeout=timeout)
         self._fetcher = AsyncFetcher(self._cluster, isolation=self._level)
         self._member: AsyncMembership | None = None
-        if group is not None:
+        options = GroupOptions(
+            group_protocol, pattern, assignor, instance_id, session_timeout, rebalance_timeout
+        )
+        member = make_member(group, topics, options, Uuid(uuid4().bytes))
+        if member is not None:
             self._member = AsyncMembership(
                 AsyncCluster(bootstrap, client_id=client_id, timeout=timeout),
-                ClassicMember(group, topics, GroupTimes(session_timeout, rebalance_timeout)),
+                member,
                 stable=isolation == READ_COMMITTED,
             )
+        self._listener = Listener(on_assigned, on_revoked, on_lost)
+        self._rebalancing = False
         self._auto_commit = auto_commit and group is not None
         self._positions: dict[TopicPartition, Offset] = {}  # the next offset to hand out
         self._fetched_to: dict[TopicPartition, Offset] = {}  # the next offset to fetch
@@ -150,7 +169,7 @@ class AsyncConsumer:
             while self._ready:
                 yield self._hand_out()
                 last = loop.time()
-                if self._member is not None and self._member.member.must_join:
+                if self._member is not None and self._member.must_join:
                     break
             if self.idle is not None and loop.time() - last >= self.idle:
                 return
@@ -189,36 +208,61 @@ class AsyncConsumer:
     # -- the assignment --------------------------------------------------------------------------
 
     async def _look_at_group(self) -> None:
-        """Join the group, or take all partitions, where needed; commit when it is time."""
+        """Take the partitions where needed; follow the group; commit when it is time."""
+        member = self._member
         if self._closed:
             raise BarnabasError("the consumer is closed", next_step="make another Consumer")
-        member = self._member
+        if self._rebalancing:  # a listener asks
+            return
         if member is None:
             if not self._assigned:
                 infos = [await self._cluster.topic(topic) for topic in self.topics]
                 await self._take(TopicPartition(info.name, p) for info in infos for p in info.partitions)
-        elif member.member.must_join:
-            if self._auto_commit and self._assigned:
-                await self._commit_quietly()
-            failure, member.failure = member.failure, None
-            if failure is not None:
-                raise failure
-            await self._take(await member.join())
+        elif member.must_join:
+            self._rebalancing = True
+            try:
+                await member.rebalance(AsyncReader(self._release, self._acquire))
+            finally:
+                self._rebalancing = False
         elif self._auto_commit and asyncio.get_running_loop().time() >= self._commit_due:
             await self._commit_quietly()
 
     async def _take(self, partitions: Iterable[TopicPartition]) -> None:
-        targets = list(partitions)
         await self._fetcher.close()
-        self._ready.clear()
+        self._forget(list(self._positions))
+        await self._read(list(partitions))
+
+    async def _release(self, partitions: Collection[TopicPartition] | None, *, lost: bool) -> None:
+        """These partitions (None: all) are another member's from now on, or already."""
+        mine = sorted(self._positions if partitions is None else partitions)
+        if not mine:
+            return
+        if self._auto_commit and not lost:
+            await self._commit_quietly()
+        await _told(self._listener.on_lost if lost else self._listener.on_revoked, mine)
+        self._forget(mine)
+
+    async def _acquire(self, partitions: Collection[TopicPartition]) -> None:
+        """Read these partitions, too, from where the group has committed."""
+        await self._read(list(partitions))
+        await _told(self._listener.on_assigned, sorted(partitions))
+
+    def _forget(self, gone: Collection[TopicPartition]) -> None:
+        for known in (self._positions, self._fetched_to, self._committed):
+            for target in gone:
+                known.pop(target, None)
+        self._ready = deque(m for m in self._ready if TopicPartition(m.topic, m.partition) not in gone)
+
+    async def _read(self, targets: list[TopicPartition]) -> None:
         points = await self._member.committed(targets) if self._member is not None and targets else {}
         if missing := [target for target in targets if target not in points]:
             where = "earliest" if self.start == "earliest" else "latest"
             found = await self._offsets_at(missing, where)
             points |= {target: found[target].offset for target in missing}
-        self._positions = points
-        self._fetched_to = dict(points)
-        self._committed = dict(points) if self._member else {}
+        self._positions.update(points)
+        self._fetched_to.update(points)
+        if self._member is not None:
+            self._committed.update(points)
         self._assigned = True
         self._commit_due = asyncio.get_running_loop().time() + COMMIT_INTERVAL
 
@@ -274,11 +318,20 @@ class AsyncConsumer:
         """`await consumer.close()`: commit (with auto_commit), leave the group, close the connections."""
         if self._closed:
             return
-        self._closed = True
+        self._rebalancing = True  # it leaves
         await self._fetcher.close()
         if self._member is not None:
-            if commit and self._auto_commit and self._assigned and not self._member.member.must_join:
-                await self._commit_quietly()
+            self._auto_commit = self._auto_commit and commit
+            await self._release(None, lost=self._member.member.lost)
             await self._member.leave()
             await self._member.cluster.close()
+        self._closed = True
         await self._cluster.close()
+
+
+async def _told(tell: Callable[[list[TopicPartition]], Any] | None, partitions: list[TopicPartition]) -> None:
+    """Call a listener, and await what it returns if that can be awaited."""
+    if tell is not None:
+        outcome = tell(partitions)
+        if inspect.isawaitable(outcome):
+            await outcome

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TypeVar
+import contextlib
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from typing import NamedTuple, Protocol, TypeVar
 
 from barnabas.client.aio.cluster import AsyncCluster
 from barnabas.client.aio.connection import AsyncConnection
-from barnabas.client.connection import ConnectionFailed
+from barnabas.client.consumer_member import ConsumerGroupMember, Subscription
 from barnabas.client.group_member import ClassicMember
 from barnabas.client.group_offsets import (
     check_committed,
@@ -16,50 +17,118 @@ from barnabas.client.group_offsets import (
     committed_request,
     read_committed_offsets,
 )
-from barnabas.errors import BarnabasError, KafkaError
-from barnabas.model import Offset, TopicPartition
-from barnabas.wire.schemas.groups import LeaveGroupRequest, OffsetCommitRequest, OffsetFetchRequest
+from barnabas.client.group_options import GroupMachine, may_pass
+from barnabas.errors import BarnabasError, ErrorCode, KafkaError
+from barnabas.model import Offset, TopicId, TopicPartition
+from barnabas.wire.codec.message import Message
+from barnabas.wire.schemas.consumer_groups import ConsumerGroupHeartbeatRequest
+from barnabas.wire.schemas.groups import OffsetCommitRequest, OffsetFetchRequest
 
-__all__ = ["AsyncMembership"]
+__all__ = ["AsyncMembership", "AsyncReader", "AsyncRelease"]
 
 T = TypeVar("T")
 
 
+class AsyncRelease(Protocol):
+    """Give these up (None: all); `lost`: they are another member's already."""
+
+    async def __call__(self, partitions: Collection[TopicPartition] | None, *, lost: bool) -> None: ...
+
+
+class AsyncReader(NamedTuple):
+    """Who reads the partitions of a membership, as what it can do."""
+
+    release: AsyncRelease
+    acquire: Callable[[Collection[TopicPartition]], Awaitable[None]]
+    """Read these, too, from where the group has committed."""
+
+
 class AsyncMembership:
-    """`await AsyncMembership(cluster, ClassicMember(...)).join()` -> the partitions this member may read.
+    """`await AsyncMembership(cluster, ClassicMember(...)).rebalance(reader)`.
 
     `cluster` is for this membership alone, for heartbeats must not wait for fetches.  `stable`: offsets that an
     open transaction may change are waited for.
     """
 
-    def __init__(self, cluster: AsyncCluster, member: ClassicMember, *, stable: bool = False) -> None:
+    def __init__(self, cluster: AsyncCluster, member: GroupMachine, *, stable: bool = False) -> None:
         self.cluster = cluster
         self.member = member
         self.stable = stable
         self.failure: BarnabasError | None = None
         self._coordinator: AsyncConnection | None = None
+        self._beating = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
 
     def __repr__(self) -> str:
         return f"<AsyncMembership {self.member!r}>"
 
-    async def join(self) -> list[TopicPartition]:
-        """`await membership.join()` -> the partitions this member may read now.
+    @property
+    def must_join(self) -> bool:
+        """Whether the partitions are (or may be) others now: `rebalance`."""
+        return self.member.must_join
 
-        Waits until the group has come together.  Raises KafkaError for what no repetition mends.
+    async def rebalance(self, reader: AsyncReader) -> None:
+        """`await membership.rebalance(reader)`: the reader reads what the group has given to this member.
+
+        In a classic group it gives up all, and waits until the group has come together.  Raises KafkaError for
+        what no repetition mends.
         """
+        member = self.member
+        if isinstance(member, ClassicMember):
+            await reader.release(None, lost=member.lost)
+            self._raise_failure()
+            partitions = await self._join(member)
+            try:
+                await reader.acquire(partitions)
+            except BaseException:
+                member.fence()  # it reads nothing now: join again
+                raise
+        else:
+            await self._reconcile(member, reader)
+        if self._task is None:
+            self._task = asyncio.create_task(self._send_heartbeats(), name="barnabas-heartbeat")
+
+    def _raise_failure(self) -> None:
+        failure, self.failure = self.failure, None
+        if failure is not None:
+            raise failure
+
+    async def _reconcile(self, member: ConsumerGroupMember, reader: AsyncReader) -> None:
+        """One step of KIP-848: join where needed, give up, take over, and tell the coordinator at once."""
+        change = member.change()
+        if change.release:
+            await reader.release(member.partitions(change.release), lost=change.lost)
+            member.released(change)
+        self._raise_failure()
+        if not member.generation:
+            async with self._beating:
+                await self._with_coordinator(lambda c: self._beat(c, joins=True))
+        if member.names_missing:
+            member.learn_names(await self._names(member.subscription))
+        change = member.change()
+        if change.acquire and not change.lost:
+            await reader.acquire(member.partitions(change.acquire))
+            member.acquired(change)
+        if member.acknowledges and not member.change().release:
+            await self.heartbeat()
+
+    async def _names(self, subscription: Subscription) -> dict[TopicId, str]:
+        if subscription.pattern is not None:
+            return {info.id: info.name for info in (await self.cluster.refresh()).values()}
+        found: dict[TopicId, str] = {}
+        for topic in subscription.topics:
+            with contextlib.suppress(KafkaError):  # it is not there (yet)
+                found[(await self.cluster.topic(topic, refresh=True)).id] = topic
+        return found
+
+    async def _join(self, member: ClassicMember) -> list[TopicPartition]:
         while True:
             try:
-                assigned = await self._with_coordinator(self._join_once)
+                return await self._with_coordinator(lambda c: self._join_once(member, c))
             except KafkaError as error:
-                self.member.join_failed(error)
-                continue
-            if self._task is None:
-                self._task = asyncio.create_task(self._send_heartbeats(), name="barnabas-heartbeat")
-            return assigned
+                member.join_failed(error)
 
-    async def _join_once(self, coordinator: AsyncConnection) -> list[TopicPartition]:
-        member = self.member
+    async def _join_once(self, member: ClassicMember, coordinator: AsyncConnection) -> list[TopicPartition]:
         patience = member.times.rebalance + 10.0
         wanted = None
         while wanted is None:
@@ -79,20 +148,32 @@ class AsyncMembership:
 
     async def _send_heartbeats(self) -> None:
         while True:
-            await asyncio.sleep(self.member.times.heartbeat)
-            if self.member.must_join:
-                continue
+            await asyncio.sleep(self.member.heartbeat_interval)
             try:
-                response = await self._with_coordinator(
-                    lambda connection: connection.request(self.member.heartbeat_request())
-                )
-                if self.member.heard(response):
-                    self._coordinator = None
-            except ConnectionFailed:
-                continue  # the next heartbeat tries again; the session may outlive it
+                await self.heartbeat()
             except BarnabasError as error:
                 self.failure = error
-                self.member.must_join = True
+                self.member.fence()
+
+    async def heartbeat(self) -> None:
+        """`await membership.heartbeat()`: tell that this member is alive; learn whether the group rebalances."""
+        async with self._beating:
+            try:
+                await self._with_coordinator(self._beat)
+            except BarnabasError as error:
+                if not may_pass(error):
+                    raise
+                self._coordinator = None  # the next heartbeat tries again; the session may outlive it
+
+    async def _beat(self, coordinator: AsyncConnection, *, joins: bool = False) -> None:
+        member = self.member
+        request: Message | None
+        if joins and isinstance(member, ConsumerGroupMember):
+            request = member.join_request(coordinator.version_of(ConsumerGroupHeartbeatRequest))
+        else:
+            request = member.heartbeat_request()
+        if request is not None:
+            member.heard(await coordinator.request(request))
 
     async def leave(self) -> None:
         """`await membership.leave()`: tell the group, so that it need not wait for the session to end."""
@@ -102,7 +183,7 @@ class AsyncMembership:
         if self.member.generation >= 0:
             try:
                 coordinator = await self.cluster.coordinator(self.member.group)
-                request = self.member.leave_request(coordinator.version_of(LeaveGroupRequest))
+                request = self.member.leave_request(coordinator.version_of(self.member.LEAVES_WITH))
                 if request is not None:
                     await coordinator.request(request, timeout=5.0)
             except BarnabasError:
@@ -111,8 +192,18 @@ class AsyncMembership:
     async def commit(self, offsets: Mapping[TopicPartition, Offset]) -> None:
         """`await membership.commit({TopicPartition("t", 0): 42})`: the next record to read is 42.
 
-        Raises KafkaError; ILLEGAL_GENERATION or UNKNOWN_MEMBER_ID when the partitions are another's now.
+        Raises KafkaError; ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID or STALE_MEMBER_EPOCH when the partitions are
+        another's now.
         """
+        try:
+            await self._commit(offsets)
+        except KafkaError as error:
+            if error.code != ErrorCode.STALE_MEMBER_EPOCH:
+                raise
+            await self.heartbeat()  # its answer has the member's epoch as it is now
+            await self._commit(offsets)
+
+    async def _commit(self, offsets: Mapping[TopicPartition, Offset]) -> None:
         member = self.member
 
         async def attempt(coordinator: AsyncConnection) -> None:
