@@ -102,7 +102,8 @@ class Membership:
             with self._lock:
                 self._with_coordinator(lambda c: self._beat(c, joins=True))
         if member.names_missing:
-            member.learn_names(self._names(member.subscription))
+            with self._lock:  # a connection is for one thread at a time
+                member.learn_names(self._names(member.subscription))
         change = member.change()
         if change.acquire and not change.lost:
             reader.acquire(member.partitions(change.acquire))
