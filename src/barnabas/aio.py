@@ -12,5 +12,6 @@ from __future__ import annotations
 
 from barnabas.client.aio.consumer import AsyncConsumer as Consumer
 from barnabas.client.aio.producer import AsyncProducer as Producer
+from barnabas.client.aio.transactional import AsyncTransactionalProducer as TransactionalProducer
 
-__all__ = ["Consumer", "Producer"]
+__all__ = ["Consumer", "Producer", "TransactionalProducer"]

@@ -41,9 +41,20 @@ def test_the_examples_do_what_the_page_says(page: Cluster) -> None:
     assert outcome(page, "Share with KIP-848") == ["reads 1", "1001", "gives up 1"]
     assert outcome(page, "All or nothing") == []
     assert outcome(page, "asyncio") == ["0", "b'hello'"]
+    assert outcome(page, "asyncio, all or nothing") == ["True"]
     managed = outcome(page, "Manage")
     assert "payments 6" in managed and "billing [('orders', 0, 0)]" in managed
 
 
 def test_no_example_is_left_out() -> None:
-    assert sorted(BLOCKS) == ["All or nothing", "Manage", "Read", "Send", "Share with KIP-848", "asyncio"]
+    assert sorted(BLOCKS) == sorted(
+        [
+            "All or nothing",
+            "Manage",
+            "Read",
+            "Send",
+            "Share with KIP-848",
+            "asyncio",
+            "asyncio, all or nothing",
+        ]
+    )

@@ -27,7 +27,7 @@ from barnabas.client.offsets import (
     list_offsets,
 )
 from barnabas.client.prefetch import Prefetcher
-from barnabas.client.producing.transactions import GroupMember
+from barnabas.client.producing.transaction_machine import GroupMember
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.model import Offset, TopicPartition, Uuid
 

@@ -17,7 +17,8 @@ from typing import Any
 from barnabas.client.cluster import Cluster
 from barnabas.client.consumer import Consumer
 from barnabas.client.producer import Producer
-from barnabas.client.producing.transactions import GroupMember, State, Transactions
+from barnabas.client.producing.transaction_machine import GroupMember, State
+from barnabas.client.producing.transactions import Transactions
 from barnabas.errors import BarnabasError
 from barnabas.model import Offset, TopicPartition
 
@@ -101,23 +102,23 @@ class TransactionalProducer(Producer):
     def commit(self, timeout: float | None = None) -> None:
         """`producer.commit()`: everything is sent and acknowledged, then the transaction is committed.
 
-        Raises the error of a record that was refused (abort it then), or the coordinator's.
+        Raises the error of a record that was refused (abort it then), or the coordinator's; after a timeout commit
+        again, or abort.
         """
-        self._transaction.check_open()
+        self._transaction.commits()
         self.flush(timeout)
         self._transaction.end(commit=True)
 
     def abort(self) -> None:
         """`producer.abort()`: nobody who reads committed records sees any of this transaction."""
-        if self._transaction.state in (State.NEW, State.READY):
-            raise BarnabasError("no transaction is open", next_step="begin() one first")
+        self._transaction.ending(commit=False)  # raises where none is open
         self._drop(BarnabasError("the transaction was aborted"))
         self._transaction.end(commit=False)
 
     def close(self, timeout: float | None = None) -> None:
         """`producer.close()`: abort the open transaction if there is one, then end the connections."""
         try:
-            if self._transaction.state in (State.OPEN, State.ABORTABLE):
+            if self._transaction.open:
                 self.abort()
         finally:
             self.abandon()

@@ -111,6 +111,11 @@ class AsyncConnection(asyncio.Protocol):
         """`connection.version_of(FetchRequest)` -> the version that `request` will be sent in."""
         return self._core.version_of(request)
 
+    @property
+    def finalized(self) -> dict[str, int]:
+        """`connection.finalized["transaction.version"]`: the features on which the cluster has agreed."""
+        return self._core.finalized
+
     async def request(
         self,
         message: Message,

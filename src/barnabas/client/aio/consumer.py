@@ -31,6 +31,7 @@ from barnabas.client.offsets import (
     read_offsets,
     special_time,
 )
+from barnabas.client.producing.transaction_machine import GroupMember
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.model import NodeId, Offset, TopicPartition, Uuid
 
@@ -290,6 +291,20 @@ class AsyncConsumer:
 
         await self._cluster.retrying(attempt, on_retry=forget)
         return found
+
+    def positions(self) -> dict[TopicPartition, Offset]:
+        """`consumer.positions()` -> the next offset to hand out of each assigned partition."""
+        return dict(self._positions)
+
+    def member(self) -> GroupMember:
+        """`consumer.member()` -> its group and who it is there, for `TransactionalProducer.send_offsets`.
+
+        Raises BarnabasError for a consumer without a group.
+        """
+        if self._member is None:
+            raise BarnabasError("this consumer has no group", next_step="make it with group=...")
+        member = self._member.member
+        return GroupMember(member.group, member.member_id, member.generation)
 
     # -- committing and ending -------------------------------------------------------------------
 

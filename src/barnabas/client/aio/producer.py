@@ -15,6 +15,7 @@ from typing import Any
 
 from barnabas.client.aio.cluster import AsyncCluster
 from barnabas.client.aio.connection import AsyncConnection
+from barnabas.client.aio.transactions import AsyncTransactions
 from barnabas.client.producer import Delivered, outcome
 from barnabas.client.producing.batching import RECORD_OVERHEAD, Accumulator, AccumulatorStatistics, Batch
 from barnabas.client.producing.dispatch import Dispatch, Outcome, codec_of, requests_of
@@ -32,7 +33,7 @@ class AsyncProducer:
     Records are acknowledged by all in-sync replicas, and repeated without doubles.  compression: None, "gzip",
     "snappy", "lz4" or "zstd".  linger: seconds a batch waits for company.  batch_size: bytes of a batch before
     compression.  buffer: bytes held back at most; `send` waits when there are more.  delivery_timeout: seconds
-    after which a record is given up.
+    after which a record is given up.  transactions: what `TransactionalProducer` works with.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class AsyncProducer:
         client_id: str = "barnabas-producer",
         request_timeout: float = 30.0,
         delivery_timeout: float = 120.0,
+        transactions: AsyncTransactions | None = None,
     ) -> None:
         self._cluster = AsyncCluster(
             bootstrap, client_id=client_id, timeout=min(request_timeout, delivery_timeout)
@@ -60,7 +62,9 @@ class AsyncProducer:
             codec=codec_of(compression),
             request_timeout=request_timeout,
             forget=self._cluster.metadata.forget,
+            transactions=transactions,
         )
+        self._transactions = transactions
         self._placement = Placement(self._accumulator, random.randrange)
         self._partitions = Partitions()
         self._changed = asyncio.Condition()
@@ -107,10 +111,10 @@ class AsyncProducer:
         pairs = tuple(headers.items() if isinstance(headers, Mapping) else headers)
         size = RECORD_OVERHEAD + len(value or b"") + len(key or b"")
         size += sum(len(name) + len(content or b"") + 4 for name, content in pairs)
+        self._check_usable()
         count, usable = await self._partitions_of(topic)
         await self._wait_for_room(size)
-        if self._closed:
-            raise BarnabasError("the producer is closed", next_step="make another Producer")
+        self._check_usable()
         target = self._placement.target(topic, partition, key, count, usable, size)
         stamp = time.time_ns() // 1_000_000 if timestamp is None else timestamp
         loop = asyncio.get_running_loop()
@@ -149,6 +153,14 @@ class AsyncProducer:
             self._changed.notify_all()
         await self._cluster.close()
 
+    async def _drop(self, error: BarnabasError) -> None:
+        """Give up what has not left, and wait until the fate of what has left is known."""
+        for batch in self._accumulator.give_up_waiting():
+            _call_back(batch, error)
+        async with self._changed:
+            self._changed.notify_all()  # who waits for room
+        await self.flush()
+
     # -- choosing a partition --------------------------------------------------------------------
 
     async def _partitions_of(self, topic: str) -> tuple[int, list[int]]:
@@ -159,6 +171,12 @@ class AsyncProducer:
             return known
         info = await self._cluster.topic(topic, refresh=topic in self._partitions, create=True)
         return self._partitions.take(info, now)
+
+    def _check_usable(self) -> None:
+        if self._transactions is not None:
+            self._transactions.check_open()
+        if self._closed:
+            raise BarnabasError("the producer is closed", next_step="make another Producer")
 
     async def _wait_for_room(self, size: int) -> None:
         accumulator = self._accumulator
@@ -187,8 +205,22 @@ class AsyncProducer:
 
     async def _deliver(self, batches: list[Batch]) -> None:
         """Bring these batches to their leaders, and act on what became of them."""
+        outcomes = await self._send_to_leaders(batches)
+        now = asyncio.get_running_loop().time()
+        for finished in self._dispatch.settle(outcomes, now, now - self._delivery_timeout):
+            _call_back(finished, None)
+        self._woken.set()
+        async with self._changed:
+            self._changed.notify_all()
+
+    async def _send_to_leaders(self, batches: list[Batch]) -> list[Outcome]:
         by_leader: dict[NodeId, list[Batch]] = {}
         outcomes: list[Outcome] = []
+        if self._transactions is not None:
+            try:
+                await self._transactions.add(batch.target for batch in batches)
+            except BarnabasError as error:
+                return [Outcome(batch, error, left=False) for batch in batches]
         for batch in batches:
             try:
                 by_leader.setdefault(await self._prepare(batch), []).append(batch)
@@ -197,12 +229,7 @@ class AsyncProducer:
         groups = [(leader, group) for leader, theirs in by_leader.items() for group in requests_of(theirs)]
         for answered in await asyncio.gather(*(self._transmit(*pair) for pair in groups)):
             outcomes += answered
-        now = asyncio.get_running_loop().time()
-        for finished in self._dispatch.settle(outcomes, now, now - self._delivery_timeout):
-            _call_back(finished, None)
-        self._woken.set()
-        async with self._changed:
-            self._changed.notify_all()
+        return outcomes
 
     async def _prepare(self, batch: Batch) -> NodeId:
         leader = (await self._cluster.leader(batch.target.topic, batch.target.partition)).id

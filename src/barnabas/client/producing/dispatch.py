@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from barnabas.client.connection import ConnectionFailed
 from barnabas.client.metadata import FIRST_PAUSE, LONGEST_PAUSE
 from barnabas.client.producing.batching import Accumulator, Batch, Identity
-from barnabas.client.producing.transactions import Transactions
+from barnabas.client.producing.transaction_machine import TransactionMachine
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.model import ZERO_UUID, TopicId, TopicPartition
 from barnabas.wire.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -74,7 +74,7 @@ class Dispatch:
         codec: int,
         request_timeout: float,
         forget: Callable[[str], None],
-        transactions: Transactions | None = None,
+        transactions: TransactionMachine | None = None,
     ) -> None:
         """`forget(topic)`: what is known of the topic's leaders is stale."""
         self.accumulator = accumulator
