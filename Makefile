@@ -79,7 +79,7 @@ bench: $(VENV)/.dev
 	@$(HEAVY) $(BIN)/python -m bench $(ARGS)
 
 docs: $(VENV)/.dev
-	$(BIN)/python tools/write_docs.py
+	$(BIN)/python -m tools.write_docs
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis demo-output

@@ -1,6 +1,6 @@
 """The public API is what tests/public_api.txt says; a change there is a change for users (CHANGELOG.md).
 
-After a wanted change: `python tests/test_public_api.py > tests/public_api.txt`, and read the diff.
+After a wanted change: `python -m tests.test_public_api > tests/public_api.txt`, and read the diff.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ import inspect
 import subprocess
 import sys
 from pathlib import Path
+
+from tools.api_page import members
 
 import barnabas
 import barnabas.aio
@@ -34,9 +36,7 @@ def thing(name: str, value: object) -> list[str]:
         lines = [f"{name}({', '.join(value._fields)})"]
     else:
         lines = [f"{name}{signature(value)}"]
-    for attribute, member in sorted(vars(value).items()):
-        if attribute.startswith("_") or attribute in getattr(value, "_fields", ()):
-            continue
+    for attribute, member in sorted(members(value).items()):
         if isinstance(member, property):
             lines.append(f"{name}.{attribute}")
         elif isinstance(member, classmethod | staticmethod) or inspect.isfunction(member):
@@ -58,8 +58,8 @@ def test_the_public_api_is_what_the_snapshot_says() -> None:
 def test_every_public_thing_says_how_it_is_called() -> None:
     """Docstrings begin with a call, so that `help()` answers at once."""
     for cls in (barnabas.Producer, barnabas.Consumer, barnabas.Admin, barnabas.testing.Cluster):
-        for name, member in [("", cls), *vars(cls).items()]:
-            if not name.startswith("_") and (inspect.isfunction(member) or inspect.isclass(member)):
+        for name, member in [("", cls), *members(cls).items()]:
+            if inspect.isfunction(member) or inspect.isclass(member):
                 assert (member.__doc__ or "").startswith("`"), f"{cls.__name__}.{name}"
 
 

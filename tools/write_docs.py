@@ -8,6 +8,8 @@ import pkgutil
 import sys
 from pathlib import Path
 
+from tools.api_page import api
+
 DOCS = Path(__file__).parents[1] / "docs"
 
 
@@ -103,6 +105,7 @@ The drawing leaves out two transitions, which start from every role:
 
 
 PAGES = {
+    "api.md": api,
     "configuration.md": configuration,
     "events.md": events,
     "cli.md": exit_codes,

@@ -1,32 +1,30 @@
 """Managing a cluster: `Admin("127.0.0.1:9092").create_topic("orders", partitions=6)`.
 
-Topics, settings, the cluster itself and its quorum here; groups in `group_admin`, of which `Admin` offers
-the functions as methods.  Requests for the controllers go to any broker, which passes them on.
+Topics, settings and what describes the cluster here; groups, transactions, quotas, moves and changes of the quorum
+in `methods`.  Requests for the controllers go to any broker, which passes them on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from barnabas.client.admin.described import (
     SOURCES,
     ClusterDescription,
     CreatedTopic,
     FeatureRange,
-    GroupDescription,
-    GroupListing,
-    GroupOffset,
     QuorumDescription,
     QuorumReplica,
     SettingValue,
 )
+from barnabas.client.admin.methods import DelegatedMethods
 from barnabas.client.cluster import Cluster
 from barnabas.client.metadata import Broker, TopicInfo
 from barnabas.client.offsets import OffsetAt, list_offsets
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.model import METADATA_TOPIC, NodeId, Offset, TopicPartition
+from barnabas.model import METADATA_TOPIC, NodeId
 from barnabas.version import __version__
 from barnabas.wire.codec.message import Message
 from barnabas.wire.schemas.cluster import ApiVersionsRequest, DescribeClusterRequest
@@ -52,9 +50,6 @@ from barnabas.wire.schemas.topics import (
     DeleteTopicState,
 )
 
-if TYPE_CHECKING:
-    from barnabas.client.admin.moves import Move
-
 __all__ = ["Admin"]
 
 Kind = Literal["topic", "broker", "group", "client-metrics"]
@@ -69,7 +64,7 @@ _ADVICE = {
 }
 
 
-class Admin:
+class Admin(DelegatedMethods):
     """`with Admin("127.0.0.1:9092") as admin: admin.create_topic("orders", partitions=6)`.
 
     `timeout` (seconds) bounds every call.  Every method raises KafkaError when the cluster refuses and
@@ -168,34 +163,6 @@ class Admin:
     ) -> dict[int, OffsetAt]:
         """`admin.offsets("orders", "earliest")` -> {partition: OffsetAt}; `when` as in `list_offsets`."""
         return list_offsets(self.cluster, topic, when, partitions)
-
-    def moves(self) -> list[Move]:
-        """`admin.moves()` -> the partitions that move between brokers now, by topic and number."""
-        from barnabas.client.admin import moves
-
-        return moves.moves(self.cluster)
-
-    def move(
-        self, plan: Mapping[TopicPartition, Sequence[NodeId] | None], *, keep_replication: bool = False
-    ) -> dict[TopicPartition, KafkaError]:
-        """`admin.move({TopicPartition("orders", 0): [4, 5, 6]})`: begin; returns what was refused, and why.
-
-        None turns a partition back.  `keep_replication` refuses another number of replicas.
-        """
-        from barnabas.client.admin import moves
-
-        return moves.move(self.cluster, plan, keep_replication=keep_replication)
-
-    def elect_leaders(
-        self, partitions: Iterable[TopicPartition] | None = None, *, unclean: bool = False
-    ) -> dict[TopicPartition, KafkaError | None]:
-        """`admin.elect_leaders()`: first replicas lead again (None: of all partitions); what became of each.
-
-        `unclean`: where nobody leads, any live replica may; this can lose records.
-        """
-        from barnabas.client.admin import moves
-
-        return moves.elect_leaders(self.cluster, partitions, unclean=unclean)
 
     # -- settings --------------------------------------------------------------------------------
 
@@ -309,38 +276,6 @@ class Admin:
             FeatureRange(f.name, f.min_version, f.max_version, final.get(f.name, 0), epoch)
             for f in sorted(response.supported_features, key=lambda f: str(f.name))
         ]
-
-    # -- groups (the work is in group_admin) -----------------------------------------------------
-
-    def groups(self) -> list[GroupListing]:
-        """`admin.groups()` -> all groups, by name."""
-        from barnabas.client.admin import groups as group_admin
-
-        return group_admin.list_groups(self.cluster)
-
-    def describe_group(self, group: str) -> GroupDescription:
-        """`admin.describe_group("billing").members` -> who is in it and reads what."""
-        from barnabas.client.admin import groups as group_admin
-
-        return group_admin.describe_group(self.cluster, group)
-
-    def group_offsets(self, group: str) -> list[GroupOffset]:
-        """`admin.group_offsets("billing")` -> committed offset, end and lag of every partition."""
-        from barnabas.client.admin import groups as group_admin
-
-        return group_admin.group_offsets(self.cluster, group)
-
-    def set_group_offsets(self, group: str, offsets: Mapping[TopicPartition, Offset]) -> None:
-        """`admin.set_group_offsets("billing", {TopicPartition("orders", 0): 0})`; the group must be empty."""
-        from barnabas.client.admin import groups as group_admin
-
-        group_admin.set_group_offsets(self.cluster, group, offsets)
-
-    def delete_group(self, group: str) -> None:
-        """`admin.delete_group("billing")`: with all its offsets; it must be empty."""
-        from barnabas.client.admin import groups as group_admin
-
-        group_admin.delete_group(self.cluster, group)
 
     # -- asking ----------------------------------------------------------------------------------
 
