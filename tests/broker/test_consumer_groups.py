@@ -169,6 +169,17 @@ def test_a_static_member_that_comes_back_finds_its_partitions(world: ConsumerWor
     assert world.beat("a", epoch=2, instance="north").error_code == ErrorCode.FENCED_INSTANCE_ID
 
 
+def test_the_session_of_the_name_that_a_static_member_had_before_ends_in_silence(world: ConsumerWorld) -> None:
+    """It ended again and again in one turn: the broker never answered anybody again."""
+    world.join("a", instance="north")
+    world.beat("a", epoch=-2, instance="north")
+    world.join("a2", instance="north")
+    world.run(44)
+    world.beat("a2", instance="north")
+    world.run(2)
+    assert list(world.group().members) == ["a2"]
+
+
 def test_nobody_takes_the_name_of_a_static_member_that_has_not_left(world: ConsumerWorld) -> None:
     world.join("a", instance="north")
     assert world.beat("b", "flights", instance="north").error_code == ErrorCode.UNRELEASED_INSTANCE_ID

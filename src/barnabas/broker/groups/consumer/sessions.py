@@ -108,6 +108,8 @@ class Sessions:
         written = True
         if session.expires <= now.mono:
             written = self._fence(group_id, member_id, None, now)
+            if written:  # it is out now, or was before: a static member came back under another name
+                self.forget(group_id, member_id)
         elif session.revoke_by <= now.mono:
             session.revoke_by = NEVER
             written = self._fence(group_id, member_id, session.revoke_epoch, now)
