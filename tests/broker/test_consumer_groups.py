@@ -169,7 +169,9 @@ def test_a_static_member_that_comes_back_finds_its_partitions(world: ConsumerWor
     assert world.beat("a", epoch=2, instance="north").error_code == ErrorCode.FENCED_INSTANCE_ID
 
 
-def test_the_session_of_the_name_that_a_static_member_had_before_ends_in_silence(world: ConsumerWorld) -> None:
+def test_the_session_of_the_name_that_a_static_member_had_before_ends_in_silence(
+    world: ConsumerWorld,
+) -> None:
     """It ended again and again in one turn: the broker never answered anybody again."""
     world.join("a", instance="north")
     world.beat("a", epoch=-2, instance="north")
