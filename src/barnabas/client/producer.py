@@ -146,7 +146,7 @@ class Producer:
             forget=cluster.forget,
             transactions=transactions,
         )
-        self._sender = Sender(cluster, dispatch)
+        self._sender = Sender(cluster, dispatch, transactions)
         self._transactions = transactions
         self._thread: threading.Thread | None = None
         self._flushing = 0

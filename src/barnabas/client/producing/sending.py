@@ -9,6 +9,7 @@ from barnabas.client.blocking import BlockingConnection
 from barnabas.client.cluster import Cluster
 from barnabas.client.producing.batching import Batch
 from barnabas.client.producing.dispatch import Dispatch, Outcome, requests_of
+from barnabas.client.producing.transactions import Transactions
 from barnabas.errors import BarnabasError
 from barnabas.model import NodeId
 from barnabas.wire.schemas.produce import ProduceRequest
@@ -17,11 +18,12 @@ __all__ = ["Sender"]
 
 
 class Sender:
-    """`Sender(cluster, dispatch).transmit(batches)` -> what became of each."""
+    """`Sender(cluster, dispatch, None).transmit(batches)` -> what became of each."""
 
-    def __init__(self, cluster: Cluster, dispatch: Dispatch) -> None:
+    def __init__(self, cluster: Cluster, dispatch: Dispatch, transactions: Transactions | None) -> None:
         self.cluster = cluster
         self.dispatch = dispatch
+        self.transactions = transactions
 
     def __repr__(self) -> str:
         return f"<Sender {self.dispatch!r}>"
@@ -31,9 +33,9 @@ class Sender:
         outcomes: list[Outcome] = []
         under_way: list[tuple[BlockingConnection, int, list[Batch]]] = []
         by_leader: dict[NodeId, list[Batch]] = {}
-        if self.dispatch.transactions is not None:
+        if self.transactions is not None:
             try:
-                self.dispatch.transactions.add(batch.target for batch in batches)
+                self.transactions.add(batch.target for batch in batches)
             except BarnabasError as error:
                 return [Outcome(batch, error, left=False) for batch in batches]
         for batch in batches:
