@@ -387,6 +387,10 @@ _s("transaction.state.log.segment.bytes", "int", 104857600,
    "Segment size of `__transaction_state`.", low=1, high=MAX_INT)
 _s("transaction.max.timeout.ms", "int", 900000,
    "Longest time a producer may ask for its transactions.", low=1, high=MAX_INT)
+_s("transaction.two.phase.commit.enable", "boolean", False,
+   "Whether producers may prepare transactions, which have no timeout then (KIP-939).")
+_s("unstable.api.versions.enable", "boolean", False,
+   "Whether versions of requests are served that Apache Kafka calls unstable: InitProducerId 6 (KIP-939).")
 _s("transaction.abort.timed.out.transaction.cleanup.interval.ms", "int", 10000,
    "How often transactions are aborted whose time is over.", low=1, high=MAX_INT)
 _s("transactional.id.expiration.ms", "int", 604800000,

@@ -53,8 +53,6 @@ security.inter.broker.protocol security.providers server.max.startup.time.ms
 socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms
 
 transaction.state.log.load.buffer.size
-transaction.two.phase.commit.enable
-unstable.api.versions.enable
 unstable.feature.versions.enable
 """
 _NAMES = frozenset(_TEXT.split())

@@ -33,6 +33,7 @@ def main() -> int:
     parser.add_argument("--ports", type=int)
     parser.add_argument("--family")
     parser.add_argument("--keep", type=Path, help="where the nodes' directories and logs stay")
+    parser.add_argument("--set", nargs="*", default=[], metavar="NAME=VALUE", help="settings of both nodes")
     options = parser.parse_args()
     if options.plan is not None:
         found = sequence(options.plan)
@@ -41,10 +42,11 @@ def main() -> int:
     seeds = options.only or range(options.first, options.first + options.seeds)
     chosen = [seed for seed in seeds if not options.family or sequence(seed).family == options.family]
     ports = range(options.ports, options.ports + 2) if options.ports else None
+    settings = dict(one.split("=", 1) for one in options.set)
     began = time.monotonic()
     with (
         contextlib.nullcontext(options.keep) if options.keep else tempfile.TemporaryDirectory() as folder,
-        pair_of_nodes(Path(folder), KAFKA, ports) as sides,
+        pair_of_nodes(Path(folder), KAFKA, ports, **settings) as sides,
     ):
         print(f"both run after {time.monotonic() - began:.0f} s", flush=True)
         outcome = run_all(*sides, chosen, lambda words: print(words, flush=True))

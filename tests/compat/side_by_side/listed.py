@@ -24,6 +24,12 @@ LISTED: dict[str, Holds] = {
         "{100}){100}" in str(step.how.get("regex") or step.how.get("pattern"))
         and ours["error_code"] == "INVALID_REGULAR_EXPRESSION"
     ),
+    "a prepared transaction is kept": lambda step, ours, theirs: (
+        step.api == "init"
+        and step.how.get("keep", False)
+        and step.how["two_phases"]
+        and theirs["error_code"] == "UNSUPPORTED_VERSION"
+    ),
     "a marker of no producer": lambda step, ours, theirs: (
         step.api == "mark"
         and step.how["who"] in ("none", "epoch -1")

@@ -17,7 +17,7 @@ from barnabas.client.blocking import BlockingConnection
 from barnabas.wire.schemas.groups import FindCoordinatorRequest
 from barnabas.wire.schemas.topics import CreatableTopic, CreateTopicsRequest
 
-__all__ = ["pair_of_nodes"]
+__all__ = ["SETTINGS", "coordinators_answer", "pair_of_nodes"]
 
 SETTINGS = {
     "offsets_topic_replication_factor": "1",
@@ -28,6 +28,7 @@ SETTINGS = {
     "group_consumer_assignment_interval_ms": "0",
     "group_consumer_min_assignment_interval_ms": "0",
     "group_consumer_assignor_offload_enable": "false",
+    "unstable_api_versions_enable": "true",
     "group_min_session_timeout_ms": "6000",
     # without a delay our first generation waits for members that were just given an id, Apache Kafka's does not
     "group_initial_rebalance_delay_ms": "20",
@@ -39,8 +40,8 @@ def pair_of_nodes(
     folder: Path, scripts: Path, ports: range | None = None, **settings: str
 ) -> Iterator[tuple[Side, Side]]:
     """(ours, theirs), both ready. `ports` are for Apache Kafka."""
-    ours = NodeProcess(folder / "ours", **SETTINGS, **settings)
-    theirs = NodeProcess(folder / "theirs", **SETTINGS, **settings)
+    ours = NodeProcess(folder / "ours", **{**SETTINGS, **settings})
+    theirs = NodeProcess(folder / "theirs", **{**SETTINGS, **settings})
     if ports is not None:
         theirs.port, theirs.controller_port = ports[0], ports[1]
     for node in (ours, theirs):
@@ -56,7 +57,7 @@ def pair_of_nodes(
         with apache_kafka_on(theirs, scripts):
             sides = Side("ours", ours.port, {}), Side("theirs", theirs.port, {})
             for side in sides:
-                _ready(side)
+                coordinators_answer(side)
                 side.shared = {name: id for name, id in side.topic_ids().items() if name in TOPICS}
             assert sides[0].shared == sides[1].shared
             yield sides
@@ -98,8 +99,8 @@ def _coordinators(connection: BlockingConnection) -> None:
             time.sleep(0.1)
 
 
-def _ready(side: Side) -> None:
-    """Both coordinators answer, and a block of producer ids is there."""
+def coordinators_answer(side: Side) -> None:
+    """Wait until both coordinators answer, and a block of producer ids is there."""
     from barnabas.wire.schemas.groups import OffsetFetchRequest, OffsetFetchRequestGroup
     from barnabas.wire.schemas.transactions import InitProducerIdRequest
 

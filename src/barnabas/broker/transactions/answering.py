@@ -87,35 +87,58 @@ class TransactionRequests:
     def init_producer_id(
         self, context: RequestContext, request: InitProducerIdRequest, now: Now
     ) -> InitProducerIdResponse | AnswerWaiting:
-        """InitProducerId with a transactional id (KIP-98, KIP-360; KIP-939 is refused, as by Apache Kafka)."""
+        """InitProducerId with a transactional id (KIP-98, KIP-360, KIP-939)."""
         transactional_id = request.transactional_id or ""
         known = request.producer_id != NO_PRODUCER
-        error = ErrorCode.NONE
-        if not self._may_write(context, transactional_id) or request.enable2_pc:
-            error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        elif request.keep_prepared_txn:
-            error = ErrorCode.UNSUPPORTED_VERSION
-        elif (request.producer_id == NO_PRODUCER) != (request.producer_epoch == NO_EPOCH) or _no_id(
-            transactional_id
-        ):
-            error = ErrorCode.INVALID_REQUEST
-        if error:
+        if error := self._init_refused(context, request, transactional_id):
             return InitProducerIdResponse(error_code=error, producer_id=NO_PRODUCER, producer_epoch=NO_EPOCH)
         waiting = AnswerWaiting()
 
         def done(error: ErrorCode, state: Transaction | None) -> None:
-            told = state if not error else None
+            kept = state if not error and state is not None and state.kept else None
+            id, epoch = state.identity if state is not None and not error else (NO_PRODUCER, NO_EPOCH)
             waiting.complete(
                 InitProducerIdResponse(
                     error_code=_for_version(error, context.version, _INIT_FENCED_FROM),
-                    producer_id=told.producer_id if told is not None else NO_PRODUCER,
-                    producer_epoch=told.epoch if told is not None else NO_EPOCH,
+                    producer_id=id,
+                    producer_epoch=epoch,
+                    ongoing_txn_producer_id=kept.producer_id if kept is not None else NO_PRODUCER,
+                    ongoing_txn_producer_epoch=kept.epoch if kept is not None else NO_EPOCH,
                 )
             )
 
         given = Given(request.producer_id, request.producer_epoch) if known else None
-        self._transactions.initialize(transactional_id, request.transaction_timeout_ms, given, now, done)
+        self._transactions.initialize(
+            transactional_id,
+            request.transaction_timeout_ms,
+            given,
+            now,
+            done,
+            two_phases=request.enable2_pc,
+            keep=request.keep_prepared_txn,
+        )
         return waiting
+
+    def _init_refused(
+        self, context: RequestContext, request: InitProducerIdRequest, transactional_id: str
+    ) -> ErrorCode:
+        """What is wrong with the request itself.  To keep a transaction is for those who prepare theirs."""
+        if not self._may_write(context, transactional_id) or (
+            request.enable2_pc
+            and not self._allowed(
+                context, Operation.TWO_PHASE_COMMIT, ResourceType.TRANSACTIONAL_ID, transactional_id
+            )
+        ):
+            return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        if (request.producer_id == NO_PRODUCER) != (request.producer_epoch == NO_EPOCH):
+            return ErrorCode.INVALID_REQUEST
+        if _no_id(transactional_id):
+            return ErrorCode.INVALID_REQUEST
+        if request.enable2_pc and not self._transactions.two_phases:
+            return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        if request.keep_prepared_txn and not request.enable2_pc:
+            return ErrorCode.UNSUPPORTED_VERSION
+        return ErrorCode.NONE
 
     def add_partitions(
         self, context: RequestContext, request: AddPartitionsToTxnRequest, now: Now

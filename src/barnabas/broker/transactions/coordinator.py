@@ -16,7 +16,7 @@ from barnabas.broker.transactions.ending import AlreadyEnded, Decided, abort_ope
 from barnabas.broker.transactions.initializing import Given, MustAbort, initialize
 from barnabas.broker.transactions.markers import RETRY_S, Ending, TransactionMarkers
 from barnabas.broker.transactions.records import tombstone, transaction_record
-from barnabas.broker.transactions.state import Coordinated, State, Transaction
+from barnabas.broker.transactions.state import NO_TIMEOUT_MS, Coordinated, State, Transaction
 from barnabas.broker.transactions.state_log import Owned, StateLog
 from barnabas.broker.walk import Walk
 from barnabas.config import Config
@@ -81,6 +81,8 @@ class Transactions:
             on_lost=self._lost,
         )
         self._longest_timeout_ms = config.int("transaction.max.timeout.ms")
+        self.two_phases = config.bool("transaction.two.phase.commit.enable")
+        """Whether producers may prepare transactions (KIP-939)."""
         self._expiration_ms = config.int("transactional.id.expiration.ms")
         self._timeout_interval = (
             config.int("transaction.abort.timed.out.transaction.cleanup.interval.ms") / 1000
@@ -101,10 +103,23 @@ class Transactions:
     # -- requests --
 
     def initialize(
-        self, transactional_id: str, timeout_ms: int, given: Given | None, now: Now, done: Producer
+        self,
+        transactional_id: str,
+        timeout_ms: int,
+        given: Given | None,
+        now: Now,
+        done: Producer,
+        *,
+        two_phases: bool = False,
+        keep: bool = False,
     ) -> None:
-        """InitProducerId: the producer id and epoch under which a producer begins; older ones are fenced."""
-        if not 0 < timeout_ms <= self._longest_timeout_ms:
+        """InitProducerId: the producer id and epoch under which a producer begins; older ones are fenced.
+
+        With `two_phases` its transactions have no timeout, and an open one stays if it wants to `keep` it.
+        """
+        if two_phases:
+            timeout_ms = NO_TIMEOUT_MS
+        elif not 0 < timeout_ms <= self._longest_timeout_ms:
             done(ErrorCode.INVALID_TRANSACTION_TIMEOUT, None)
             return
         owned = self.log.owner(transactional_id)
@@ -119,7 +134,7 @@ class Transactions:
                 return
             held = Coordinated(transactional_id, Transaction(producer_id, updated_ms=now.wall_ms))
             owned.ids[transactional_id] = held
-        outcome = initialize(held, given, timeout_ms, lambda: self._new_producer_id(now), now.wall_ms)
+        outcome = initialize(held, given, timeout_ms, lambda: self._new_producer_id(now), now.wall_ms, keep)
         if isinstance(outcome, ErrorCode):
             done(outcome, None)
         elif isinstance(outcome, MustAbort):
@@ -154,6 +169,8 @@ class Transactions:
         current = held.current
         if current.state.ending:
             done(ErrorCode.CONCURRENT_TRANSACTIONS)
+        elif current.kept:  # it is prepared: it can only end
+            done(ErrorCode.INVALID_TXN_STATE)
         elif current.state is State.ONGOING and partitions <= current.partitions:
             done(ErrorCode.NONE)
         else:
@@ -217,10 +234,10 @@ class Transactions:
         """The id, if this is its producer."""
         found = self._find(transactional_id)
         if not isinstance(found, ErrorCode):
-            current = found[1].current
-            if current.producer_id != producer_id:
+            known, known_epoch = found[1].current.identity
+            if known != producer_id:
                 return ErrorCode.INVALID_PRODUCER_ID_MAPPING
-            if current.epoch != epoch:
+            if known_epoch != epoch:
                 return ErrorCode.PRODUCER_FENCED
         return found
 
@@ -357,7 +374,7 @@ class Transactions:
         if held.pending is not None or not self.log.owns(owned):
             return
         if current.state is State.ONGOING:
-            if current.started_ms + current.timeout_ms < now.wall_ms:
+            if not current.two_phases and current.started_ms + current.timeout_ms < now.wall_ms:
                 self.timed_out += 1
                 self._on_timeout(held.id, current)
                 self._abort_open(owned, held, now, _ignore)

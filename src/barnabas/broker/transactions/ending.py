@@ -14,7 +14,7 @@ from barnabas.broker.transactions.state import (
     exhausted,
 )
 from barnabas.errors import ErrorCode
-from barnabas.model import NO_PRODUCER, ProducerId
+from barnabas.model import NO_EPOCH, NO_PRODUCER, ProducerId
 
 __all__ = ["AlreadyEnded", "Decided", "abort_open", "end"]
 
@@ -59,7 +59,7 @@ def abort_open(
     """
     current = held.current
     assert held.pending is None and current.state is State.ONGOING
-    if server_version >= EPOCH_BUMP:
+    if server_version >= EPOCH_BUMP or current.kept:
         return _decided(current, False, server_version, new_producer_id, now_ms)
     return Decided(current.fenced().decided(False, 0, now_ms))
 
@@ -69,10 +69,13 @@ def _end_in_its_epoch(
 ) -> Outcome:
     """Before KIP-890 the epoch stays, so that an end in a complete state can only be a retry."""
     current = held.current
-    if current.producer_id != producer_id:
+    known, known_epoch = current.identity
+    if known != producer_id:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    if current.epoch != epoch:
+    if known_epoch != epoch:
         return ErrorCode.PRODUCER_FENCED
+    if current.kept:
+        return ErrorCode.INVALID_TXN_STATE  # who prepares transactions speaks transaction.version 2
     if held.pending is not None:
         return ErrorCode.CONCURRENT_TRANSACTIONS
     if current.state is State.ONGOING:
@@ -95,6 +98,8 @@ def _end_and_raise(
     """
     current = held.current
     state = current.state
+    if current.kept and held.pending is None:
+        return _end_kept(current, producer_id, epoch, commit, client_version, new_producer_id, now_ms)
     overflowed = (  # the client has not heard that the producer id changed at the last end
         current.previous_producer_id == producer_id and epoch == EXHAUSTED_EPOCH and current.epoch == 0
     )
@@ -116,6 +121,24 @@ def _end_and_raise(
     return _answer_of_its_state(state, commit)
 
 
+def _end_kept(
+    current: Transaction,
+    producer_id: ProducerId,
+    epoch: int,
+    commit: bool,
+    client_version: int,
+    new_producer_id: Callable[[], ProducerId | None],
+    now_ms: int,
+) -> Outcome:
+    """The producer that found a prepared transaction ends it, in the epoch that it was given (KIP-939)."""
+    known, known_epoch = current.identity
+    if producer_id not in (known, current.producer_id):
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    if (producer_id, epoch) != (known, known_epoch):
+        return ErrorCode.PRODUCER_FENCED
+    return _decided(current, commit, client_version, new_producer_id, now_ms)
+
+
 def _decided(
     current: Transaction,
     commit: bool,
@@ -124,13 +147,20 @@ def _decided(
     now_ms: int,
 ) -> Outcome:
     """The end raises the epoch; where the epochs are used up, another producer id follows when it is complete."""
-    following = NO_PRODUCER
-    if exhausted(current.epoch):
+    producer_id, epoch = current.identity
+    following, following_epoch = NO_PRODUCER, NO_EPOCH
+    if current.kept:
+        following, following_epoch = producer_id, min(epoch + 1, EXHAUSTED_EPOCH)
+    if exhausted(epoch):
         found = new_producer_id()
         if found is None:
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        following = found
-    return Decided(current.decided(commit, client_version, now_ms, next_producer_id=following))
+        following, following_epoch = found, 0 if current.kept else NO_EPOCH
+    return Decided(
+        current.decided(
+            commit, client_version, now_ms, next_producer_id=following, next_epoch=following_epoch
+        )
+    )
 
 
 def _answer_of_its_state(state: State, commit: bool) -> Outcome:

@@ -35,13 +35,14 @@ def initialize(
     timeout_ms: int,
     new_producer_id: Callable[[], ProducerId | None],
     now_ms: int,
+    keep: bool = False,
 ) -> Initialized | MustAbort | ErrorCode:
     """Decide.  `new_producer_id` gives None while there is no block of ids.
 
     1. A step in flight comes first: CONCURRENT_TRANSACTIONS.
     2. A producer that gives an id must give the current one, or the one before if its epochs were used up (then
        it did not hear that the id changed): else PRODUCER_FENCED.
-    3. An open transaction is aborted, one that is ending is waited for.
+    3. An open transaction is aborted, unless the producer wants to `keep` it; one that is ending is waited for.
     4. When the epochs are used up, and the producer has the last one, another producer id follows.
     5. Else the epoch rises, unless the given epoch is the one before: then this is a retry.
     """
@@ -54,7 +55,7 @@ def initialize(
     if current.state.ending:  # 3
         return ErrorCode.CONCURRENT_TRANSACTIONS
     if not current.state.idle:
-        return MustAbort()
+        return _kept(current, new_producer_id, now_ms) if keep else MustAbort()
     if exhausted(current.epoch) and (given is None or given.epoch == current.epoch):  # 4
         producer_id = new_producer_id()
         if producer_id is None:
@@ -70,3 +71,16 @@ def initialize(
     if given.epoch == current.last_epoch:
         return Initialized(current.initialized(current.epoch, current.last_epoch, timeout_ms, now_ms))
     return ErrorCode.PRODUCER_FENCED
+
+
+def _kept(
+    current: Transaction, new_producer_id: Callable[[], ProducerId | None], now_ms: int
+) -> Initialized | ErrorCode:
+    """The open transaction stays as it is; the producer that will end it gets the next epoch (KIP-939)."""
+    producer_id, epoch = current.identity
+    if not exhausted(epoch):
+        return Initialized(current.kept_for(producer_id, epoch + 1, now_ms))
+    found = new_producer_id()
+    if found is None:
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    return Initialized(current.kept_for(found, 0, now_ms))

@@ -27,6 +27,7 @@ def transaction_record(transactional_id: str, state: Transaction, transaction_ve
         previous_producer_id=state.previous_producer_id if flexible else NO_PRODUCER,
         next_producer_id=state.next_producer_id if flexible else NO_PRODUCER,
         producer_epoch=state.epoch,
+        next_producer_epoch=state.next_epoch if flexible else NO_EPOCH,
         transaction_timeout_ms=state.timeout_ms,
         transaction_status=state.state,
         transaction_partitions=None
@@ -83,4 +84,5 @@ def read_transaction(record: Record) -> tuple[str, Transaction | None] | None:
         started_ms=value.transaction_start_timestamp_ms,
         updated_ms=value.transaction_last_update_timestamp_ms,
         client_version=value.client_transaction_version,
+        next_epoch=value.next_producer_epoch,
     )

@@ -15,11 +15,22 @@ from barnabas.model import NO_EPOCH, NO_PRODUCER, NO_TIMESTAMP, ProducerId, Topi
 if TYPE_CHECKING:
     from barnabas.broker.transactions.markers import Ending
 
-__all__ = ["EPOCH_BUMP", "EXHAUSTED_EPOCH", "LAST_EPOCH", "Coordinated", "State", "Transaction", "exhausted"]
+__all__ = [
+    "EPOCH_BUMP",
+    "EXHAUSTED_EPOCH",
+    "LAST_EPOCH",
+    "NO_TIMEOUT_MS",
+    "Coordinated",
+    "State",
+    "Transaction",
+    "exhausted",
+]
 
 LAST_EPOCH = 0x7FFF
 EXHAUSTED_EPOCH = LAST_EPOCH - 1
 """No client gets a higher epoch: one more must be left to fence it."""
+NO_TIMEOUT_MS = 0x7FFFFFFF
+"""Timeout of producers that prepare their transactions (KIP-939)."""
 EPOCH_BUMP = 2
 """transaction.version from which each end of a transaction raises the epoch."""
 
@@ -75,6 +86,9 @@ class Transaction(NamedTuple):
     `previous_producer_id` is the id before the last step; `next_producer_id` the one that follows when the
     transaction has ended and the epochs are used up.  `last_epoch` is the epoch before, by which a retry is
     known; records do not carry it.  `client_version` is the transaction.version that its client speaks.
+
+    A prepared transaction that another producer found (KIP-939) is open still under `producer_id` and `epoch`,
+    which its batches have; that producer goes by `next_producer_id` and `next_epoch`.
     """
 
     producer_id: ProducerId
@@ -88,6 +102,22 @@ class Transaction(NamedTuple):
     started_ms: int = NO_TIMESTAMP
     updated_ms: int = NO_TIMESTAMP
     client_version: int = 0
+    next_epoch: int = NO_EPOCH
+
+    @property
+    def two_phases(self) -> bool:
+        """Whether its producer prepares transactions (KIP-939): those outlive any timeout."""
+        return self.timeout_ms == NO_TIMEOUT_MS
+
+    @property
+    def kept(self) -> bool:
+        """Whether the open transaction is one that another producer found prepared."""
+        return self.next_epoch != NO_EPOCH
+
+    @property
+    def identity(self) -> tuple[ProducerId, int]:
+        """The id and epoch by which the producer goes that may use the transactional id."""
+        return (self.next_producer_id, self.next_epoch) if self.kept else (self.producer_id, self.epoch)
 
     def _step(self, state: State, now_ms: int, **changed: object) -> Transaction:
         assert self.state in _BEFORE[state], f"{state.title} cannot follow {self.state.title}"
@@ -104,7 +134,12 @@ class Transaction(NamedTuple):
             timeout_ms=timeout_ms,
             partitions=frozenset(),
             started_ms=NO_TIMESTAMP,
+            next_epoch=NO_EPOCH,
         )
+
+    def kept_for(self, producer_id: ProducerId, epoch: int, now_ms: int) -> Transaction:
+        """Another producer begins to use the id, and the open transaction stays (KIP-939)."""
+        return self._step(State.ONGOING, now_ms, next_producer_id=producer_id, next_epoch=epoch)
 
     def rotated(
         self, producer_id: ProducerId, timeout_ms: int, now_ms: int, *, keep_last_epoch: bool
@@ -136,6 +171,7 @@ class Transaction(NamedTuple):
         now_ms: int,
         *,
         next_producer_id: ProducerId = NO_PRODUCER,
+        next_epoch: int = NO_EPOCH,
     ) -> Transaction:
         """It is decided that the transaction ends, and how.  Without an open one only to abort (KIP-890)."""
         epoch, last_epoch = self.epoch, self.last_epoch
@@ -148,13 +184,16 @@ class Transaction(NamedTuple):
             last_epoch=last_epoch,
             started_ms=now_ms if self.state.idle else self.started_ms,
             next_producer_id=next_producer_id,
+            next_epoch=next_epoch,
             client_version=client_version,
         )
 
     def completed(self, now_ms: int) -> Transaction:
         """Every partition has its marker."""
         producer_id, epoch = self.producer_id, self.epoch
-        if self.client_version >= EPOCH_BUMP and self.next_producer_id != NO_PRODUCER:
+        if self.kept:
+            producer_id, epoch = self.next_producer_id, self.next_epoch
+        elif self.client_version >= EPOCH_BUMP and self.next_producer_id != NO_PRODUCER:
             producer_id, epoch = self.next_producer_id, 0
         commit = self.state is State.PREPARE_COMMIT
         return self._step(
@@ -163,6 +202,7 @@ class Transaction(NamedTuple):
             producer_id=producer_id,
             epoch=epoch,
             next_producer_id=NO_PRODUCER,
+            next_epoch=NO_EPOCH,
             partitions=frozenset(),
         )
 

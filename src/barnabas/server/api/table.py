@@ -132,9 +132,14 @@ TABLE: tuple[Row, ...] = (
 # fmt: on
 
 
-def served_on(kind: str) -> tuple[Row, ...]:
+UNSTABLE = {22: 6}
+"""API -> its highest version, where `unstable.api.versions.enable` is on."""
+
+
+def served_on(kind: str, *, unstable: bool = False) -> tuple[Row, ...]:
     """The rows of a listener of kind "B" or "C"."""
-    return tuple(row for row in TABLE if kind in row.listeners)
+    rows = (row for row in TABLE if kind in row.listeners)
+    return tuple(row._replace(high=UNSTABLE.get(row.key, row.high)) if unstable else row for row in rows)
 
 
 def handler_of(row: Row, apis: Iterable[object]) -> Handler:

@@ -98,7 +98,8 @@ class Serving:
         ask: Ask,
     ) -> Requests:
         """What a listener of kind "B" serves.  `ask` asks leaders whether they live."""
-        rows, runtime, addresses = served_on("B"), self._runtime, self._addresses
+        runtime, addresses = self._runtime, self._addresses
+        rows = served_on("B", unstable=runtime.config.bool("unstable.api.versions.enable"))
         image = self._quorum.image
         topics, traffic = AutoTopics(runtime, self._quorum), self._traffic
         requests = TransactionRequests(transactions, groups.partition_for)
