@@ -1,0 +1,117 @@
+"""Who owns which partition of a consumer group (KIP-848): G2 at the coordinator, G3 between the members.
+
+G2, in the state of one coordinator: a partition is owned (assigned, or to be revoked) by one member at most, the
+group's table of owners says the same as its members, a partition is in one target at most, and no member is ahead
+of its group.
+
+G3, between members: a partition is held by one member at a time.  A member holds it from the answer that grants
+it until the first of these, by its own clock:
+
+1. it sends a heartbeat that says that it does not own the partition;
+2. it learns that it is fenced, or it leaves;
+3. the session timeout is over, counted from when it sent the last heartbeat that was answered: the coordinator
+   counts from when it got that heartbeat, or later, so it gives the partition away afterwards;
+4. the rebalance timeout is over, counted from when it sent the first heartbeat that may have been answered by a
+   request to revoke the partition.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from barnabas.broker.groups.consumer.group import ConsumerGroup
+from barnabas.model import TopicId
+from barnabas.sim.kernel.report import InvariantViolation
+
+__all__ = ["Holdings", "check_coordinator"]
+
+
+def check_coordinator(group: ConsumerGroup) -> None:
+    """G2, for one group as its coordinator has it.  Raises InvariantViolation."""
+    owners: dict[tuple[TopicId, int], str] = {}
+    for member in group.members.values():
+        if member.epoch > group.epoch:
+            raise InvariantViolation("G2", f"{member} is ahead of {group}")
+        for owned in (member.assigned, member.revoking):
+            for topic, partitions in owned.items():
+                for partition in partitions:
+                    other = owners.setdefault((topic, partition), member.id)
+                    if other != member.id:
+                        raise InvariantViolation(
+                            "G2", f"{group}: {other} and {member.id} own {topic}-{partition}"
+                        )
+                    if group.partition_epoch(topic, partition) != member.epoch:
+                        raise InvariantViolation(
+                            "G2",
+                            f"{group}: {member} owns {topic}-{partition}, which the group has in epoch "
+                            f"{group.partition_epoch(topic, partition)}",
+                        )
+    for topic, epochs in group.partition_epochs.items():
+        for partition in epochs:
+            if (topic, partition) not in owners:
+                raise InvariantViolation(
+                    "G2", f"{group}: nobody owns {topic}-{partition}, and it is not free"
+                )
+    _check_targets(group)
+
+
+def _check_targets(group: ConsumerGroup) -> None:
+    wanted: dict[tuple[TopicId, int], str] = {}
+    for member_id, target in group.target.items():
+        for topic, partitions in target.items():
+            for partition in partitions:
+                other = wanted.setdefault((topic, partition), member_id)
+                if other != member_id:
+                    raise InvariantViolation(
+                        "G2", f"{group}: {topic}-{partition} is in the targets of {other} and {member_id}"
+                    )
+
+
+class _Held(NamedTuple):
+    """`until`: when the member ceases to hold it, in seconds, if it does not hear of its group until then."""
+
+    member: str
+    until: float
+
+
+class Holdings:
+    """What the members of one group hold, by what they were granted.  Times are seconds of virtual time."""
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self._held: dict[tuple[TopicId, int], _Held] = {}
+
+    def granted(self, member: str, place: tuple[TopicId, int], now: float, until: float) -> None:
+        """An answer says that a member owns a partition; `until` as rules 3 and 4 say.
+
+        Raises InvariantViolation when another member holds it.
+        """
+        other = self._held.get(place)
+        if other is not None and other.member != member and other.until > now:
+            raise InvariantViolation(
+                "G3",
+                f"group {self.group_id}: {member} gets {place[0]}-{place[1]}, which {other.member} holds "
+                f"until {other.until:.3f}",
+            )
+        if until > now:
+            self._held[place] = _Held(member, until)
+
+    def extend(self, member: str, until: float) -> None:
+        """A heartbeat of a member was answered: its session goes on."""
+        for place, held in self._held.items():
+            if held.member == member and held.until < until:
+                self._held[place] = _Held(member, until)
+
+    def given_up(self, member: str, place: tuple[TopicId, int]) -> None:
+        """A member sends that it does not own a partition any more."""
+        held = self._held.get(place)
+        if held is not None and held.member == member:
+            del self._held[place]
+
+    def gone(self, member: str) -> None:
+        """A member left, or learned that it is fenced."""
+        for place in [place for place, held in self._held.items() if held.member == member]:
+            del self._held[place]
+
+    def __repr__(self) -> str:
+        return f"<Holdings of {self.group_id}: {len(self._held)}>"
