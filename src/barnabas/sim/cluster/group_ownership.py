@@ -80,9 +80,10 @@ class Holdings:
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
         self._held: dict[tuple[TopicId, int], _Held] = {}
+        self._last: dict[tuple[TopicId, int], str] = {}
 
     def granted(self, member: str, place: tuple[TopicId, int], now: float, until: float) -> None:
-        """An answer says that a member owns a partition; `until` as rules 3 and 4 say.
+        """An answer says that a member owns a partition, or still owns it; `until` as rules 3 and 4 say.
 
         Raises InvariantViolation when another member holds it.
         """
@@ -94,13 +95,12 @@ class Holdings:
                 f"until {other.until:.3f}",
             )
         if until > now:
+            self._last[place] = member
             self._held[place] = _Held(member, until)
 
-    def extend(self, member: str, until: float) -> None:
-        """A heartbeat of a member was answered: its session goes on."""
-        for place, held in self._held.items():
-            if held.member == member and held.until < until:
-                self._held[place] = _Held(member, until)
+    def last(self, place: tuple[TopicId, int]) -> str | None:
+        """Who was given a partition last, as far as is known."""
+        return self._last.get(place)
 
     def given_up(self, member: str, place: tuple[TopicId, int]) -> None:
         """A member sends that it does not own a partition any more."""

@@ -14,9 +14,12 @@ from barnabas.controller.image import MetadataImage, PartitionState
 from barnabas.controller.snapshot import image_records
 from barnabas.log.log import Log
 from barnabas.model import NO_NODE, Epoch, NodeId, Offset, TopicId
+from barnabas.sim.cluster.group_ownership import check_coordinator
+from barnabas.sim.kernel.report import InvariantViolation
 from barnabas.wire.records import batches
 
 if TYPE_CHECKING:
+    from barnabas.broker.groups.coordinator import Groups
     from barnabas.sim.cluster.node import SimNode
     from barnabas.sim.cluster.world import World
 
@@ -85,6 +88,18 @@ class Invariants:
             if broker is not None and not node.damaged:
                 for partition in broker.partitions():
                     self._in_sync(node, partition)
+            if (groups := node.groups) is not None:
+                self._groups(groups)
+
+    # G2: who owns what in a consumer group, as its coordinator has it.
+
+    def _groups(self, groups: Groups) -> None:
+        for group in groups.consumer_groups.values():
+            if groups.coordinated(group.id) is None:
+                try:
+                    check_coordinator(group)
+                except InvariantViolation as violation:
+                    self.world.alarm(violation.invariant, violation.text)
 
     # P1, P3, P4: one leader per epoch; what is committed stays what it is.
 

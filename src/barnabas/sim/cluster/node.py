@@ -26,6 +26,7 @@ from barnabas.sim.kernel.clock import NodeClock
 from barnabas.sim.kernel.rng import SeededRandomness
 
 if TYPE_CHECKING:
+    from barnabas.broker.groups.coordinator import Groups
     from barnabas.broker.replicas.broker import Broker
     from barnabas.server.kraft.driver import Quorum
     from barnabas.sim.kernel.disk import Loss
@@ -120,6 +121,12 @@ class SimNode:
     def broker(self) -> Broker | None:
         """Its broker, once it has one."""
         return None if self.apart or self.process is None else self.process.broker
+
+    @property
+    def groups(self) -> Groups | None:
+        """The groups that it coordinates, once it has a broker."""
+        part = None if self.apart or self.process is None else self.process.part
+        return None if part is None else part.groups
 
     @property
     def quorum(self) -> Quorum | None:
