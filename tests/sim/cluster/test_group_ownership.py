@@ -77,6 +77,7 @@ def test_what_a_member_holds_no_longer_another_may_get(end: str) -> None:
 def test_an_answered_heartbeat_keeps_what_its_member_holds() -> None:
     holdings = Holdings("g")
     holdings.granted("a", PLACE, 1.0, 6.0)
-    holdings.extend("a", 10.0)
+    holdings.granted("a", PLACE, 4.0, 10.0)
+    assert holdings.last(PLACE) == "a"
     with pytest.raises(InvariantViolation, match="a holds until 10"):
         holdings.granted("b", PLACE, 7.0, 12.0)

@@ -36,7 +36,7 @@ OWN_TOPICS = ("x0", "x1")
 
 def run_group_seed(seed: int, *, story: bool = False) -> ClusterReport:
     """Run one seed with members of consumer groups."""
-    return run_seed(seed, story=story, clients=GroupWorkload, setup=_setup(seed))
+    return run_seed(seed, story=story, clients=GroupWorkload, setup=_setup(seed), workload="groups")
 
 
 def _setup(seed: int) -> Setup:
