@@ -104,10 +104,10 @@ class GroupClient:
         """The number of the commit that is a position now.  Raises BarnabasError."""
         group = OffsetFetchRequestGroup(
             group_id=self.known.id,
+            member_id=None if owner is None else owner.member_id,
+            member_epoch=-1 if owner is None else owner.epoch,
             topics=[OffsetFetchRequestTopics(topic_id=place[0], partition_indexes=[place[1]])],
         )
-        if owner is not None:
-            group.member_id, group.member_epoch = owner.member_id, owner.epoch
         answer = (await self.ask(OffsetFetchRequest(groups=[group]))).groups[0]
         row = answer.topics[0].partitions[0] if answer.topics else None
         if (code := ErrorCode(answer.error_code or (row.error_code if row else 0))) or row is None:

@@ -12,7 +12,7 @@ from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.errors import BarnabasError, ErrorCode
-from barnabas.model import NO_NODE, TopicPartition
+from barnabas.model import NO_NODE, TopicId, TopicPartition
 from barnabas.sim.cluster.clients.groups.client import LOOK_AGAIN, GroupClient, GroupKnown, Owner
 from barnabas.sim.cluster.clients.groups.positions import LATE, Place
 from barnabas.sim.kernel.report import InvariantViolation
@@ -139,8 +139,7 @@ class Member(GroupClient):
         """Go, and come back later: a static member, which keeps its place, under another id."""
         rng, plan = self.contact.rng, self.plan
         static = plan.instance_id is not None
-        request = self._request(())
-        request.member_epoch = _LEAVES_FOR_NOW if static and rng.random() < 0.7 else _LEAVES
+        request = self._request((), epoch=_LEAVES_FOR_NOW if static and rng.random() < 0.7 else _LEAVES)
         self.left += 1
         lost = [(place, self.owner) for place in self.owned]
         sent = _Sent(self.contact.time, frozenset())
@@ -212,28 +211,29 @@ class Member(GroupClient):
 
     # ---- heartbeats --------------------------------------------------------------------------------------
 
-    def _request(self, owned: Collection[Place], *, full: bool = False) -> ConsumerGroupHeartbeatRequest:
+    def _request(
+        self, owned: Collection[Place], *, full: bool = False, epoch: int | None = None
+    ) -> ConsumerGroupHeartbeatRequest:
+        """A heartbeat; `full`: with all that it asks for.  `epoch`: another one than its own."""
         plan = self.plan
-        topics: dict[object, ConsumerGroupHeartbeatRequestTopicPartitions] = {}
+        topics: dict[TopicId, list[int]] = {}
         for topic, index in sorted(owned):
-            row = topics.setdefault(
-                topic, ConsumerGroupHeartbeatRequestTopicPartitions(topic_id=topic, partitions=[])
-            )
-            row.partitions.append(index)
-        request = ConsumerGroupHeartbeatRequest(
+            topics.setdefault(topic, []).append(index)
+        rows = [
+            ConsumerGroupHeartbeatRequestTopicPartitions(topic_id=topic, partitions=indexes)
+            for topic, indexes in topics.items()
+        ]
+        return ConsumerGroupHeartbeatRequest(
             group_id=self.known.id,
             member_id=str(self.member_id),
-            member_epoch=self.epoch,
+            member_epoch=self.epoch if epoch is None else epoch,
             instance_id=plan.instance_id,
+            rebalance_timeout_ms=int(plan.rebalance * 1000) if full else -1,
+            subscribed_topic_names=list(self.topics) if full else None,
+            subscribed_topic_regex=plan.regex if full else None,
+            server_assignor=plan.assignor if full else None,
+            topic_partitions=rows if full or frozenset(owned) != self._said else None,
         )
-        if full or frozenset(owned) != self._said:
-            request.topic_partitions = list(topics.values())
-        if full:
-            request.rebalance_timeout_ms = int(plan.rebalance * 1000)
-            request.subscribed_topic_names = list(self.topics)
-            request.subscribed_topic_regex = plan.regex
-            request.server_assignor = plan.assignor
-        return request
 
     async def _heartbeat(self) -> None:
         rng, holdings = self.contact.rng, self.known.holdings
