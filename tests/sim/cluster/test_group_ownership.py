@@ -6,7 +6,7 @@ import pytest
 from tests.broker.consumer_world import ConsumerWorld
 
 from barnabas.model import Uuid
-from barnabas.sim.cluster.group_ownership import Holdings, check_coordinator
+from barnabas.sim.cluster.clients.groups.ownership import Holdings, check_coordinator
 from barnabas.sim.kernel.report import InvariantViolation
 
 PLACE = (Uuid(b"flights".ljust(16, b"-")), 0)

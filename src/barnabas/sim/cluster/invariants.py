@@ -14,7 +14,7 @@ from barnabas.controller.image import MetadataImage, PartitionState
 from barnabas.controller.snapshot import image_records
 from barnabas.log.log import Log
 from barnabas.model import NO_NODE, Epoch, NodeId, Offset, TopicId
-from barnabas.sim.cluster.group_ownership import check_coordinator
+from barnabas.sim.cluster.clients.groups.ownership import check_coordinator
 from barnabas.sim.kernel.report import InvariantViolation
 from barnabas.wire.records import batches
 

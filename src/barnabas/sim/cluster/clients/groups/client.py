@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.model import NO_NODE, NodeId, TopicPartition
+from barnabas.sim.cluster.clients.groups.ownership import Holdings
 from barnabas.sim.cluster.clients.groups.positions import NOTHING, Place, Positions
 from barnabas.sim.cluster.clients.transactions.producer import GROUP_KEY, find_coordinator
-from barnabas.sim.cluster.group_ownership import Holdings
 from barnabas.wire.schemas.groups import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
