@@ -67,9 +67,14 @@ def tell(report: Report) -> None:
         f"twice {report.twice}, reordered {report.reordered}, refused {report.failed}, "
         f"longest gap {report.longest_gap:.1f} s"
     )
+    print(
+        f"copied in transactions by a KIP-848 group: {report.copied:,}; aborted {report.aborted} transactions, "
+        f"began anew {report.renewed} times"
+    )
     for line in (*([report.problem] if report.problem else []), *report.anomalies):
         print(f"  {line}")
-    print("PROVEN: nothing acknowledged is lost, twice or out of order" if report.ok else "NOT PROVEN")
+    proven = "PROVEN: nothing acknowledged is lost, twice or out of order, and the copy is exact"
+    print(proven if report.ok else "NOT PROVEN")
 
 
 if __name__ == "__main__":

@@ -82,7 +82,12 @@ class Node:
             "log.dirs": str(self.data / "log"),
             "min.insync.replicas": "2",
             "offsets.topic.num.partitions": "3",
+            "transaction.state.log.num.partitions": "3",
             "group.initial.rebalance.delay.ms": "0",
+            "group.consumer.session.timeout.ms": "6000",
+            "group.consumer.min.session.timeout.ms": "6000",
+            "group.consumer.heartbeat.interval.ms": "1000",
+            "group.consumer.min.heartbeat.interval.ms": "1000",
             "log.segment.bytes": str(4 << 20),
             "log.index.size.max.bytes": str(64 << 10),
         }

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.chaos.cluster import Cluster, Node, UnsettledError, until
+from tests.chaos.copying import COPY, Copying, differences
 from tests.chaos.faults import KINDS, RARE, possible
 from tests.chaos.ground import Ground, ground
-from tests.chaos.traffic import Java, Reader, Records, Writer, java_is_here, read_everything
+from tests.chaos.traffic import Java, Reader, Records, Writer, java_is_here, read_everything, value_of
 
 from barnabas.sim.cluster.checker import check
 from barnabas.wire.schemas.cluster import MetadataRequest
@@ -22,7 +23,7 @@ __all__ = ["Report", "run"]
 
 AT_LEAST = 5
 TOPIC, PARTITIONS = "orders", 6
-WRITERS, RATE, JAVA_RATE = 2, 120.0, 100
+WRITERS, COPIERS, RATE, JAVA_RATE = 2, 2, 120.0, 100
 LOST = ("lost write", "unseen", "vanished")
 REORDERED = ("nonmonotonic send", "overtaken", "nonmonotonic poll", "int-nonmonotonic poll")
 
@@ -39,6 +40,9 @@ class Report(NamedTuple):
     acknowledged: int
     failed: int
     read: int
+    copied: int
+    aborted: int
+    renewed: int
     lost: int
     twice: int
     reordered: int
@@ -90,7 +94,7 @@ class World:
     def settle(self, seconds: float) -> bool:
         """Wait until every replica is in sync; whether that came in time."""
         try:
-            until(lambda: self.cluster.full([self.topic]), seconds, "all replicas in sync")
+            until(lambda: self.cluster.full([self.topic, COPY]), seconds, "all replicas in sync")
         except UnsettledError:
             return False
         return True
@@ -125,7 +129,8 @@ def run(
         cluster = Cluster(here, folder, count, small)
         try:
             cluster.start()
-            cluster.create(TOPIC, PARTITIONS)
+            for topic in (TOPIC, COPY):
+                cluster.create(topic, PARTITIONS)
             world = World(seed, rng, here, cluster)
             world.settle(30.0)
             return _live(world, faults, folder, say, java=java and java_is_here(), begun=begun)
@@ -140,13 +145,16 @@ def _live(
     records, cluster = Records(), world.cluster
     reader = Reader(records, cluster.bootstrap, TOPIC, PARTITIONS)
     writers = [Writer(records, n, cluster.bootstrap, TOPIC, PARTITIONS, RATE) for n in range(1, WRITERS + 1)]
+    copying = Copying(COPIERS, world.seed, cluster.bootstrap, TOPIC, PARTITIONS)
     kafka = Java(records, 9, cluster.bootstrap, TOPIC, JAVA_RATE, folder) if java else None
     say(
         f"traffic: {WRITERS} librdkafka producers and a consumer, "
-        f"{'a Java producer and consumer' if java else 'no Java here'}; idempotent, acks=all"
+        f"{'a Java producer and consumer' if java else 'no Java here'}; idempotent, acks=all; "
+        f"{COPIERS} members of a KIP-848 group copy it all in transactions"
     )
     for thread in (reader, *writers):
         thread.start()
+    copying.start()
     counts: Counter[str] = Counter()
     problem, longest = "", 0.0
     try:
@@ -168,7 +176,7 @@ def _live(
     except (UnsettledError, OSError) as error:
         problem = str(error)
     world.ground.heal()
-    return _conclude(world, records, reader, writers, kafka, counts, longest, problem, begun, say)
+    return _conclude(world, records, reader, writers, copying, kafka, counts, longest, problem, begun, say)
 
 
 def _conclude(
@@ -176,6 +184,7 @@ def _conclude(
     records: Records,
     reader: Reader,
     writers: list[Writer],
+    copying: Copying,
     kafka: Java | None,
     counts: Counter[str],
     longest: float,
@@ -189,11 +198,13 @@ def _conclude(
     if kafka is not None:
         kafka.end()
     reader.end()
+    problem = problem or copying.end()
     found: dict[str, list[int]] = {}
     try:
         found = read_everything(records, world.cluster.bootstrap, TOPIC, PARTITIONS)
     except Exception as error:
         problem = problem or f"not everything could be read: {error}"
+    copied, wrong = _copied(copying, found) if found else (0, [])
     failures = [reason for writer in writers for reason in writer.failures]
     sent, read = sum(writer.sent for writer in writers), reader.read
     if kafka is not None:
@@ -203,13 +214,26 @@ def _conclude(
     verdict = check(records.history)
     count = verdict.counts
     known = {*LOST, *REORDERED, "duplicate"}
-    said = [str(anomaly) for anomaly in verdict.anomalies[:20]]
+    said = [*(str(anomaly) for anomaly in verdict.anomalies[:20]), *wrong]
     return Report(
         world.seed, len(world.nodes), world.ground.name, dict(counts), time.monotonic() - begun, sent,
-        verdict.acknowledged, len(failures), read, sum(count[kind] for kind in LOST), count["duplicate"],
+        verdict.acknowledged, len(failures), read, copied, sum(one.aborted for one in copying.copiers),
+        sum(one.renewed for one in copying.copiers), sum(count[kind] for kind in LOST), count["duplicate"],
         sum(count[kind] for kind in REORDERED), sum(n for kind, n in count.items() if kind not in known),
         longest, [*said, *(f"not written: {reason}" for reason in failures[:5])], problem,
     )  # fmt: skip
+
+
+def _copied(copying: Copying, found: dict[str, list[int]]) -> tuple[int, list[str]]:
+    """How many records the copy has, and how it differs from what the last reader of the original found."""
+    try:
+        copy = {
+            partition: [value_of(value) for value in values] for partition, values in copying.read().items()
+        }
+    except Exception as error:
+        return 0, [f"the copy could not be read: {error}"]
+    original = {int(name.rpartition("-")[2]): values for name, values in found.items()}
+    return sum(map(len, copy.values())), differences(original, copy)
 
 
 def document(report: Report) -> dict[str, Any]:

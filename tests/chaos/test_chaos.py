@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("confluent_kafka")
 
+from tests.chaos.copying import differences
 from tests.chaos.faults import KINDS, RARE, possible
 from tests.chaos.story import AT_LEAST, Report, draw
 from tests.chaos.traffic import BLOCK, Records, value_of
@@ -51,6 +52,17 @@ def test_the_gap_is_the_longest_silence_of_a_partition_also_where_it_lasts() -> 
 def test_values_say_who_sent_them_in_the_words_of_both_clients() -> None:
     assert value_of(b"2000000017") == 2 * BLOCK + 17
     assert value_of("9.17") == value_of(b"9.17") == 9 * BLOCK + 17
+
+
+def test_a_copy_is_exact_or_says_what_is_wrong_with_it() -> None:
+    assert differences({0: [1, 2], 1: [3]}, {0: [1, 2], 1: [3]}) == []
+    for copy, wrong in (
+        ([1], "lost 1"),
+        ([1, 2, 2], "twice 1"),
+        ([1, 2, 9], "never written 1"),
+        ([2, 1], "another order"),
+    ):
+        assert wrong in differences({0: [1, 2]}, {0: copy})[0]
 
 
 def report(**changes: Any) -> Report:
