@@ -298,6 +298,17 @@ def test_a_transaction_whose_time_is_over_is_aborted_and_its_producer_fenced(wor
     assert world.timed_out == ["x 1"]
 
 
+def test_what_is_decided_is_not_aborted_though_its_time_is_over(world: TransactionWorld) -> None:
+    producer = world.init(timeout_ms=1000)
+    world.add(producer, 0)
+    world.end(producer)
+    world.run(20.0)
+    world.run(20.0)
+    assert world.state() == "PrepareCommit" and world.timed_out == []
+    assert [request.markers[0].transaction_result for request in world.mark()] == [True]
+    assert world.state() == "CompleteCommit"
+
+
 def test_an_id_that_nobody_uses_is_forgotten(world: TransactionWorld) -> None:
     producer = world.init()
     world.init("open")

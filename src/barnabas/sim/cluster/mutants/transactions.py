@@ -93,15 +93,12 @@ _COORDINATOR: tuple[Mutant, ...] = (
         "a transaction whose time is over is aborted although it was decided to commit it",
         "broker.transactions.coordinator",
         "Transactions._look_at",
-        "if held.pending is not None or not self.log.owns(owned):",
-        "if (held.pending is not None and not current.state.ending) or not self.log.owns(owned):",
+        "if held.pending is not None or not self.log.owns(owned):\n        return\n"
+        "    if current.state is State.ONGOING:",
+        "decided = current.state is State.PREPARE_COMMIT\n"
+        "    if (held.pending is not None and not decided) or not self.log.owns(owned):\n        return\n"
+        "    if current.state is State.ONGOING or decided:",
         also=(
-            Change(
-                "broker.transactions.coordinator",
-                "Transactions._look_at",
-                "if current.state is State.ONGOING:",
-                "if current.state in (State.ONGOING, State.PREPARE_COMMIT):",
-            ),
             Change(
                 "broker.transactions.ending",
                 "abort_open",
