@@ -157,12 +157,14 @@ _PARTITIONS: tuple[Mutant, ...] = (
         "done(ErrorCode.NONE)",
         seed=3,
     ),
-    mutant(
+    Mutant(
         "nobody asks the coordinator",
         "the first batch of a transaction is appended unverified (before KIP-890)",
-        "broker.txn_verification Verifications.needed",
+        "broker.txn_verification",
+        "Verifications.needed",
         "if not (self.enabled or add) or",
         "if not add or",
+        also=(Change("log.producers", "ProducerStates.check", "if verify and (", "if False and ("),),
         guard="tests/broker/test_txn_verification.py",
     ),
     mutant(

@@ -92,12 +92,12 @@ class Disturber:
         while not self.finishing:
             await asyncio.sleep(rng.expovariate(8.0))
             try:
-                if self.moves and rng.random() < 0.05:
+                if self.moves and rng.random() < 0.08:
                     await self._move()
                 elif self.late and rng.random() < 0.6:
                     await self._deliver(self.late.pop(rng.randrange(len(self.late))))
-                elif self.superseded and rng.random() < 0.5:
-                    await self._repeat(rng.choice(self.superseded[-4:]))
+                elif self.superseded and rng.random() < 0.6:
+                    await self._repeat(rng.choice(self.superseded[-3:]))
                 elif self.markers and rng.random() < 0.5:
                     recent = self.markers[-8:] if rng.random() < 0.7 else self.markers
                     await self._repeat(rng.choice(recent))

@@ -154,10 +154,12 @@ class TransactionalWorkload:
                 continue
             earlier = self._earlier.setdefault((attempt.producer_id, where), [])
             if len(earlier) > 1:  # of these the last but one is written, now that a later end was decided
-                written_since = earlier[-1].coordinator_epoch
-                for old in [one for one in earlier[:-1] if one.coordinator_epoch < written_since]:
-                    self._may_repeat(old)
-                    earlier.remove(old)
+                since = earlier[-1].coordinator_epoch
+                old = [one for one in earlier[:-1] if one.coordinator_epoch < since]
+                for one in old:
+                    earlier.remove(one)
+                    if one.producer_epoch == epoch:  # any other is refused for its epoch
+                        self._may_repeat(one)
             earlier.append(marker)
 
     def _may_repeat(self, marker: Marker) -> None:
@@ -274,6 +276,7 @@ class TransactionalWorkload:
             "acknowledged": sum(len(attempt.records) for attempt in attempts),
             "moves": sum(disturber.moved for disturber in self.disturbers),
             "repeated markers": sum(disturber.repeated for disturber in self.disturbers),
+            "superseded markers": sum(len(disturber.superseded) for disturber in self.disturbers),
             "late batches": sum(disturber.delivered for disturber in self.disturbers),
             "strikes": self.striker.struck,
             "positions told": sum(len(watcher.told) for watcher in self.watchers),
