@@ -118,7 +118,7 @@ _COORDINATOR: tuple[Mutant, ...] = (
         "zombies may end transactions",
         "EndTxn of an earlier epoch ends the transaction of the present producer (before KIP-890)",
         "broker.transactions.ending _end_in_its_epoch",
-        "if current.epoch != epoch:",
+        "if known_epoch != epoch:",
         "if False:",
         seed=15,
     ),
