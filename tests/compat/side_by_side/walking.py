@@ -40,6 +40,8 @@ WAITS_S = 0.06
 OTHER_S = 5.0
 """So long the other is given when one has answered."""
 WAITS = "waits"
+SHOWN = 12
+"""Steps before a difference that are printed."""
 
 
 class Difference(NamedTuple):
@@ -50,10 +52,13 @@ class Difference(NamedTuple):
     ours: Any
     theirs: Any
     before: list[tuple[Step, Any]]
+    """The steps until then, with what both answered."""
 
     def __str__(self) -> str:
         lines = [f"seed {self.seed} ({self.family}), step {self.number}: {self.step}"]
-        lines += [f"    before: {step}\n            {_short(answer)}" for step, answer in self.before]
+        lines += [
+            f"    before: {step}\n            {_short(answer)}" for step, answer in self.before[-SHOWN:]
+        ]
         return "\n".join([*lines, f"    ours:   {self.ours}", f"    theirs: {self.theirs}"])
 
 
@@ -91,7 +96,7 @@ class Walk:
                 found = self._collect() or self._take(number, step) or self._collect(after=step)
                 if found is not None:
                     at, wrong, ours, theirs = found
-                    return Difference(*sequence[:2], at, wrong, ours, theirs, self._done[-12:])
+                    return Difference(*sequence[:2], at, wrong, ours, theirs, self._done)
             return None
         finally:
             for by in list(self._waiting):
