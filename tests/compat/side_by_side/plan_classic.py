@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from tests.compat.side_by_side.steps import ODD_NAMES, TOPICS, Step, lie
+from tests.compat.side_by_side.steps import ODD_GROUPS, ODD_NAMES, TOPICS, Step, lie
 
 __all__ = ["ClassicPlan", "classic_groups"]
 
@@ -63,7 +63,7 @@ class ClassicPlan:
         return self.rng.choice(self.strangers) if self.stumbles() else "known"
 
     def group(self) -> str:
-        return self.rng.choice(ODD_NAMES) if self.rng.random() < self.wrong / 5 else "g0"
+        return self.rng.choice(ODD_GROUPS) if self.rng.random() < self.wrong / 5 else "g0"
 
     def join(self, name: str) -> None:
         rng = self.rng

@@ -58,6 +58,7 @@ class ConsumerPlan(ClassicPlan):
                 (
                     {"epoch": rng.choice(EPOCHS)},
                     {"owned": rng.choice(OWNED)},
+                    {"group": rng.choice((" ", "\u0000"))},
                     {"instance": rng.choice((None, "i0", "i9", "", " "))},
                     {"who": rng.choice(("", "nobody", "other", " "))},
                     {"rack": rng.choice(("r1", "", " "))},

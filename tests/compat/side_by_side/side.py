@@ -7,6 +7,8 @@ import select
 import time
 from typing import Any
 
+from tests.compat.side_by_side.steps import ODD_GROUPS
+
 from barnabas.client.blocking import BlockingConnection
 from barnabas.model import Uuid
 from barnabas.wire.codec.message import Message
@@ -97,6 +99,8 @@ class Side:
     # -- names -------------------------------------------------------------------------------------------
 
     def named(self, symbol: str | None) -> str | None:
+        if symbol and symbol in ODD_GROUPS:
+            return f"{symbol}{self.prefix}"
         if symbol is None or not _OWN.fullmatch(symbol):
             return symbol
         return f"{self.prefix}-{symbol}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any, NamedTuple
 
-__all__ = ["ODD_NAMES", "PATTERNS", "TOPICS", "WHO", "Step", "lie", "some_who"]
+__all__ = ["ODD_GROUPS", "ODD_NAMES", "PATTERNS", "TOPICS", "WHO", "Step", "lie", "some_who"]
 
 TOPICS = {"flights": 5, "planes": 3, "weather": 1}
 """Topics of all sequences, with the same ids at both nodes, so that assignors walk them in the same order."""
@@ -14,6 +14,9 @@ WHO = ("now", "before", "next epoch", "epoch -1", "another id", "nobody", "none"
 """A producer by what it heard last, by what it heard before that, or wrong on purpose."""
 
 ODD_NAMES = ("", " ", "é" * 10, "a/b", "x" * 300, "x" * 20_000, "\u0000", "__consumer_offsets", "unheard-of")
+
+ODD_GROUPS = tuple(name for name in ODD_NAMES if not name or any(letter > " " for letter in name))
+"""Names of groups that members may try to join; a sequence has its own of them, but for the empty one."""
 
 PATTERNS = (
     "fl.*",

@@ -100,13 +100,13 @@ class ClassicMembers:
                 for protocol in request.protocols
             ],
         )
+        asked = self._member(request, group, member_id)
         try:
             said = subscription_of(metadata.supported_protocols)
         except WireError as error:
             raise KafkaError(
                 ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "a subscription cannot be read"
             ) from error
-        asked = self._member(request, group, member_id)
         after = self._updated(asked.before, context, request, said)._replace(classic=metadata)
         reported = owned_partitions(said, self.consumers.image())
         return asked._replace(after=after, reported=reported), metadata
