@@ -30,7 +30,7 @@ ONLY_SIGN = {"transaction_start_time_ms", "coordinator_epoch"}
 NO_ORDER = {
     "active_producers",
     "assigned_partitions",
-    "groups_listed",
+    "groups",
     "members",
     "partitions",
     "results",

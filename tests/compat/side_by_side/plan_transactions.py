@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from tests.compat.side_by_side.steps import ODD_NAMES, PATTERNS, Step, lie, some_who
+from tests.compat.side_by_side.steps import ODD_GROUPS, ODD_NAMES, PATTERNS, Step, lie, some_who
 
 __all__ = ["transactions"]
 
@@ -132,7 +132,7 @@ class _Plan:
         producer.open = True
 
     def add_offsets(self, producer: _Producer) -> None:
-        group = "g0" if self.rng.random() < 0.9 else self.rng.choice(ODD_NAMES)
+        group = "g0" if self.rng.random() < 0.9 else self.rng.choice(ODD_GROUPS)
         how = {"id": producer.id, "who": some_who(self.rng), "group": group}
         self.say("add offsets", self.rng.randrange(5), producer.name, **how)
         producer.open = True
@@ -156,7 +156,7 @@ class _Plan:
                 )
             )
         if rng.random() < 0.05:
-            how["group"] = rng.choice(ODD_NAMES)
+            how["group"] = rng.choice(ODD_GROUPS)
         self.say("keep offsets", version, producer.name, **how)
         producer.open = True
 

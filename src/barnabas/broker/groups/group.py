@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum
 
+from barnabas.broker.groups.consumer.java_order import grown_capacity, in_java_order, string_hash
 from barnabas.broker.purgatory import Waiting
 from barnabas.model import Now
 
@@ -250,12 +251,17 @@ class ClassicGroup:
         ]
 
     def choose_protocol(self) -> str:
-        """Each member votes for its first choice among those all support; most votes win, first wins a tie."""
+        """Each member votes for its first choice among those all support, and most votes win.
+
+        Of two with as many it is the one that Java's hash table of names has first.
+        """
         common = self.common_protocols()
         votes = dict.fromkeys(common, 0)
         for member in self.members.values():
             votes[next(name for name, _ in member.protocols if name in votes)] += 1
-        return max(common, key=lambda name: votes[name])
+        return max(
+            in_java_order(common, string_hash, grown_capacity(len(votes))), key=lambda name: votes[name]
+        )
 
     @property
     def rebalance_timeout(self) -> float:

@@ -355,7 +355,7 @@ class GroupOffsets:
             return OffsetDeleteResponse(error_code=ErrorCode.NON_EMPTY_GROUP)
         else:
             subscribed = subscribed_topics(group) if group.members else set()
-        known = self.committed.get(request.group_id, {})
+        known = {*self.committed.get(request.group_id, ()), *self.pending.of_group(request.group_id)}
         topics = self.image().topics_by_name
         gone = []
         answer = OffsetDeleteResponse(topics=[])

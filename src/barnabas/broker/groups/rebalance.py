@@ -187,7 +187,7 @@ class Rebalance:
         """A member goes; what it waits for is answered with `error`."""
         group.remove(member)
         if member.joining is not None:
-            member.joining.complete(refused_join(error, member.id, member.joining.version))
+            member.joining.complete(refused_join(error, "", member.joining.version))
         if member.syncing is not None:
             member.syncing.complete(SyncGroupResponse(error_code=error))
 

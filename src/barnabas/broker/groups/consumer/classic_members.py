@@ -62,10 +62,11 @@ class ClassicMembers:
             return refused_join(error.code, said, context.version)
         if not request.member_id and request.group_instance_id is None and context.version >= MEMBER_ID_FROM:
             return refused_join(ErrorCode.MEMBER_ID_REQUIRED, member_id, context.version)
+        former = group.static_member(request.group_instance_id)
         if error_code := consumers.take(group, step, now, classic=metadata):
             return refused_join(error_code, request.member_id, context.version)
         # a static member that takes the place of the last one of KIP-848 joins the classic group next
-        classic = asked.replaced is not None and consumers.downgrade_if_classic(group, now)
+        classic = former is not None and consumers.downgrade_if_classic(group, now)
         answer = JoinGroupResponse(
             generation_id=asked.before.epoch if classic else step.after.epoch,
             protocol_type=CONSUMER_PROTOCOL,

@@ -292,7 +292,7 @@ def _pattern_changes(
 
 
 def _users(group: ConsumerGroup, regex: str) -> int:
-    return sum(member.regex == regex for member in group.members.values())
+    return group.pattern_users[regex]
 
 
 def _epoch_of(

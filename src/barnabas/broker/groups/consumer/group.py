@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple
@@ -50,6 +51,7 @@ class ConsumerGroup:
         "metadata_hash",
         "owners",
         "partition_epochs",
+        "pattern_users",
         "patterns",
         "refresh_epoch",
         "refresh_ms",
@@ -75,6 +77,8 @@ class ConsumerGroup:
         self.partition_epochs: dict[TopicId, dict[int, int]] = {}
         """The epoch of the member that owns a partition now."""
         self.patterns: dict[str, ResolvedPattern] = {}
+        self.pattern_users: Counter[str] = Counter()
+        """How many members use each pattern, resolved or not."""
         self.had_partition_metadata = False
         """A release before 4.1 left a record that is to be removed (key type 4)."""
         self.refresh_ms = 0
@@ -151,6 +155,8 @@ class ConsumerGroup:
         if (len(self.members) + 1) * 3 / 4 > self.capacity:
             self.capacity *= 2
         self.members[member.id] = member
+        if member.regex:
+            self.pattern_users[member.regex] += 1
         for owned in (member.assigned, member.revoking):
             for topic, partitions in owned.items():
                 epochs = self.partition_epochs.setdefault(topic, {})
@@ -169,7 +175,11 @@ class ConsumerGroup:
             del self.static[member.instance_id]
 
     def _release(self, member: ConsumerMember) -> None:
-        """What a member owned is free, as far as nobody got it since."""
+        """What a member owned is free, as far as nobody got it since, and it uses no pattern."""
+        if member.regex:
+            self.pattern_users[member.regex] -= 1
+            if not self.pattern_users[member.regex]:
+                del self.pattern_users[member.regex]
         for owned in (member.assigned, member.revoking):
             self._release_owned(owned, member.epoch)
 
