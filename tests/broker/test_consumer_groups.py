@@ -380,6 +380,19 @@ def test_a_pattern_goes_with_its_last_subscriber() -> None:
     assert not world.group().patterns
 
 
+def test_a_clock_that_is_set_back_keeps_no_group_from_its_topics_and_assignments() -> None:
+    world = ConsumerWorld({"flights": 2}, group_consumer_assignment_interval_ms="1000")
+    world.join("a", "", subscribed_topic_names=None, subscribed_topic_regex="flights|planes")
+    world.run(2)
+    world.beat("a", owns={})
+    world.run(2)
+    world.now = world.now._replace(wall_ms=world.now.wall_ms - 3_600_000)
+    world.beat("b", "", subscribed_topic_names=None, subscribed_topic_regex="planes|flights")
+    world.run(2)
+    world.follow("a", "b")
+    assert sorted(len(owned["flights"]) for owned in world.owned.values()) == [1, 1]
+
+
 # -- offsets and classic members ----------------------------------------------------------------------
 
 

@@ -342,8 +342,9 @@ def _assign(
 
 
 def _interval_over(group: ConsumerGroup, settings: ConsumerGroupSettings, now: Now) -> bool:
-    interval = settings.assignment_interval_ms
-    return not group.assigned_ms or not interval or now.wall_ms >= group.assigned_ms + interval
+    """Whether there may be an assignment now.  One of the future is by a clock that was set back since."""
+    since = now.wall_ms - group.assigned_ms
+    return not group.assigned_ms or not 0 <= since < settings.assignment_interval_ms
 
 
 def _topic_ids(names: Collection[str], image: MetadataImage) -> tuple[TopicId, ...]:

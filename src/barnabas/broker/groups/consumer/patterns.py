@@ -77,17 +77,19 @@ def search_wanted(
 ) -> bool:
     """Whether the patterns of a group are to be looked up anew, after a heartbeat of this member: one is not
     resolved, topics were created since (`topics_version` is the metadata's offset of the last), or `refresh_ms`
-    are over.  It is asked at every heartbeat, so it looks at no other member."""
+    are over.  It is asked at every heartbeat, so it looks at no other member.
+
+    Patterns that were resolved in the future were so by a clock that was set back since."""
     last = next(iter(group.patterns.values()), None)
     if last is None:
         return bool(member.regex or group.pattern_users)
-    if wall_ms <= last.resolved_ms + LEAST_INTERVAL_MS:
+    if last.resolved_ms <= wall_ms <= last.resolved_ms + LEAST_INTERVAL_MS:
         return False
     return (
         (bool(member.regex) and member.regex not in group.patterns)
         or not group.pattern_users.keys() <= group.patterns.keys()
         or last.version < topics_version
-        or wall_ms > last.resolved_ms + refresh_ms
+        or not last.resolved_ms <= wall_ms <= last.resolved_ms + refresh_ms
     )
 
 

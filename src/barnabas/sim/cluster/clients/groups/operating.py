@@ -65,7 +65,7 @@ class GroupOperator:
         rng = self.contact.rng
         deeds = (self._move, self._move, self._make, self._delete, self._grow, self._delete_position)
         while not self.finishing:
-            await asyncio.sleep(rng.expovariate(0.8))
+            await asyncio.sleep(rng.expovariate(1.2))
             try:
                 await rng.choice(deeds)()
             except BarnabasError:
@@ -118,7 +118,7 @@ class GroupOperator:
         topic = None if world.image is None else world.image.topic(name)
         if topic is None or len(topic.partitions) >= MOST_PARTITIONS:
             return
-        wanted = CreatePartitionsTopic(name=name, count=len(topic.partitions) + 1)
+        wanted = CreatePartitionsTopic(name=name, count=len(topic.partitions) + 1, assignments=None)
         request = CreatePartitionsRequest(topics=[wanted], timeout_ms=3_000)
         answer = await self.contact.request(await self._anybody(), request)
         self.grown += not answer.results[0].error_code

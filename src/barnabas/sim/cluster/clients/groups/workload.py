@@ -51,7 +51,7 @@ def _setup(seed: int) -> Setup:
         "group.consumer.min.heartbeat.interval.ms": 100,
         "group.consumer.heartbeat.interval.ms": 500,
         "group.consumer.assignment.interval.ms": rng.choice((0, 1_000)),
-        "group.consumer.regex.refresh.interval.ms": 10_000,
+        "group.consumer.regex.refresh.interval.ms": rng.choice((10_000, 600_000)),
     }
     return replace(drawn, settings=(*drawn.settings, *((k, str(v)) for k, v in settings.items())))
 

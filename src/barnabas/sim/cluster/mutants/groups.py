@@ -1,0 +1,195 @@
+"""Mutants of consumer groups (KIP-848), which the seeds of groups must find (`kernel.mutants`)."""
+
+from __future__ import annotations
+
+from barnabas.sim.kernel.mutants import Mutant, mutant
+
+__all__ = ["GROUPS"]
+
+
+def _not_written(name: str, says: str, kind: str, seed: int = 0, guard: str = "") -> Mutant:
+    """A kind of record that is replayed and not written: the next coordinator does not know it."""
+    return mutant(
+        name,
+        says,
+        "broker.groups.consumer.writing GroupWriting.append",
+        "[*before, *written]",
+        "[*before, *(record for change, record in zip(changes, written, strict=True)"
+        f" if type(change.key).__name__ != 'ConsumerGroup{kind}Key')] or written",
+        seed,
+        guard,
+    )
+
+
+GROUPS: tuple[Mutant, ...] = (
+    mutant(
+        "given before it was revoked",
+        "a member gets a partition of its target that another one still owns",
+        "broker.groups.consumer.reconciliation _next_assignment",
+        "if aim.epoch_of(topic, index) == NOBODY or index in member.revoking.get(topic, {}):",
+        "if True:",
+        1,
+    ),
+    mutant(
+        "taken without a word",
+        "a partition is free as soon as its owner shall give it up",
+        "broker.groups.consumer.reconciliation _next_assignment",
+        "if revoking and _owns_any(reported, revoking):",
+        "if False:",
+        1,
+    ),
+    mutant(
+        "an old epoch commits",
+        "a member commits a position of what it gave up in an earlier epoch",
+        "broker.groups.consumer.checks stale_commit",
+        "if member is None or epoch == member.epoch:",
+        "if True:",
+        1,
+    ),
+    mutant(
+        "anybody commits",
+        "a commit of a member that is out of the group counts",
+        "broker.groups.consumer.checks commit_refusal",
+        "return ErrorCode.UNKNOWN_MEMBER_ID",
+        "return None",
+        1,
+    ),
+    mutant(
+        "sessions are lost with their coordinator",
+        "a new coordinator puts nobody out who is silent from then on",
+        "broker.groups.consumer.groups ConsumerGroups.watch",
+        "self._sessions.alive(group.id, member.id, session_s, now)",
+        "pass",
+        1,
+    ),
+    mutant(
+        "sessions are too short",
+        "a member is out after half of its session",
+        "broker.groups.consumer.sessions Sessions.alive",
+        "now.mono + seconds",
+        "now.mono + seconds / 2",
+        1,
+    ),
+    mutant(
+        "heartbeats do not count",
+        "the session of a member begins when it joins, and never anew",
+        "broker.groups.consumer.sessions Sessions.alive",
+        "session.expires = now.mono + seconds",
+        "session.expires = min(session.expires, now.mono + seconds)",
+        1,
+    ),
+    _not_written(
+        "epochs of members are not written",
+        "the next coordinator does not know what a member owns, or in which epoch",
+        "CurrentMemberAssignment",
+        1,
+    ),
+    _not_written(
+        "targets are not written",
+        "a target is computed, and the next coordinator does not know it",
+        "TargetAssignmentMember",
+        1,
+    ),
+    _not_written(
+        "epochs are used twice",
+        "the next coordinator counts the group's epoch from an older one",
+        "Metadata",
+        1,
+    ),
+    mutant(
+        "tombstones are forgotten",
+        "what is removed comes back with the next coordinator",
+        "broker.groups.consumer.writing GroupWriting.append",
+        "[*before, *written]",
+        "[*before, *(record for record in written if record.value is not None)] or written",
+        1,
+    ),
+    mutant(
+        "answered before it is committed",
+        "a heartbeat is answered when its records are written, not when they are committed",
+        "broker.groups.consumer.writing GroupWriting.when_safe",
+        "if write is None:",
+        "if True:",
+        1,
+    ),
+    mutant(
+        "a static member keeps its epoch",
+        "a static member that comes back has the epoch of its former self",
+        "broker.groups.consumer.decisions replacement",
+        "former._replace(id=member_id, epoch=0, previous_epoch=0)",
+        "former._replace(id=member_id)",
+        1,
+    ),
+    mutant(
+        "what a static member had is free",
+        "a static member that left for a while owns nothing, and its partitions stay its own",
+        "broker.groups.consumer.decisions leaver",
+        "assigned=assigned)",
+        "assigned=NOTHING)",
+        1,
+    ),
+    mutant(
+        "the fenced keep what they have",
+        "the partitions of a member that is out are not free",
+        "broker.groups.consumer.group ConsumerGroup.remove",
+        "self._release(member)",
+        "pass",
+        1,
+    ),
+    mutant(
+        "nobody is fenced",
+        "a heartbeat is taken whatever its epoch",
+        "broker.groups.consumer.checks check_epoch",
+        "if epoch in (0, member.epoch):",
+        "if True:",
+        1,
+    ),
+    mutant(
+        "new topics match no pattern",
+        "patterns are resolved by the metadata that were there when they were resolved first",
+        "broker.groups.consumer.patterns search_wanted",
+        "or last.version < topics_version",
+        "",
+        1,
+    ),
+    mutant(
+        "a topic that grows is not seen",
+        "a group does not look at its topics anew when they change",
+        "broker.groups.consumer.groups ConsumerGroups.topics_changed",
+        "if not group.topics.isdisjoint(changed):",
+        "if False:",
+        1,
+    ),
+    mutant(
+        "a deleted topic counts",
+        "a group keeps the partitions of a topic that was deleted, and has those of the next one of that name too",
+        "broker.groups.consumer.groups ConsumerGroups.topics_changed",
+        "changed |= {topic.name for topic in delta.topics_deleted.values()}",
+        "pass",
+        1,
+    ),
+    mutant(
+        "an old coordinator remembers",
+        "who coordinates again has the groups as they were when it ceased to",
+        "broker.groups.consumer.groups ConsumerGroups.unload",
+        "self.groups.pop(group_id, None)",
+        "pass",
+        1,
+    ),
+    mutant(
+        "shared out twice",
+        "the uniform assignor gives the same partitions to several members",
+        "broker.groups.consumer.assignors _assign_same_topics",
+        "del free[:quota]",
+        "pass",
+        1,
+    ),
+    mutant(
+        "the range has no rest",
+        "the range assignor leaves out what does not divide",
+        "broker.groups.consumer.assignors assign_range",
+        "end = start + least + (rank_in_topic < extra)",
+        "end = start + least",
+        1,
+    ),
+)
