@@ -12,11 +12,19 @@ class InternalPartition:
     """What was appended; the tests say when it counts as safe."""
 
     topic = ""
-    index, log_start_offset = 0, 0
+    index, log_start_offset, leader_epoch = 0, 0, 0
+    offline = False
+    uncommitted = 0
+    """How many records at its end are not committed."""
+    acknowledgements = SimpleNamespace(forget=lambda one: None)
 
     def __init__(self) -> None:
         self.raw = bytearray()
         self.log = SimpleNamespace(log_end_offset=0, written_end_offset=0)
+
+    @property
+    def high_watermark(self) -> int:
+        return int(self.log.log_end_offset) - self.uncommitted
 
     def append(self, batch: bytearray) -> None:
         header = read_batch_header(batch)

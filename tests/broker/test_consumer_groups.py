@@ -293,6 +293,49 @@ def test_a_write_that_fails_later_is_told_and_one_that_is_refused_changes_nothin
     assert waiting.response.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
+def test_what_takes_too_long_is_not_told_before_it_is_committed(world: ConsumerWorld) -> None:
+    world.broker.hold = True
+    first: Any = world.beat("a", "flights")
+    world.partition.uncommitted = 1
+    world.broker.release(ErrorCode.REQUEST_TIMED_OUT)
+    assert first.response.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    waiting: list[Any] = []
+    world.partition.await_acknowledgement = waiting.append
+    second: Any = world.beat("a", "flights")
+    assert isinstance(second, Waiting) and not second.done and len(waiting) == 1
+    waiting[0].settle(ErrorCode.NONE)
+    assert second.response.member_epoch == 2
+    assert world.beat("a", "flights").member_epoch == 2, "it is committed, and that is remembered"
+
+
+def test_a_new_coordinator_tells_nothing_that_is_not_committed_yet(world: ConsumerWorld) -> None:
+    world.join("a")
+    world.partition.uncommitted = 1
+    waiting: list[Any] = []
+    world.partition.await_acknowledgement = waiting.append
+    world.groups._leadership(world.partition, False, 1)
+    world.groups._leadership(world.partition, True, 2)
+    world.run()
+    answer: Any = world.beat("a", owns=ALL, epoch=2)
+    assert isinstance(answer, Waiting) and not answer.done
+    waiting[0].settle(ErrorCode.NONE)
+    assert answer.response.member_epoch == 2
+
+
+def test_what_found_no_room_on_the_disk_did_not_happen(world: ConsumerWorld) -> None:
+    world.join("a")
+    before, end = bytes(world.partition.raw), world.partition.log.log_end_offset
+    world.broker.hold = True
+    waiting: Any = world.beat("b", "flights")
+    world.partition.raw[:], world.partition.log.log_end_offset = before, end
+    world.broker.release(ErrorCode.KAFKA_STORAGE_ERROR)
+    assert waiting.response.error_code == ErrorCode.NOT_COORDINATOR
+    world.broker.hold = False
+    world.run()
+    assert list(world.group().members) == ["a"]
+    assert world.beat("b", owns={}, epoch=3).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
 def test_a_session_whose_end_cannot_be_written_ends_a_moment_later(world: ConsumerWorld) -> None:
     world.join("a")
     world.broker.failure = ErrorCode.NOT_ENOUGH_REPLICAS

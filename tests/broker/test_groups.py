@@ -73,6 +73,7 @@ class OneBroker:
             brokers={},
         )
         self.partition = partition
+        self.purgatory = None
         self.hold = False
         self.held: list[Callable[[ErrorCode], None]] = []
         self.failure: ErrorCode | None = None

@@ -13,28 +13,28 @@ from collections.abc import Callable
 from functools import partial
 from heapq import heappop, heappush
 from itertools import count
-from typing import NamedTuple, TypeVar, cast
+from typing import TypeVar, cast
 
 from barnabas.broker.groups.consumer.classic_members import ClassicMembers
 from barnabas.broker.groups.consumer.decisions import ConsumerGroupSettings
 from barnabas.broker.groups.consumer.group import ConsumerGroup
 from barnabas.broker.groups.consumer.groups import ConsumerGroups, refused
 from barnabas.broker.groups.consumer.records import ConsumerKey
-from barnabas.broker.groups.describing import described, described_consumer, listed
+from barnabas.broker.groups.describing import GroupsStatistics, described, described_consumer, listed
 from barnabas.broker.groups.forgetting import Forgetting
 from barnabas.broker.groups.group import ClassicGroup, Parked
 from barnabas.broker.groups.loading import Loading
 from barnabas.broker.groups.membership import Membership
 from barnabas.broker.groups.offsets import CommitWaiting, GroupOffsets, commit_answer
-from barnabas.broker.groups.placement import COORDINATOR_ERRORS, java_hash
+from barnabas.broker.groups.placement import COORDINATOR_ERRORS, java_hash, tell
 from barnabas.broker.groups.rebalance import GroupLimits, refused_join
-from barnabas.broker.groups.records import CommittedOffset, read_group, too_long
+from barnabas.broker.groups.records import read_group, read_offset, too_long
 from barnabas.broker.groups.txn_offsets import TxnOffsets
 from barnabas.broker.ports import RequestContext, ResourceType, authorized_operations
 from barnabas.broker.purgatory import Waiting
 from barnabas.broker.replicas.broker import Broker
 from barnabas.broker.replicas.partition import Partition
-from barnabas.broker.requests.append_internal import append_internal
+from barnabas.broker.requests.append_internal import append_internal, call_when_safe
 from barnabas.config import Config
 from barnabas.controller.image import ImageDelta
 from barnabas.errors import CorruptRecordError, ErrorCode, KafkaError, StorageError
@@ -43,7 +43,7 @@ from barnabas.log.segments.damage import DamagedError
 from barnabas.model import OFFSETS_TOPIC, Now, Offset, ProducerId, TopicId
 from barnabas.ports import Randomness
 from barnabas.wire.codec.message import replace
-from barnabas.wire.coordinator import read_key, read_value
+from barnabas.wire.coordinator import read_key
 from barnabas.wire.records import Record, write_batch
 from barnabas.wire.schemas.consumer_groups import (
     ConsumerGroupDescribeRequest,
@@ -55,7 +55,6 @@ from barnabas.wire.schemas.consumer_groups import DescribedGroup as DescribedCon
 from barnabas.wire.schemas.group_records import (
     GroupMetadataKey,
     OffsetCommitKey,
-    OffsetCommitValue,
 )
 from barnabas.wire.schemas.groups import (
     DeleteGroupsRequest,
@@ -81,7 +80,7 @@ from barnabas.wire.schemas.groups import (
     SyncGroupResponse,
 )
 
-__all__ = ["COORDINATOR_ERRORS", "Groups", "GroupsStatistics", "java_hash"]
+__all__ = ["COORDINATOR_ERRORS", "Groups", "java_hash"]
 
 CHECKED_PER_STEP = 100
 """Groups that are looked at in one step of the walk over what is too old."""
@@ -91,17 +90,6 @@ MOST_WAITING = 100_000
 """Requests of members that may be parked at a time."""
 
 _Answer = TypeVar("_Answer")
-
-
-class GroupsStatistics(NamedTuple):
-    """Counts for the metrics."""
-
-    groups: int
-    members: int
-    offsets: int
-    waiting: int
-    loading: int
-    unreadable: int
 
 
 class Groups:
@@ -243,15 +231,7 @@ class Groups:
             if record.value is None:
                 self.offsets.drop(key.group, [position])
                 return
-            value = read_value(OffsetCommitValue, record.value)
-            kept = CommittedOffset(
-                offset=value.offset,
-                leader_epoch=value.leader_epoch,
-                metadata=value.metadata,
-                commit_ms=value.commit_timestamp,
-                expire_ms=value.expire_timestamp,
-                topic_id=value.topic_id,
-            )
+            kept = read_offset(record.value)
             self.offsets.replay(loading.partition.index, loading.producer_id, key.group, position, kept)
             if key.group not in self.groups and key.group not in self.consumer_groups:
                 self.groups[key.group] = ClassicGroup(key.group, now)
@@ -273,8 +253,8 @@ class Groups:
         if partition is None:
             done(ErrorCode.NOT_COORDINATOR)
             return
-        batch = write_batch([record._replace(offset=number) for number, record in enumerate(records)])
-        self.append_batch(partition, batch, now, done)
+        numbered = [record._replace(offset=number) for number, record in enumerate(records)]
+        self.append_batch(partition, write_batch(numbered), now, done)
 
     def append_batch(
         self,
@@ -287,12 +267,30 @@ class Groups:
         """Append a batch of records; `guard`: its transaction was verified with it."""
 
         def written(error: ErrorCode) -> None:
-            done(COORDINATOR_ERRORS.get(error, error))
+            tell(done, error)
 
         try:
             self._append(self.broker, partition, batch, now, written, timeout_s=self.timeout, guard=guard)
         except KafkaError as error:
-            done(COORDINATOR_ERRORS.get(error.code, error.code))
+            tell(done, error.code)
+
+    def when_safe(self, group_id: str, now: Now, done: Callable[[ErrorCode], None]) -> None:
+        """`done` once everything that the group's partition has now is committed, or with an error."""
+        partition = self._led.get(self.partition_for(group_id))
+        if partition is None:
+            done(ErrorCode.NOT_COORDINATOR)
+        elif (end := partition.log.log_end_offset) <= partition.high_watermark:
+            done(ErrorCode.NONE)
+        else:
+            told = partial(tell, done)
+            call_when_safe(self.broker, partition, end, now, told, timeout_s=self.timeout)
+
+    def load_anew(self, group_id: str) -> None:
+        """What was written of a group found no room on the disk, and the group here is as if it had."""
+        partition = self._led.get(self.partition_for(group_id))
+        if partition is not None and not partition.offline:
+            for leads in (False, True):
+                self._leadership(partition, leads, partition.leader_epoch)
 
     def led(self, index: int) -> Partition | None:
         """A partition of __consumer_offsets whose groups are here and loaded."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from barnabas.broker.groups.consumer.group import ConsumerGroup
 from barnabas.broker.groups.consumer.member import ConsumerMember, Target
@@ -19,9 +20,20 @@ from barnabas.wire.schemas.groups import (
     ListGroupsRequest,
 )
 
-__all__ = ["described", "described_consumer", "listed"]
+__all__ = ["GroupsStatistics", "described", "described_consumer", "listed"]
 
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
+
+
+class GroupsStatistics(NamedTuple):
+    """Counts for the metrics."""
+
+    groups: int
+    members: int
+    offsets: int
+    waiting: int
+    loading: int
+    unreadable: int
 
 
 def described(group_id: str, group: ClassicGroup | None, version: int) -> DescribedGroup:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from barnabas.broker.groups.consumer.java_order import string_hash
 from barnabas.errors import ErrorCode
 
-__all__ = ["COORDINATOR_ERRORS", "java_hash"]
+__all__ = ["COORDINATOR_ERRORS", "java_hash", "tell"]
 
 COORDINATOR_ERRORS = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -25,3 +27,8 @@ def java_hash(text: str) -> int:
     value = string_hash(text)
     signed = value - (1 << 32) if value >= 1 << 31 else value
     return 0 if signed == -(1 << 31) else abs(signed)
+
+
+def tell(done: Callable[[ErrorCode], None], error: ErrorCode) -> None:
+    """`done` hears what a client of the coordinator hears."""
+    done(COORDINATOR_ERRORS.get(error, error))

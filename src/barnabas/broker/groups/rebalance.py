@@ -28,6 +28,14 @@ class GroupJournal(Protocol):
         """Append to the group's partition; `done` once it is committed, or with the error a client gets."""
         ...
 
+    def when_safe(self, group_id: str, now: Now, done: Callable[[ErrorCode], None]) -> None:
+        """`done` once everything that the group's partition has now is committed, or with an error as above."""
+        ...
+
+    def load_anew(self, group_id: str) -> None:
+        """What was written of a group is gone again: read it as it is."""
+        ...
+
     def at(self, when: float, wake: Callable[[Now], None]) -> None:
         """Call back at `when` (monotonic seconds)."""
         ...

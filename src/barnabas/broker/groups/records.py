@@ -11,6 +11,7 @@ from typing import NamedTuple
 from barnabas.broker.groups.group import ClassicGroup, GroupState, Member
 from barnabas.errors import WireError
 from barnabas.model import NO_EPOCH, NO_TIMESTAMP, ZERO_UUID, Epoch, Now, Offset, TopicId
+from barnabas.ports import Buffer
 from barnabas.wire.codec.message import decode
 from barnabas.wire.coordinator import read_value, write_key, write_value
 from barnabas.wire.records import Record
@@ -31,6 +32,7 @@ __all__ = [
     "offset_tombstone",
     "read_group",
     "read_member",
+    "read_offset",
     "subscribed_topics",
     "too_long",
 ]
@@ -144,6 +146,19 @@ def subscribed_topics(group: ClassicGroup) -> set[str] | None:
         except WireError:
             return None
     return topics
+
+
+def read_offset(raw: Buffer) -> CommittedOffset:
+    """A committed offset as a record of it says."""
+    value = read_value(OffsetCommitValue, raw)
+    return CommittedOffset(
+        offset=value.offset,
+        leader_epoch=value.leader_epoch,
+        metadata=value.metadata,
+        commit_ms=value.commit_timestamp,
+        expire_ms=value.expire_timestamp,
+        topic_id=value.topic_id,
+    )
 
 
 def read_group(group_id: str, raw: bytes, now: Now) -> ClassicGroup:

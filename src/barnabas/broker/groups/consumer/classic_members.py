@@ -74,7 +74,7 @@ class ClassicMembers:
             member_id=member_id,
         )
         return consumers.when_safe(
-            group.id, answer, lambda error: refused_join(error, member_id, context.version)
+            group.id, answer, lambda error: refused_join(error, member_id, context.version), now
         )
 
     def _admit(self, context: RequestContext, request: JoinGroupRequest, group: ConsumerGroup) -> str:
@@ -173,7 +173,9 @@ class ClassicMembers:
             protocol_name=request.protocol_name,
             assignment=assignment,
         )
-        return self.consumers.when_safe(group.id, answer, lambda error: SyncGroupResponse(error_code=error))
+        return self.consumers.when_safe(
+            group.id, answer, lambda error: SyncGroupResponse(error_code=error), now
+        )
 
     def heartbeat(self, request: HeartbeatRequest, now: Now) -> ErrorCode:
         """A member is alive; it hears whether it shall join again, to give up or to get something."""

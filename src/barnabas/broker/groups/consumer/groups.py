@@ -118,7 +118,7 @@ class ConsumerGroups:
             self._was_classic(group, classic, now)
         if wanted:
             self._search_patterns(group, step.after, now)
-        return self.when_safe(group.id, answer, refused)
+        return self.when_safe(group.id, answer, refused, now)
 
     def take(
         self,
@@ -145,10 +145,10 @@ class ConsumerGroups:
         return error
 
     def when_safe(
-        self, group_id: str, answer: _Response, refused: Callable[[ErrorCode], _Response]
+        self, group_id: str, answer: _Response, refused: Callable[[ErrorCode], _Response], now: Now
     ) -> _Response | CommitWaiting:
         """The answer now, or when the last write of the group is committed."""
-        return self.writing.when_safe(group_id, answer, refused)
+        return self.writing.when_safe(group_id, answer, refused, now)
 
     def _group_for(
         self, request: ConsumerGroupHeartbeatRequest, now: Now
@@ -221,7 +221,7 @@ class ConsumerGroups:
         answer = ConsumerGroupHeartbeatResponse(
             member_id=request.member_id, member_epoch=request.member_epoch
         )
-        return refused(error) if error else self.when_safe(group.id, answer, refused)
+        return refused(error) if error else self.when_safe(group.id, answer, refused, now)
 
     def leave_classic(
         self, version: int, request: LeaveGroupRequest, now: Now
@@ -258,7 +258,7 @@ class ConsumerGroups:
             return answer
         if code := self._put_out(group, list(gone.values()), now):
             return LeaveGroupResponse(error_code=code)
-        return self.when_safe(group.id, answer, lambda error: LeaveGroupResponse(error_code=error))
+        return self.when_safe(group.id, answer, lambda error: LeaveGroupResponse(error_code=error), now)
 
     def _fence(self, group_id: str, member_id: str, epoch: int | None, now: Now) -> bool:
         """A member was silent, or kept what it should give up, for too long."""
@@ -348,6 +348,7 @@ class ConsumerGroups:
     def watch(self, group: ConsumerGroup, now: Now) -> None:
         """A group was loaded: the deadlines of its members begin now."""
         self._topics_version = max(self._topics_version, self.image().offset)
+        self.writing.loaded(group.id)
         session_s = self.settings_of(group.id).session_ms / 1000
         for member in group.members.values():
             self._sessions.alive(group.id, member.id, session_s, now)

@@ -21,7 +21,10 @@ _Response = TypeVar("_Response", bound=Message)
 
 
 class _Write:
-    """Records of a group on their way, and who waits for them."""
+    """Records of a group on their way, and who waits for them.
+
+    With an `error` nobody waits any more; they are in the log, and may yet be committed.
+    """
 
     __slots__ = ("error", "waiters")
 
@@ -30,7 +33,7 @@ class _Write:
         self.waiters: list[Callable[[ErrorCode], None]] = []
 
     def finish(self, error: ErrorCode) -> None:
-        """They are committed, or they failed."""
+        """They are committed, or nobody knows whether they will be."""
         self.error = error
         waiters, self.waiters = self.waiters, []
         for waiter in waiters:
@@ -72,15 +75,23 @@ class GroupWriting:
         self.membership.journal.write(group_id, written, now, write.finish)
         if write.error is None:
             self._last[group_id] = write
-            write.waiters.append(lambda error: self._settled(group_id, write))
+            write.waiters.append(lambda error: self._settled(group_id, write, error))
         return write.error or ErrorCode.NONE
 
-    def _settled(self, group_id: str, write: _Write) -> None:
-        if self._last.get(group_id) is write:
+    def _settled(self, group_id: str, write: _Write, error: ErrorCode) -> None:
+        """What took too long stays, so that nothing that rests on it is said before it is committed."""
+        if error is ErrorCode.NOT_COORDINATOR:
+            self.membership.journal.load_anew(group_id)
+        elif not error and self._last.get(group_id) is write:
             del self._last[group_id]
 
+    def loaded(self, group_id: str) -> None:
+        """A group was read from a log whose end may not be committed yet."""
+        write = self._last[group_id] = _Write()
+        write.error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+
     def when_safe(
-        self, group_id: str, answer: _Response, refused: Callable[[ErrorCode], _Response]
+        self, group_id: str, answer: _Response, refused: Callable[[ErrorCode], _Response], now: Now
     ) -> _Response | CommitWaiting:
         """The answer now, or when the last write of the group is committed; `refused` is one when it failed."""
         write = self._last.get(group_id)
@@ -88,6 +99,10 @@ class GroupWriting:
             return answer
         waiting = CommitWaiting(self.membership.parked)
         write.waiters.append(lambda error: waiting.complete(refused(error) if error else answer))
+        if write.error is not None:
+            write.error = None
+            write.waiters.append(lambda error: self._settled(group_id, write, error))
+            self.membership.journal.when_safe(group_id, now, write.finish)
         return waiting
 
     def forget(self, group_id: str) -> None:
