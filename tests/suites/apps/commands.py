@@ -82,13 +82,12 @@ def _member(bootstrap: str) -> Iterator[None]:
     while not consumer.assignment():
         assert time.monotonic() < deadline, "the group has no member"
         consumer.poll(0.5)
-    consumer.store_offsets(offsets=_positions(consumer))
-    consumer.commit(asynchronous=False)
+    consumer.commit(offsets=_beginning(consumer), asynchronous=False)
     yield
     consumer.close()
 
 
-def _positions(consumer: Any) -> list[Any]:
+def _beginning(consumer: Any) -> list[Any]:
     places = consumer.assignment()
     for place in places:
         place.offset = 0

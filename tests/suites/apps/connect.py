@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.compat.conftest import free_port
 from tests.suites.apps import numbers
-from tests.suites.apps.java import Program
+from tests.suites.apps.java import STOPPED, Program
 from tests.suites.apps.stage import Outcome, Stage
 
 TOPIC = "connected"
@@ -110,13 +110,14 @@ def _through(
         with numbers.to_file(stage.folder / "numbers.txt", stage.rate) as writing:
             for passed in stage.beats():
                 if restart and program.lives == 1 and passed > 0.5:
-                    if code := program.end():
+                    if (code := program.end()) != STOPPED:
                         outcome.seen.append(f"its clean stop ended with {code}")
                     program.start()
                 elif not program.runs:
                     outcome.wrong.append(f"it ended with {program.code}: {program.last_words()}")
                     program.start()
             written = writing.stop()
+        stage.calm()
         numbers.settled(lambda: numbers.tally(sunk.read_bytes().splitlines(), written))
         outcome.seen += _failed_tasks(rest[0]) if rest is not None else []
         program.end()

@@ -39,6 +39,7 @@ def run(stage: Stage) -> Outcome:
                     copiers[kills % 2].start()
                     kills, killed_at = kills + 1, time.monotonic()
             written = writing.stop()
+        stage.calm()
         deadline = time.monotonic() + numbers.SETTLED_SECONDS
         while not numbers.group_has_read(stage.bootstrap, GROUP, SOURCE):
             keep_up(copiers, outcome)

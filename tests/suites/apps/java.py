@@ -13,6 +13,8 @@ LOG4J = "2.25.4"
 CACHE = Path(os.environ.get("SUITES_WORK", Path.home() / ".cache" / "kafka-suites")) / f"apps-{VERSION}"
 SOURCES = Path(__file__).parent.parent / "java"
 LOGGING = Path(__file__).parents[3] / "tools" / "kafka" / "log4j2.properties"
+STOPPED = 143
+"""The exit code of a JVM after a clean stop by SIGTERM."""
 ARTIFACTS = ("kafka-tools", "kafka-streams", "connect-runtime", "connect-file")
 
 

@@ -63,12 +63,11 @@ def run(
         Cluster(SETTINGS, nodes=nodes, directory=str(folder / "cluster")) as cluster,
         Kills(cluster, kills_every) as kills,
     ):
-        stage = Stage(cluster.bootstrap, folder, minutes * 60, rate, copies=min(3, nodes))
+        stage = Stage(cluster.bootstrap, folder, minutes * 60, rate, copies=min(3, nodes), calm=kills.stop)
         try:
             outcome = app.run(stage)
         except Exception:
             outcome = Outcome(wrong=[traceback.format_exc()[-3000:]])
-        kills.stop()
     return result(app, outcome, "Barnabas", nodes, minutes, kills_every, kills.count, began)
 
 

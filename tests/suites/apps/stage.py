@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,6 +22,8 @@ class Stage:
     seconds: float
     rate: int
     copies: int
+    calm: Callable[[], object] = lambda: None
+    """Ends the kills: called when no more numbers go in."""
 
     def create(self, *topics: str, partitions: int = 4) -> None:
         numbers.create(self.bootstrap, *topics, partitions=partitions, copies=self.copies)

@@ -44,6 +44,7 @@ def run(stage: Stage) -> Outcome:
         failed = [event for event in sent if event["name"] == "producer_send_error"]
         if failed:
             outcome.wrong.append(f"{len(failed)} records given up: {failed[0]}")
+        stage.calm()
         numbers.settled(lambda: consumed(consumer, written))
         consumer.end()
     finally:
