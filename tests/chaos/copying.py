@@ -21,9 +21,18 @@ __all__ = ["COPY", "Copier", "Copying", "differences"]
 COPY = "copied"
 GROUP = "chaos-copy"
 PATIENCE_S = 180.0
+CALL_S, CALLS_S = 10, 30.0
+"""How long a call of the producer may take, and all its repetitions.
+
+librdkafka may wait for ever in send_offsets_to_transaction() when the group's coordinator dies: it waits for a
+change of the connection that it gave up (its issue 5511)."""
 _QUICK = {"log_level": 0, "reconnect.backoff.max.ms": 1000}
 _ABORTED, _RENEWED = 0.15, 0.05
 """Shares of the transactions that are aborted on purpose, and after which a copier begins anew."""
+
+
+class BeginAnewError(Exception):
+    """The producer is of no more use, for a reason that is none of the cluster's."""
 
 
 class Copier(threading.Thread):
@@ -47,17 +56,20 @@ class Copier(threading.Thread):
         while not self._over.is_set():
             consumer, producer = self._consumer(), self._producer()
             try:
-                self._retrying(lambda: producer.init_transactions(30))  # noqa: B023  called before the loop goes on
+                self._retrying(lambda: producer.init_transactions(CALL_S))  # noqa: B023  called before the loop goes on
                 while not self._over.is_set() and self._rng.random() >= _RENEWED:
                     self._copy(consumer, producer)
+            except BeginAnewError:
+                pass
             except KafkaException as error:
                 self.failure = "" if _known(error) else str(error)
             self.renewed += not self._over.is_set()
             if self._over.is_set() or self._rng.random() < 0.5:
                 consumer.close()
             else:
-                consumer.unsubscribe()
-                self._silent.append(consumer)
+                self._silent.append(consumer)  # a member that works no more, until its time is over
+        for consumer in self._silent:
+            consumer.close()
 
     def _consumer(self) -> Consumer:
         consumer = Consumer(
@@ -67,6 +79,7 @@ class Copier(threading.Thread):
                 "group.protocol": "consumer",
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
+                "max.poll.interval.ms": 8_000,
                 "isolation.level": "read_committed",
                 **_QUICK,
             }
@@ -105,8 +118,8 @@ class Copier(threading.Thread):
         try:
             positions = [TopicPartition(self.topic, partition, offset) for partition, offset in after.items()]
             who = consumer.consumer_group_metadata()
-            self._retrying(lambda: producer.send_offsets_to_transaction(positions, who, 30))
-            self._retrying(lambda: producer.commit_transaction(30))
+            self._retrying(lambda: producer.send_offsets_to_transaction(positions, who, CALL_S))
+            self._retrying(lambda: producer.commit_transaction(CALL_S))
         except KafkaException as error:
             if error.args[0].txn_requires_abort():
                 self._abort(producer)
@@ -114,12 +127,19 @@ class Copier(threading.Thread):
         self.copied += len(messages)
 
     def _abort(self, producer: Producer) -> None:
-        self._retrying(lambda: producer.abort_transaction(30))
+        try:
+            self._retrying(lambda: producer.abort_transaction(CALL_S))
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.INVALID_TXN_STATE:
+                # librdkafka ends what no partition is in when AddPartitionsToTxn has to wait for the markers of
+                # the last transaction; Apache Kafka gives the same answer to that
+                raise BeginAnewError from error
+            raise
         self.aborted += 1
 
     def _retrying(self, call: Callable[[], object]) -> None:
         """What may pass is tried again until it has passed."""
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + CALLS_S
         while True:
             try:
                 call()
