@@ -5,7 +5,8 @@ each side counts: on a machine that others use too, the least disturbed round sa
 wall time.
 
 `python -m bench gap` and `... rf3` (make bench ARGS=gap) measure clusters of three: see `bench/gap.py` and
-`bench/replicated.py`.  `python -m bench turns` (`bench/turns.py`): how long the event loop is held.
+`bench/replicated.py`.  `python -m bench coordinators` (`bench/coordinators.py`): groups and transactional ids.
+`python -m bench turns` (`bench/turns.py`): how long the event loop is held.
 """
 
 from __future__ import annotations
@@ -135,6 +136,10 @@ def main() -> int:
         from bench.gap import main as gap
 
         return gap(sys.argv[2:])
+    if sys.argv[1:2] == ["coordinators"]:
+        from bench.coordinators import main as coordinators
+
+        return coordinators(sys.argv[2:])
     if sys.argv[1:2] == ["rf3"]:
         from bench.replicated import main as replicated
 

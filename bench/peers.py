@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -22,13 +23,16 @@ class Peer:
 
     name = ""
 
-    def __init__(self, folder: Path, port: int, *, fsync: bool) -> None:
+    def __init__(
+        self, folder: Path, port: int, *, fsync: bool, settings: Mapping[str, str] | None = None
+    ) -> None:
+        """`settings` beside, or instead of, the usual ones."""
         self.folder, self.port, self.fsync = folder, port, fsync
         self.process: subprocess.Popen[bytes] | None = None
         self.started_at = 0.0
         folder.mkdir(parents=True, exist_ok=True)
         self.properties = folder / "server.properties"
-        settings = {
+        every = {
             "process.roles": "broker,controller",
             "node.id": "1",
             "controller.quorum.bootstrap.servers": f"127.0.0.1:{port + 1}",
@@ -43,8 +47,9 @@ class Peer:
             # deleted files give their memory back at once: pages that are new to a virtual machine cost its
             # host more than either broker's work (2 to 3 CPU seconds per GB, charged to whoever writes)
             "log.segment.delete.delay.ms": "0",
+            **(settings or {}),
         }
-        self.properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        self.properties.write_text("".join(f"{name}={value}\n" for name, value in every.items()))
 
     @property
     def bootstrap(self) -> str:

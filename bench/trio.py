@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -74,12 +74,21 @@ class Trio:
 
     name = ""
 
-    def __init__(self, folder: Path, port: int, *, fsync: bool, brokers: int = 3) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        port: int,
+        *,
+        fsync: bool,
+        brokers: int = 3,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        """`settings` beside, or instead of, the usual ones."""
         self.seats = {n: Seat(n, folder / f"n{n}", port + 10 * n) for n in range(1, brokers + 1)}
         self.bootstrap = ",".join(seat.address for seat in self.seats.values())
         for seat in self.seats.values():
             listeners = f"PLAINTEXT://127.0.0.1:{seat.port},CONTROLLER://127.0.0.1:{seat.port + 1}"
-            settings = {
+            every = {
                 "process.roles": "broker,controller",
                 "node.id": str(seat.number),
                 "controller.quorum.bootstrap.servers": ",".join(
@@ -93,8 +102,9 @@ class Trio:
                 "min.insync.replicas": "2",
                 "log.flush.interval.messages": "1" if fsync else PAGE_CACHE,
                 "log.segment.delete.delay.ms": "0",
+                **(settings or {}),
             }
-            seat.properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+            seat.properties.write_text("".join(f"{key}={value}\n" for key, value in every.items()))
         self._admin: AdminClient | None = None
 
     def format_command(self, properties: Path) -> list[str]:

@@ -69,7 +69,7 @@ def tell(report: Report) -> None:
     )
     print(
         f"copied in transactions by a KIP-848 group: {report.copied:,}; aborted {report.aborted} transactions, "
-        f"began anew {report.renewed} times"
+        f"began anew {report.renewed} times ({report.stuck} because librdkafka was stuck)"
     )
     for line in (*([report.problem] if report.problem else []), *report.anomalies):
         print(f"  {line}")

@@ -21,11 +21,11 @@ __all__ = ["COPY", "Copier", "Copying", "differences"]
 COPY = "copied"
 GROUP = "chaos-copy"
 PATIENCE_S = 180.0
-CALL_S, CALLS_S = 10, 30.0
-"""How long a call of the producer may take, and all its repetitions.
-
-librdkafka may wait for ever in send_offsets_to_transaction() when the group's coordinator dies: it waits for a
-change of the connection that it gave up (its issue 5511)."""
+CALL_S, CALLS_S = 10, 20.0
+"""How long a call of the producer may take, and all its repetitions."""
+STUCK_S = 45.0
+"""After this a life is left alone.  librdkafka may wait for ever in send_offsets_to_transaction(), whatever its
+time, when the group's coordinator dies: it waits for a change of a connection that it gave up (its issue 5511)."""
 _QUICK = {"log_level": 0, "reconnect.backoff.max.ms": 1000}
 _ABORTED, _RENEWED = 0.15, 0.05
 """Shares of the transactions that are aborted on purpose, and after which a copier begins anew."""
@@ -35,41 +35,31 @@ class BeginAnewError(Exception):
     """The producer is of no more use, for a reason that is none of the cluster's."""
 
 
-class Copier(threading.Thread):
-    """One member, with one transactional id."""
+class Life(threading.Thread):
+    """One consumer and one producer of a copier: they copy until they are told to end, or begin anew."""
 
-    def __init__(self, number: int, seed: int, bootstrap: str, topic: str) -> None:
+    def __init__(self, number: int, rng: random.Random, bootstrap: str, topic: str) -> None:
         super().__init__(name=f"copier-{number}", daemon=True)
         self.number, self.bootstrap, self.topic = number, bootstrap, topic
-        self.copied = self.aborted = self.renewed = 0
+        self.copied = self.aborted = 0
         self.failure = ""
-        """What ended it before its time; "" while all is well."""
-        self._rng = random.Random(f"copier {seed} {number}")
-        self._over = threading.Event()
-        self._silent: list[Consumer] = []
-
-    def end(self) -> None:
-        self._over.set()
-        self.join(120)
+        self.over = threading.Event()
+        self.moved_at = time.monotonic()
+        """When it last came a step further."""
+        self.consumer = self._consumer()
+        self._rng = rng
 
     def run(self) -> None:
-        while not self._over.is_set():
-            consumer, producer = self._consumer(), self._producer()
-            try:
-                self._retrying(lambda: producer.init_transactions(CALL_S))  # noqa: B023  called before the loop goes on
-                while not self._over.is_set() and self._rng.random() >= _RENEWED:
-                    self._copy(consumer, producer)
-            except BeginAnewError:
-                pass
-            except KafkaException as error:
-                self.failure = "" if _known(error) else str(error)
-            self.renewed += not self._over.is_set()
-            if self._over.is_set() or self._rng.random() < 0.5:
-                consumer.close()
-            else:
-                self._silent.append(consumer)  # a member that works no more, until its time is over
-        for consumer in self._silent:
-            consumer.close()
+        producer = self._producer()
+        try:
+            self._retrying(lambda: producer.init_transactions(CALL_S))
+            while not self.over.is_set() and self._rng.random() >= _RENEWED:
+                self._copy(self.consumer, producer)
+                self.moved_at = time.monotonic()
+        except BeginAnewError:
+            pass
+        except KafkaException as error:
+            self.failure = "" if _known(error) else str(error)
 
     def _consumer(self) -> Consumer:
         consumer = Consumer(
@@ -147,6 +137,55 @@ class Copier(threading.Thread):
             except KafkaException as error:
                 if not error.args[0].retriable() or time.monotonic() > deadline:
                     raise
+
+
+class Copier(threading.Thread):
+    """One member, with one transactional id: one life after the other."""
+
+    def __init__(self, number: int, seed: int, bootstrap: str, topic: str) -> None:
+        super().__init__(name=f"lives of copier {number}", daemon=True)
+        self.number, self.bootstrap, self.topic = number, bootstrap, topic
+        self.lives: list[Life] = []
+        self.stuck = 0
+        self._rng = random.Random(f"copier {seed} {number}")
+        self._over = threading.Event()
+
+    @property
+    def aborted(self) -> int:
+        return sum(life.aborted for life in self.lives)
+
+    @property
+    def failure(self) -> str:
+        """What ended a life that should not have ended; "" while all is well."""
+        return "; ".join(life.failure for life in self.lives if life.failure)
+
+    def end(self) -> None:
+        self._over.set()
+        self.join(120)
+
+    def run(self) -> None:
+        left: list[Life] = []
+        while not self._over.is_set():
+            life = Life(self.number, self._rng, self.bootstrap, self.topic)
+            self.lives.append(life)
+            life.start()
+            while life.is_alive() and not self._over.is_set() and not _stuck(life):
+                life.join(0.2)
+            life.over.set()
+            if not _stuck(life):
+                life.join(CALLS_S)
+            if life.is_alive():
+                self.stuck += 1  # nobody waits for it; the next life fences it
+            elif self._over.is_set() or self._rng.random() < 0.5:
+                life.consumer.close()
+            else:
+                left.append(life)  # a member that works no more, until its time is over
+        for life in left:
+            life.consumer.close()
+
+
+def _stuck(life: Life) -> bool:
+    return time.monotonic() - life.moved_at > STUCK_S
 
 
 def _known(error: KafkaException) -> bool:

@@ -43,6 +43,7 @@ class Report(NamedTuple):
     copied: int
     aborted: int
     renewed: int
+    stuck: int
     lost: int
     twice: int
     reordered: int
@@ -218,7 +219,8 @@ def _conclude(
     return Report(
         world.seed, len(world.nodes), world.ground.name, dict(counts), time.monotonic() - begun, sent,
         verdict.acknowledged, len(failures), read, copied, sum(one.aborted for one in copying.copiers),
-        sum(one.renewed for one in copying.copiers), sum(count[kind] for kind in LOST), count["duplicate"],
+        sum(len(one.lives) - 1 for one in copying.copiers),
+        sum(one.stuck for one in copying.copiers), sum(count[kind] for kind in LOST), count["duplicate"],
         sum(count[kind] for kind in REORDERED), sum(n for kind, n in count.items() if kind not in known),
         longest, [*said, *(f"not written: {reason}" for reason in failures[:5])], problem,
     )  # fmt: skip

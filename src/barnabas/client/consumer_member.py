@@ -95,6 +95,11 @@ class ConsumerGroupMember:
         return f"<ConsumerGroupMember {self.group!r} {self.member_id} {state} owns={len(self._owned)}>"
 
     @property
+    def owned(self) -> frozenset[Owned]:
+        """The partitions that it reads now."""
+        return self._owned
+
+    @property
     def must_join(self) -> bool:
         """Whether it has to join, or its partitions change."""
         change = self.change()
