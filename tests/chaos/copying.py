@@ -53,9 +53,11 @@ class Life(threading.Thread):
         producer = self._producer()
         try:
             self._retrying(lambda: producer.init_transactions(CALL_S))
-            while not self.over.is_set() and self._rng.random() >= _RENEWED:
-                self._copy(self.consumer, producer)
+            while not self.over.is_set():
+                copied = self._copy(self.consumer, producer)
                 self.moved_at = time.monotonic()
+                if copied and self._rng.random() < _RENEWED:
+                    return
         except BeginAnewError:
             pass
         except KafkaException as error:
@@ -87,11 +89,11 @@ class Life(threading.Thread):
             }
         )
 
-    def _copy(self, consumer: Consumer, producer: Producer) -> None:
-        """One transaction, committed or aborted.  Raises KafkaException: begin anew."""
+    def _copy(self, consumer: Consumer, producer: Producer) -> bool:
+        """One transaction; false where there was nothing to copy.  Raises KafkaException: begin anew."""
         messages = [message for message in consumer.consume(200, 0.3) if message.error() is None]
         if not messages:
-            return
+            return False
         first: dict[int, int] = {}
         after: dict[int, int] = {}
         producer.begin_transaction()
@@ -104,7 +106,7 @@ class Life(threading.Thread):
             self._abort(producer)
             for partition, offset in first.items():
                 consumer.seek(TopicPartition(self.topic, partition, offset))
-            return
+            return True
         try:
             positions = [TopicPartition(self.topic, partition, offset) for partition, offset in after.items()]
             who = consumer.consumer_group_metadata()
@@ -115,6 +117,7 @@ class Life(threading.Thread):
                 self._abort(producer)
             raise
         self.copied += len(messages)
+        return True
 
     def _abort(self, producer: Producer) -> None:
         try:

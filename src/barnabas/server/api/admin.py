@@ -10,7 +10,15 @@ from barnabas.broker.ports import Authorizer, Operation, ResourceType, allowed, 
 from barnabas.controller.decisions.client_quotas import describe_client_quotas
 from barnabas.controller.decisions.describe_configs import describe_configs
 from barnabas.controller.decisions.topic_names import is_valid
-from barnabas.controller.image import MetadataImage, PartitionState, Topic
+from barnabas.controller.image import (
+    RESOURCE_BROKER,
+    RESOURCE_GROUP,
+    RESOURCE_METRICS,
+    RESOURCE_TOPIC,
+    MetadataImage,
+    PartitionState,
+    Topic,
+)
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import INTERNAL_TOPICS, NO_NODE, NodeId
 from barnabas.server.loop.runtime import Runtime
@@ -43,8 +51,8 @@ from barnabas.wire.schemas.quotas import DescribeClientQuotasRequest, DescribeCl
 
 __all__ = ["AdminApi"]
 
-TOPICS, BROKERS, LOGGERS, METRICS, GROUPS = 2, 4, 8, 16, 32
-"""Kinds of things that have settings (KIP-1142)."""
+LOGGERS = 8
+"""The kind of the loggers of a broker, which are no part of the metadata (KIP-1142)."""
 NO_AUTHORIZER = "this node has no authorizer: everybody may do everything"
 
 
@@ -126,16 +134,16 @@ class AdminApi:
     ) -> ListConfigResourcesResponse:
         """ListConfigResources (key 74; KIP-714, KIP-1142): names of what has settings, by kind."""
         image = self._image
-        known = (TOPICS, BROKERS, LOGGERS, METRICS, GROUPS)
-        kinds = [METRICS] if context.version == 0 else request.resource_types or known
+        known = (RESOURCE_TOPIC, RESOURCE_BROKER, LOGGERS, RESOURCE_METRICS, RESOURCE_GROUP)
+        kinds = [RESOURCE_METRICS] if context.version == 0 else request.resource_types or known
         if wrong := [kind for kind in kinds if kind not in known]:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"settings of kind {wrong[0]} cannot be listed")
         names: dict[int, list[str]] = {
-            TOPICS: list(image.topics_by_name),
-            BROKERS: [str(broker) for broker in image.brokers],
+            RESOURCE_TOPIC: list(image.topics_by_name),
+            RESOURCE_BROKER: [str(broker) for broker in image.brokers],
             LOGGERS: [],  # loggers of this release have no settings
-            METRICS: [name for kind, name in image.configs if kind == METRICS],
-            GROUPS: [name for kind, name in image.configs if kind == GROUPS],
+            RESOURCE_METRICS: [name for kind, name in image.configs if kind == RESOURCE_METRICS],
+            RESOURCE_GROUP: [name for kind, name in image.configs if kind == RESOURCE_GROUP],
         }
         return ListConfigResourcesResponse(
             config_resources=[
