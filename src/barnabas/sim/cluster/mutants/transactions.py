@@ -112,7 +112,7 @@ _COORDINATOR: tuple[Mutant, ...] = (
                 "assert True",
             ),
         ),
-        guard="none of the first 20 seeds lets a decision wait for so long; tests/broker/test_transactions.py",
+        seed=7,
     ),
     mutant(
         "zombies may end transactions",
@@ -120,7 +120,7 @@ _COORDINATOR: tuple[Mutant, ...] = (
         "broker.transactions.ending _end_in_its_epoch",
         "if known_epoch != epoch:",
         "if False:",
-        seed=15,
+        seed=24,
     ),
     mutant(
         "the epoch stays at an end",
@@ -155,7 +155,7 @@ _PARTITIONS: tuple[Mutant, ...] = (
         "broker.requests.txn_markers append_marker",
         "call_when_safe(broker, partition, end, now, done, timeout_s=broker.request_timeout_s)",
         "done(ErrorCode.NONE)",
-        seed=3,
+        seed=16,
     ),
     Mutant(
         "nobody asks the coordinator",
@@ -165,7 +165,7 @@ _PARTITIONS: tuple[Mutant, ...] = (
         "if not (self.enabled or add) or",
         "if not add or",
         also=(Change("log.producers", "ProducerStates.check", "if verify and (", "if False and ("),),
-        guard="tests/broker/test_txn_verification.py",
+        seed=8,
     ),
     mutant(
         "an old coordinator's marker counts",
