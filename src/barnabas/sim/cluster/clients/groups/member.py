@@ -88,6 +88,8 @@ class Member(GroupClient):
         """When it sent the first heartbeat that may have brought it to its epoch."""
         self._lost: list[tuple[Place, Owner]] = []
         """What it gave up, with whom it was then."""
+        self._ghosts: list[tuple[Place, Owner]] = []
+        """What it owned under ids that it left for good."""
 
     def __repr__(self) -> str:
         owned = f"owns {len(self.owned)} of {len(self.target)}"
@@ -142,6 +144,7 @@ class Member(GroupClient):
         request = self._request((), epoch=_LEAVES_FOR_NOW if static and rng.random() < 0.7 else _LEAVES)
         self.left += 1
         lost = [(place, self.owner) for place in self.owned]
+        unsure = bool(self._unanswered_lately())
         sent = _Sent(self.contact.time, frozenset())
         self._drop_all()
         try:
@@ -155,6 +158,8 @@ class Member(GroupClient):
             self._unanswered.append(sent)
         if static or rng.random() < 0.5:
             self._new_id()
+            if answered and not unsure:
+                self._ghosts += lost
         await asyncio.sleep(rng.choice((0.0, plan.session / 2, plan.session * 2)))
 
     async def _change(self) -> None:
@@ -183,6 +188,7 @@ class Member(GroupClient):
         """A position of something it owns, or of something that it owned once: that one must be refused."""
         rng = self.contact.rng
         late = [(place, owner) for place, owner in self._lost if self._surely_lost(place, owner)]
+        late += self._ghosts
         if late and rng.random() < 0.3:
             await self.commit(*rng.choice(late), stale=True)
         elif self.owned:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from barnabas.errors import BarnabasError, ErrorCode
@@ -35,6 +36,8 @@ __all__ = ["GroupOperator"]
 
 OFFSETS = "__consumer_offsets"
 MOST_PARTITIONS = 5
+CALM = 8.0
+"""Seconds after which all members that fell silent for good are out."""
 
 
 class GroupOperator:
@@ -70,7 +73,19 @@ class GroupOperator:
                 await rng.choice(deeds)()
             except BarnabasError:
                 await self.contact.pause()
+        await asyncio.sleep(CALM)
+        await self._once(self._grow)
+        await self._once(rng.choice((self._make, self._delete)))
         self.done = True
+
+    async def _once(self, deed: Callable[[], Awaitable[None]]) -> None:
+        """A last deed, when nothing else makes groups look at their topics."""
+        while True:
+            try:
+                await deed()
+                return
+            except BarnabasError:
+                await self.contact.pause()
 
     async def _anybody(self) -> int:
         return (await self.contact.find(self.where)).node
@@ -114,9 +129,9 @@ class GroupOperator:
     async def _grow(self) -> None:
         """A topic gets one more partition."""
         world, rng = self.contact.machine.world, self.contact.rng
-        name = rng.choice((self.where.topic, *self.own_topics))
+        name = self.where.topic if self.finishing else rng.choice((self.where.topic, *self.own_topics))
         topic = None if world.image is None else world.image.topic(name)
-        if topic is None or len(topic.partitions) >= MOST_PARTITIONS:
+        if topic is None or len(topic.partitions) >= MOST_PARTITIONS + self.finishing:
             return
         wanted = CreatePartitionsTopic(name=name, count=len(topic.partitions) + 1, assignments=None)
         request = CreatePartitionsRequest(topics=[wanted], timeout_ms=3_000)
