@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -46,27 +45,6 @@ def test_apaches_producer_commits_many_transactions(apache: object, one_node: No
     assert state[:3] == ["1", "java", "0"] and state[4] == "CompleteCommit"
     assert int(state[3]) > 5, "each transaction had an epoch of its own"
     assert committed(one_node.bootstrap, "t", 3) == 3000
-
-
-def test_apaches_producer_asks_for_two_phases_where_they_are_on(apache: object, tmp_path: Path) -> None:
-    """It sends InitProducerId 6 with enable2Pc (KIP-939); its transactions have no timeout then."""
-    on = {"unstable_api_versions_enable": "true", "transaction_two_phase_commit_enable": "true"}
-    node = NodeProcess(tmp_path / "node", **on)
-    try:
-        to = ("--bootstrap-server", node.start().bootstrap)
-        node.barnabas("topics", "create", "t", *to)
-        kafka_class(
-            "org.apache.kafka.tools.ProducerPerformance",
-            *("--topic", "t", "--num-records", "100", "--record-size", "100", "--throughput", "1000"),
-            *("--transactional-id", "java", "--transaction-duration-ms", "20", *to),
-            *("--command-property", "transaction.two.phase.commit.enable=true"),
-        )
-        described = kafka_class(TOOL, *to, "describe", "--transactional-id", "java")
-        assert str(2**31 - 1) in described and "CompleteCommit" in described
-        assert committed(node.bootstrap, "t", 1) == 100
-        assert node.stop() == 0, node.log.read_text()
-    finally:
-        node.discard()
 
 
 def committed(bootstrap: str, topic: str, partitions: int) -> int:
