@@ -52,7 +52,7 @@ GROUPS: tuple[Mutant, ...] = (
         "broker.groups.consumer.checks commit_refusal",
         "return ErrorCode.UNKNOWN_MEMBER_ID",
         "return None",
-        guard="tests/broker/test_consumer_groups.py",
+        11,
     ),
     mutant(
         "sessions are lost with their coordinator",
