@@ -13,7 +13,7 @@ _COORDINATOR: tuple[Mutant, ...] = (
         "broker.transactions.state_log StateLog.write",
         "written, timeout_s=self._timeout_s)",
         "lambda error: None, timeout_s=self._timeout_s); written(ErrorCode.NONE)",
-        seed=1,
+        seed=2,
     ),
     mutant(
         "a loaded commit is an abort",
@@ -21,7 +21,7 @@ _COORDINATOR: tuple[Mutant, ...] = (
         "broker.transactions.coordinator Transactions._loaded",
         "self._send_markers(owned, held, now)",
         "held.current = held.current._replace(state=State.PREPARE_ABORT); self._send_markers(owned, held, now)",
-        seed=3,
+        seed=1,
     ),
     mutant(
         "the first state of an id counts",
@@ -45,7 +45,7 @@ _COORDINATOR: tuple[Mutant, ...] = (
         "broker.transactions.markers TransactionMarkers.failed",
         "self._later.extend(",
         "list(",
-        seed=5,
+        seed=3,
     ),
     mutant(
         "a refused marker is not repeated",
@@ -53,7 +53,7 @@ _COORDINATOR: tuple[Mutant, ...] = (
         "broker.transactions.markers TransactionMarkers.answered",
         "self._later.append((now.mono + RETRY_S, item))",
         "pass",
-        seed=5,
+        seed=1,
     ),
     mutant(
         "one marker completes a transaction",
@@ -61,7 +61,7 @@ _COORDINATOR: tuple[Mutant, ...] = (
         "broker.transactions.markers TransactionMarkers._written",
         "if not ending.left:",
         "if True:",
-        seed=9,
+        seed=2,
     ),
     mutant(
         "markers for the last partition only",
@@ -144,7 +144,7 @@ _COORDINATOR: tuple[Mutant, ...] = (
         "broker.transactions.coordinator Transactions.add_partitions",
         "self._change(owned, held, following, now, done)",
         "held.current = following; done(ErrorCode.NONE)",
-        seed=1,
+        seed=2,
     ),
 )
 
@@ -155,7 +155,7 @@ _PARTITIONS: tuple[Mutant, ...] = (
         "broker.requests.txn_markers append_marker",
         "call_when_safe(broker, partition, end, now, done, timeout_s=broker.request_timeout_s)",
         "done(ErrorCode.NONE)",
-        seed=16,
+        seed=19,
     ),
     Mutant(
         "nobody asks the coordinator",
@@ -165,7 +165,7 @@ _PARTITIONS: tuple[Mutant, ...] = (
         "if not (self.enabled or add) or",
         "if not add or",
         also=(Change("log.producers", "ProducerStates.check", "if verify and (", "if False and ("),),
-        seed=8,
+        seed=3,
     ),
     mutant(
         "an old coordinator's marker counts",
@@ -181,7 +181,7 @@ _PARTITIONS: tuple[Mutant, ...] = (
         "log.producers ProducerStates.check_marker",
         "if not allowed:",
         "if False:",
-        seed=2,
+        seed=1,
     ),
     mutant(
         "stable when the marker is appended",
@@ -205,7 +205,7 @@ _PARTITIONS: tuple[Mutant, ...] = (
         "log.segments.transactions TransactionIndex.load",
         "if not disk.exists(self.path):",
         "if True:",
-        seed=1,
+        seed=3,
     ),
     mutant(
         "open transactions are forgotten at a start",
@@ -213,7 +213,7 @@ _PARTITIONS: tuple[Mutant, ...] = (
         "log.producer_state ProducerState.to_row",
         "self.transaction_start,",
         "-1,",
-        seed=1,
+        seed=12,
     ),
     mutant(
         "aborts are not noted",
@@ -245,7 +245,7 @@ _PARTITIONS: tuple[Mutant, ...] = (
         "broker.groups.offsets GroupOffsets.replay",
         "self.pending.add(index, producer_id, group_id, {position: kept})",
         "pass",
-        seed=1,
+        seed=2,
     ),
 )
 
