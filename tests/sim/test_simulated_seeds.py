@@ -10,7 +10,8 @@ from barnabas.sim.quorum.targeted_faults import TARGETED_FAULTS
 from barnabas.sim.quorum.wrong_format import WrongFormat
 
 CHUNK = 10
-FIRST = range(1, 61, CHUNK)
+FIRST = range(1, 41, CHUNK)
+"""`.ci/run` goes on where these end (`make sim`)."""
 
 
 @pytest.mark.parametrize("first", FIRST)
@@ -26,9 +27,9 @@ def test_every_promise_is_kept_and_another_process_with_another_hash_seed_goes_t
 
 def test_the_seeds_do_what_they_are_for() -> None:
     summary = Summary()
-    for seed in range(1, 61):
+    for seed in range(1, 41):
         summary.add(report_of(seed))
-    assert summary.reached >= 58
+    assert summary.reached >= 38
     assert summary.changes > 3 * summary.seeds
     assert len(summary.faults) >= 22 and {kind.name for kind in (*TARGETED_FAULTS, WrongFormat)} <= set(
         summary.faults
