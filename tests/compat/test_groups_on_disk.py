@@ -19,6 +19,7 @@ from tests.compat.side_by_side.pair import SETTINGS, coordinators_answer
 from tests.compat.side_by_side.requests import message
 from tests.compat.side_by_side.side import Side
 from tests.compat.side_by_side.steps import TOPICS, Step
+from tests.compat.side_by_side.walking import codes
 from tests.compat.test_compaction import apache_kafka_on, until
 
 from barnabas.wire.schemas.topics import CreatableTopic, CreateTopicsRequest
@@ -49,7 +50,7 @@ class Travellers:
     def right(self, api: str, version: int, by: str, **how: Any) -> dict[str, Any]:
         """An answer without an error."""
         found = self.ask(api, version, by, **how)
-        assert set(_codes(found)) <= {"NONE"}, (api, how, found)
+        assert set(codes(found)) <= {"NONE"}, (api, how, found)
         return found
 
     # -- the classic group: one dynamic member, one static ---------------------------------------------------
@@ -192,20 +193,19 @@ class Travellers:
             answer = self.live(name)
             assert (answer["member_epoch"], answer["assignment"]) == (before, None)
 
+    def change_places(self) -> None:
+        """Whoever coordinates writes groups of its own: another subscription, and a static member's next id."""
+        before = self.side.member("c0").epoch
+        self.arrive("c0", topics=["flights"])
+        self.settle()
+        assert self.side.member("c0").epoch != before
+        self.side.member("m1").id = ""
+        assert self.join("m1", "i1")["error_code"] == "NONE" and self.beat("m0") == "NONE"
+
     def move(self) -> None:
         for by in list(self.side.connections):
             self.side.forget(by)
         coordinators_answer(self.side)
-
-
-def _codes(found: Any) -> Iterator[str]:
-    if isinstance(found, dict):
-        yield from (value for name, value in found.items() if name.endswith("error_code"))
-        for value in found.values():
-            yield from _codes(value)
-    elif isinstance(found, list):
-        for one in found:
-            yield from _codes(one)
 
 
 @contextmanager
@@ -243,6 +243,7 @@ def test_groups_and_transactions_go_to_apache_kafka_and_come_back(apache: Path, 
             clients.go_on()
             assert clients.sight() == here
             clients.commit(8)
+            clients.change_places()
             clients.end("p2", "x2", commit=True)
             clients.transact("p0", "x0", 14, commit=None)
             there = clients.sight()

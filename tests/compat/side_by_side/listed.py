@@ -61,19 +61,3 @@ def a_prepared_transaction_is_kept(found: Difference) -> bool:
 def a_marker_of_no_producer(found: Difference) -> bool:
     nobody = found.step.api == "mark" and found.step.how["who"] in ("none", "epoch -1")
     return nobody and "UNKNOWN_SERVER_ERROR" in str(found.theirs)
-
-
-@on_purpose
-def an_empty_group_that_a_stranger_wants_to_join(found: Difference) -> bool:
-    """Kafka refuses a classic member that it does not know, and drops the empty group of KIP-848 in memory."""
-    empty = refused = False
-    for step, answer in found.before:
-        if step.how.get("group") != "g0":
-            continue
-        if step.api == "heartbeat" and _code(answer) == "NONE":
-            empty, refused = answer["member_epoch"] == -1, False
-        elif step.api == "leave" and "NONE" in str(answer):
-            empty = True
-        elif step.api == "join":
-            refused = refused or (empty and _code(answer) == "UNKNOWN_MEMBER_ID")
-    return found.family == "mixed groups" and refused

@@ -235,20 +235,6 @@ class ClassicPlan:
             how["types"] = rng.sample(TYPES, rng.choice((1, 2)))
         self.say("list groups", version, "reader", **how)
 
-    def change_protocol(self) -> None:
-        """A heartbeat of KIP-848 to a group that may have classic members."""
-        epoch = self.rng.choice(("0", "now", "-1"))
-        self.say(
-            *("heartbeat", 1, "c0"),
-            member="c0",
-            group="g0",
-            epoch=epoch,
-            topics=["flights"],
-            regex=None,
-            owned="empty",
-            timeout_ms=300_000,
-        )
-
 
 LYING = {
     "join",
