@@ -81,10 +81,11 @@ class Trio:
         *,
         fsync: bool,
         brokers: int = 3,
+        first: int = 1,
         settings: Mapping[str, str] | None = None,
     ) -> None:
-        """`settings` beside, or instead of, the usual ones."""
-        self.seats = {n: Seat(n, folder / f"n{n}", port + 10 * n) for n in range(1, brokers + 1)}
+        """`settings` beside, or instead of, the usual ones; `first` is the first node.id."""
+        self.seats = {n: Seat(n, folder / f"n{n}", port + 10 * n) for n in range(first, first + brokers)}
         self.bootstrap = ",".join(seat.address for seat in self.seats.values())
         for seat in self.seats.values():
             listeners = f"PLAINTEXT://127.0.0.1:{seat.port},CONTROLLER://127.0.0.1:{seat.port + 1}"

@@ -3,6 +3,7 @@
     make suites                                    each suite against the cluster it wants
     make suites ARGS="franz-go --nodes 3 --kills 20"
     make suites ARGS="librdkafka --against 127.0.0.1:9092 --nodes 3"   an Apache Kafka that runs there
+    make suites ARGS="librdkafka --apache --kills 20"   an Apache Kafka that this command starts
     make suites ARGS="apps"                        each application of Apache Kafka for a minute through kills
     make suites ARGS="streams --minutes 10"
 
@@ -16,13 +17,13 @@ import sys
 from pathlib import Path
 
 from tests.suites import page
+from tests.suites.apache import APACHE, OURS, ApacheUnavailableError
 from tests.suites.apps import run as app_run
 from tests.suites.apps.declared import APPS, app
 from tests.suites.apps.java import JavaUnavailableError
 from tests.suites.declared import SUITES, Suite, suite
 from tests.suites.run import Result, SuiteUnavailableError, against, run
 
-APACHE = "Apache Kafka 4.3.1"
 ALL_APPS = "apps"
 APP_NODES, APP_KILLS = 3, 15.0
 
@@ -51,7 +52,11 @@ def arguments() -> argparse.Namespace:
         "--minutes", type=float, default=1.0, help="how long numbers go into an application (1)"
     )
     parser.add_argument("--rate", type=int, default=300, help="numbers a second (300)")
-    parser.add_argument("--against", metavar="HOST:PORT", help=f"run against {APACHE}, which runs there")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--against", metavar="HOST:PORT", help=f"run against {APACHE}, which runs there")
+    where.add_argument(
+        "--apache", action="store_true", help=f"run against a cluster of {APACHE}, started here"
+    )
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep an application's files and logs here")
     parser.add_argument("--no-write", action="store_true", help="leave docs/ as it is")
     options = parser.parse_args()
@@ -75,7 +80,7 @@ def main() -> int:
                 unexplained += run_app(name, options)
             else:
                 unexplained += run_suite(suite(name), options)
-        except (SuiteUnavailableError, JavaUnavailableError) as error:
+        except (SuiteUnavailableError, JavaUnavailableError, ApacheUnavailableError) as error:
             print(f"  could not be fetched, built or run: {error}", flush=True)
             unexplained += 1
     return 1 if unexplained else 0
@@ -88,7 +93,8 @@ def run_suite(chosen: Suite, options: argparse.Namespace) -> int:
     if options.against:
         result = against(chosen, options.against, nodes=nodes, peer=APACHE)
     else:
-        result = run(chosen, nodes=nodes, kills_every=options.kills or 0.0)
+        peer = APACHE if options.apache else OURS
+        result = run(chosen, nodes=nodes, kills_every=options.kills or 0.0, peer=peer)
     if not options.no_write:
         page.keep(result)
     return say(result)
@@ -104,7 +110,8 @@ def run_app(name: str, options: argparse.Namespace) -> int:
     if options.against:
         result = app_run.against(chosen, options.against, peer=APACHE, **common)
     else:
-        result = app_run.run(chosen, kills_every=kills_every, **common)
+        peer = APACHE if options.apache else OURS
+        result = app_run.run(chosen, kills_every=kills_every, peer=peer, **common)
     if not options.no_write:
         page.keep(result)
     print(
@@ -118,11 +125,11 @@ def run_app(name: str, options: argparse.Namespace) -> int:
 
 def say(result: Result) -> int:
     """Print one result; returns how many failures no known reason explains."""
-    known = suite(result.suite).known
     print(f"  {result.passed} passed, {result.failed} failed, {result.skipped} skipped, {result.seconds} s")
-    for name in result.failures:
-        print(f"  FAILED {name}: {known.get(name, 'not explained')}")
-    return result.failed - sum(name in known for name in result.failures)
+    reasons = {name: page.why_it_fails(result, name, None) for name in result.failures}
+    for name, why in reasons.items():
+        print(f"  FAILED {name}: {why}")
+    return result.failed - sum(why != page.NOT_EXPLAINED for why in reasons.values())
 
 
 if __name__ == "__main__":

@@ -31,6 +31,8 @@ class Suite:
     environment: Mapping[str, str] = field(default_factory=dict)
     known: Mapping[str, str] = field(default_factory=dict)
     """Tests that fail, and why."""
+    through_kills: Mapping[str, str] = field(default_factory=dict)
+    """Tests that may fail while nodes are killed, and why."""
     seconds: int = 1800
     """After which the suite is ended."""
     file: str = ""

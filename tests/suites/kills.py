@@ -6,6 +6,8 @@ import itertools
 import threading
 from types import TracebackType
 
+from tests.suites.apache import ApacheCluster
+
 from barnabas.testing import Cluster
 
 DOWN_SECONDS = 3.0  # how long a killed node stays away
@@ -14,7 +16,7 @@ DOWN_SECONDS = 3.0  # how long a killed node stays away
 class Kills:
     """`with Kills(cluster, 20) as kills`: every 20 seconds; 0: never.  `kills.count` says how many there were."""
 
-    def __init__(self, cluster: Cluster, every: float) -> None:
+    def __init__(self, cluster: Cluster | ApacheCluster, every: float) -> None:
         self.count = 0
         self._cluster = cluster
         self._every = every

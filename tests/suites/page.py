@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from tests.suites.apache import OURS
 from tests.suites.apps.declared import APPS, app
 from tests.suites.apps.run import AppResult
 from tests.suites.declared import SUITES, Suite
@@ -13,9 +14,9 @@ from tests.suites.run import Result
 DOCS = Path(__file__).parents[2] / "docs"
 RUNS = DOCS / "compatibility.json"
 PAGE = DOCS / "compatibility.md"
+NOT_EXPLAINED = "**not explained yet**"
 BEGIN, END = "<!-- begin: written by make suites -->", "<!-- end: written by make suites -->"
 BEGIN_APPS, END_APPS = (mark.replace(": ", ": applications, ") for mark in (BEGIN, END))
-OURS = "Barnabas"
 
 
 def load() -> tuple[list[Result], list[AppResult]]:
@@ -71,7 +72,7 @@ def section(results: list[Result]) -> str:
             f"| {row.passed} | {row.failed} | {row.skipped} | {row.seconds} | {beside} | {row.day} |"
         )
     failures = {
-        (row.suite, name): _declared(row).known.get(name, "**not explained yet**")
+        (row.suite, name): why_it_fails(row, name, theirs.get((row.suite, row.nodes, row.kills_every)))
         for row in ours
         for name in row.failures
     }
@@ -79,6 +80,17 @@ def section(results: list[Result]) -> str:
         rows += ["", "| fails | of | why |", "|---|---|---|"]
         rows += [f"| `{name}` | {suite} | {why} |" for (suite, name), why in sorted(failures.items())]
     return "\n".join(rows)
+
+
+def why_it_fails(row: Result, name: str, peer: Result | None) -> str:
+    """Why a test failed in a run of ours; `peer` is the same run against Apache Kafka."""
+    if (why := _declared(row).known.get(name)) is not None:
+        return why
+    if row.kills_every and (why := _declared(row).through_kills.get(name)) is not None:
+        return f"through kills: {why}"
+    if row.kills_every and peer is not None and name in peer.failures:
+        return "through kills: fails with Apache Kafka, too"
+    return NOT_EXPLAINED
 
 
 def section_of_apps(results: list[AppResult]) -> str:

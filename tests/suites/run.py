@@ -12,10 +12,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tests.compat.conftest import free_port
+from tests.suites.apache import OURS, cluster
 from tests.suites.declared import OF_EVERY_CLUSTER, Suite
 from tests.suites.kills import Kills
-
-from barnabas.testing import Cluster
 
 COUNTS = re.compile(r"PASSED (\d+) FAILED (\d+) SKIPPED (\d+)")
 
@@ -45,18 +44,21 @@ class SuiteUnavailableError(Exception):
     """The suite could not be fetched, built or run at all; the text says what it printed."""
 
 
-def run(suite: Suite, *, nodes: int, kills_every: float = 0.0) -> Result:
-    """Start a cluster as the suite wants it, run the suite, stop the cluster."""
+def run(suite: Suite, *, nodes: int, kills_every: float = 0.0, peer: str = OURS) -> Result:
+    """Start a cluster as the suite wants it, of ours or of Apache Kafka, run the suite, stop the cluster."""
     settings = {**OF_EVERY_CLUSTER, **suite.settings}
     if suite.advertised:
         client = f"PLAINTEXT://127.0.0.1:{free_port()}"
         settings |= {"listeners": f"{client},CONTROLLER://127.0.0.1:0", "advertised.listeners": client}
-    with Cluster(settings, nodes=nodes, first=suite.first) as cluster, Kills(cluster, kills_every):
-        return against(suite, cluster.bootstrap, nodes=nodes, kills_every=kills_every)
+    with (
+        cluster(peer, settings, nodes=nodes, first=suite.first) as started,
+        Kills(started, kills_every),
+    ):
+        return against(suite, started.bootstrap, nodes=nodes, peer=peer, kills_every=kills_every)
 
 
 def against(
-    suite: Suite, bootstrap: str, *, nodes: int, peer: str = "Barnabas", kills_every: float = 0.0
+    suite: Suite, bootstrap: str, *, nodes: int, peer: str = OURS, kills_every: float = 0.0
 ) -> Result:
     """Run the suite against a cluster that runs already."""
     began = time.monotonic()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.suites import page
+from tests.suites.apache import APACHE
 from tests.suites.declared import SUITES, Suite, suite
 from tests.suites.run import Result, SuiteUnavailableError, against
 
@@ -63,6 +64,16 @@ def test_the_table_puts_apache_kafka_beside_us_and_says_why_a_test_fails() -> No
 
 def test_a_failure_that_nobody_explains_stands_out() -> None:
     assert "**not explained yet**" in page.section([dataclasses.replace(ONE, failures=["test_new"])])
+
+
+def test_what_fails_through_the_same_kills_with_apache_kafka_is_explained_by_that() -> None:
+    ours = dataclasses.replace(ONE, kills_every=20.0, failures=["test_new"])
+    theirs = dataclasses.replace(ours, peer=APACHE)
+    assert "| `test_new` | kafka-python | through kills: fails with Apache Kafka, too |" in page.section(
+        [ours, theirs]
+    )
+    calm = dataclasses.replace(theirs, kills_every=0.0)
+    assert page.NOT_EXPLAINED in page.section([ours, calm])
 
 
 def test_the_page_says_what_the_runs_showed() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from tests.suites.apps import commands, connect, copier, performance, streams, verifiable
 from tests.suites.apps.stage import Outcome, Stage
@@ -26,8 +27,13 @@ APPS = (
     ),
     App(
         "streams",
-        "Kafka Streams, `exactly_once_v2`: copies, and counts by key; killed once, restarted once",
+        "Kafka Streams, `exactly_once_v2`, session of 10 s: copies, counts by key; killed once, restarted once",
         streams.run,
+    ),
+    App(
+        "streams-45",
+        "the same with Streams' default session of 45 s",
+        partial(streams.run, session_ms=streams.DEFAULT_SESSION_MS),
     ),
     App(
         "connect-standalone",

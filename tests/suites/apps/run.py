@@ -12,12 +12,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from tests.suites.apache import OURS, cluster
 from tests.suites.apps import java
 from tests.suites.apps.declared import App
 from tests.suites.apps.stage import Outcome, Stage
 from tests.suites.kills import Kills
-
-from barnabas.testing import Cluster
 
 SETTINGS = {"auto.create.topics.enable": "false"}
 """Applications create their topics, as in a cluster of production."""
@@ -53,22 +52,29 @@ class AppResult:
 
 
 def run(
-    app: App, *, nodes: int, kills_every: float, minutes: float, rate: int, keep: Path | None
+    app: App,
+    *,
+    nodes: int,
+    kills_every: float,
+    minutes: float,
+    rate: int,
+    keep: Path | None,
+    peer: str = OURS,
 ) -> AppResult:
     """Start a cluster, run the application while nodes are killed, count, stop the cluster."""
     java.prepare()
     began = time.monotonic()
     with (
         _folder(app, keep) as folder,
-        Cluster(SETTINGS, nodes=nodes, directory=str(folder / "cluster")) as cluster,
-        Kills(cluster, kills_every) as kills,
+        cluster(peer, SETTINGS, nodes=nodes, directory=str(folder / "cluster")) as started,
+        Kills(started, kills_every) as kills,
     ):
-        stage = Stage(cluster.bootstrap, folder, minutes * 60, rate, copies=min(3, nodes), calm=kills.stop)
+        stage = Stage(started.bootstrap, folder, minutes * 60, rate, copies=min(3, nodes), calm=kills.stop)
         try:
             outcome = app.run(stage)
         except Exception:
             outcome = Outcome(wrong=[traceback.format_exc()[-3000:]])
-    return result(app, outcome, "Barnabas", nodes, minutes, kills_every, kills.count, began)
+    return result(app, outcome, peer, nodes, minutes, kills_every, kills.count, began)
 
 
 def against(
