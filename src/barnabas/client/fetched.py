@@ -11,7 +11,7 @@ from barnabas.model import ZERO_UUID, Offset, TopicId, TopicPartition
 from barnabas.wire.records import Record, batches, check_crc, read_records
 from barnabas.wire.schemas.fetch import FetchPartition, FetchRequest, FetchTopic
 
-__all__ = ["FetchLimits", "Fetched", "decode", "fetch_request", "read_answer"]
+__all__ = ["FetchErrors", "FetchLimits", "Fetched", "decode", "fetch_request", "read_answer"]
 
 _MAX_DECOMPRESSED = 1 << 30
 _READERS_ERRORS = (ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -24,6 +24,30 @@ class FetchLimits(NamedTuple):
     max_wait: float = 0.5
     max_bytes: int = 16 << 20
     partition_max_bytes: int = 4 << 20
+
+
+class FetchErrors:
+    """`FetchErrors(timeout=30.0)`: which errors of fetches pass, and for how long (s) they are waited for."""
+
+    def __init__(self, timeout: float) -> None:
+        self._timeout = timeout
+        self._since: float | None = None
+
+    def __repr__(self) -> str:
+        return f"<FetchErrors since={self._since}>"
+
+    def over(self) -> None:
+        """A broker answered."""
+        self._since = None
+
+    def seen(self, error: BarnabasError, now: float) -> None:
+        """Raises an error that no retry mends, or that has lasted too long; `now` in monotonic seconds."""
+        if isinstance(error, KafkaError) and not error.code.retriable:
+            raise error
+        if self._since is None:
+            self._since = now
+        elif now - self._since > self._timeout:
+            raise error
 
 
 class Fetched(NamedTuple):

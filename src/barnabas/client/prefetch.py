@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from barnabas.client.blocking import BlockingConnection, ConnectionFailed
 from barnabas.client.cluster import Cluster
-from barnabas.client.fetched import Fetched, FetchLimits, fetch_request, read_answer
+from barnabas.client.fetched import Fetched, FetchErrors, FetchLimits, fetch_request, read_answer
 from barnabas.errors import BarnabasError, KafkaError
 from barnabas.model import NodeId, Offset, TopicPartition
 from barnabas.wire.schemas.fetch import FetchRequest
@@ -54,7 +54,7 @@ class Prefetcher:
         self._under_way: dict[NodeId, _UnderWay] = {}
         self._fetches = 0
         self._paused_until = 0.0
-        self._failing_since: float | None = None
+        self._errors = FetchErrors(cluster.timeout)
 
     def __repr__(self) -> str:
         return f"<Prefetcher under way={sorted(self._under_way)} fetches={self._fetches}>"
@@ -120,7 +120,7 @@ class Prefetcher:
             self._trouble(error, {target.topic for target in positions})
         else:
             if by_leader:
-                self._failing_since = None
+                self._errors.over()
 
     def _post(self, connection: BlockingConnection, asked: dict[TopicPartition, Offset]) -> int:
         ids = {topic: self.cluster.topic(topic).id for topic in {target.topic for target in asked}}
@@ -152,12 +152,7 @@ class Prefetcher:
     def _trouble(self, error: BarnabasError, topics: Iterable[str]) -> None:
         """Ask for metadata anew and pause; raise an error that no retry mends, or that has lasted too long."""
         now = time.monotonic()
-        if isinstance(error, KafkaError) and not error.code.retriable:
-            raise error
-        if self._failing_since is None:
-            self._failing_since = now
-        elif now - self._failing_since > self.cluster.timeout:
-            raise error
+        self._errors.seen(error, now)
         self._paused_until = now + PAUSE
         for topic in topics:
             self.cluster.forget(topic)

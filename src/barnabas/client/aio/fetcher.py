@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from barnabas.client.aio.cluster import AsyncCluster
 from barnabas.client.connection import ConnectionFailed
-from barnabas.client.fetched import Fetched, FetchLimits, fetch_request, read_answer
+from barnabas.client.fetched import Fetched, FetchErrors, FetchLimits, fetch_request, read_answer
 from barnabas.errors import BarnabasError, KafkaError
 from barnabas.model import NodeId, Offset, TopicPartition
 from barnabas.wire.schemas.fetch import FetchRequest
@@ -27,7 +27,7 @@ class AsyncFetcher:
         self.isolation = isolation
         self.limits = limits
         self._under_way: dict[NodeId, asyncio.Task[list[Fetched]]] = {}
-        self._failing_since: float | None = None
+        self._errors = FetchErrors(cluster.timeout)
 
     def __repr__(self) -> str:
         return f"<AsyncFetcher under way={sorted(self._under_way)}>"
@@ -90,7 +90,7 @@ class AsyncFetcher:
                     answered.append(fetched)
                 elif fetched.error is not None:
                     await self._trouble(fetched.error, {fetched.target.topic})
-            self._failing_since = None
+            self._errors.over()
         except (ConnectionFailed, KafkaError) as error:
             await self._trouble(error, {target.topic for target in asked})
         return answered
@@ -101,13 +101,7 @@ class AsyncFetcher:
 
     async def _trouble(self, error: BarnabasError, topics: Iterable[str]) -> None:
         """Ask for metadata anew and pause; raise an error that no retry mends, or that has lasted too long."""
-        now = asyncio.get_running_loop().time()
-        if isinstance(error, KafkaError) and not error.code.retriable:
-            raise error
-        if self._failing_since is None:
-            self._failing_since = now
-        elif now - self._failing_since > self.cluster.timeout:
-            raise error
+        self._errors.seen(error, asyncio.get_running_loop().time())
         for topic in topics:
             self.cluster.metadata.forget(topic)
         await asyncio.sleep(PAUSE)
