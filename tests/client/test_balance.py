@@ -124,3 +124,25 @@ def test_whatever_it_is_given_it_comes_out_even_and_whole(seed: int) -> None:
     assert set(held) <= set(wanted)
     assert max(held[b] for b in wanted) - min(held[b] for b in wanted) <= 1
     assert balanced(done, dict.fromkeys(wanted)) == {}
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_whatever_moves_no_host_gets_two_replicas_while_another_has_none(seed: int) -> None:
+    chance = random.Random(seed)
+    for _ in range(10):
+        hosts = {id_: f"h{chance.randint(1, 5)}" for id_ in range(1, 11)}
+        before, wanted = (chance.sample(sorted(hosts), chance.randint(3, 10)) for _ in range(2))
+        replicas = chance.randint(1, 3)
+        current = {
+            TopicPartition("t", k): tuple(chance.sample(before, replicas))
+            for k in range(chance.randint(1, 12))
+        }
+        done = after(current, balanced(current, dict.fromkeys(wanted), hosts=hosts))
+        possible = min(replicas, len({hosts[id_] for id_ in wanted}))
+        assert all(len({hosts[id_] for id_ in found}) == possible for found in done.values())
+
+
+def test_racks_and_hosts_are_parted_together() -> None:
+    racks = {1: "a", 2: "a", 3: "b"}
+    plan = balanced({TopicPartition("t", 0): (1, 9)}, racks, hosts={1: "x", 2: "y", 3: "x"})
+    assert set(plan[TopicPartition("t", 0)]) == {2, 3}, "two racks and two hosts, though it copies one more"

@@ -5,6 +5,7 @@ Scenarios: K198.
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 
 import pytest
@@ -13,13 +14,18 @@ from hypothesis import strategies as st
 from tests.controller.cluster import Chance
 
 from barnabas.controller.decisions.placement import place
-from barnabas.controller.image import BrokerState
+from barnabas.controller.image import BrokerEndpoint, BrokerState
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import Uuid
 
 
-def broker(id_: int, rack: str | None = None, *, fenced: bool = False, leaving: bool = False) -> BrokerState:
-    return BrokerState(id_, 1, Uuid.of(1, id_), (), {}, rack, fenced, leaving, (Uuid.of(id_, 500),), ())
+def broker(
+    id_: int, rack: str | None = None, *, fenced: bool = False, leaving: bool = False, host: str = ""
+) -> BrokerState:
+    endpoints = (BrokerEndpoint("PLAINTEXT", host, 9092, 0),) if host else ()
+    return BrokerState(
+        id_, 1, Uuid.of(1, id_), endpoints, {}, rack, fenced, leaving, (Uuid.of(id_, 500),), ()
+    )
 
 
 def test_leaders_and_replicas_are_spread_evenly() -> None:
@@ -92,3 +98,32 @@ def test_any_cluster_gets_as_many_different_replicas_as_asked_for_and_an_unfence
     for one in placed:
         assert len(set(one)) == len(one) == replicas
         assert not brokers[one[0]].fenced
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_no_host_gets_a_second_replica_while_a_broker_of_another_host_is_left(seed: int) -> None:
+    chance = random.Random(seed)
+    for _ in range(10):
+        hosts = [f"h{chance.randint(1, 4)}" for _ in range(chance.randint(1, 9))]
+        racks = {host: chance.choice([None, "a", "b"]) for host in hosts}
+        brokers = [
+            broker(id_, racks[host], fenced=id_ > 0 and chance.random() < 0.2, host=host)
+            for id_, host in enumerate(hosts)
+        ]
+        replicas = chance.randint(1, min(len(brokers), 4))
+        placed = place(brokers, partitions=12, replicas=replicas, randomness=Chance(seed))
+        for one in placed:
+            assert len(set(one)) == replicas
+            assert len({hosts[id_] for id_ in one}) == min(replicas, len(set(hosts)))
+            assert len({racks[hosts[id_]] for id_ in one}) == min(replicas, len(set(racks.values())))
+
+
+def test_machines_behind_one_shared_address_are_not_one_host() -> None:
+    def reached(id_: int) -> BrokerState:
+        own = BrokerEndpoint("INTERNAL", f"m{id_ % 3}", 9094, 0)
+        return broker(id_, host="balancer.example")._replace(
+            endpoints=(own, BrokerEndpoint("EXTERNAL", "lb", id_, 0))
+        )
+
+    for one in place([reached(id_) for id_ in range(6)], partitions=30, replicas=3, randomness=Chance()):
+        assert {id_ % 3 for id_ in one} == {0, 1, 2}

@@ -113,7 +113,8 @@ def _move(admin: Admin, args: argparse.Namespace) -> int:
     away = {id_: racks.get(id_) for id_ in sorted(carrying - living.keys() - set(args.ids))}
     if away and not args.json:
         print(f"Not serving, and left as they are: {ids(away)}. To move what lies there, name them too.")
-    code = carry_out(admin, args, balanced(before, staying, away), before)
+    hosts = {broker.id: broker.host for broker in cluster.brokers}
+    code = carry_out(admin, args, balanced(before, staying, away, hosts=hosts), before)
     if args.verb == "remove-brokers" and args.execute and not args.json:
         left = ids(args.ids)
         print(f"When all is moved: stop {left}, then `barnabas cluster unregister --id` for each.")

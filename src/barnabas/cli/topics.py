@@ -223,8 +223,10 @@ def _reassign(admin: Any, args: argparse.Namespace) -> int:
                 "say which topics", next_step="name them, or see `barnabas cluster add-brokers`"
             )
         before = placed(admin, args.topics)
-        racks = {broker.id: broker.rack for broker in admin.describe_cluster(fenced=True).brokers}
-        plan = balanced(before, {broker: racks.get(broker) for broker in ids_of(args.brokers)})
+        brokers = admin.describe_cluster(fenced=True).brokers
+        racks = {broker.id: broker.rack for broker in brokers}
+        hosts = {broker.id: broker.host for broker in brokers}
+        plan = balanced(before, {broker: racks.get(broker) for broker in ids_of(args.brokers)}, hosts=hosts)
     return carry_out(admin, args, plan, before)
 
 

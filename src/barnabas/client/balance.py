@@ -7,8 +7,8 @@ and copying them elsewhere is what nobody asked for.
 
 The plan names only what changes.  Replicas are moved one at a time from the broker that has most to the one
 that has least, until they differ by one at most, so no more data moves than that takes; then leaders are
-spread by changing the order of replicas, which moves nothing.  A partition never ends up in fewer racks than
-it was in.
+spread by changing the order of replicas, which moves nothing.  A partition never ends up in fewer racks, or in
+as many racks on fewer hosts, than it was in.
 """
 
 from __future__ import annotations
@@ -26,10 +26,13 @@ def balanced(
     current: Mapping[TopicPartition, Sequence[NodeId]],
     brokers: Mapping[NodeId, str | None],
     away: Mapping[NodeId, str | None] | None = None,
+    *,
+    hosts: Mapping[NodeId, str] | None = None,
 ) -> dict[TopicPartition, list[NodeId]]:
     """The replicas that partitions should have for `brokers` (id: rack) to carry them evenly; only changes.
 
-    Replicas on brokers that are neither here nor `away` (id: rack) go elsewhere.  Raises ConfigError when a
+    Replicas on brokers that are neither here nor `away` (id: rack) go elsewhere.  Brokers with the same host in
+    `hosts` fail together; one that is not in it has a host for itself.  Raises ConfigError when a
     partition has more replicas than there are brokers for.
     """
     away = away or {}
@@ -40,8 +43,9 @@ def balanced(
                 f"that is more than {len(brokers)} brokers",
                 next_step="name more brokers, or give the topic fewer replicas first",
             )
-    spread = _Spread(current, brokers, away)
+    spread = _Spread(current, brokers, away, hosts or {})
     spread.leave_others()
+    spread.part_hosts()
     spread.even_out()
     spread.even_out_leaders()
     return {
@@ -64,7 +68,9 @@ class _Spread:
         current: Mapping[TopicPartition, Sequence[NodeId]],
         brokers: Mapping[NodeId, str | None],
         away: Mapping[NodeId, str | None],
+        hosts: Mapping[NodeId, str],
     ) -> None:
+        self.hosts = {broker: hosts.get(broker, str(broker)) for broker in (*away, *brokers)}
         self.racks = {broker: rack or "" for broker, rack in {**away, **brokers}.items()}
         self.away = away
         self.replicas = {where: list(current[where]) for where in sorted(current)}
@@ -79,11 +85,40 @@ class _Spread:
         for where, replicas in self.replicas.items():
             for place, broker in enumerate(replicas):
                 if broker not in self.held and broker not in self.away:
-                    racks = {self.racks.get(other) for other in replicas if other != broker}
+                    others = [other for other in replicas if other != broker]
                     fitting = [candidate for candidate in self.held if candidate not in replicas]
-                    best = min(fitting, key=lambda one: (self.racks[one] in racks, len(self.held[one]), one))
+                    best = min(
+                        fitting, key=lambda one: (self._nearness(one, others), len(self.held[one]), one)
+                    )
                     replicas[place] = best
                     self.held[best].add(where)
+
+    def part_hosts(self) -> None:
+        """Move replicas that share a host with another one of theirs, where a host without one is left."""
+        for where, replicas in self.replicas.items():
+            for place, broker in enumerate(replicas):
+                others = [other for other in replicas if other != broker]
+                if broker not in self.held or not self._nearness(broker, others)[1]:
+                    continue
+                apart = [
+                    one
+                    for one in self.held
+                    if one not in replicas
+                    and not self._nearness(one, others)[1]
+                    and self._spread_allows(where, broker, one)
+                ]
+                if apart:
+                    best = min(apart, key=lambda one: (len(self.held[one]), one))
+                    replicas[place] = best
+                    self.held[broker].remove(where)
+                    self.held[best].add(where)
+
+    def _nearness(self, candidate: NodeId, others: Iterable[NodeId]) -> tuple[bool, bool]:
+        """Whether it shares a rack, and a host, with one of these."""
+        return (
+            any(self.racks[candidate] == self.racks.get(other) for other in others),
+            any(self.hosts[candidate] == self.hosts.get(other) for other in others),
+        )
 
     def even_out(self) -> None:
         """Move replicas from the broker with most to the one with least, while they differ by more than one."""
@@ -102,7 +137,7 @@ class _Spread:
             if len(self.held[least]) >= len(self.held[most]) - 1:
                 return False
             for where in sorted(self.held[most]):
-                if least not in self.replicas[where] and self._racks_allow(where, most, least):
+                if least not in self.replicas[where] and self._spread_allows(where, most, least):
                     replicas = self.replicas[where]
                     replicas[replicas.index(most)] = least
                     self.held[most].remove(where)
@@ -110,13 +145,14 @@ class _Spread:
                     return True
         return False
 
-    def _racks_allow(self, where: TopicPartition, out: NodeId, into: NodeId) -> bool:
+    def _spread_allows(self, where: TopicPartition, out: NodeId, into: NodeId) -> bool:
         before = self.replicas[where]
         after = [into if broker == out else broker for broker in before]
-        return self._count_racks(after) >= self._count_racks(before)
+        return self._width(after) >= self._width(before)
 
-    def _count_racks(self, replicas: Iterable[NodeId]) -> int:
-        return len({self.racks[broker] for broker in replicas})
+    def _width(self, replicas: Sequence[NodeId]) -> tuple[int, int]:
+        """Over how many racks, and over how many hosts."""
+        return len({self.racks[one] for one in replicas}), len({self.hosts[one] for one in replicas})
 
     def even_out_leaders(self) -> None:
         """Spread first replicas as evenly as the replicas allow, by changing their order only."""

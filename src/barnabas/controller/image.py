@@ -92,6 +92,15 @@ class BrokerState(NamedTuple):
         """Whether it may lead: neither fenced nor on its way out."""
         return not self.fenced and not self.in_controlled_shutdown
 
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The host of each of its listeners, in order of their names.
+
+        Brokers with the same hosts run on one machine, as far as anybody can see: a listener that is reached by
+        a shared address alone does not put two machines together.
+        """
+        return tuple(host for _, host in sorted((e.listener, e.host) for e in self.endpoints))
+
     def has_online(self, directory: DirectoryId) -> bool:
         """Whether one of its directories is online; one that nobody told yet counts as that."""
         if directory in (DIRECTORY_UNASSIGNED, DIRECTORY_MIGRATING) or not self.directories:

@@ -1,15 +1,19 @@
-"""Where the replicas of a new partition go: striped over racks, then over the brokers of a rack.
+"""Where the replicas of a new partition go: striped over racks, below them over hosts, then over brokers.
 
 The first replica (the leader) goes to the next unfenced broker of the next rack; the others go round the
 racks, unfenced brokers before fenced ones.  Both starts advance by one per partition, so leaders and
 replicas spread evenly, and after as many partitions as there are unfenced brokers the order is drawn anew,
 so that the same broker does not always follow the same other one.  A cluster without racks is one rack.
+
+Several brokers of one host (`barnabas start --nodes`) fail together, so no host gets a second replica of a
+partition while a broker of another host is left.  Apache Kafka does not look at hosts.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Collection, Generator, Iterable, Sequence
+from typing import NamedTuple
 
 from barnabas.controller.image import BrokerState
 from barnabas.errors import ErrorCode, KafkaError
@@ -23,41 +27,62 @@ _DRAWS = 8
 """Orders drawn for a deal; the one is taken in which the fewest brokers inherit from the same one again."""
 
 
+class _Candidate(NamedTuple):
+    id: NodeId
+    host: int
+    """Brokers with the same number run on one host."""
+    rack: str
+    fenced: bool
+
+
+def _candidates(brokers: Iterable[BrokerState]) -> list[_Candidate]:
+    numbers: dict[tuple[str, ...], int] = {}
+    return [
+        _Candidate(one.id, numbers.setdefault(one.hosts, len(numbers)), one.rack or "", one.fenced)
+        for one in brokers
+        if not one.in_controlled_shutdown and not _wholly_cordoned(one)
+    ]
+
+
 class _Stripe:
     """Brokers in an order drawn by chance, dealt from a start that moves with each round (one per partition)."""
 
-    __slots__ = ("_brokers", "_dealt", "_round", "_start")
+    __slots__ = ("_brokers", "_left", "_round", "_start")
 
-    def __init__(self, brokers: Iterable[NodeId], randomness: Randomness) -> None:
+    def __init__(self, brokers: Iterable[_Candidate], randomness: Randomness) -> None:
         self._brokers = sorted(brokers)
         for last in range(len(self._brokers) - 1, 0, -1):
             other = randomness.integer(0, last)
             self._brokers[last], self._brokers[other] = self._brokers[other], self._brokers[last]
         self._start = randomness.integer(0, len(self._brokers) - 1) if self._brokers else 0
         self._round = 0
-        self._dealt = 0
+        self._left = self._from(self._start)
 
-    def next(self, round_: int) -> NodeId | None:
-        """The next broker not yet dealt in this round, None when all were."""
+    def next(self, round_: int, avoided: Collection[int]) -> _Candidate | None:
+        """The next broker not yet dealt in this round that is on none of these hosts, None when there is none."""
         if round_ != self._round:
-            self._round, self._dealt = round_, 0
+            self._round = round_
             self._start += 1
-        if self._dealt == len(self._brokers):
-            return None
-        self._dealt += 1
-        return self._brokers[(self._start + self._dealt - 1) % len(self._brokers)]
+            self._left = self._from(self._start)
+        for at, broker in enumerate(self._left):
+            if broker.host not in avoided:
+                return self._left.pop(at)
+        return None
+
+    def _from(self, start: int) -> list[_Candidate]:
+        at = start % len(self._brokers) if self._brokers else 0
+        return self._brokers[at:] + self._brokers[:at]
 
 
 class _Rack:
     __slots__ = ("fenced", "unfenced")
 
-    def __init__(self, brokers: Sequence[BrokerState], randomness: Randomness) -> None:
-        self.unfenced = _Stripe((b.id for b in brokers if not b.fenced), randomness)
-        self.fenced = _Stripe((b.id for b in brokers if b.fenced), randomness)
+    def __init__(self, brokers: Sequence[_Candidate], randomness: Randomness) -> None:
+        self.unfenced = _Stripe((b for b in brokers if not b.fenced), randomness)
+        self.fenced = _Stripe((b for b in brokers if b.fenced), randomness)
 
-    def next(self, round_: int) -> NodeId | None:
-        broker = self.unfenced.next(round_)
-        return self.fenced.next(round_) if broker is None else broker
+    def next(self, round_: int, avoided: Collection[int]) -> _Candidate | None:
+        return self.unfenced.next(round_, avoided) or self.fenced.next(round_, avoided)
 
 
 def place(
@@ -75,7 +100,7 @@ def place_in_steps(
     brokers: Iterable[BrokerState], *, partitions: int, replicas: int, randomness: Randomness
 ) -> Generator[None, None, list[tuple[NodeId, ...]]]:
     """The same, a deal at a time."""
-    usable = [b for b in brokers if not b.in_controlled_shutdown and not _wholly_cordoned(b)]
+    usable = _candidates(brokers)
     unfenced = sum(not broker.fenced for broker in usable)
     if replicas <= 0:
         raise KafkaError(
@@ -106,12 +131,12 @@ def place_in_steps(
 
 
 def _deal(
-    usable: Sequence[BrokerState], rounds: int, replicas: int, randomness: Randomness
+    usable: Sequence[_Candidate], rounds: int, replicas: int, randomness: Randomness
 ) -> list[tuple[NodeId, ...]]:
     """Place up to as many partitions as there are unfenced brokers, with freshly drawn starts."""
-    by_rack: dict[str, list[BrokerState]] = {}
+    by_rack: dict[str, list[_Candidate]] = {}
     for broker in usable:
-        by_rack.setdefault(broker.rack or "", []).append(broker)
+        by_rack.setdefault(broker.rack, []).append(broker)
     racks = [_Rack(by_rack[name], randomness) for name in sorted(by_rack)]
     start = randomness.integer(0, len(racks) - 1)
     return [_one(racks, start + round_, round_, replicas) for round_ in range(rounds)]
@@ -119,23 +144,36 @@ def _deal(
 
 def _one(racks: Sequence[_Rack], start: int, round_: int, replicas: int) -> tuple[NodeId, ...]:
     chosen: list[NodeId] = []
+    hosts: list[int] = []
+    used: set[int] = set()
     for step in range(len(racks)):  # the leader
-        broker = racks[(start + step) % len(racks)].unfenced.next(round_)
+        broker = racks[(start + step) % len(racks)].unfenced.next(round_, ())
         if broker is not None:
-            chosen.append(broker)
+            chosen.append(broker.id)
+            hosts.append(broker.host)
             leaders_rack = (start + step) % len(racks)
+            used.add(leaders_rack)
             break
     at = start
     passed_leader = False
+    empty_handed = 0
     while len(chosen) < replicas:  # the others: once round without the leader's rack, then over all
         rack = at % len(racks)
         at += 1
         if rack == leaders_rack and not passed_leader:
             passed_leader = True
+            empty_handed = 0
             continue
-        broker = racks[rack].next(round_)
-        if broker is not None:
-            chosen.append(broker)
+        broker = racks[rack].next(round_, hosts)
+        if broker is None and (rack not in used or empty_handed >= len(racks)):
+            broker = racks[rack].next(round_, ())
+        used.add(rack)
+        if broker is None:
+            empty_handed += 1
+            continue
+        chosen.append(broker.id)
+        hosts.append(broker.host)
+        empty_handed = 0
     return tuple(chosen)
 
 
