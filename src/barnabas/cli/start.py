@@ -3,9 +3,13 @@
   barnabas start                         one node: data in ./barnabas-data, listening on 127.0.0.1:9092
   barnabas start --override listeners=PLAINTEXT://127.0.0.1:19092
   barnabas start server.properties       Kafka's property names; the directories must be formatted
+  barnabas start --nodes auto            a cluster on this machine: one node for each core
 
 Without a file the node formats itself the first time.  With one it refuses an unformatted directory, as
 Kafka does: an empty disk should not join a cluster unnoticed (`barnabas storage format`).
+
+With --nodes the ids, ports and directories of the nodes are derived from those of the first one, the first three
+are the controllers, empty directories are formatted, a node that dies is started again, and Ctrl-C stops all.
 """
 
 from __future__ import annotations
@@ -34,7 +38,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         help="a setting that wins over the file; may be given several times",
     )
+    parser.add_argument(
+        "--nodes", metavar="N", help="so many nodes on this machine, a process each; auto: one for each core"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON document when it is ready")
+    parser.add_argument(
+        "--until-eof",
+        action="store_true",
+        help="stop when standard input ends, for programs that start a node",
+    )
 
 
 def load_config(path: str | None, overrides: list[str] | None = None) -> Config:
@@ -59,6 +71,10 @@ def load_config(path: str | None, overrides: list[str] | None = None) -> Config:
 
 def run(args: argparse.Namespace) -> int:
     """`barnabas start`: ends with the node's exit code."""
+    if args.nodes is not None:
+        from barnabas.cli.start_nodes import run as run_nodes
+
+        return run_nodes(args, load_config(args.properties, args.override))
     config = load_config(args.properties, args.override)
     from barnabas.server.node.run import run as run_node
 
@@ -72,7 +88,12 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.flush()
 
     try:
-        return run_node(config, format_new=None if args.properties is None else False, on_ready=ready)
+        return run_node(
+            config,
+            format_new=None if args.properties is None else False,
+            on_ready=ready,
+            input_ends=sys.stdin.fileno() if args.until_eof else None,
+        )
     except ConfigError as error:  # what it met when it started (a taken port), not wrong usage
         from barnabas.cli.exits import Exit
         from barnabas.cli.main import report

@@ -84,6 +84,8 @@ _s("barnabas.events.format", "string", "text",
    "How events are written to standard error: `text` (key=value) or `json`.", choices=("text", "json"))
 _s("barnabas.events.level", "string", "info",
    "Least severity that is written.", choices=("debug", "info", "warning", "error"))
+_s("barnabas.events.node", "boolean", False,
+   "Whether each event names the node that wrote it, as `[3]` or `written_by`; `barnabas start --nodes` sets it.")
 _s("barnabas.slow.request.ms", "int", 1000,
    "A request that keeps this node busy, or waiting for its disk, for longer than this gets a line with "
    "the time of each stage.", low=0, high=MAX_INT)

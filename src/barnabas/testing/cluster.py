@@ -7,6 +7,7 @@ several each is a broker and a voter of the quorum (`barnabas.testing.child`).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import random
 import shutil
@@ -25,7 +26,7 @@ from barnabas.testing.node import READY_SECONDS, Node
 if TYPE_CHECKING:
     from barnabas.client.admin.admin import Admin
 
-__all__ = ["Cluster"]
+__all__ = ["Cluster", "free_ports"]
 
 _PORTS = (10_000, 32_000)
 """Below those that the system gives to dialling sockets, which could take one between two starts."""
@@ -272,7 +273,7 @@ class _Layout:
     def __init__(self, numbers: Iterable[int], settings: Mapping[str, str]) -> None:
         from barnabas.cli.storage import random_uuid
 
-        self.ports = {number: (_free_port(), _free_port()) for number in numbers}
+        self.ports = {number: (free_ports(), free_ports()) for number in numbers}
         self.cluster_id = random_uuid()
         self.voters = ",".join(
             f"{number}@127.0.0.1:{controller}:{random_uuid()}"
@@ -307,14 +308,17 @@ def _overrides(settings: Mapping[str, str]) -> list[str]:
     return [word for name, value in settings.items() for word in ("--override", f"{name}={value}")]
 
 
-def _free_port() -> int:
+def free_ports(count: int = 1) -> int:
+    """The first of so many ports in a row on which nobody listens.  Raises BarnabasError."""
     for _ in range(1000):
-        port = random.randint(*_PORTS)
-        with socket.socket() as tried:
-            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        first = random.randint(*_PORTS)
+        with contextlib.ExitStack() as stack:
             try:
-                tried.bind(("127.0.0.1", port))
+                for port in range(first, first + count):
+                    tried = stack.enter_context(socket.socket())
+                    tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                    tried.bind(("127.0.0.1", port))
             except OSError:
                 continue
-            return port
+            return first
     raise BarnabasError("no free port found", next_step="end what listens on 127.0.0.1")

@@ -53,6 +53,17 @@ class SystemRandomness:
                 return found
 
 
+def cores() -> int:
+    """How many cores this process may use: those that it may run on, and no more than its control group has."""
+    own = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        with open("/sys/fs/cgroup/cpu.max", encoding="ascii") as file:
+            quota, period = file.read().split()
+        return max(1, min(own, int(quota) // int(period)))
+    except (OSError, ValueError):  # no control group, or "max": no limit
+        return own
+
+
 def most_descriptors() -> int:
     """How many files and sockets this process may have open."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -45,7 +45,7 @@ __all__ = [
     "parse_initial_controllers",
 ]
 
-_WILDCARDS = ("", "0.0.0.0", "::")
+WILDCARDS = ("", "0.0.0.0", "::")
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,7 +333,7 @@ def _own_endpoint(config: Config) -> Endpoint:
     for advertised in config.advertised_listeners:
         if advertised.listener == own.listener:
             own = advertised
-    return own._replace(host="localhost") if own.host in _WILDCARDS else own
+    return own._replace(host="localhost") if own.host in WILDCARDS else own
 
 
 def _directories(config: Config) -> tuple[str, ...]:

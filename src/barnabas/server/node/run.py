@@ -42,21 +42,31 @@ def run(
     format_new: bool | None = None,
     on_ready: Callable[[Node], object] | None = None,
     loop: Callable[[], asyncio.AbstractEventLoop] | None = None,
+    input_ends: int | None = None,
 ) -> int:
     """Run a node until a signal.  Returns the exit code: 0 stopped cleanly, 1 failed while running.
 
     Raises BarnabasError, with the next step, when it cannot start.  `on_ready` is called once clients are
     served; `loop` makes the event loop, where it is not the one of the setting.  A second signal ends the
-    process at once with 128 plus its number.
+    process at once with 128 plus its number.  The end of the input `input_ends` (a descriptor) counts as a signal.
     """
-    events.configure(config.str("barnabas.events.format"), config.str("barnabas.events.level"))
+    events.configure(
+        config.str("barnabas.events.format"),
+        config.str("barnabas.events.level"),
+        node=config.node_id if config.bool("barnabas.events.node") else None,
+    )
     raise_descriptor_limit()
     SEALED.allow(most_descriptors())
     with asyncio.Runner(loop_factory=loop or loop_factory(config)) as runner:
-        return runner.run(_run(config, format_new, on_ready))
+        return runner.run(_run(config, format_new, on_ready, input_ends))
 
 
-async def _run(config: Config, format_new: bool | None, on_ready: Callable[[Node], object] | None) -> int:
+async def _run(
+    config: Config,
+    format_new: bool | None,
+    on_ready: Callable[[Node], object] | None,
+    input_ends: int | None,
+) -> int:
     collector = Collector()
     collector.install()
     node = Node(config, format_new=format_new)
@@ -71,6 +81,8 @@ async def _run(config: Config, format_new: bool | None, on_ready: Callable[[Node
     loop.set_exception_handler(_loop_failed)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, signalled, number)
+    if input_ends is not None:
+        loop.add_reader(input_ends, _read_to_the_end, loop, input_ends, told)
     starting = asyncio.ensure_future(node.start())
     stopping = asyncio.ensure_future(told.wait())
     await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
@@ -88,6 +100,12 @@ async def _run(config: Config, format_new: bool | None, on_ready: Callable[[Node
         waiting.cancel()
     await node.stop()
     return 0 if node.failure is None else 1
+
+
+def _read_to_the_end(loop: asyncio.AbstractEventLoop, descriptor: int, told: asyncio.Event) -> None:
+    if not os.read(descriptor, 65536):
+        loop.remove_reader(descriptor)
+        told.set()
 
 
 def _loop_failed(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -15,6 +15,7 @@ import sys
 import time
 from typing import Any
 
+from barnabas.model import NodeId
 from barnabas.server.observe.event_limits import EventLimit
 
 __all__ = ["CATALOGUE", "Event", "configure", "emit", "register"]
@@ -98,17 +99,26 @@ def _within_burst(event: Event) -> bool:
 
 
 class _KeyValue(logging.Formatter):
-    """`2026-11-20T15:04:05.123Z INFO  node.started a node is ready id=1 ...`"""
+    """`2026-11-20T15:04:05.123Z INFO    node.started: a node is ready id=1 ...`; with a node `INFO    [3] ...`."""
+
+    def __init__(self, node: NodeId | None) -> None:
+        super().__init__()
+        self._node = "" if node is None else f"[{node}] "
 
     def format(self, record: logging.LogRecord) -> str:
-        head = f"{_stamp(record)} {record.levelname:<7} {getattr(record, 'event', record.name)}"
+        event = getattr(record, "event", record.name)
+        head = f"{_stamp(record)} {record.levelname:<7} {self._node}{event}"
         fields = getattr(record, "fields", {})
         line = f"{head}: {record.getMessage()}" + "".join(f" {k}={_quoted(v)}" for k, v in fields.items())
         return line + "\n" + self.formatException(record.exc_info) if record.exc_info else line
 
 
 class _Json(logging.Formatter):
-    """One JSON object per line: time, level, event, message, and the fields."""
+    """One JSON object per line: time, level, event, message, who wrote it if asked for, and the fields."""
+
+    def __init__(self, node: NodeId | None) -> None:
+        super().__init__()
+        self._node = {} if node is None else {"written_by": node}
 
     def format(self, record: logging.LogRecord) -> str:
         import json  # only when asked for
@@ -118,6 +128,7 @@ class _Json(logging.Formatter):
             "level": record.levelname.lower(),
             "event": getattr(record, "event", record.name),
             "message": record.getMessage(),
+            **self._node,
             **getattr(record, "fields", {}),
         }
         if record.exc_info:
@@ -138,13 +149,16 @@ def _quoted(value: object) -> str:
     return '"' + text.encode("unicode_escape").decode().replace('"', '\\"') + '"'
 
 
-def configure(style: str = "text", level: str = "info") -> None:
-    """Write events to standard error (a process does this; a node inside your program does not)."""
+def configure(style: str = "text", level: str = "info", *, node: NodeId | None = None) -> None:
+    """Write events to standard error (a process does this; a node inside your program does not).
+
+    `node`: each line names it.
+    """
     root = logging.getLogger("barnabas")
     for old in list(root.handlers):
         root.removeHandler(old)
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Json() if style == "json" else _KeyValue())
+    handler.setFormatter(_Json(node) if style == "json" else _KeyValue(node))
     root.addHandler(handler)
     root.setLevel(level.upper())
     root.propagate = False
@@ -159,6 +173,8 @@ NODE_STOPPING = register("node.stopping", _I, "this node is stopping")
 NODE_STOPPED = register("node.stopped", _I, "this node has stopped")
 NODE_STOP_LATE = register("node.stop-late", _W, "the clean stop took too long and was cut short")
 NODE_FAILED = register("node.failed", _E, "this node cannot go on")
+NODE_DIED = register("host.node-died", _E, "a node of this host ended by itself; it is started again")
+NODE_AGAIN = register("host.node-again", _I, "a node of this host that ended by itself serves again")
 TASK_FAILED = register("node.task-failed", _E, "a background task of this node failed")
 SETTING_UNUSED = register("node.setting-unused", _W, "a setting has no effect")
 SETTING_REFUSED = register(

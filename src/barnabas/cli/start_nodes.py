@@ -1,0 +1,84 @@
+"""`barnabas start --nodes`: a cluster on this machine, one process for each node."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any
+
+from barnabas.errors import BarnabasError, ConfigError
+
+if TYPE_CHECKING:
+    from barnabas.config import Config
+
+__all__ = ["banner", "run"]
+
+
+def run(args: argparse.Namespace, config: Config) -> int:
+    """Ends with 0 when every node stopped cleanly, else 1."""
+    from barnabas.log.storage.disk import OsDisk
+    from barnabas.server.loop.system import SystemClock, SystemRandomness
+    from barnabas.server.node.host.layout import lay_out
+    from barnabas.server.node.host.processes import run_host
+    from barnabas.server.node.host.storage import format_host
+
+    nodes = lay_out(config, _count(args.nodes))
+    formatted = format_host(config, nodes, OsDisk(), SystemClock(), SystemRandomness())
+
+    def ready(abouts: list[dict[str, Any]]) -> None:
+        for about in abouts:
+            about["formatted"] = about["node_id"] in formatted.now
+        if args.json:
+            from barnabas.cli.output import print_document
+
+            print_document("nodes", {"cluster_id": formatted.cluster_id, "nodes": abouts})
+        else:
+            print("\n".join(banner(formatted.cluster_id, abouts)))
+        sys.stdout.flush()
+
+    try:
+        return run_host(config, nodes, args.override, ready)
+    except BarnabasError as error:
+        from barnabas.cli.exits import Exit
+        from barnabas.cli.main import report
+
+        report(error)
+        return Exit.FAILED
+
+
+def banner(cluster_id: str, abouts: list[dict[str, Any]]) -> list[str]:
+    """What is said when all nodes serve: one line for each."""
+    from barnabas.version import __version__
+
+    rows = [("node", "roles", "listeners", "data", "pid")]
+    for about in abouts:
+        rows.append(
+            (
+                str(about["node_id"]),
+                "broker,controller" if about["controller"] else "broker",
+                ", ".join(about["listeners"]),
+                ", ".join(about["directories"]) + (", formatted just now" if about["formatted"] else ""),
+                str(about["pid"]),
+            )
+        )
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return [
+        f"Barnabas {__version__}: {len(abouts)} nodes are ready.  Ctrl-C stops them.",
+        f"  cluster id  {cluster_id}",
+        *(
+            ("  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))).rstrip()
+            for row in rows
+        ),
+    ]
+
+
+def _count(text: str) -> int:
+    """Raises ConfigError."""
+    if text == "auto":
+        from barnabas.server.loop.system import cores
+
+        return cores()
+    try:
+        return int(text)
+    except ValueError:
+        raise ConfigError(f"--nodes {text!r} is no number", next_step="--nodes 3, or --nodes auto") from None

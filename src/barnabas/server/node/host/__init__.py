@@ -1,0 +1,1 @@
+"""Several nodes on one host, one process for each core: `barnabas start --nodes`."""
