@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from barnabas.server.observe import events
 from barnabas.server.observe.event_limits import EventLimit
@@ -13,6 +14,10 @@ from barnabas.server.observe.event_limits import EventLimit
 # interrupt a node or the demo mean the ordinary case.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# How fast this machine is now says nothing about the code.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 
 @pytest.fixture(autouse=True)
