@@ -86,6 +86,11 @@ def test_transactions_are_listed_by_state_producer_age_and_pattern() -> None:
     assert listed(transactional_id_pattern="flights-.") == ["flights-1", "flights-2"]
     assert listed(transactional_id_pattern="flights") == []
     assert listed(transactional_id_pattern="(") == ["INVALID_REGULAR_EXPRESSION"]
+    # what would keep the node from everything else for seconds
+    assert listed(transactional_id_pattern="(.{0,30}){0,30}s") == ["trains"]
+    world.init("x" * 10_000)
+    assert listed(transactional_id_pattern="(.{0,30}){0,30}s") == ["INVALID_REGULAR_EXPRESSION"]
+    assert listed(transactional_id_pattern="x*") == ["x" * 10_000]
 
 
 def test_there_are_sequences_enough() -> None:

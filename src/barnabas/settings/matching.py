@@ -50,6 +50,7 @@ def compiled_match(pairs: Sequence[str]) -> Matcher:
     options = re2.Options()
     options.log_errors = False
     options.max_mem = MOST_MEMORY
+    options.never_capture = True  # many groups would make it slow
     patterns = {}
     for pair in pairs:
         name, _, pattern = (part.strip() for part in pair.partition("="))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from barnabas.broker.groups.consumer.patterns import compiled_pattern
+from barnabas.broker.groups.consumer.patterns import compiled_pattern, work_to_match
 from barnabas.broker.transactions.state import Coordinated, State
 from barnabas.broker.transactions.state_log import StateLog
 from barnabas.errors import ErrorCode, KafkaError
@@ -18,6 +18,8 @@ from barnabas.wire.schemas.transactions import (
 __all__ = ["described", "listed"]
 
 _BY_TITLE = {state.title: state for state in State}
+MOST_WORK = 50_000_000
+"""Instructions of RE2 for one list: at the worst a quarter of a second, in which the node does nothing else."""
 
 
 def described(log: StateLog, transactional_id: str) -> DescribeTransactionsResponseTransactionState:
@@ -48,7 +50,10 @@ def described(log: StateLog, transactional_id: str) -> DescribeTransactionsRespo
 
 
 def listed(log: StateLog, request: ListTransactionsRequest, now: Now) -> ListTransactionsResponse:
-    """The ids that this node coordinates, filtered by state, producer id, age and pattern (RE2, the whole id)."""
+    """The ids that this node coordinates, filtered by state, producer id, age and pattern (RE2, the whole id).
+
+    A pattern that would take too long for so many ids (`MOST_WORK`) is an INVALID_REGULAR_EXPRESSION.
+    """
     if log.loading:
         return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     pattern = None
@@ -57,6 +62,9 @@ def listed(log: StateLog, request: ListTransactionsRequest, now: Now) -> ListTra
             pattern = compiled_pattern(request.transactional_id_pattern)
         except KafkaError as error:
             return ListTransactionsResponse(error_code=error.code)
+        ids = (name for owned in log.all_owned() for name in owned.ids)
+        if work_to_match(pattern, ids) > MOST_WORK:
+            return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
     unknown = [name for name in request.state_filters if name not in _BY_TITLE]
     states = {_BY_TITLE[name] for name in request.state_filters if name in _BY_TITLE}
     producer_ids = set(request.producer_id_filters)

@@ -1,14 +1,13 @@
 """Subscriptions by pattern: when the topics that a pattern matches are looked up anew, and how.
 
-Patterns are those of RE2, which never take more than linear time (Apache Kafka's are, too).  A search looks at
-some topics per step, so that nothing waits for a cluster of many topics.
+Patterns are those of RE2, which never take more than linear time (Apache Kafka's are, too).  A search does so much
+work per step, so that nothing waits for a cluster of many topics, or for a pattern that is hard to match.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from typing import Any
 
 from barnabas.broker.groups.consumer.group import ConsumerGroup, ResolvedPattern
@@ -22,10 +21,11 @@ __all__ = [
     "compiled_pattern",
     "patterns_with",
     "search_wanted",
+    "work_to_match",
 ]
 
-TOPICS_PER_STEP = 500
-"""Topic names that a step compares with each pattern."""
+WORK_PER_STEP = 1_000_000
+"""What a step does (`work_to_match`): a few milliseconds for the worst patterns, far less for others."""
 LEAST_INTERVAL_MS = 10_000
 """A group's patterns are not looked up more often."""
 MOST_PATTERN = 4096
@@ -53,12 +53,21 @@ def compiled_pattern(regex: str) -> Any:
     options = re2.Options()
     options.log_errors = False
     options.max_mem = MOST_MEMORY
+    options.never_capture = True  # a pattern of 1,500 groups takes 30 ms for a name otherwise
     try:
         return re2.compile(regex, options)
     except (re2.error, UnicodeError) as error:
         raise KafkaError(
             ErrorCode.INVALID_REGULAR_EXPRESSION, f"{regex!r} is no pattern of RE2: {_reason(error)}"
         ) from error
+
+
+def work_to_match(compiled: Any, names: Iterable[str]) -> int:
+    """At most so many instructions of RE2 compare these names with a pattern.
+
+    Few patterns need nearly as many: those whose states do not fit into the memory that they are given.
+    """
+    return int(compiled.programsize) * sum(len(name) + 1 for name in names)
 
 
 def _reason(error: Exception) -> str:
@@ -96,27 +105,33 @@ def search_wanted(
 class PatternSearch:
     """The topics that some patterns match, found step by step."""
 
-    __slots__ = ("_names", "_patterns", "found", "started_ms", "version")
+    __slots__ = ("_left", "found", "started_ms", "version")
 
     def __init__(self, patterns: Iterable[str], names: Iterable[str], version: int, wall_ms: int) -> None:
         """`names` are all topics of the metadata at offset `version`."""
-        self._names: Iterator[str] = iter(tuple(names))
         self.found: dict[str, set[str]] = {regex: set() for regex in patterns}
-        self._patterns: list[tuple[str, Any]] = []
+        compiled: list[tuple[str, Any]] = []
         for regex in self.found:
             try:
-                self._patterns.append((regex, compiled_pattern(regex)))
+                compiled.append((regex, compiled_pattern(regex)))
             except KafkaError:  # another release took it
                 continue
+        all_names = tuple(names)
+        self._left: Iterator[tuple[str, Any, str]] = (
+            (regex, pattern, name) for regex, pattern in compiled for name in all_names
+        )
         self.version = version
         self.started_ms = wall_ms
 
     def step(self) -> bool:
         """Compare some names; false when none is left."""
-        names = list(islice(self._names, TOPICS_PER_STEP))
-        for regex, compiled in self._patterns:
-            self.found[regex].update(name for name in names if compiled.fullmatch(name))
-        return bool(names)
+        work = 0
+        for regex, pattern, name in self._left:
+            if pattern.fullmatch(name):
+                self.found[regex].add(name)
+            if (work := work + work_to_match(pattern, (name,))) >= WORK_PER_STEP:
+                break
+        return work > 0
 
     def resolved(self) -> dict[str, ResolvedPattern]:
         """What was found, by pattern."""
