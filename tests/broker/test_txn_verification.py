@@ -142,6 +142,14 @@ def test_a_newer_epoch_overtakes_the_question_about_an_older_one(node: Node) -> 
     assert new.error is ErrorCode.NONE
 
 
+def test_who_is_fenced_by_the_log_is_refused_before_anybody_is_asked(node: Node) -> None:
+    """So the partition does not become one of the transaction's (recorded from Apache Kafka 4.3.1)."""
+    node.append(batch("newer", producer_id=7, producer_epoch=1, base_sequence=0))
+    old = send(node, "old", epoch=0)
+    assert old.error is ErrorCode.INVALID_PRODUCER_EPOCH and node.outside.questions == []
+    assert old.produced.log_start_offset == -1 and node.outside.bytes_held == 0
+
+
 def test_without_verification_only_producers_of_version_2_are_asked_about(disk: MemoryDisk) -> None:
     node = Node(disk, transaction_partition_verification_enable="false")
     node.create("t")

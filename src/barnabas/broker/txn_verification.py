@@ -109,9 +109,19 @@ class Verifications:
     def begin(
         self, partition: Partition, question: Question, sequence: int, now: Now, done: Verified
     ) -> None:
-        """Ask; `done` is called once, later.  Raises KafkaError: a newer epoch of the producer is asked about."""
+        """Ask; `done` is called once, later.
+
+        Raises KafkaError: a newer epoch of the producer is in the log already, or is asked about.  Then nobody
+        is asked, and the partition does not become one of the transaction's.
+        """
         key = (question.topic, question.partition, question.producer_id)
         known, epoch = self._open.get(key), question.producer_epoch
+        state = partition.log.producers.get(question.producer_id)
+        if state is not None and epoch < state.epoch:
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"producer {question.producer_id} has epoch {epoch}, and {state.epoch} is in the log",
+            )
         if known is not None and known.question.producer_epoch > epoch:
             raise KafkaError(
                 ErrorCode.INVALID_PRODUCER_EPOCH,

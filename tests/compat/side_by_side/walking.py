@@ -39,6 +39,8 @@ WAITS_S = 0.06
 """So long neither answers: the request waits for others."""
 OTHER_S = 5.0
 """So long the other is given when one has answered."""
+LOOKED_UP_S = 0.15
+"""So long after a heartbeat with a pattern both have looked it up, each in a thread of its own."""
 WAITS = "waits"
 SHOWN = 12
 """Steps before a difference that are printed."""
@@ -212,7 +214,7 @@ class Walk:
                 _until_ended(side)
         if step.api == "heartbeat" and step.how.get("regex"):
             deadline = time.monotonic() + 1
-            time.sleep(0.03)
+            time.sleep(LOOKED_UP_S)
             while time.monotonic() < deadline and not _alike([_group_epoch(side) for side in self.sides]):
                 time.sleep(0.02)
 

@@ -359,7 +359,10 @@ class _InCheck:
     def verify(
         self, partition: Partition, batch: bytearray, header: BatchHeader, transactional_id: str, now: Now
     ) -> None:
-        """Ask the coordinator of its transaction; the batch is appended when the answer is here."""
+        """Ask the coordinator of its transaction; the batch is appended when the answer is here.
+
+        Raises KafkaError: the producer is fenced by a newer epoch of its own.
+        """
         broker, version = self.broker, self.version
 
         def verified(error: ErrorCode, guard: VerificationGuard, now: Now) -> None:
@@ -380,7 +383,10 @@ class _InCheck:
             add=version >= _ADDED_SINCE,
             abortable=version >= _ABORTABLE_SINCE,
         )
-        broker.verifications.begin(partition, question, header.base_sequence, now, verified)
+        try:
+            broker.verifications.begin(partition, question, header.base_sequence, now, verified)
+        except KafkaError as fenced:
+            raise _UnverifiedError(fenced.code, fenced.message) from None
         broker.host.held(self.connection, len(batch))
         self.wait()
 
