@@ -125,6 +125,18 @@ def test_a_classic_group_goes_on_with_a_member_of_the_new_protocol(world: MixedW
     assert world.classic_beat("old") == ErrorCode.NONE
 
 
+def test_a_classic_member_that_joins_has_a_new_pattern_looked_up() -> None:
+    """As every heartbeat would, but the group's last look-up is not ten seconds old when the pattern changes."""
+    world = MixedWorld()
+    for regex in ("fl.*", "pl.*"):
+        world.beat("new", "", subscribed_topic_names=None, subscribed_topic_regex=regex)
+        world.run(0.1)
+    assert not world.group().patterns
+    world.classic_join("old")
+    world.run(0.1)
+    assert list(world.group().patterns) == ["pl.*"]
+
+
 def test_it_is_a_classic_group_again_when_the_last_new_member_leaves(world: MixedWorld) -> None:
     world.join("new")
     world.classic_join("old")

@@ -109,15 +109,13 @@ class ConsumerGroups:
             step, answer = decide_heartbeat(group, member_id, context, request, image, settings, now)
         except KafkaError as error:
             return refused(error.code, error.message)
-        refresh_ms = self.settings.pattern_refresh_ms
-        # (as the group was before this heartbeat, which may have dropped a pattern)
-        wanted = search_wanted(group, step.after, now.wall_ms, self._topics_version, refresh_ms)
+        wanted = self.search_is_due(group, step.after, now)
         if error_code := self.take(group, step, now, before=before):
             return refused(error_code)
         if classic is not None:
             self._was_classic(group, classic, now)
         if wanted:
-            self._search_patterns(group, step.after, now)
+            self.search_patterns(group, step.after, now)
         return self.when_safe(group.id, answer, refused, now)
 
     def take(
@@ -383,7 +381,12 @@ class ConsumerGroups:
             if not group.topics.isdisjoint(changed):
                 group.refresh_ms = group.refresh_epoch = 0
 
-    def _search_patterns(self, group: ConsumerGroup, member: ConsumerMember, now: Now) -> None:
+    def search_is_due(self, group: ConsumerGroup, member: ConsumerMember, now: Now) -> bool:
+        """Whether a member's next step calls for it; asked before the step, which may drop a pattern."""
+        refresh_ms = self.settings.pattern_refresh_ms
+        return search_wanted(group, member, now.wall_ms, self._topics_version, refresh_ms)
+
+    def search_patterns(self, group: ConsumerGroup, member: ConsumerMember, now: Now) -> None:
         """Look up the topics of a group's patterns, unless that is being done."""
         if group.id in self._searches:
             return
