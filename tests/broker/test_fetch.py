@@ -152,7 +152,7 @@ def test_an_error_in_one_partition_does_not_wait(node: Node) -> None:
 def test_a_waiter_is_registered_once_per_partition_and_gone_when_done(node: Node) -> None:
     node.create("u")
     parked = node.fetch({("t", 0): 0, ("u", 0): 0}, max_wait_ms=60_000, min_bytes=100_000)
-    lists = [node.broker.partition(topic, 0).fetchers for topic in "tu"]  # type: ignore[union-attr]
+    lists = [node.broker.partition(topic, 0).watchers for topic in "tu"]  # type: ignore[union-attr]
     for _ in range(20):
         fill(node, 1, size=10)
         fill(node, 1, "u", size=10)

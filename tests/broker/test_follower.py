@@ -9,6 +9,7 @@ import pytest
 from tests.broker.harness import PAGE_CACHE, batch
 from tests.broker.replication import ALL, Replicas
 
+from barnabas.broker.watching import STATE
 from barnabas.errors import ErrorCode
 from barnabas.wire.schemas.brokers import (
     AlterPartitionResponse,
@@ -392,6 +393,7 @@ def test_a_follower_beyond_the_leaders_end_is_cut(three: Replicas) -> None:
     three.settle()
     log = three[1].log
     log.truncate_fully_and_start_at(0, three.nodes[1].now)
+    three[1].moves(STATE)
     three.settle()
     assert three.values(2) == three.values(3) == []
 

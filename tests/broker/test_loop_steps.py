@@ -201,7 +201,7 @@ def test_a_closed_connection_leaves_nothing_behind(node: Node) -> None:
         assert answer.waiting is not None
         answer.waiting.cancel()
     assert len(node.broker.purgatory) == 0
-    assert node.broker.partition("t", 0).fetchers == {}  # type: ignore[union-attr]
+    assert len(node.broker.partition("t", 0).watchers) == 0  # type: ignore[union-attr]
     assert len(node.broker.partition("t", 0).acknowledgements) == 0  # type: ignore[union-attr]
     node.sync()
     assert not produced.here
@@ -270,6 +270,9 @@ def test_a_follower_that_only_polls_wakes_nobody(disk: MemoryDisk, monkeypatch: 
         node.turn()
     assert len(woken) == 0
     node.append(batch("a"), acks=1)
+    assert not woken, "the follower does not hold it yet"
+    node.fetch({("t", 0): 1}, replica=2)
+    node.turn()
     assert woken
 
 

@@ -149,7 +149,7 @@ class Life:
         for index in range(PARTITIONS):
             partition = self.node.broker.partition("t", index)
             assert partition is not None
-            assert partition.fetchers == {}
+            assert len(partition.watchers) == 0
             assert len(partition.acknowledgements) == 0
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.broker.harness import Chance, Node, batch
 
-from barnabas.broker.sessions import FetchPosition, SessionCache, next_epoch
+from barnabas.broker.sessions import FetchPosition, FetchSession, SessionCache, next_epoch
 from barnabas.errors import ErrorCode
 from barnabas.model import Now
 from barnabas.sim.kernel.disk import MemoryDisk
@@ -182,12 +182,17 @@ def test_a_quiet_session_parks(disk: MemoryDisk) -> None:
 # ---- the slots -------------------------------------------------------------------------------------------
 
 
-def positions(count: int) -> dict[tuple[str, int], FetchPosition]:
-    return {("t", index): FetchPosition("t", index) for index in range(count)}  # type: ignore[misc]
-
-
 def at(seconds: float) -> Now:
     return Now(seconds, 0)
+
+
+def create(sessions: SessionCache, count: int, *, follower: bool, seconds: float) -> int:
+    """A session of so many positions, made at this time; its id, 0 where it gets no slot."""
+    session = FetchSession(True, at(seconds))
+    session.follower = follower
+    for index in range(count):
+        session.positions["t", index] = FetchPosition(session, "t", index)
+    return sessions.create(session, at(seconds))
 
 
 def cache(slots: int = 2) -> SessionCache:
@@ -197,17 +202,17 @@ def cache(slots: int = 2) -> SessionCache:
 def test_a_full_cache_gives_no_session_to_one_who_is_not_worth_more() -> None:
     sessions = cache()
     for _ in range(2):
-        assert sessions.create(positions(1), True, False, at(0))
-    assert sessions.create(positions(1), True, False, at(10)) == 0
-    assert sessions.create(positions(5), True, False, at(10)) == 0, "a young one is not evicted by a consumer"
+        assert create(sessions, 1, follower=False, seconds=0)
+    assert create(sessions, 1, follower=False, seconds=10) == 0
+    assert create(sessions, 5, follower=False, seconds=10) == 0, "a young one is not evicted by a consumer"
 
 
 def test_an_idle_session_goes_first_whatever_it_is_worth() -> None:
     sessions = cache()
-    idle = sessions.create(positions(100), True, True, at(0))
-    busy = sessions.create(positions(1), True, False, at(115))
-    assert sessions.create(positions(1), True, False, at(120)) == 0
-    assert sessions.create(positions(1), True, False, at(121))
+    idle = create(sessions, 100, follower=True, seconds=0)
+    busy = create(sessions, 1, follower=False, seconds=115)
+    assert create(sessions, 1, follower=False, seconds=120) == 0
+    assert create(sessions, 1, follower=False, seconds=121)
     assert sessions.get(idle) is None
     assert sessions.get(busy) is not None
     assert sessions.statistics().evictions == 1
@@ -215,27 +220,27 @@ def test_an_idle_session_goes_first_whatever_it_is_worth() -> None:
 
 def test_an_old_session_goes_for_one_with_more_partitions() -> None:
     sessions = cache()
-    small = sessions.create(positions(2), True, False, at(0))
-    large = sessions.create(positions(9), True, False, at(0))
+    small = create(sessions, 2, follower=False, seconds=0)
+    large = create(sessions, 9, follower=False, seconds=0)
     for session in (small, large):
         sessions.get(session).used = 130  # type: ignore[union-attr]
-    assert sessions.create(positions(2), True, False, at(130)) == 0
-    assert sessions.create(positions(3), True, False, at(130))
+    assert create(sessions, 2, follower=False, seconds=130) == 0
+    assert create(sessions, 3, follower=False, seconds=130)
     assert sessions.get(small) is None
     assert sessions.get(large) is not None
 
 
 def test_a_follower_evicts_any_consumer_but_no_young_follower() -> None:
     sessions = cache()
-    consumer = sessions.create(positions(50), True, False, at(0))
-    assert sessions.create(positions(1), True, True, at(0))
-    assert sessions.create(positions(1), True, True, at(1))
+    consumer = create(sessions, 50, follower=False, seconds=0)
+    assert create(sessions, 1, follower=True, seconds=0)
+    assert create(sessions, 1, follower=True, seconds=1)
     assert sessions.get(consumer) is None
-    assert sessions.create(positions(9), True, True, at(2)) == 0
+    assert create(sessions, 9, follower=True, seconds=2) == 0
 
 
 def test_no_slots_means_no_sessions() -> None:
-    assert cache(0).create(positions(1), True, False, at(0)) == 0
+    assert create(cache(0), 1, follower=False, seconds=0) == 0
 
 
 def test_the_cache_is_bounded(disk: MemoryDisk) -> None:

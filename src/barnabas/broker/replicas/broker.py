@@ -31,15 +31,17 @@ from barnabas.broker.replicas.followers import Followers
 from barnabas.broker.replicas.hosted_partitions import HostedPartitions
 from barnabas.broker.replicas.isr import InSyncSets
 from barnabas.broker.replicas.maintenance import Maintenance
-from barnabas.broker.replicas.partition import ParkedFetch, Partition
+from barnabas.broker.replicas.partition import Partition
 from barnabas.broker.replicas.reconcile import Reconciler
 from barnabas.broker.sessions import SessionCache, SessionStatistics
 from barnabas.broker.txn_verification import Verifications
 from barnabas.broker.walk import Walk
+from barnabas.broker.watching import END, START, STATE, ParkedFetch
 from barnabas.config import Config
 from barnabas.controller.image import BrokerEndpoint, ImageDelta, MetadataImage
 from barnabas.errors import ErrorCode, KafkaError, StorageError
 from barnabas.log.cleaning.compaction import Compaction
+from barnabas.log.log import Log
 from barnabas.log.storage.checkpoints import CheckpointJob
 from barnabas.log.storage.log_directories import LogDirectories
 from barnabas.log.storage.removal import Removal
@@ -135,7 +137,7 @@ class Broker(HostedPartitions):
         self._applied: Offset = -1
         self._ageing: Walk[Partition] = Walk()
         """Partitions whose oldest unsynced record is still to be looked at."""
-        self.maintenance = Maintenance(config, logs, host)
+        self.maintenance = Maintenance(config, logs, host, self._retained)
 
     # ---- following the metadata --------------------------------------------------------------------------
 
@@ -214,8 +216,11 @@ class Broker(HostedPartitions):
                 self.moves.advance(now)
             woken: dict[ParkedFetch, None] = {}
             for partition in partitions:
-                if partition.advance(now) and partition.fetchers:
-                    woken.update(partition.fetchers)
+                moved, watchers = partition.advance(now), partition.watchers
+                if moved & watchers.watched_for:
+                    for watcher in watchers:
+                        if (parked := watcher.moved(moved)) is not None:
+                            woken[parked] = None
                 if (job := partition.begin_sync()) is not None:
                     syncs.append(SyncRequest(partition, job))
             for waiting in woken:
@@ -234,6 +239,7 @@ class Broker(HostedPartitions):
         """Write what a partition appended before the loop step ends.  Raises KafkaError when its disk fails."""
         try:
             partition.log.write()
+            partition.moves(END)
         except StorageError as error:
             self.storage_failed(partition, error, now)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, error.message) from error
@@ -306,6 +312,12 @@ class Broker(HostedPartitions):
             if not partition.gone:
                 partition.flush_if_old(now)
 
+    def _retained(self, log: Log) -> None:
+        """Retention raised the start of a log: who reads it hears of it at the end of the loop step."""
+        partition = self.partition(*log.topic_partition)
+        if partition is not None and partition.log is log:
+            partition.moves(START)
+
     @property
     def maintaining(self) -> bool:
         """Whether `maintain` is in the middle of something, so that the next call should not wait for long."""
@@ -326,8 +338,9 @@ class Broker(HostedPartitions):
         syncs = self.end_loop_step(now)
         for partition in self.partitions():
             partition.dismiss(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            for waiting in list(partition.fetchers):
-                waiting.expired(now)
+            for watcher in list(partition.watchers):
+                if (parked := watcher.moved(STATE)) is not None:
+                    parked.expired(now)
         for init in list(self.producer_ids.waiting):
             init.expired(now)
         return syncs

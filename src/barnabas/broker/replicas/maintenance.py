@@ -35,6 +35,7 @@ class Maintenance:
     __slots__ = (
         "_due",
         "_logs",
+        "_on_retained",
         "_overdue",
         "_retaining",
         "_stopped",
@@ -44,8 +45,12 @@ class Maintenance:
         "doing",
     )
 
-    def __init__(self, config: Config, logs: LogDirectories, host: BrokerHost) -> None:
+    def __init__(
+        self, config: Config, logs: LogDirectories, host: BrokerHost, on_retained: Callable[[Log], None]
+    ) -> None:
+        """`on_retained` is called with each log of which retention deleted something."""
         self._logs = logs
+        self._on_retained = on_retained
         self.cleaner = Cleaner(config, logs, host)
         self._waiting: deque[Removal | CheckpointJob] = deque()
         self._stopped = False
@@ -130,8 +135,13 @@ class Maintenance:
                 rows += sum(len(directory.logs) for directory in self._logs.directories)
         self._tick()
         for _ in range(_LOGS_PER_STEP):
-            if self._retaining is not None and next(self._retaining, None) is None:
+            if self._retaining is None:
+                break
+            done = next(self._retaining, None)
+            if done is None:
                 self._retaining = None
+            elif done[1]:
+                self._on_retained(done[0])
         self.cleaner.step(now)
 
     @property

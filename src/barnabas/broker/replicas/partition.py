@@ -23,6 +23,7 @@ from barnabas.broker.replicas.acknowledgements import Acknowledgement, Acknowled
 from barnabas.broker.replicas.leader_state import LeaderState
 from barnabas.broker.replicas.partition_settings import PartitionSettings
 from barnabas.broker.replicas.sync_schedule import SyncSchedule
+from barnabas.broker.watching import END, FOLLOWED, HIGH_WATERMARK, START, STATE, Watchers
 from barnabas.controller.image import PartitionState
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import NO_EPOCH, NO_NODE, Epoch, NodeId, Now, Offset, TopicId
@@ -35,7 +36,10 @@ if TYPE_CHECKING:
     from barnabas.wire.codec.declaration import LazyBytes
     from barnabas.wire.records import BatchHeader
 
-__all__ = ["Following", "ParkedFetch", "Partition", "PartitionStatistics"]
+__all__ = ["Following", "Partition", "PartitionStatistics"]
+
+_UNREAD = (-1, -1, -1)
+"""What was last said about the offsets of a partition: nothing, so that all of it is said next."""
 
 
 class Following(Protocol):
@@ -51,18 +55,6 @@ class Following(Protocol):
 
     def release(self) -> None:
         """Fetch it no longer."""
-        ...
-
-
-class ParkedFetch(Protocol):
-    """A fetch that waits until it may read further in one of its partitions."""
-
-    def wake(self, now: Now) -> None:
-        """Something that it reads moved: read again."""
-        ...
-
-    def expired(self, now: Now) -> None:
-        """Its time is up: answer with what there is."""
         ...
 
 
@@ -94,7 +86,6 @@ class Partition:
         "acknowledgements",
         "config",
         "directory",
-        "fetchers",
         "followed",
         "gone",
         "high_watermark",
@@ -113,6 +104,7 @@ class Partition:
         "sync",
         "topic",
         "topic_id",
+        "watchers",
     )
 
     def __init__(
@@ -149,11 +141,11 @@ class Partition:
         self.no_room = False
         """Its disk is (nearly) full: it takes no records (`space`)."""
         self.sync = SyncSchedule()
-        self.fetchers: dict[ParkedFetch, None] = {}
+        self.watchers = Watchers()
         self.acknowledgements = AcknowledgementQueue()
         self._touched = touched
         self._dirty = False
-        self._readable = (-1, -1, -1)
+        self._readable = _UNREAD
         self.configure(config)
 
     # ---- who leads -------------------------------------------------------------------------------------
@@ -179,6 +171,7 @@ class Partition:
         fresh = state.leader_epoch != self.leader_epoch or not self.is_leader
         if fresh or state.partition_epoch > self.partition_epoch:
             self.leading.proposed = None
+            self._changed()  # the requests parked here expect other replicas, or another epoch
         self.partition_epoch = state.partition_epoch
         self.replicas = state.replicas
         self.leader = self.node_id
@@ -189,7 +182,6 @@ class Partition:
             self.log.epochs.assign(state.leader_epoch, self.leading.epoch_start)
             self.is_leader = True
             self.high_watermark = self.log.high_watermark
-            self._readable = (-1, -1, -1)  # the requests parked here expect another epoch
         self._count_in_sync()
         self.touch()
         return fresh
@@ -230,8 +222,7 @@ class Partition:
         self.log = log
         self.directory = directory
         self.sync.restart()
-        self._readable = (-1, -1, -1)
-        self.touch()
+        self._changed()
 
     def leave(self) -> None:
         """It was deleted from this node: producers cannot know what became of their records."""
@@ -242,8 +233,8 @@ class Partition:
     def dismiss(self, error: ErrorCode) -> None:
         """Settle everything that waits with this error, and wake parked fetches, which then read again."""
         self.acknowledgements.dismiss(error)
-        if self.fetchers:
-            self.touch()
+        if self.watchers:
+            self._changed()
 
     def check_epoch(self, epoch: Epoch) -> ErrorCode:
         """Compare the leader epoch that a request names (-1: none) with this partition's."""
@@ -290,6 +281,17 @@ class Partition:
             self._dirty = True
             self._touched.append(self)
 
+    def moves(self, what: int) -> None:
+        """This moved before the end of the loop step: fetches see it from now on, parked ones wake then."""
+        if what & self.watchers.watched_for:
+            for watcher in self.watchers:
+                watcher.moved(what)
+        self.touch()
+
+    def _changed(self) -> None:
+        self._readable = _UNREAD
+        self.moves(STATE)
+
     # ---- the end of the loop step ----------------------------------------------------------------------
 
     def write(self) -> None:
@@ -298,15 +300,16 @@ class Partition:
         if not self.gone and not self.offline:
             self.log.write()
 
-    def advance(self, now: Now) -> bool:
+    def advance(self, now: Now) -> int:
         """Move the high watermark as far as the in-sync replicas allow, and answer what waited for it.
 
-        Returns whether somebody may read further than before (or must learn that it may not read here).
+        Returns what moved (`watching`), 0 for nothing: somebody may read further than before, or must learn
+        that it may not read here.
         """
         if not self.is_leader or self.offline:
             if self.followed is not None and not self.offline:
                 self.followed.advanced(now)
-            return True
+            return STATE
         log, leading = self.log, self.leading
         here = log.acknowledged_end_offset
         high_watermark = here if not leading.progress else leading.least_end(here, now)
@@ -316,11 +319,19 @@ class Partition:
         self.acknowledgements.advance(high_watermark, here, leading.enough_in_sync)
         if self.acknowledgements.purging:
             self.acknowledgements.purged(self.low_watermark)
-        readable = (high_watermark, here, log.log_start_offset)
-        if readable == self._readable:
-            return False
-        self._readable = readable
-        return True
+        moved, self.watchers.reported = FOLLOWED if self.watchers.reported else 0, False
+        before, readable = self._readable, (high_watermark, here, log.log_start_offset)
+        if readable != before:
+            self._readable = readable
+            if before is _UNREAD:
+                moved |= STATE
+            if high_watermark != before[0]:
+                moved |= HIGH_WATERMARK
+            if here != before[1]:
+                moved |= END
+            if log.log_start_offset != before[2]:
+                moved |= START
+        return moved
 
     def begin_sync(self) -> SyncJob | None:
         """The sync that should begin now, if any."""
@@ -335,7 +346,7 @@ class Partition:
         """A sync of its log came back."""
         log.finish_sync(job)
         self.sync.concluded(job)
-        self.touch()
+        self.moves(END)
 
     def sync_again(self) -> None:
         """There may be room by now for a sync that found none."""
@@ -380,6 +391,8 @@ class Partition:
         replica = self.leading.progress.get(node)
         if replica is None or -1 < epoch < replica.broker_epoch:
             return False
+        if offset != replica.log_end or log_start != replica.log_start:
+            self.watchers.reported = True
         replica.fetched(offset, log_start, self.log.acknowledged_end_offset, now, epoch)
         self.touch()
         return True
@@ -406,7 +419,7 @@ class Partition:
         self.leading.agreed(isr)
         self.partition_epoch = partition_epoch
         self._count_in_sync()
-        self.touch()
+        self._changed()  # who is no longer in sync is looked at with every fetch
 
     def delete_records(self, offset: Offset) -> Offset:
         """Move the log start to `offset` (-1: the high watermark); returns it.  OFFSET_OUT_OF_RANGE above."""
@@ -418,7 +431,7 @@ class Partition:
                 f"its high watermark is {self.high_watermark}",
             )
         if self.log.increment_log_start(target):
-            self.touch()  # so that followers learn the new start
+            self.moves(START)  # so that followers learn the new start
         return target
 
     def statistics(self) -> PartitionStatistics:

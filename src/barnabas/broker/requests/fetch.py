@@ -1,10 +1,11 @@
 """Fetch: read whole batches, or wait until there are enough.
 
 A fetch is answered at once when it has the bytes it asked for, when one of its partitions has something to
-report (an error, a diverging epoch), or when it does not want to wait.  Otherwise it parks: it is put once on
-the list of each of its partitions.  It wakes (at the end of a loop step, after the writes) when the readable
-end of one of them moved, and reads again.  Nobody looks into the records: an answer holds slices of files,
-which become bytes only when they leave.
+report (an error, a diverging epoch), or when it does not want to wait.  Otherwise it parks: its session watches
+its partitions.  It wakes (at the end of a loop step, after the writes) when the readable end of one of them
+moved, and reads again.  It looks only at those of which there may be something to say (`sessions`); the answer
+to a request that belongs to no session names all of them.  Nobody looks into the records: an answer holds
+slices of files, which become bytes only when they leave.
 
 How far: a consumer reads up to the high watermark, or up to the last stable offset if it wants only committed
 transactions; a follower reads up to the acknowledged end.  The first partition with data returns at least one
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, cast
 from barnabas.broker.ports import Operation, RequestContext, ResourceType, allowed
 from barnabas.broker.purgatory import Waiting
 from barnabas.broker.requests.nearest_replica import nearest_replica
-from barnabas.broker.sessions import TOPIC_IDS_SINCE, FetchPlan, FetchPosition
+from barnabas.broker.sessions import TOPIC_IDS_SINCE, Asker, FetchPlan, FetchPosition
 from barnabas.errors import ErrorCode, KafkaError, StorageError
 from barnabas.log.searching import aborted_transactions
 from barnabas.log.segments.damage import DamagedError
@@ -63,6 +64,7 @@ class _Found:
         "diverging",
         "error",
         "high_watermark",
+        "known",
         "log_start",
         "partition",
         "position",
@@ -84,6 +86,14 @@ class _Found:
         self.replica: NodeId = NO_NODE
         """Where the consumer should read instead."""
         self.aborted: list[AbortedTransaction] | None = None
+        self.known = False
+        """Whether, once this is told, there is nothing more to say until something moves."""
+
+
+def _is_told(one: _Found) -> bool:
+    """Whether the client knows the offsets that were found."""
+    position = one.position
+    return one.high_watermark == position.high_watermark and one.log_start == position.log_start
 
 
 class _Reader:
@@ -116,17 +126,25 @@ class _Reader:
         self.rack = request.rack_id if self.replica < 0 else ""
         self.refused: dict[tuple[str | Uuid, int], ErrorCode] = {}
 
+    def asker(self, request: FetchRequest) -> Asker:
+        """Who asks, and what its answers depend on besides its positions."""
+        epoch = request.replica_state.replica_epoch if self.version >= 15 and self.replica >= 0 else -1
+        elsewhere = bool(self.rack) and self.broker.rack_aware
+        generation = self.broker.generation if elsewhere else -1
+        return Asker(self.replica, epoch, self.committed, self.rack if elsewhere else "", generation)
+
     def topic(self, key: str | Uuid) -> HostedTopic | None:
         return self.broker.topic_with(key) if self.by_id else self.broker.topic(key)  # type: ignore[arg-type]
 
     def places(self) -> list[_Place]:
-        """Every position with what it reads: a request looks each partition up once."""
+        """Every position of which there may be something to say, with what it reads."""
+        session = self.plan.session
         found: list[_Place] = []
-        for position in self.plan.positions.values():
+        for position in session.marked:
             topic = self.topic(position.topic)
-            found.append(
-                (position, topic, topic.partitions.get(position.index) if topic is not None else None)
-            )
+            partition = topic.partitions.get(position.index) if topic is not None else None
+            session.found(position, partition)
+            found.append((position, topic, partition))
         return found
 
     def record_follower(self, places: list[_Place], epoch: int, now: Now) -> None:
@@ -149,15 +167,21 @@ class _Reader:
                 self.broker.in_sync.consider(partition, self.replica, now)
 
     def read(self, places: list[_Place], now: Now) -> tuple[list[_Found], int, bool]:
-        """Read every position: what was found, how many bytes, and whether the answer must not wait."""
+        """Read these positions: what was found, how many bytes, and whether the answer must not wait.
+
+        The bytes are those of all positions of the request: there are none in those that are at rest.
+        """
         found: list[_Found] = []
         total = 0
         urgent = False
+        session, incremental = self.plan.session, self.plan.incremental
         for place in places:
             one = self._read_one(place, self.max_bytes - total, total == 0, now)
             total += len(one.records)
             if one.error or one.diverging is not None or one.replica >= 0 or self._is_waited_for(one):
                 urgent = True
+            if one.known and (not incremental or _is_told(one)):
+                session.rest(one.position)
             found.append(one)
         return found, total, urgent
 
@@ -217,7 +241,9 @@ class _Reader:
                     return one
         else:
             end = one.stable if self.committed else one.high_watermark
-        if offset < end and (first or left > 0):
+        if offset >= end:
+            one.known = self.replica < 0 or self.replica in partition.leading.isr
+        elif first or left > 0:
             self._read_records(one, partition, end, left, first, now)
         if self.committed and one.aborted is None and not one.error:
             one.aborted = []
@@ -277,20 +303,18 @@ class _Reader:
         """Make the answer, and remember in the session what the client is told by it."""
         plan = self.plan
         session = plan.session
-        session_id = 0
-        if session is not None:
-            session_id = session.id
-            if session.epoch != plan.epoch or self.broker.sessions.get(session_id) is not session:
-                return FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH, session_id=session_id)
+        if plan.incremental:
+            if session.epoch != plan.epoch or self.broker.sessions.get(session.id) is not session:
+                return FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH, session_id=session.id)
         elif plan.create:
-            session_id = self.broker.sessions.create(plan.positions, self.by_id, self.replica >= 0, now)
+            self.broker.sessions.create(session, now)
         if self.replica >= 0 and self.broker.leader_quota.limited:
             self._count(found, now)
         responses: list[FetchableTopicResponse] = []
         by_topic: dict[str | Uuid, list[PartitionData]] = {}
         leaders: set[NodeId] = set()
         for one in found:
-            if not self._news(one) and session is not None:
+            if not self._news(one) and plan.incremental:
                 continue
             key = one.position.topic
             partitions = by_topic.get(key)
@@ -301,10 +325,11 @@ class _Reader:
                 else:
                     responses.append(FetchableTopicResponse(topic=cast(str, key), partitions=partitions))
             partitions.append(self._partition_data(one, leaders))
-        if session is not None:
-            session.move_to_end([one.position for one in found if len(one.records)])
+        session.move_to_end([one.position for one in found if len(one.records)])
+        if not session.id:
+            session.end()
         endpoints = self._endpoints(leaders) if leaders and self.version >= _ENDPOINTS_SINCE else []
-        return FetchResponse(session_id=session_id, responses=responses, node_endpoints=endpoints)
+        return FetchResponse(session_id=session.id, responses=responses, node_endpoints=endpoints)
 
     def _count(self, found: list[_Found], now: Now) -> None:
         """Bytes to a follower count for the throttle, in sync or not; only followers that are not in sync wait."""
@@ -321,11 +346,12 @@ class _Reader:
             or len(one.records) > 0
             or one.diverging is not None
             or one.replica >= 0
-            or one.high_watermark != position.high_watermark
-            or one.log_start != position.log_start
+            or not _is_told(one)
         )
         position.high_watermark = -1 if one.error else one.high_watermark
         position.log_start = one.log_start
+        if one.known:
+            self.plan.session.rest(position)
         return news
 
     def _partition_data(self, one: _Found, leaders: set[NodeId]) -> PartitionData:
@@ -379,45 +405,59 @@ class _Reader:
 
 
 class FetchWaiting(Waiting):
-    """A parked fetch.  Registered once with each of its partitions, off all their lists when done."""
+    """A parked fetch.  Its session watches its partitions: for good, or until it is done."""
 
-    __slots__ = ("min_bytes", "partitions", "reader")
+    __slots__ = ("min_bytes", "reader")
 
-    def __init__(self, deadline: float, reader: _Reader, places: list[_Place], min_bytes: int) -> None:
+    def __init__(self, deadline: float, reader: _Reader, min_bytes: int) -> None:
         super().__init__(deadline)
         self.reader = reader
         self.min_bytes = min_bytes
-        self.partitions = [partition for _, _, partition in places if partition is not None]
 
-    def park(self) -> bool:
+    def park(self, now: Now) -> bool:
         """Wait from now on; False when the purgatory is full."""
         if not self.reader.broker.purgatory.add(self):
             return False
-        for partition in self.partitions:
-            partition.fetchers[self] = None
+        session = self.reader.plan.session
+        if not session.id:
+            session.watch()
+        session.parked, outdated = self, session.parked
+        if outdated is not None:
+            outdated.wake(now)
         return True
 
     def wake(self, now: Now) -> None:
         """Something that it reads moved: read again, and answer if that is enough."""
         if self.done:
             return
-        found, total, urgent = self.reader.read(self.reader.places(), now)
+        reader = self.reader
+        found, total, urgent = reader.read(reader.places(), now)
         if urgent or total >= self.min_bytes or self._outdated():
-            self.complete(self.reader.respond(found, now))
+            self._answer(found, now)
 
     def _outdated(self) -> bool:
         """Whether a later request of its session took its place."""
         plan = self.reader.plan
-        return plan.session is not None and plan.session.epoch != plan.epoch
+        return plan.incremental and plan.session.epoch != plan.epoch
 
     def expired(self, now: Now) -> None:
         """Answer with what there is."""
-        found, _, _ = self.reader.read(self.reader.places(), now)
-        self.complete(self.reader.respond(found, now))
+        reader = self.reader
+        self._answer(reader.read(reader.places(), now)[0], now)
+
+    def _answer(self, found: list[_Found], now: Now) -> None:
+        reader = self.reader
+        if not reader.plan.incremental:  # it is told of every position
+            reader.plan.session.note_all()
+            found, _, _ = reader.read(reader.places(), now)
+        self.complete(reader.respond(found, now))
 
     def release(self) -> None:
-        for partition in self.partitions:
-            partition.fetchers.pop(self, None)
+        session = self.reader.plan.session
+        if session.parked is self:
+            session.parked = None
+        if not session.id:
+            session.end()
 
 
 def fetch(
@@ -427,16 +467,19 @@ def fetch(
     plan = broker.sessions.plan(request, version, now)
     if plan.error:
         return FetchResponse(error_code=plan.error)
+    session = plan.session
     reader = _Reader(broker, context, request, version, plan)
+    session.asked_by(reader.asker(request), rack_aware=broker.rack_aware, now=now)
+    if broker.authorizer is not None:
+        session.note_all()  # what it may read can have changed
     places = reader.places()
     if reader.replica >= 0:
-        epoch = request.replica_state.replica_epoch if version >= 15 else -1
-        reader.record_follower(places, epoch, now)
+        reader.record_follower(places, session.asker.epoch, now)
     found, total, urgent = reader.read(places, now)
     min_bytes = min(request.min_bytes, reader.max_bytes)
-    if request.max_wait_ms <= 0 or urgent or total >= min_bytes or not plan.positions:
+    if request.max_wait_ms <= 0 or urgent or total >= min_bytes or not session.positions:
         return reader.respond(found, now)
-    waiting = FetchWaiting(now.mono + request.max_wait_ms / 1000.0, reader, places, min_bytes)
-    if not waiting.park():
+    waiting = FetchWaiting(now.mono + request.max_wait_ms / 1000.0, reader, min_bytes)
+    if not waiting.park(now):
         return reader.respond(found, now)
     return waiting
