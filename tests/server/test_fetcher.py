@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.patience import PATIENCE_S
 
-from barnabas.client.connection import ConnectionFailed
+from barnabas.client.connection import ConnectionFailed, Response
 from barnabas.errors import BarnabasError
 from barnabas.server.loop.system import SystemClock
 from barnabas.server.replication.leader_suspicion import LeaderSuspicion
@@ -56,15 +56,16 @@ class Dialling(_Fetcher):
 class Leader:
     """A connection to a leader: it parks every fetch until it is told to `answer`, or the connection ends."""
 
+    address = "leader:9092"
+
     def __init__(self) -> None:
         self.asked = asyncio.Event()
         self.closed = False
-        self._parked: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._parked: Callable[[Any], None] | None = None
 
-    async def request(self, message: object, timeout: float) -> str:  # noqa: ASYNC109
-        self._parked = asyncio.get_running_loop().create_future()
+    def ask(self, message: object, on_answer: Callable[[Any], None]) -> None:
+        self._parked = on_answer
         self.asked.set()
-        return await self._parked
 
     async def parked(self) -> None:
         """A fetch has arrived."""
@@ -72,7 +73,7 @@ class Leader:
         self.asked.clear()
 
     def answer(self) -> None:
-        self._parked.set_result("records")
+        self._tell(Response(0, "records", 17))
 
     def die(self) -> None:
         """The connection ends from the other side."""
@@ -83,8 +84,12 @@ class Leader:
 
     def _end(self, why: str) -> None:
         self.closed = True
-        if not self._parked.done():
-            self._parked.set_exception(ConnectionFailed(why))
+        self._tell(ConnectionFailed(why))
+
+    def _tell(self, answer: Any) -> None:
+        parked, self._parked = self._parked, None
+        if parked is not None:
+            parked(answer)
 
 
 class World:

@@ -29,13 +29,16 @@ def take_batches(
         epoch = header.leader_epoch
         if leader_epoch is not None and epoch > leader_epoch:
             break
-        where = f"{topic_partition}: the batch at offset {header.base_offset}"
         if header.base_offset < log_end or header.last_offset < header.base_offset:
-            raise CorruptRecordError(f"{where} comes where {log_end} is next")
+            raise _wrong(topic_partition, header, f"comes where {log_end} is next")
         if epoch < latest_epoch:
-            raise CorruptRecordError(f"{where} has epoch {epoch} after epoch {latest_epoch}")
+            raise _wrong(topic_partition, header, f"has epoch {epoch} after epoch {latest_epoch}")
         if not check_crc(view, position, header):
-            raise CorruptRecordError(f"{where} has a wrong CRC")
+            raise _wrong(topic_partition, header, "has a wrong CRC")
         taken.append((view[position : position + header.size], header))
         log_end, latest_epoch = header.last_offset + 1, epoch
     return taken
+
+
+def _wrong(topic_partition: TopicPartition, header: BatchHeader, what: str) -> CorruptRecordError:
+    return CorruptRecordError(f"{topic_partition}: the batch at offset {header.base_offset} {what}")

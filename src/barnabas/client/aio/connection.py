@@ -9,6 +9,8 @@ Callers may ask at the same time; their requests go out one after the other with
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from functools import partial
 from types import TracebackType
 from typing import Any, cast
 
@@ -34,7 +36,8 @@ class AsyncConnection(asyncio.Protocol):
         self.timeout = timeout
         self._core = Connection(client_id, max_frame)
         self._transport: asyncio.Transport | None = None
-        self._answers: dict[int, asyncio.Future[Response]] = {}
+        self._answers: dict[int, Callable[[Response | BarnabasError], None]] = {}
+        """By correlation id: who waits for the answer."""
         self._writable: asyncio.Future[None] | None = None
         self._closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -143,6 +146,16 @@ class AsyncConnection(asyncio.Protocol):
             self._fail(failure)
             raise failure from error
 
+    def ask(self, message: Message, on_answer: Callable[[Response | BarnabasError], None]) -> None:
+        """`connection.ask(message, call)`: have `call` called with the answer, or with what ended the connection.
+
+        For callers with one request after the other who keep the time themselves.  Raises ConnectionFailed,
+        KafkaError.
+        """
+        if self._transport is None or self._transport.is_closing():
+            raise ConnectionFailed(f"the connection to {self.address} is closed", address=self.address)
+        self._write(self._core.send(message), on_answer)
+
     async def close(self) -> None:
         """`await connection.close()`: close the socket; requests under way fail."""
         self._fail(ConnectionFailed(f"the connection to {self.address} was closed", address=self.address))
@@ -153,20 +166,21 @@ class AsyncConnection(asyncio.Protocol):
         self._fail(ConnectionFailed(f"the connection to {self.address} was dropped", address=self.address))
 
     def _expect(self, sent: Sent) -> asyncio.Future[Response]:
-        assert self._transport is not None
-        future = asyncio.get_running_loop().create_future()
-        self._answers[sent.correlation_id] = future
-        self._transport.writelines(sent.parts)
+        future: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
+        self._write(sent, partial(_settle, future))
         return future
+
+    def _write(self, sent: Sent, on_answer: Callable[[Response | BarnabasError], None]) -> None:
+        assert self._transport is not None
+        self._answers[sent.correlation_id] = on_answer
+        self._transport.writelines(sent.parts)
 
     def _fail(self, error: BarnabasError) -> None:
         if self._transport is not None:
             self._transport.close()
         waiting, self._answers = self._answers, {}
-        for future in waiting.values():
-            if not future.done():
-                future.set_exception(error)
-                future.exception()  # a caller that has gone away need not hear of it
+        for on_answer in waiting.values():
+            on_answer(error)
 
     # -- what asyncio calls ----------------------------------------------------------------------
 
@@ -180,9 +194,9 @@ class AsyncConnection(asyncio.Protocol):
             self._fail(error)
             return
         for answer in answers:
-            future = self._answers.pop(answer.correlation_id, None)
-            if future is not None and not future.done():
-                future.set_result(answer)
+            on_answer = self._answers.pop(answer.correlation_id, None)
+            if on_answer is not None:
+                on_answer(answer)
 
     def connection_lost(self, error: Exception | None) -> None:
         reason = str(error) if error else "the broker closed the connection"
@@ -198,3 +212,13 @@ class AsyncConnection(asyncio.Protocol):
         if self._writable is not None:
             self._writable.set_result(None)
             self._writable = None
+
+
+def _settle(future: asyncio.Future[Response], answer: Response | BarnabasError) -> None:
+    if future.done():
+        return
+    if isinstance(answer, BarnabasError):
+        future.set_exception(answer)
+        future.exception()  # a caller that has gone away need not hear of it
+    else:
+        future.set_result(answer)

@@ -1,12 +1,12 @@
 """Replication over the network: one task and one connection per broker that this node follows.
 
-`broker/replicas/fetcher` decides what to ask and how to use an answer; this module has the socket, the waiting and
-the reconnecting.  The leader parks a fetch that finds nothing.  If the request changes meanwhile (another
-partition, another epoch), the fetcher drops its connection and connects again, which costs less than the rest
-of the wait.  It does not do so too often, because a topic of many partitions arrives in pieces, and each
-piece would repeat the whole request.  Such a drop says nothing about the leader: only a connection that ends
-by itself is evidence (`leader_suspicion`). For the same reason such a change ends the backoff before the next
-attempt: a node that was dead a moment ago may lead by now.
+`broker/replicas/fetcher` decides what to ask and how to use an answer; `fetch_line` asks over one connection; this
+module has the waiting and the reconnecting.  The leader parks a fetch that finds nothing.  If the request
+changes meanwhile (another partition, another epoch), the fetcher drops its connection and connects again, which
+costs less than the rest of the wait.  It does not do so too often, because a topic of many partitions arrives in
+pieces, and each piece would repeat the whole request.  Such a drop says nothing about the leader: only a
+connection that ends by itself is evidence (`leader_suspicion`). For the same reason such a change ends the
+backoff before the next attempt: a node that was dead a moment ago may lead by now.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from barnabas.errors import BarnabasError
 from barnabas.model import NodeId
 from barnabas.server.loop.runtime import Runtime
 from barnabas.server.observe import events
+from barnabas.server.replication.fetch_line import FetchLine
 from barnabas.server.replication.leader_suspicion import LeaderSuspicion
 from barnabas.wire.schemas.fetch import FetchRequest
 
@@ -42,9 +43,6 @@ _DIALS_APART_S = 0.0003
 """Seconds between two dials for the sake of news, for each partition to be named anew beyond a few."""
 _FEW_PARTITIONS = 50
 _CONNECT_WITHIN_S = 2.0
-_GRACE_S = 1.5
-"""Seconds beyond the longest wait after which a leader that does not answer is dialled again.  What was lost
-the kernel sends again after 0.2, 0.4, 0.8, 1.6 ... s: a new connection knows sooner that a link is whole."""
 
 
 class Fetchers:
@@ -111,12 +109,13 @@ class _Fetcher:
     __slots__ = (
         "_again",
         "_answered",
-        "_busy",
         "_connection",
         "_dialled_at",
         "_dropped",
         "_endpoint",
         "_follower",
+        "_line",
+        "_pause",
         "_runtime",
         "_stopped",
         "_suspicion",
@@ -137,7 +136,10 @@ class _Fetcher:
         self._endpoint = endpoint
         self._wake = asyncio.Event()
         self._connection: AsyncConnection | None = None
-        self._busy = False
+        self._line: FetchLine | None = None
+        """What asks over the connection."""
+        self._pause = 0.0
+        """Seconds before the next dial."""
         self._dialled_at = -inf
         self._again: asyncio.TimerHandle | None = None
         self._dropped = False
@@ -148,7 +150,11 @@ class _Fetcher:
 
     def look(self) -> None:
         self._wake.set()
-        if self._busy and self._follower.has_news and self._again is None:
+        line = self._line
+        if line is None:
+            return
+        line.look()
+        if line.parked and self._follower.has_news and self._again is None:
             runtime = self._runtime
             many = max(0, len(self._follower.partitions) - _FEW_PARTITIONS)
             now, least = runtime.clock.now().mono, _DIALS_APART_S * many
@@ -167,6 +173,8 @@ class _Fetcher:
             self._again.cancel()
         self._wake.set()
         self._drop()
+        if self._line is not None:
+            self._line.end()
 
     def _drop(self) -> None:
         self._dropped = True
@@ -175,7 +183,6 @@ class _Fetcher:
 
     async def run(self) -> None:
         follower = self._follower
-        pause = 0.0
         while not self._stopped:
             request = await self._next()
             if request is None:
@@ -183,25 +190,23 @@ class _Fetcher:
             try:
                 if self._connection is None or self._connection.closed:
                     self._connection = None
-                    if pause and await self._cut_short(pause * self._runtime.random.uniform(0.8, 1.2)):
-                        pause = 0.0
-                    pause = min(_LONGEST_PAUSE_S, pause * 2 or _FIRST_PAUSE_S)
+                    pause = self._pause * self._runtime.random.uniform(0.8, 1.2) if self._pause else 0.0
+                    if pause and await self._cut_short(pause):
+                        self._pause = 0.0
+                    self._pause = min(_LONGEST_PAUSE_S, self._pause * 2 or _FIRST_PAUSE_S)
                     self._dropped = False
                     self._dialled_at = self._runtime.clock.now().mono
                     self._connection = await self._dial()
                     if follower.has_news:  # what was to be asked before the pause is not all any more
                         follower.failed(self._runtime.clock.now())
                         continue
-                await self._ask(self._connection, request)
-                pause = 0.0
-                self._answered = True
-                self._suspicion.heard(follower.leader)
+                await self._serve(self._connection, request)
             except BarnabasError as error:
                 if self._connection is not None:
                     self._connection.abort()
                     self._connection = None
                 if self._dropped:
-                    pause = 0.0
+                    self._pause = 0.0
                 elif self._answered:
                     self._lost(error)
                 follower.failed(self._runtime.clock.now())
@@ -256,20 +261,19 @@ class _Fetcher:
         )
         return connection
 
-    async def _ask(self, connection: AsyncConnection, request: FetchRequest | ListOffsetsRequest) -> None:
-        runtime = self._runtime
-        limit = runtime.config.int("replica.fetch.wait.max.ms") / 1000 + _GRACE_S
-        until = self._follower.next_time()
-        timer = None
-        if until != inf:  # a partition that rests now must not wait for those that are parked
-            timer = runtime.loop.call_later(max(0.0, until - runtime.clock.now().mono), self._drop)
-        self._busy = not isinstance(request, FetchRequest) or request.max_wait_ms > 0
+    async def _serve(self, connection: AsyncConnection, request: FetchRequest | ListOffsetsRequest) -> None:
+        """Ask over this connection until it ends.  Raises BarnabasError."""
+        line = FetchLine(self._runtime, self._follower, connection, on_answer=self._heard, drop=self._drop)
+        self._line = line
         try:
-            answer = await connection.request(request, timeout=limit)
+            line.begin(request)
+            await line.over
         finally:
-            self._busy = False
-            if timer is not None:
-                timer.cancel()
-        if not self._stopped:
-            self._follower.received(request, answer, runtime.clock.now())
-            runtime.step.soon()
+            self._line = None
+            line.end()
+
+    def _heard(self) -> None:
+        """The leader answered."""
+        self._pause = 0.0
+        self._answered = True
+        self._suspicion.heard(self._follower.leader)
