@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from barnabas.broker.ports import Authorizer, BrokerHost
 from barnabas.broker.producer_id_blocks import ProducerIdBlocks, ProducerIdStatistics
@@ -88,6 +88,10 @@ Work = SyncRequest | Removal | CheckpointJob | Compaction | CopyJob | BatchCheck
 """What threads do for the broker."""
 
 
+class _Waits(Protocol):
+    def next_deadline(self) -> float | None: ...
+
+
 class BrokerStatistics(NamedTuple):
     partitions: int
     leading: int
@@ -138,6 +142,14 @@ class Broker(HostedPartitions):
         self._ageing: Walk[Partition] = Walk()
         """Partitions whose oldest unsynced record is still to be looked at."""
         self.maintenance = Maintenance(config, logs, host, self._retained)
+        self._others: tuple[_Waits, ...] = (
+            self.in_sync,
+            self.maintenance.cleaner,
+            self.assignments,
+            self.moves,
+            self.verifications,
+        )
+        """What has deadlines besides the purgatory."""
 
     # ---- following the metadata --------------------------------------------------------------------------
 
@@ -284,14 +296,12 @@ class Broker(HostedPartitions):
 
     def next_deadline(self) -> float | None:
         """When `tick` has something to do, in monotonic seconds."""
-        waiting, asking = self.purgatory.next_deadline(), self.in_sync.next_deadline()
-        others = (
-            self.maintenance.cleaner.next_deadline(),
-            self.assignments.next_deadline(),
-            self.moves.next_deadline(),
-            self.verifications.next_deadline(),
-        )
-        return min((at for at in (waiting, asking, *others) if at is not None), default=None)
+        earliest = self.purgatory.next_deadline()
+        for other in self._others:
+            at = other.next_deadline()
+            if at is not None and (earliest is None or at < earliest):
+                earliest = at
+        return earliest
 
     def maintain(self, now: Now) -> None:
         """Retention, checkpoints, expiry, each at its own interval, in small steps.  Call about every

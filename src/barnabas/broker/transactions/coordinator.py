@@ -340,13 +340,17 @@ class Transactions:
 
     def next_deadline(self) -> float | None:
         """When `tick` has something to do."""
-        times = [self.log.next_deadline(), self.markers.next_deadline()]
-        times += [retry.when for retry in self._retries]
         if self._walk.running:
-            times.append(0.0)
-        elif any(owned.ids for owned in self.log.all_owned()):
-            times.append(self._next_timeouts or 0.0)
-        return min((time for time in times if time is not None), default=None)
+            return 0.0
+        times = [retry.when for retry in self._retries]
+        for at in (self.log.next_deadline(), self.markers.next_deadline()):
+            if at is not None:
+                times.append(at)
+        for owned in self.log.all_owned():
+            if owned.ids:
+                times.append(self._next_timeouts or 0.0)
+                break
+        return min(times) if times else None
 
     def tick(self, now: Now) -> None:
         """Load a slice, ask again, abort what lasts too long, forget what is too old."""

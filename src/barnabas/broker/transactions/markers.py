@@ -211,7 +211,7 @@ class TransactionMarkers:
 
     def next_deadline(self) -> float | None:
         """When `tick` has something to do."""
-        return min((when for when, _ in self._later), default=None)
+        return min(when for when, _ in self._later) if self._later else None
 
     def tick(self, now: Now) -> None:
         """Ask again where it is time."""
