@@ -47,7 +47,7 @@ _FOLLOWING: tuple[Mutant, ...] = (
         "broker.requests.fetch _Reader.record_follower",
         "if self._diverging(partition, position) is not None:",
         "if False:",
-        51,
+        50,
     ),
     mutant(
         "follower acknowledges before its sync",
@@ -186,7 +186,7 @@ _LEADING: tuple[Mutant, ...] = (
         "broker.replicas.leader_state LeaderState.may_join",
         "and replica.log_end >= self.epoch_start",
         "",
-        6,
+        2,
     ),
     mutant(
         "joins wherever it is",
@@ -242,7 +242,7 @@ _LEADING: tuple[Mutant, ...] = (
         "broker.replicas.partition Partition.offsets_available",
         "return self.high_watermark >= self.leading.epoch_start",
         "return True",
-        3,
+        2,
     ),
     mutant(
         "a former life counts",

@@ -80,7 +80,7 @@ SUBTLE: tuple[Mutant, ...] = (
         "log.epochs EpochCache.truncate_from_end",
         "bisect_left(self.starts, end)",
         "bisect_right(self.starts, end)",
-        6,
+        4,
     ),
     mutant(
         "an unclean shutdown stays eligible",
