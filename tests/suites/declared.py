@@ -12,6 +12,8 @@ HERE = Path(__file__).parent
 OF_EVERY_CLUSTER = {"auto.create.topics.enable": "true", "group.min.session.timeout.ms": "100"}
 
 
+_ENDED = re.compile(r"^(\S+) failed at \S*?(\w+)\(\)$", re.MULTILINE)
+_AT_A_BROKEN_CONNECTION = {"test_error_cb": "its harness ends it at the first connection that breaks"}
 _NO_FILES = "starts a broker of its own from files that the source distribution lacks"
 
 
@@ -31,8 +33,8 @@ class Suite:
     environment: Mapping[str, str] = field(default_factory=dict)
     known: Mapping[str, str] = field(default_factory=dict)
     """Tests that fail, and why."""
-    through_kills: Mapping[str, str] = field(default_factory=dict)
-    """Tests that may fail while nodes are killed, and why."""
+    ends: Mapping[str, str] = field(default_factory=dict)
+    """A function of the suite's own in which tests end while nodes are killed, and why it ends them."""
     seconds: int = 1800
     """After which the suite is ended."""
     file: str = ""
@@ -42,6 +44,15 @@ class Suite:
     @property
     def script(self) -> Path:
         return HERE / (self.file or f"{self.name}.sh")
+
+    def reasons(self, output: str) -> dict[str, str]:
+        """Why tests that failed did so, by their names: where each ended."""
+        found = {name: self.ends.get(place, "") for name, place in _ENDED.findall(output)}
+        return {
+            name: why
+            for name in self.failed(output)
+            if (why := next((why for prefix, why in found.items() if name.startswith(prefix)), ""))
+        }
 
     def failed(self, output: str) -> list[str]:
         """The tests that failed, each once, sorted."""
@@ -75,6 +86,7 @@ SUITES = (
         nodes=3,
         failure=re.compile(r"^\| *(\S+) +\| +FAILED", re.MULTILINE),
         settings={"num.partitions": "4"},
+        ends=_AT_A_BROKEN_CONNECTION,
     ),
     Suite(
         "librdkafka-noautocreate",

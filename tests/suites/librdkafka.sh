@@ -43,6 +43,7 @@ run() { # scenario test
     result="| $2 | FAILED | (no result: killed or crashed)"
   fi
   echo "$result" | grep -aE 'FAILED|SKIPPED' | cut -c1-300
+  echo "$result" | grep -aq FAILED && grep -aoE 'failed at [^ ]+\(\)' "$work/one.log" | head -1 | sed "s/^/$2 /"
   passed=$((passed + $(echo "$result" | grep -ac PASSED)))
   failed=$((failed + $(echo "$result" | grep -ac FAILED)))
   skipped=$((skipped + $(echo "$result" | grep -ac SKIPPED)))

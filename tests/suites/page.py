@@ -86,10 +86,11 @@ def why_it_fails(row: Result, name: str, peer: Result | None) -> str:
     """Why a test failed in a run of ours; `peer` is the same run against Apache Kafka."""
     if (why := _declared(row).known.get(name)) is not None:
         return why
-    if row.kills_every and (why := _declared(row).through_kills.get(name)) is not None:
-        return f"through kills: {why}"
+    reasons = [row.reasons[name]] if name in row.reasons else []
     if row.kills_every and peer is not None and name in peer.failures:
-        return "through kills: fails with Apache Kafka, too"
+        reasons.append("fails with Apache Kafka, too")
+    if reasons:
+        return f"through kills: {'; '.join(reasons)}"
     return NOT_EXPLAINED
 
 

@@ -7,7 +7,7 @@ import re
 import signal
 import subprocess
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -35,6 +35,8 @@ class Result:
     failures: list[str]
     seconds: int
     day: str
+    reasons: dict[str, str] = field(default_factory=dict)
+    """Why a test failed while nodes were killed, as far as the output says."""
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -91,4 +93,5 @@ def against(
         failures=suite.failed(output),
         seconds=round(time.monotonic() - began),
         day=datetime.now(UTC).date().isoformat(),
+        reasons=suite.reasons(output) if kills_every else {},
     )

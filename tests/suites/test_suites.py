@@ -76,6 +76,18 @@ def test_what_fails_through_the_same_kills_with_apache_kafka_is_explained_by_tha
     assert page.NOT_EXPLAINED in page.section([ours, calm])
 
 
+def test_where_a_test_of_librdkafka_ended_says_why(tmp_path: Path) -> None:
+    text = (
+        "| 0020 | FAILED | (no result: killed or crashed)\n0020 failed at test.c:790:test_error_cb()\n"
+        "| 0075 | FAILED | (no result: killed or crashed)\n0075 failed at 0075-retry.c:256:do_test()\n"
+        "PASSED 2 FAILED 2 SKIPPED 0"
+    )
+    result = against(printing(tmp_path, suite("librdkafka"), text), "127.0.0.1:1", nodes=3, kills_every=20.0)
+    assert result.failures == ["0020", "0075"] and list(result.reasons) == ["0020"]
+    assert "| `0020` | librdkafka | through kills: its harness ends it" in page.section([result])
+    assert "| `0075` | librdkafka | **not explained yet** |" in page.section([result])
+
+
 def test_the_page_says_what_the_runs_showed() -> None:
     """`make suites` writes both."""
     text = page.PAGE.read_text()
