@@ -13,7 +13,10 @@ OF_EVERY_CLUSTER = {"auto.create.topics.enable": "true", "group.min.session.time
 
 
 _ENDED = re.compile(r"^(\S+) failed at \S*?(\w+)\(\)$", re.MULTILINE)
-_AT_A_BROKEN_CONNECTION = {"test_error_cb": "its harness ends it at the first connection that breaks"}
+_AT_A_BROKEN_CONNECTION = {
+    "test_error_cb": "its harness ends it at the first connection that breaks",
+    "do_test_low_socket_timeout": "it keeps one connection and refuses itself any other; that node was killed",
+}
 _NO_FILES = "starts a broker of its own from files that the source distribution lacks"
 
 

@@ -75,7 +75,13 @@ def _member(bootstrap: str) -> Iterator[None]:
     from confluent_kafka import Consumer
 
     consumer: Any = Consumer(
-        {"bootstrap.servers": bootstrap, "group.id": GROUP, "client.id": "watcher", "log_level": 0}
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": GROUP,
+            "client.id": "watcher",
+            "max.poll.interval.ms": 86_400_000,  # it only is a member: nobody polls while the commands run
+            "log_level": 0,
+        }
     )
     consumer.subscribe([TOPIC])
     deadline = time.monotonic() + 60
