@@ -41,7 +41,12 @@ NO_ORDER = {
     "unknown_state_filters",
 }
 """Lists by the name of their field."""
-ANY_ORDER = {"DescribeTransactionsResponseTransactionState", "TopicData"}
+ANY_ORDER = {
+    "DescribeTransactionsResponseTransactionState",
+    "OffsetFetchResponse",
+    "OffsetFetchResponseGroup",
+    "TopicData",
+}
 """Whose lists have no order."""
 LISTS = {"ListTransactionsResponse": "transaction_states", "ListGroupsResponse": "groups"}
 """Answers that tell of other sequences, too."""

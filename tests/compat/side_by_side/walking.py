@@ -41,6 +41,8 @@ OTHER_S = 5.0
 """So long the other is given when one has answered."""
 LOOKED_UP_S = 0.15
 """So long after a heartbeat with a pattern both have looked it up, each in a thread of its own."""
+SOON_S = 0.03
+"""So long after another step of the same group, which may have a pattern looked up that came before."""
 WAITS = "waits"
 SHOWN = 12
 """Steps before a difference that are printed."""
@@ -86,10 +88,12 @@ class Walk:
         self.codes: dict[tuple[str, str], int] = {}
         self._waiting: dict[str, _Waiting] = {}
         self._done: list[tuple[Step, Any]] = []
+        self._patterns = False
+        """Whether the sequence has had one."""
 
     def run(self, sequence: Sequence, prefix: str) -> Difference | None:
         """The first difference, or None.  A topic `prefix`-t is there."""
-        self._done = []
+        self._done, self._patterns = [], False
         for side in self.sides:
             side.begin(prefix, own_ids=sequence.family in ("consumer groups", "mixed groups"))
             side.topics[f"{prefix}-t"] = side.made[f"{prefix}-t"]
@@ -212,9 +216,10 @@ class Walk:
         if step.api in ("init", "end"):
             for side in self.sides:
                 _until_ended(side)
-        if step.api == "heartbeat" and step.how.get("regex"):
+        self._patterns = self._patterns or bool(step.how.get("regex"))
+        if self._patterns and step.api in ("heartbeat", "join"):
             deadline = time.monotonic() + 1
-            time.sleep(LOOKED_UP_S)
+            time.sleep(LOOKED_UP_S if step.how.get("regex") else SOON_S)
             while time.monotonic() < deadline and not _alike([_group_epoch(side) for side in self.sides]):
                 time.sleep(0.02)
 
