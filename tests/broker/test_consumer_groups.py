@@ -125,6 +125,18 @@ def test_a_topic_that_grows_is_shared_out_anew(world: ConsumerWorld) -> None:
     assert world.told(world.beat("a", owns=ALL)) == {"flights": [0, 1, 2, 3, 4]}
 
 
+def test_a_topic_that_is_deleted_is_given_up(world: ConsumerWorld) -> None:
+    world.join("a")
+    gone = world.topics.pop("flights")
+    del world.broker.image.topics[gone.id]
+    delta: Any = type("Delta", (), {})()
+    delta.image, delta.topics_created, delta.partitions = world.broker.image, {}, {}
+    delta.topics_deleted = {gone.id: gone}
+    world.groups.metadata_changed(delta, world.now)
+    answer = world.beat("a", owns=ALL)
+    assert answer.assignment is not None and answer.assignment.topic_partitions == []
+
+
 def test_a_topic_may_come_after_those_who_subscribe_to_it() -> None:
     world = ConsumerWorld({})
     assert world.join("a") == {}

@@ -62,6 +62,11 @@ class OpenFiles:
         """Its file was closed, or must stay open because the segment grows again."""
         self._opened.pop(segment, None)
 
+    def forget_all(self) -> None:
+        """Whoever had them open is gone, and did not say so: a simulated world that is over."""
+        with self._guard:
+            self._opened.clear()
+
     def _shrink(self) -> None:
         while len(self._opened) > self.most:
             segment, _ = self._opened.popitem(last=False)

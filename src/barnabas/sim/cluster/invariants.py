@@ -14,12 +14,13 @@ from barnabas.controller.image import MetadataImage, PartitionState
 from barnabas.controller.snapshot import image_records
 from barnabas.log.log import Log
 from barnabas.model import NO_NODE, Epoch, NodeId, Offset, TopicId
-from barnabas.sim.cluster.clients.groups.ownership import check_coordinator
+from barnabas.sim.cluster.clients.groups.ownership import check_classic, check_coordinator
 from barnabas.sim.kernel.report import InvariantViolation
 from barnabas.wire.records import batches
 
 if TYPE_CHECKING:
     from barnabas.broker.groups.coordinator import Groups
+    from barnabas.broker.groups.group import ClassicGroup, GroupState
     from barnabas.sim.cluster.node import SimNode
     from barnabas.sim.cluster.world import World
 
@@ -67,6 +68,8 @@ class Invariants:
         self.states: dict[tuple[TopicId, int, int], PartitionState] = {}
         """The state of a partition at each of its epochs: the same for everybody."""
         self._images: dict[NodeId, tuple[int, Offset]] = {}
+        self._classic: dict[ClassicGroup, tuple[GroupState, int, tuple[str, ...]]] = {}
+        """Groups of the classic protocol as they were when they were looked at last."""
         self.looks = 0
 
     def __repr__(self) -> str:
@@ -91,15 +94,20 @@ class Invariants:
             if (groups := node.groups) is not None:
                 self._groups(groups)
 
-    # G2: who owns what in a consumer group, as its coordinator has it.
+    # G2: who owns what in a group, as its coordinator has it.
 
     def _groups(self, groups: Groups) -> None:
-        for group in groups.consumer_groups.values():
-            if groups.coordinated(group.id) is None:
-                try:
+        try:
+            for group in groups.consumer_groups.values():
+                if groups.coordinated(group.id) is None:
                     check_coordinator(group)
-                except InvariantViolation as violation:
-                    self.world.alarm(violation.invariant, violation.text)
+            for classic in groups.groups.values():
+                state = classic.state, classic.generation, tuple(classic.members)
+                if self._classic.get(classic) != state and groups.coordinated(classic.id) is None:
+                    check_classic(classic)
+                    self._classic[classic] = state
+        except InvariantViolation as violation:
+            self.world.alarm(violation.invariant, violation.text)
 
     # P1, P3, P4: one leader per epoch; what is committed stays what it is.
 

@@ -302,8 +302,10 @@ def run_seed(
             report.operations = one.admin.done
             report.story = world.story or []
             world.close()
+            del one, world
         logger.propagate, logger.handlers = before[1], before[2]
         logger.setLevel(before[0])
+        gc.collect(0)  # (the whole world is one circle, and young: it was made while nothing was collected)
         if collecting:
             gc.enable()
     report.cpu_seconds = time.process_time() - began

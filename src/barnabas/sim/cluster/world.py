@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from barnabas.log.segments.open_files import SEALED
 from barnabas.model import NodeId
 from barnabas.sim.cluster.loop import Scheduler, VirtualLoop
 from barnabas.sim.cluster.network import Network
@@ -146,6 +147,7 @@ class World:
             loop.end()
         for loop in loops:
             loop.bury()
+        SEALED.forget_all()
 
     # What is told of it.
 

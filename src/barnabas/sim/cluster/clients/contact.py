@@ -88,6 +88,10 @@ class Contact:
         known = self._leaders.get(where)
         return known if known is not None and known.node in self._addresses else None
 
+    def partitions_of(self, topic: str) -> int:
+        """How many partitions a topic has, as far as this client knows."""
+        return sum(where.topic == topic for where in self._leaders)
+
     def learn(self, where: TopicPartition, node: NodeId, epoch: Epoch) -> None:
         """Take note of who leads a partition; ignore what is older than what is known."""
         known = self._leaders.get(where)

@@ -21,7 +21,7 @@ def _not_written(name: str, says: str, kind: str, seed: int = 0, guard: str = ""
     )
 
 
-GROUPS: tuple[Mutant, ...] = (
+_CONSUMER: tuple[Mutant, ...] = (
     mutant(
         "given before it was revoked",
         "a member gets a partition of its target that another one still owns",
@@ -110,7 +110,7 @@ GROUPS: tuple[Mutant, ...] = (
         "broker.groups.consumer.writing GroupWriting.when_safe",
         "if write is None:",
         "if True:",
-        guard="tests/broker/test_consumer_groups.py (a coordinator is lost in the same moment)",
+        guard="tests/broker/test_consumer_groups.py::test_nobody_hears_of_what_is_not_committed",
     ),
     mutant(
         "an instance id is taken over",
@@ -136,7 +136,7 @@ GROUPS: tuple[Mutant, ...] = (
         "broker.groups.consumer.checks check_epoch",
         "if epoch in (0, member.epoch):",
         "if True:",
-        guard="a member that is out is unknown, too; tests/broker/test_consumer_groups.py",
+        guard="tests/broker/test_consumer_groups.py::test_a_lost_answer_costs_nothing",
     ),
     mutant(
         "new topics match no pattern",
@@ -160,7 +160,7 @@ GROUPS: tuple[Mutant, ...] = (
         "broker.groups.consumer.groups ConsumerGroups.topics_changed",
         "changed |= {topic.name for topic in delta.topics_deleted.values()}",
         "pass",
-        guard="whatever else happens to a group makes it look at its topics",
+        guard="tests/broker/test_consumer_groups.py::test_a_topic_that_is_deleted_is_given_up",
     ),
     mutant(
         "shared out twice",
@@ -179,3 +179,16 @@ GROUPS: tuple[Mutant, ...] = (
         5,
     ),
 )
+
+_CLASSIC: tuple[Mutant, ...] = (
+    mutant(
+        "an old generation commits",
+        "a classic member commits a position in a generation that is over",
+        "broker.groups.offsets GroupOffsets._check_commit",
+        "if generation != group.generation:",
+        "if False:",
+        7,
+    ),
+)
+
+GROUPS: tuple[Mutant, ...] = _CONSUMER + _CLASSIC

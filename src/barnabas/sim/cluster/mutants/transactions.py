@@ -136,7 +136,7 @@ _COORDINATOR: tuple[Mutant, ...] = (
         "broker.transactions.coordinator Transactions._complete",
         "elif self.log.owns(owned):",
         "elif False:",
-        guard="tests/broker/test_transactions.py",
+        guard="tests/broker/test_transactions.py::test_a_complete_end_is_written_until_it_is_written",
     ),
     mutant(
         "partitions join in memory",
@@ -173,7 +173,7 @@ _PARTITIONS: tuple[Mutant, ...] = (
         "log.producers ProducerStates.check_marker",
         "if coordinator_epoch < state.coordinator_epoch:",
         "if False:",
-        guard="tests/broker/test_txn_markers.py",
+        guard="tests/broker/test_txn_markers.py::test_a_marker_of_an_older_coordinator_or_an_older_epoch_is_refused",
     ),
     mutant(
         "a marker of any epoch counts",
@@ -189,7 +189,7 @@ _PARTITIONS: tuple[Mutant, ...] = (
         "log.producers ProducerStates.end_transaction",
         "self._ended.append((first, marker_offset))",
         "pass",
-        guard="no reader is harmed (above); tests/broker/test_txn_markers.py",
+        guard="tests/broker/test_txn_markers.py::test_a_marker_is_answered_when_every_replica_in_sync_holds_it",
     ),
     mutant(
         "everything committed is stable",

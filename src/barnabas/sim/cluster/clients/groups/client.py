@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.model import NO_NODE, NodeId, TopicPartition
+from barnabas.sim.cluster.clients.groups.epochs import Epochs
 from barnabas.sim.cluster.clients.groups.ownership import Holdings
 from barnabas.sim.cluster.clients.groups.positions import NOTHING, Place, Positions
 from barnabas.sim.cluster.clients.transactions.producer import GROUP_KEY, find_coordinator
@@ -35,11 +36,12 @@ LOOK_AGAIN = frozenset(
 
 
 class GroupKnown:
-    """What is known from outside of one group: who holds what (G3), and what was committed (G4)."""
+    """What is known from outside of one group: who holds what (G3, G6), and what was committed (G4)."""
 
     def __init__(self, group_id: str) -> None:
         self.id = group_id
         self.holdings = Holdings(group_id)
+        self.epochs = Epochs(group_id)
         self.positions = Positions(group_id)
 
     def __repr__(self) -> str:

@@ -38,6 +38,8 @@ OFFSETS = "__consumer_offsets"
 MOST_PARTITIONS = 5
 CALM = 8.0
 """Seconds after which all members that fell silent for good are out."""
+BETWEEN = 3.0
+"""Seconds after which a group has taken a change of its topics in: it has to see the next one by itself."""
 
 
 class GroupOperator:
@@ -75,7 +77,8 @@ class GroupOperator:
                 await self.contact.pause()
         await asyncio.sleep(CALM)
         await self._once(self._grow)
-        await self._once(rng.choice((self._make, self._delete)))
+        await asyncio.sleep(BETWEEN)
+        await self._once(self._make_or_delete)
         self.done = True
 
     async def _once(self, deed: Callable[[], Awaitable[None]]) -> None:
@@ -111,18 +114,28 @@ class GroupOperator:
         await contact.request(node, ElectLeadersRequest(topic_partitions=None, timeout_ms=3_000))
         self.moved += 1
 
-    async def _make(self) -> None:
+    async def _make_or_delete(self) -> None:
+        """One that is there goes, or one that is not there comes."""
+        image, name = self.contact.machine.world.image, self.contact.rng.choice(self.own_topics)
+        if image is not None and image.topic(name) is not None:
+            await self._delete(name)
+        else:
+            await self._make(name)
+
+    async def _make(self, name: str | None = None) -> None:
         rng = self.contact.rng
         topic = CreatableTopic(
-            name=rng.choice(self.own_topics), num_partitions=rng.choice((1, 2, 3)), replication_factor=3
+            name=name or rng.choice(self.own_topics),
+            num_partitions=rng.choice((1, 2, 3)),
+            replication_factor=3,
         )
         request = CreateTopicsRequest(topics=[topic], timeout_ms=3_000)
         answer = await self.contact.request(await self._anybody(), request)
         self.made += not answer.topics[0].error_code
 
-    async def _delete(self) -> None:
-        name = self.contact.rng.choice(self.own_topics)
-        request = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], timeout_ms=3_000)
+    async def _delete(self, name: str | None = None) -> None:
+        gone = DeleteTopicState(name=name or self.contact.rng.choice(self.own_topics))
+        request = DeleteTopicsRequest(topics=[gone], timeout_ms=3_000)
         answer = await self.contact.request(await self._anybody(), request)
         self.deleted += not answer.responses[0].error_code
 

@@ -1,8 +1,8 @@
-"""Who owns which partition of a consumer group (KIP-848): G2 at the coordinator, G3 between the members.
+"""Who owns which partition of a group: G2 at the coordinator, G3 between members of KIP-848.
 
 G2, in the state of one coordinator: a partition is owned (assigned, or to be revoked) by one member at most, the
 group's table of owners says the same as its members, a partition is in one target at most, and no member is ahead
-of its group.
+of its group.  In a stable group of the classic protocol no two assignments have a partition in common.
 
 G3, between members: a partition is held by one member at a time.  A member holds it from the answer that grants
 it until the first of these, by its own clock:
@@ -20,10 +20,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from barnabas.broker.groups.consumer.group import ConsumerGroup
+from barnabas.broker.groups.group import ClassicGroup, GroupState
 from barnabas.model import TopicId
 from barnabas.sim.kernel.report import InvariantViolation
+from barnabas.wire.codec.message import decode
+from barnabas.wire.schemas.consumer_protocol import ConsumerProtocolAssignment
 
-__all__ = ["Holdings", "check_coordinator"]
+__all__ = ["Holdings", "check_classic", "check_coordinator"]
 
 
 def check_coordinator(group: ConsumerGroup) -> None:
@@ -53,6 +56,29 @@ def check_coordinator(group: ConsumerGroup) -> None:
                     "G2", f"{group}: nobody owns {topic}-{partition}, and it is not free"
                 )
     _check_targets(group)
+
+
+def check_classic(group: ClassicGroup) -> None:
+    """G2, for a group of the classic protocol.  Raises InvariantViolation."""
+    if group.members and group.leader_id not in group.members:
+        raise InvariantViolation("G2", f"{group}: {group.leader_id} leads it, and is not in it")
+    for instance_id, member_id in group.static.items():
+        if member_id not in group.members or group.members[member_id].instance_id != instance_id:
+            raise InvariantViolation("G2", f"{group}: {member_id} is not the member {instance_id}")
+    if group.state is not GroupState.STABLE:
+        return
+    owners: dict[tuple[str, int], str] = {}
+    for member in group.members.values():
+        if not member.assignment:
+            continue
+        raw = bytes(member.assignment)
+        assignment = decode(ConsumerProtocolAssignment, raw, int.from_bytes(raw[:2], "big"), 2)[0]
+        for one in assignment.assigned_partitions:
+            for index in one.partitions:
+                if (other := owners.setdefault((one.topic, index), member.id)) != member.id:
+                    raise InvariantViolation(
+                        "G2", f"{group}: {other} and {member.id} own {one.topic}-{index}"
+                    )
 
 
 def _check_targets(group: ConsumerGroup) -> None:
@@ -87,6 +113,17 @@ class Holdings:
 
         Raises InvariantViolation when another member holds it.
         """
+        self._check(member, place, now)
+        if until > now:
+            self._last[place] = member
+            self._held[place] = _Held(member, until)
+
+    def shown(self, member: str, place: tuple[TopicId, int], now: float) -> None:
+        """The same for a member of the classic protocol, of which nobody knows how long it holds a partition."""
+        self._check(member, place, now)
+        self._last.pop(place, None)
+
+    def _check(self, member: str, place: tuple[TopicId, int], now: float) -> None:
         other = self._held.get(place)
         if other is not None and other.member != member and other.until > now:
             raise InvariantViolation(
@@ -94,9 +131,6 @@ class Holdings:
                 f"group {self.group_id}: {member} gets {place[0]}-{place[1]}, which {other.member} holds "
                 f"until {other.until:.3f}",
             )
-        if until > now:
-            self._last[place] = member
-            self._held[place] = _Held(member, until)
 
     def last(self, place: tuple[TopicId, int]) -> str | None:
         """Who was given a partition last, as far as is known."""

@@ -1,4 +1,4 @@
-"""Seeds of a cluster with consumer groups: who takes part, what is drawn for it, and how the end is judged.
+"""Seeds of a cluster with groups of consumers: who takes part, what is drawn for it, and how the end is judged.
 
 `run_group_seed(17)` runs the cluster, the faults and the operator of seed 17 with these clients instead of the
 usual ones: random numbers of their own leave the usual seeds what they are.
@@ -14,8 +14,11 @@ from typing import TYPE_CHECKING
 from barnabas.model import TopicPartition
 from barnabas.sim.cluster.clients.contact import Contact, Timing
 from barnabas.sim.cluster.clients.groups.balance import check_balance
+from barnabas.sim.cluster.clients.groups.classic import ClassicMember
 from barnabas.sim.cluster.clients.groups.client import GroupKnown, PositionReader
-from barnabas.sim.cluster.clients.groups.member import Member, Plan
+from barnabas.sim.cluster.clients.groups.instance import Instance, Plan
+from barnabas.sim.cluster.clients.groups.member import Member
+from barnabas.sim.cluster.clients.groups.mixing import mixed_parts
 from barnabas.sim.cluster.clients.groups.operating import GroupOperator
 from barnabas.sim.cluster.clients.groups.positions import Place
 from barnabas.sim.cluster.seed_run import ClusterReport, run_seed
@@ -61,11 +64,11 @@ class _Group:
 
     def __init__(self, name: str) -> None:
         self.known = GroupKnown(name)
-        self.members: list[Member] = []
+        self.members: list[Instance] = []
         self.reader: PositionReader | None = None
 
     @property
-    def living(self) -> list[Member]:
+    def living(self) -> list[Instance]:
         return [member for member in self.members if not member.mortal]
 
 
@@ -85,18 +88,23 @@ class GroupWorkload:
     def __repr__(self) -> str:
         return f"<GroupWorkload {self.waiting()} {self.counts}>"
 
-    def _contact(self, name: str) -> Contact:
+    def _contact(self, name: str, *topics: str) -> Contact:
         timing = Timing.of(self.rng)._replace(request=self.rng.choice((1.0, 2.5)))
-        return Contact(self.world.client(name), [self.where.topic], timing)
+        return Contact(self.world.client(name), [*(topics or (self.where.topic,))], timing)
 
     # ---- who takes part ----------------------------------------------------------------------------------
 
     def begin(self) -> None:
         """Start everybody."""
+        protocols = random.Random(f"groups protocols {self.world.seed}")
+        classic = protocols.random() < 0.6
         for number in range(self.rng.choice((1, 2))):
             group = _Group(f"group{number}")
             self.groups.append(group)
-            self._members(group)
+            if classic and protocols.random() < 0.75:
+                self._mixed_members(group, protocols)
+            else:
+                self._members(group)
         known = [group.known for group in self.groups]
         operator = GroupOperator(self._contact("group operator"), known, self.where, OWN_TOPICS)
         self.operators.append(operator)
@@ -132,6 +140,15 @@ class GroupWorkload:
                 member = Member(contact, group.known, self.where, own, mortal=mortal)
                 group.members.append(member)
                 contact.machine.spawn(member.work(), contact.name)
+
+    def _mixed_members(self, group: _Group, rng: random.Random) -> None:
+        session = self.world.setup.setting("group.consumer.session.timeout.ms") / 1000
+        names = tuple(topic.name for topic in self.world.setup.topics)
+        for client, kind, plan, mortal in mixed_parts(rng, names, session):
+            contact = self._contact(f"{group.known.id} {client}", *names)
+            member = kind(contact, group.known, self.where, plan, mortal=mortal)
+            group.members.append(member)
+            contact.machine.spawn(member.work(), contact.name)
 
     # ---- the end -----------------------------------------------------------------------------------------
 
@@ -192,10 +209,10 @@ class GroupWorkload:
         epochs = {member.epoch for member in group.living}
         if len(epochs) > 1:
             return f"{group.known.id} has members in epochs {sorted(epochs)}"
-        assignors = {member.plan.assignor or "uniform" for member in group.living}
+        assignors = {one for member in group.living if (one := member.server_assignor) is not None}
         owned = {member.contact.name: set(member.owned) for member in group.living}
         ranks = {
-            m.contact.name: (m.plan.instance_id is None, m.plan.instance_id or str(m.member_id))
+            m.contact.name: (m.plan.instance_id is None, m.plan.instance_id or m.group_name)
             for m in group.living
         }
         return check_balance(self._wanted(group), owned, assignors, ranks)
@@ -216,8 +233,12 @@ class GroupWorkload:
         """What was done, for reports."""
         members = [member for group in self.groups for member in group.members]
         positions = [group.known.positions for group in self.groups]
+        classic = [member for member in members if isinstance(member, ClassicMember)]
         return {
             "members": len(members),
+            "classic members": len(classic),
+            "classic rebalances": sum(member.rebalances for member in classic),
+            "changes of protocol seen": sum(member.changes for member in classic),
             "fenced": sum(member.fenced for member in members),
             "left": sum(member.left for member in members),
             "silences": sum(member.silences for member in members),
