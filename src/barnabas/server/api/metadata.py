@@ -1,15 +1,15 @@
 """Metadata: which nodes exist, and which node leads what.  Every client asks for it, all the time.
 
-The answer for a topic is built once and kept until a commit changes the topic or any node.  A request for a
-topic that does not exist may create it, and is answered when the topic exists.  A request during a change of
-leaders is answered after it (`leader_suspicion`).
+The bytes of the answer about a topic, and about all of them, are made once and kept until a commit changes the
+topic or any node.  A request for a topic that does not exist may create it, and is answered when the topic
+exists.  A request during a change of leaders is answered after it (`leader_suspicion`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.broker.ports import Authorizer, Operation, ResourceType, allowed, authorized_operations
 from barnabas.controller.decisions.topic_names import is_valid
@@ -21,7 +21,8 @@ from barnabas.server.loop.runtime import Runtime
 from barnabas.server.net.addresses import Addresses
 from barnabas.server.net.context import RequestContext
 from barnabas.server.replication.leader_suspicion import Ask, LeaderSuspicion, others_lead
-from barnabas.wire.codec.message import Message, replace
+from barnabas.wire.codec.declaration import Encoded
+from barnabas.wire.codec.message import Message, encode_item, replace
 from barnabas.wire.schemas.cluster import (
     MetadataRequest,
     MetadataResponse,
@@ -33,7 +34,7 @@ from barnabas.wire.schemas.cluster import (
 if TYPE_CHECKING:
     import asyncio
 
-__all__ = ["MetadataApi", "TopicAnswers"]
+__all__ = ["AnswerForm", "MetadataApi", "TopicAnswers"]
 
 LISTENER_NOT_FOUND_FROM = 6
 ALL_TOPICS_IS_NONE_FROM = 1
@@ -41,35 +42,64 @@ TOPIC_IDS_FROM = 12
 """Versions 10 and 11 have a place for ids, and do not serve them (KIP-516)."""
 
 
-class TopicAnswers:
-    """What Metadata says about each topic, kept per listener until it changes."""
+class AnswerForm(NamedTuple):
+    """What the bytes of an answer about a topic depend on, besides the topic and the nodes."""
 
-    __slots__ = ("_image", "_kept")
+    version: int
+    listener: str
+    operations: bool
+    """Whether it says what the client may do with the topic."""
+
+    def encoded(self, topic: MetadataResponseTopic) -> bytes:
+        """Its bytes.  Raises WireError."""
+        if self.operations:
+            bits = authorized_operations(ResourceType.TOPIC)
+            topic = replace(topic, topic_authorized_operations=bits)
+        return encode_item(topic, MetadataResponse, self.version)
+
+
+class TopicAnswers:
+    """What Metadata says about each topic: bytes, kept for each form of an answer until they change."""
+
+    __slots__ = ("_all", "_image", "_kept")
 
     def __init__(self, image: MetadataImage) -> None:
         self._image = image
-        self._kept: dict[tuple[TopicId, str, bool], MetadataResponseTopic] = {}
+        self._kept: dict[AnswerForm, dict[TopicId, bytes]] = {}
+        self._all: dict[AnswerForm, Encoded] = {}
 
     def changed(self, delta: ImageDelta) -> None:
         """A commit was applied: forget what it touched."""
-        if delta.brokers or delta.topics_deleted:
+        if delta.brokers:
             self._kept.clear()
-        elif delta.partitions:
-            touched = delta.partitions
-            self._kept = {key: kept for key, kept in self._kept.items() if key[0] not in touched}
+            self._all.clear()
+        elif delta.partitions or delta.topics_created or delta.topics_deleted:
+            self._all.clear()
+            for kept in self._kept.values():
+                for topic_id in (*delta.partitions, *delta.topics_deleted):
+                    kept.pop(topic_id, None)
 
-    def topic(self, topic: Topic, listener: str, version: int) -> MetadataResponseTopic:
+    def topic(self, topic: Topic, form: AnswerForm) -> bytes:
         """The answer about one topic."""
-        key = (topic.id, listener, version >= LISTENER_NOT_FOUND_FROM)
-        found = self._kept.get(key)
+        kept = self._kept.setdefault(form, {})
+        found = kept.get(topic.id)
         if found is None:
-            found = self._kept[key] = self._make(topic, listener, key[2])
+            found = kept[topic.id] = form.encoded(self._make(topic, form))
         return found
 
-    def _make(self, topic: Topic, listener: str, names_listener: bool) -> MetadataResponseTopic:
-        image = self._image
+    def every_topic(self, form: AnswerForm) -> Encoded:
+        """The answers about all topics, by name."""
+        found = self._all.get(form)
+        if found is None:
+            topics = [self.topic(topic, form) for _, topic in sorted(self._image.topics_by_name.items())]
+            found = self._all[form] = Encoded(len(topics), b"".join(topics))
+        return found
+
+    def _make(self, topic: Topic, form: AnswerForm) -> MetadataResponseTopic:
+        image, listener = self._image, form.listener
         reachable = {broker.id for broker in image.alive_brokers() if broker.endpoint(listener) is not None}
         alive = {broker.id for broker in image.alive_brokers()}
+        names_listener = form.version >= LISTENER_NOT_FOUND_FROM
         missing = ErrorCode.LISTENER_NOT_FOUND if names_listener else ErrorCode.LEADER_NOT_AVAILABLE
         return MetadataResponseTopic(
             name=topic.name,
@@ -82,7 +112,7 @@ class TopicAnswers:
         )
 
     def __repr__(self) -> str:
-        return f"<TopicAnswers {len(self._kept)}>"
+        return f"<TopicAnswers {sum(map(len, self._kept.values()))}>"
 
 
 def _partition(
@@ -209,17 +239,7 @@ class MetadataApi:
                 brokers.append(
                     MetadataResponseBroker(node_id=broker.id, host=host, port=port, rack=broker.rack)
                 )
-        if everything:
-            topics = [
-                self._answers.topic(topic, context.listener, context.version)
-                for name, topic in sorted(image.topics_by_name.items())
-                if allowed(self._authorizer, context, Operation.DESCRIBE, ResourceType.TOPIC, name)
-            ]
-        else:
-            topics = [self._asked(context, asked.name, asked.topic_id) for asked in request.topics or ()]
-        if request.include_topic_authorized_operations:
-            bits = authorized_operations(ResourceType.TOPIC)
-            topics = [replace(topic, topic_authorized_operations=bits) for topic in topics]
+        form = AnswerForm(context.version, context.listener, request.include_topic_authorized_operations)
         ids = [broker.node_id for broker in brokers if broker.node_id not in departed]
         answer = MetadataResponse(
             brokers=brokers,
@@ -227,37 +247,64 @@ class MetadataApi:
             controller_id=self._runtime.node_id
             if self._runtime.node_id in ids
             else min(ids, default=NO_NODE),
-            topics=topics,
+            topics=self._topics_answered(context, request, everything, form),  # type: ignore[arg-type]  # bytes
         )
         if request.include_cluster_authorized_operations:
             return replace(answer, cluster_authorized_operations=authorized_operations(ResourceType.CLUSTER))
         return answer
 
-    def _asked(self, context: RequestContext, name: str | None, topic_id: TopicId) -> MetadataResponseTopic:
+    def _topics_answered(
+        self, context: RequestContext, request: MetadataRequest, everything: bool, form: AnswerForm
+    ) -> Encoded:
+        if not everything:
+            topics = [
+                self._asked(context, asked.name, asked.topic_id, form) for asked in request.topics or ()
+            ]
+        elif self._authorizer is None:
+            return self._answers.every_topic(form)
+        else:
+            topics = [
+                self._answers.topic(topic, form)
+                for name, topic in sorted(self._image.topics_by_name.items())
+                if self._may_describe(context, name)
+            ]
+        return Encoded(len(topics), b"".join(topics))
+
+    def _asked(self, context: RequestContext, name: str | None, topic_id: TopicId, form: AnswerForm) -> bytes:
         """The answer about a topic that was asked for by name or by id."""
         image = self._image
-        if context.version < TOPIC_IDS_FROM and (topic_id != ZERO_UUID or name is None):
-            return MetadataResponseTopic(
-                error_code=int(ErrorCode.INVALID_REQUEST), name=name or "", topic_id=topic_id
-            )
+        if form.version < TOPIC_IDS_FROM and (topic_id != ZERO_UUID or name is None):
+            return _refused(form, ErrorCode.INVALID_REQUEST, name or "", topic_id)
         if topic_id != ZERO_UUID:
             topic = image.topics.get(topic_id)
             if topic is None or not self._may_describe(context, topic.name):
-                return MetadataResponseTopic(
-                    error_code=int(ErrorCode.UNKNOWN_TOPIC_ID), name=None, topic_id=topic_id
-                )
-            return self._answers.topic(topic, context.listener, context.version)
+                return _refused(form, ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id)
+            return self._answers.topic(topic, form)
         wanted = name or ""
         if not self._may_describe(context, wanted):
-            return MetadataResponseTopic(error_code=int(ErrorCode.TOPIC_AUTHORIZATION_FAILED), name=wanted)
+            return _refused(form, ErrorCode.TOPIC_AUTHORIZATION_FAILED, wanted)
         topic = image.topic(wanted)
         if topic is not None:
-            return self._answers.topic(topic, context.listener, context.version)
-        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_valid(wanted) else ErrorCode.INVALID_TOPIC_EXCEPTION
-        return MetadataResponseTopic(error_code=int(code), name=wanted, is_internal=wanted in INTERNAL_TOPICS)
+            return self._answers.topic(topic, form)
+        if is_valid(wanted):
+            return _refused(form, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, wanted)
+        return _refused(form, ErrorCode.INVALID_TOPIC_EXCEPTION, wanted)
 
     def _may_describe(self, context: RequestContext, name: str) -> bool:
         return allowed(self._authorizer, context, Operation.DESCRIBE, ResourceType.TOPIC, name)
+
+
+def _refused(form: AnswerForm, code: ErrorCode, name: str | None, topic_id: TopicId = ZERO_UUID) -> bytes:
+    """The answer about a topic that is not there, or not for this client."""
+    unknown = code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
+    return form.encoded(
+        MetadataResponseTopic(
+            error_code=int(code),
+            name=name,
+            topic_id=topic_id,
+            is_internal=unknown and name in INTERNAL_TOPICS,
+        )
+    )
 
 
 def _topics_of(image: MetadataImage, request: MetadataRequest, everything: bool) -> Iterator[Topic]:

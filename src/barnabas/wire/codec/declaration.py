@@ -25,6 +25,7 @@ __all__ = [
     "Array",
     "Bool",
     "Bytes",
+    "Encoded",
     "Float64",
     "Int8",
     "Int16",
@@ -56,6 +57,26 @@ class LazyBytes(Protocol):
 
 Part: TypeAlias = Buffer | LazyBytes
 """A piece of an encoded message."""
+
+
+class Encoded:
+    """Structs of an array that are bytes already: an array field of a message to be written may hold it.
+
+    Its bytes are joined of what `encode_item` (`message`) gives for one version of one message.
+    """
+
+    __slots__ = ("count", "data")
+
+    def __init__(self, count: int, data: bytes) -> None:
+        self.count = count
+        self.data = data
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __repr__(self) -> str:
+        return f"<Encoded {self.count} structs, {len(self.data)} bytes>"
+
 
 Int8: TypeAlias = int
 Int16: TypeAlias = int

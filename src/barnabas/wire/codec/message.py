@@ -21,6 +21,8 @@ that are structs are shared.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from barnabas.errors import WireError
@@ -37,6 +39,7 @@ __all__ = [
     "Struct",
     "decode",
     "encode",
+    "encode_item",
     "encode_parts",
     "replace",
 ]
@@ -163,6 +166,25 @@ def encode(message: Message, version: int) -> bytes:
     if len(parts) == 1 and type(parts[0]) is bytes:
         return parts[0]
     return b"".join([part.read() if hasattr(part, "read") else part for part in parts])
+
+
+def encode_item(item: Struct, message: type[Message], version: int) -> bytes:
+    """The bytes of a struct (without record batches) as `message` carries it in an array: see `Encoded`.
+
+    Raises WireError as `encode_parts`.
+    """
+    _check_version(message, version)
+    parts: list[Part] = []
+    try:
+        _item_writer(type(item), message, version)(item, parts)
+    except _UNWRITABLE as error:
+        raise WireError(f"{message.NAME} v{version} cannot be written: {error}") from error
+    return b"".join(parts)  # type: ignore[arg-type]  # bytes, there are no records
+
+
+@lru_cache(maxsize=64)
+def _item_writer(cls: type[Struct], message: type[Message], version: int) -> Callable[[Any, list[Any]], None]:
+    return compile_writer(cls, version, of=message)
 
 
 def replace(message: _S, **changes: Any) -> _S:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from barnabas.errors import WireError
+from barnabas.wire.codec.declaration import Encoded
 from barnabas.wire.codec.primitives import uvarint
 from barnabas.wire.codec.reader import MAX_STRING
 from barnabas.wire.codec.schema import FEW, FIXED, Field, StructType, compile_source, packer
@@ -18,9 +19,14 @@ from barnabas.wire.codec.schema import FEW, FIXED, Field, StructType, compile_so
 __all__ = ["compile_writer"]
 
 
-def compile_writer(cls: StructType, version: int) -> Callable[[Any, list[Any]], None]:
-    """A function (message, parts) that appends the message's bytes to parts, few and joined."""
-    source = _Writer(cls.NAME, version, version >= cls.FLEXIBLE)
+def compile_writer(
+    cls: StructType, version: int, *, of: StructType | None = None
+) -> Callable[[Any, list[Any]], None]:
+    """A function (message, parts) that appends the message's bytes to parts, few and joined.
+
+    `of`: the message that `cls` is a struct of.
+    """
+    source = _Writer(cls.NAME, version, version >= (of or cls).FLEXIBLE)
     source.struct("o", cls)
     source.flush()
     lines = ["def write(o, parts):", "    out = []; w = out.append", *source.lines]
@@ -58,6 +64,7 @@ class _Writer:
         self.names: dict[str, Any] = {
             "uvarint": uvarint,
             "string_length": _string_length,
+            "Encoded": Encoded,
             "pack": struct.pack,
             "unknown": _unknown,
             "null": _null,
@@ -189,6 +196,8 @@ class _Writer:
             self.line(f"elif {a}: {self.out}(pack(f'>{{len({a})}}{letter}', *{a}))")
         else:
             item = self.fresh("o")
+            if field.struct is not None:
+                self.line(f"if type({a}) is Encoded: {self.out}({a}.data); {a} = ()")
             self.line(f"for {item} in {a}:")
             self.indent += 1
             before = len(self.lines)
