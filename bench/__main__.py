@@ -6,6 +6,7 @@ wall time.
 
 `python -m bench gap` and `... rf3` (make bench ARGS=gap) measure clusters of three: see `bench/gap.py` and
 `bench/replicated.py`.  `python -m bench coordinators` (`bench/coordinators.py`): groups and transactional ids.
+`python -m bench partitions` (`bench/partitions.py`): ten thousand partitions on one node.
 `python -m bench turns` (`bench/turns.py`): how long the event loop is held.
 """
 
@@ -144,6 +145,10 @@ def main() -> int:
         from bench.replicated import main as replicated
 
         return replicated(sys.argv[2:])
+    if sys.argv[1:2] == ["partitions"]:
+        from bench.partitions import main as partitions
+
+        return partitions(sys.argv[2:])
     options = arguments()
     load_before = machine_load()
     if load_before > BUSY and not options.force:
