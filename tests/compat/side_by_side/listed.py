@@ -54,6 +54,14 @@ def a_pattern_that_takes_much_memory(found: Difference) -> bool:
 
 
 @on_purpose
+def a_list_by_a_pattern_that_takes_long(found: Difference) -> bool:
+    """How long depends on how many ids there are: those of all sequences before."""
+    how = found.step.how
+    long = found.step.api == "list transactions" and len(how.get("pattern") or "") >= 1000
+    return long and _code(found.ours) == "INVALID_REGULAR_EXPRESSION" and _code(found.theirs) == "NONE"
+
+
+@on_purpose
 def a_prepared_transaction_is_kept(found: Difference) -> bool:
     """Kafka 4.3.1 does not serve it yet."""
     keeps = found.step.api == "init" and found.step.how.get("keep") and found.step.how["two_phases"]
