@@ -154,6 +154,26 @@ def test_it_is_a_classic_group_again_when_the_last_new_member_leaves(world: Mixe
     assert other.groups.groups["g"].generation == 3
 
 
+def test_a_classic_member_in_the_place_of_the_last_new_one_leaves_the_generation_as_it_was() -> None:
+    """The others know no other (recorded from Apache Kafka 4.3.1)."""
+    world = MixedWorld()
+    world.beat("new", "planes", instance="i0")
+    world.classic_join("old")
+    generation = world.classic["old"][1]
+    request = JoinGroupRequest(
+        group_id="g",
+        group_instance_id="i0",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=60_000,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=subscription(["flights"], {}, 1))],
+    )
+    world.ask(request, 9)
+    assert not world.groups.consumer_groups
+    assert world.groups.groups["g"].generation == generation
+    assert world.classic_sync("old") == ErrorCode.REBALANCE_IN_PROGRESS
+
+
 def test_members_that_wait_in_a_rebalance_are_sent_back_to_join(world: MixedWorld) -> None:
     waiting = world.classic_join("second")
     assert isinstance(waiting, Waiting) and not waiting.done

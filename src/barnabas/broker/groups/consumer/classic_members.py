@@ -62,14 +62,14 @@ class ClassicMembers:
             return refused_join(error.code, said, context.version)
         if not request.member_id and request.group_instance_id is None and context.version >= MEMBER_ID_FROM:
             return refused_join(ErrorCode.MEMBER_ID_REQUIRED, member_id, context.version)
-        former = group.static_member(request.group_instance_id)
+        former, generation = group.static_member(request.group_instance_id), group.epoch
         wanted = consumers.search_is_due(group, step.after, now)
         if error_code := consumers.take(group, step, now, classic=metadata):
             return refused_join(error_code, request.member_id, context.version)
         if wanted:
             consumers.search_patterns(group, step.after, now)
         # a static member that takes the place of the last one of KIP-848 joins the classic group next
-        classic = former is not None and consumers.downgrade_if_classic(group, now)
+        classic = former is not None and consumers.downgrade_if_classic(group, generation, now)
         answer = JoinGroupResponse(
             generation_id=asked.before.epoch if classic else step.after.epoch,
             protocol_type=CONSUMER_PROTOCOL,

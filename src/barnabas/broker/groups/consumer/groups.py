@@ -35,7 +35,7 @@ from barnabas.broker.groups.records import group_record, group_tombstone, too_lo
 from barnabas.broker.ports import RequestContext
 from barnabas.controller.image import ImageDelta, MetadataImage
 from barnabas.errors import ErrorCode, KafkaError, WireError
-from barnabas.model import Now
+from barnabas.model import Epoch, Now
 from barnabas.ports import Buffer
 from barnabas.wire.codec.message import Message
 from barnabas.wire.records import Record
@@ -272,7 +272,7 @@ class ConsumerGroups:
         rest = [member for member in group.members.values() if member.id not in ids]
         if self._all_classic(rest):
             try:
-                return self._downgrade(group, rest, now)
+                return self._downgrade(group, rest, group.epoch, now)
             except WireError:  # what a member wrote cannot be read: the group stays as it is
                 pass
         error = self.writing.append(group, decide_fence(group, gone, self.image()), now)
@@ -288,8 +288,10 @@ class ConsumerGroups:
         fits = settings.downgrades and 0 < len(members) <= settings.most_classic_members
         return fits and all(member.classic is not None for member in members)
 
-    def _downgrade(self, group: ConsumerGroup, members: Sequence[ConsumerMember], now: Now) -> ErrorCode:
-        classic, assignments = downgraded(group, members, self.image(), now)
+    def _downgrade(
+        self, group: ConsumerGroup, members: Sequence[ConsumerMember], generation: Epoch, now: Now
+    ) -> ErrorCode:
+        classic, assignments = downgraded(group, members, generation, self.image(), now)
         written = [records.to_record(change, now.wall_ms) for change in records.forgotten(group)]
         written.append(group_record(classic, assignments, now.wall_ms))
         if error := self.writing.write(group.id, written, now):
@@ -302,15 +304,16 @@ class ConsumerGroups:
         self.membership.rebalance.begin(classic, now)
         return ErrorCode.NONE
 
-    def downgrade_if_classic(self, group: ConsumerGroup, now: Now) -> bool:
+    def downgrade_if_classic(self, group: ConsumerGroup, generation: Epoch, now: Now) -> bool:
         """A classic member came in the place of the last one that spoke the protocol of KIP-848.
 
+        `generation` is the group's epoch before that: what the others were told, and Apache Kafka goes on with.
         Whether the group is a classic one now; what cannot be written is tried with the next member.
         """
         members = list(group.members.values())
         if self._all_classic(members):
             with suppress(WireError):
-                return not self._downgrade(group, members, now)
+                return not self._downgrade(group, members, generation, now)
         return False
 
     def make_room(self, group_id: str, now: Now) -> ErrorCode:

@@ -16,7 +16,7 @@ from barnabas.broker.groups.consumer.subscriptions import Subscriptions, metadat
 from barnabas.broker.groups.group import ClassicGroup, GroupState, Member
 from barnabas.controller.image import MetadataImage
 from barnabas.errors import ErrorCode, KafkaError, WireError
-from barnabas.model import Now, TopicId
+from barnabas.model import Epoch, Now, TopicId
 from barnabas.wire.codec.message import decode, encode
 from barnabas.wire.schemas.consumer_protocol import (
     ConsumerProtocolAssignment,
@@ -167,14 +167,18 @@ def _upgraded_member(
 
 
 def downgraded(
-    group: ConsumerGroup, members: Iterable[ConsumerMember], image: MetadataImage, now: Now
+    group: ConsumerGroup,
+    members: Iterable[ConsumerMember],
+    generation: Epoch,
+    image: MetadataImage,
+    now: Now,
 ) -> tuple[ClassicGroup, dict[str, bytes]]:
     """A group whose members all speak the classic protocol as a classic group, and what each is to read.
 
     Raises WireError where what they said does not go together; no client says such a thing.
     """
     classic = ClassicGroup(group.id, now)
-    classic.generation = group.epoch
+    classic.generation = generation
     classic.protocol_type = CONSUMER_PROTOCOL
     assignments: dict[str, bytes] = {}
     for member in members:
