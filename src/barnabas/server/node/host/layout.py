@@ -46,7 +46,10 @@ def lay_out(config: Config, count: int) -> list[HostNode]:
 
 def _check(config: Config, count: int) -> None:
     if not 1 <= count <= MOST_NODES:
-        raise ConfigError(f"--nodes {count}: between 1 and {MOST_NODES} nodes fit on a host")
+        raise ConfigError(
+            f"--nodes {count}: between 1 and {MOST_NODES} nodes fit on a host",
+            next_step="--nodes auto starts one for each core",
+        )
     if config.roles != {"broker", "controller"}:
         raise ConfigError(
             f"--nodes derives the roles of its nodes, and process.roles is {','.join(sorted(config.roles))}",
