@@ -48,6 +48,13 @@ def is_whole(cluster: Virtual, id_: int) -> bool:
     return not log.damage and log.log_end_offset == RECORDS and sum(b.count for b in log.batches()) == RECORDS
 
 
+def in_sync(cluster: Virtual) -> tuple[int, ...]:
+    """The in-sync replicas, as far as a node that runs knows of them."""
+    image = cluster.world.image
+    state = None if image is None else image.partition("t", 0)
+    return () if state is None else state.isr
+
+
 @pytest.mark.parametrize("how", ["stop", "kill"])
 def test_a_node_whose_segment_was_emptied_hands_over_and_fetches_its_replica_anew(how: str) -> None:
     with Virtual() as cluster:
@@ -61,7 +68,9 @@ def test_a_node_whose_segment_was_emptied_hands_over_and_fetches_its_replica_ane
         cluster.until(lambda: leader in cluster.state("t").isr and is_whole(cluster, leader), 60)
 
 
-def test_when_all_were_down_another_one_leads_than_the_one_that_is_damaged() -> None:
+def test_when_all_were_down_another_one_leads_than_the_damaged_one_if_it_is_not_the_last_that_comes_back() -> (
+    None
+):
     with Virtual() as cluster:
         cluster.create("t", [1, 2, 3])
         fill(cluster)
@@ -69,8 +78,13 @@ def test_when_all_were_down_another_one_leads_than_the_one_that_is_damaged() -> 
         for id_ in (1, 2, 3):
             cluster.kill(id_)
         empty_a_segment(cluster, leader)
-        for id_ in (1, 2, 3):
+        last = max({1, 2, 3} - {leader})
+        for id_ in {1, 2, 3} - {last}:
             cluster[id_].start()
+        # Who is back after a crash is in sync no more.
+        cluster.until(lambda: in_sync(cluster) == (last,), 60)
+        cluster[last].start()
         cluster.until(lambda: all(cluster[id_].serves for id_ in (1, 2, 3)), 60)
+        assert cluster.state("t").leader == last
         cluster.until(lambda: set(cluster.state("t").isr) == {1, 2, 3} and is_whole(cluster, leader), 90)
         assert all(is_whole(cluster, id_) for id_ in (1, 2, 3))
