@@ -71,11 +71,11 @@ def load_config(path: str | None, overrides: list[str] | None = None) -> Config:
 
 def run(args: argparse.Namespace) -> int:
     """`barnabas start`: ends with the node's exit code."""
+    config = load_config(args.properties, args.override)
     if args.nodes is not None:
         from barnabas.cli.start_nodes import run as run_nodes
 
-        return run_nodes(args, load_config(args.properties, args.override))
-    config = load_config(args.properties, args.override)
+        return run_nodes(args, config)
     from barnabas.server.node.run import run as run_node
 
     def ready(node: Node) -> None:

@@ -6,12 +6,13 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from barnabas.errors import BarnabasError, ConfigError
+from barnabas.cli.output import print_document, print_rows
+from barnabas.errors import ConfigError
 
 if TYPE_CHECKING:
     from barnabas.config import Config
 
-__all__ = ["banner", "run"]
+__all__ = ["run"]
 
 
 def run(args: argparse.Namespace, config: Config) -> int:
@@ -29,47 +30,33 @@ def run(args: argparse.Namespace, config: Config) -> int:
         for about in abouts:
             about["formatted"] = about["node_id"] in formatted.now
         if args.json:
-            from barnabas.cli.output import print_document
-
             print_document("nodes", {"cluster_id": formatted.cluster_id, "nodes": abouts})
         else:
-            print("\n".join(banner(formatted.cluster_id, abouts)))
+            _tell(formatted.cluster_id, abouts)
         sys.stdout.flush()
 
-    try:
-        return run_host(config, nodes, args.override, ready)
-    except BarnabasError as error:
-        from barnabas.cli.exits import Exit
-        from barnabas.cli.main import report
-
-        report(error)
-        return Exit.FAILED
+    return run_host(config, nodes, args.override, ready)
 
 
-def banner(cluster_id: str, abouts: list[dict[str, Any]]) -> list[str]:
-    """What is said when all nodes serve: one line for each."""
+def _tell(cluster_id: str, abouts: list[dict[str, Any]]) -> None:
+    """Say that all nodes serve: one line for each."""
     from barnabas.version import __version__
 
-    rows = [("node", "roles", "listeners", "data", "pid")]
-    for about in abouts:
-        rows.append(
+    print(f"Barnabas {__version__}: {len(abouts)} nodes are ready.  Ctrl-C stops them.")
+    print(f"  cluster id  {cluster_id}")
+    print_rows(
+        ["node", "roles", "listeners", "data", "pid"],
+        [
             (
-                str(about["node_id"]),
+                about["node_id"],
                 "broker,controller" if about["controller"] else "broker",
                 ", ".join(about["listeners"]),
                 ", ".join(about["directories"]) + (", formatted just now" if about["formatted"] else ""),
-                str(about["pid"]),
+                about["pid"],
             )
-        )
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return [
-        f"Barnabas {__version__}: {len(abouts)} nodes are ready.  Ctrl-C stops them.",
-        f"  cluster id  {cluster_id}",
-        *(
-            ("  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))).rstrip()
-            for row in rows
-        ),
-    ]
+            for about in abouts
+        ],
+    )
 
 
 def _count(text: str) -> int:

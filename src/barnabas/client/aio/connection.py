@@ -167,7 +167,7 @@ class AsyncConnection(asyncio.Protocol):
 
     def _expect(self, sent: Sent) -> asyncio.Future[Response]:
         future: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
-        self._write(sent, partial(_settle, future))
+        self._write(sent, partial(settle, future))
         return future
 
     def _write(self, sent: Sent, on_answer: Callable[[Response | BarnabasError], None]) -> None:
@@ -214,11 +214,12 @@ class AsyncConnection(asyncio.Protocol):
             self._writable = None
 
 
-def _settle(future: asyncio.Future[Response], answer: Response | BarnabasError) -> None:
+def settle(future: asyncio.Future[Any], result: Any) -> None:
+    """Give a future its result, or the error that came instead; nothing where nobody waits for it any more."""
     if future.done():
         return
-    if isinstance(answer, BarnabasError):
-        future.set_exception(answer)
+    if isinstance(result, BarnabasError):
+        future.set_exception(result)
         future.exception()  # a caller that has gone away need not hear of it
     else:
-        future.set_result(answer)
+        future.set_result(result)

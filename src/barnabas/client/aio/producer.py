@@ -10,11 +10,11 @@ import asyncio
 import random
 import time
 from collections.abc import Iterable, Mapping
+from functools import partial
 from types import TracebackType
-from typing import Any
 
 from barnabas.client.aio.cluster import AsyncCluster
-from barnabas.client.aio.connection import AsyncConnection
+from barnabas.client.aio.connection import AsyncConnection, settle
 from barnabas.client.aio.transactions import AsyncTransactions
 from barnabas.client.producer import Delivered, outcome
 from barnabas.client.producing.batching import RECORD_OVERHEAD, Accumulator, AccumulatorStatistics, Batch
@@ -120,7 +120,7 @@ class AsyncProducer:
         loop = asyncio.get_running_loop()
         batch, index, _ = self._accumulator.add(target, loop.time(), size, stamp, key, value, pairs)
         delivery: asyncio.Future[Delivered] = loop.create_future()
-        batch.callbacks.append((index, lambda result: _resolve(delivery, result)))
+        batch.callbacks.append((index, partial(settle, delivery)))
         if self._task is None:
             self._task = asyncio.create_task(self._run(), name="barnabas-producer")
         self._woken.set()
@@ -253,16 +253,6 @@ class AsyncProducer:
         except BarnabasError as error:
             return [Outcome(batch, error) for batch in batches]
         return self._dispatch.outcomes(response, batches, self._cluster.metadata.topic_name)
-
-
-def _resolve(delivery: asyncio.Future[Delivered], result: Any) -> None:
-    if delivery.done():
-        return
-    if isinstance(result, BarnabasError):
-        delivery.set_exception(result)
-        delivery.exception()  # who does not await the delivery need not hear of it
-    else:
-        delivery.set_result(result)
 
 
 def _call_back(batch: Batch, error: BarnabasError | None) -> None:

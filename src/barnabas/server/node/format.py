@@ -39,13 +39,14 @@ __all__ = [
     "FormatPlan",
     "FormatResult",
     "check_alone",
+    "dialled",
     "format_directories",
     "format_report",
     "generate_cluster_id",
     "parse_initial_controllers",
 ]
 
-WILDCARDS = ("", "0.0.0.0", "::")
+_WILDCARDS = ("", "0.0.0.0", "::")
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,7 +334,12 @@ def _own_endpoint(config: Config) -> Endpoint:
     for advertised in config.advertised_listeners:
         if advertised.listener == own.listener:
             own = advertised
-    return own._replace(host="localhost") if own.host in WILDCARDS else own
+    return dialled(own)
+
+
+def dialled(listening: Endpoint) -> Endpoint:
+    """Where this host dials what listens there: every address is its own one, too."""
+    return listening._replace(host="localhost") if listening.host in _WILDCARDS else listening
 
 
 def _directories(config: Config) -> tuple[str, ...]:

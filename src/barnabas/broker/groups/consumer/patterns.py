@@ -13,6 +13,7 @@ from typing import Any
 from barnabas.broker.groups.consumer.group import ConsumerGroup, ResolvedPattern
 from barnabas.broker.groups.consumer.member import ConsumerMember
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.settings.matching import MOST_PATTERN, re2_options
 
 __all__ = [
     "MOST_PATTERN",
@@ -28,11 +29,7 @@ WORK_PER_STEP = 1_000_000
 """What a step does (`work_to_match`): a few milliseconds for the worst patterns, far less for others."""
 LEAST_INTERVAL_MS = 10_000
 """A group's patterns are not looked up more often."""
-MOST_PATTERN = 4096
-"""Characters of a pattern.  (Apache Kafka has no bound but its request's.)"""
 _ANY_BYTE = re.compile(r"(?<!\\)(\\\\)*\\C")
-MOST_MEMORY = 1 << 20
-"""Bytes that RE2 may take for one pattern."""
 
 
 def check_pattern(regex: str) -> None:
@@ -50,12 +47,8 @@ def compiled_pattern(regex: str) -> Any:
         )
     if _ANY_BYTE.search(regex):  # (a byte is no character of a name)
         raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, "\\C is not supported")
-    options = re2.Options()
-    options.log_errors = False
-    options.max_mem = MOST_MEMORY
-    options.never_capture = True  # a pattern of 1,500 groups takes 30 ms for a name otherwise
     try:
-        return re2.compile(regex, options)
+        return re2.compile(regex, re2_options())
     except (re2.error, UnicodeError) as error:
         raise KafkaError(
             ErrorCode.INVALID_REGULAR_EXPRESSION, f"{regex!r} is no pattern of RE2: {_reason(error)}"

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from barnabas.config import Config
 from barnabas.errors import ConfigError
 from barnabas.model import Endpoint, NodeId
-from barnabas.server.node.format import WILDCARDS
+from barnabas.server.node.format import dialled
 
 __all__ = ["HostNode", "lay_out"]
 
@@ -124,9 +124,7 @@ def _step(ports: Iterable[int], count: int) -> int:
 def _address(controllers: tuple[Endpoint, ...]) -> str:
     if not controllers:
         return ""
-    own = controllers[0]
-    own = own._replace(host="localhost") if own.host in WILDCARDS else own
-    return str(own).partition("://")[2]
+    return str(dialled(controllers[0])).partition("://")[2]
 
 
 def _moved(endpoints: Iterable[Endpoint], by: int) -> tuple[Endpoint, ...]:
