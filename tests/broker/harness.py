@@ -93,6 +93,7 @@ class World:
         self.corrupt: list[tuple[str, int, str]] = []
         self.damages: list[tuple[str, int, int]] = []
         self.anew: list[str] = []
+        self.stood_down: list[str] = []
         self.short: list[str] = []
         self.aside: list[tuple[str, str]] = []
         self.rooms: list[tuple[str, bool]] = []
@@ -150,6 +151,9 @@ class World:
 
     def fetched_anew(self, log: Any, gone: Any) -> None:
         self.anew.append(log.path)
+
+    def stand_down(self, log: Any) -> None:
+        self.stood_down.append(log.path)
 
     def compacted(self, tp: TopicPartition, done: CompactionStatistics, seconds: float) -> None:
         self.compactions.append((tp, done))

@@ -97,3 +97,41 @@ def test_a_leader_that_met_damage_says_so_once_and_serves_what_it_has() -> None:
     assert len(node.fetch({WHERE: 4}).fetched.records) > 0
     node.append(batch("more"))
     assert node.fetch({WHERE: 8}).fetched.error_code == ErrorCode.NONE
+
+
+def led_by_a_damaged_one(**settings: str) -> Replicas:
+    """Replica 1 came back last after all were down, damaged, and is the only one in sync: it leads again."""
+    replicas = Replicas(**settings)
+    several_segments(replicas)
+    for id_ in (2, 3):
+        replicas.put(isr=tuple(member for member in replicas.state.isr if member != id_))
+    replicas.crash(1)
+    replicas.disks[1].put("/data/t-0/00000000000000000002.log", b"")
+    replicas.restart(1)
+    return replicas
+
+
+def test_a_damaged_leader_stands_down_when_others_are_in_sync() -> None:
+    replicas = led_by_a_damaged_one()
+    assert replicas.state.leader == 1 and replicas.state.isr == (1,)
+    assert replicas.nodes[1].outside.stood_down == []
+    replicas.put(isr=(1, 3))
+    assert "/data/t-0" in replicas.nodes[1].outside.stood_down
+    replicas.put(isr=(3,), leader=3)
+    assert replicas.nodes[1].outside.anew == ["/data/t-0"]
+
+
+def test_a_damaged_leader_stays_while_it_would_be_eligible_after_it_left() -> None:
+    replicas = led_by_a_damaged_one(min_insync_replicas="2")
+    replicas.put(isr=(1, 3))
+    assert replicas.nodes[1].outside.stood_down == []
+    replicas.put(isr=(1, 2, 3))
+    assert "/data/t-0" in replicas.nodes[1].outside.stood_down
+
+
+def test_a_damaged_replica_is_kept_as_long_as_it_is_eligible() -> None:
+    replicas = led_by_a_damaged_one()
+    replicas.put(isr=(3,), leader=3, elr=(1,))
+    assert replicas.nodes[1].outside.anew == []
+    replicas.put(isr=(3,), elr=())
+    assert replicas.nodes[1].outside.anew == ["/data/t-0"]

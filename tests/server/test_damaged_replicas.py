@@ -68,17 +68,16 @@ def test_a_node_whose_segment_was_emptied_hands_over_and_fetches_its_replica_ane
         cluster.until(lambda: leader in cluster.state("t").isr and is_whole(cluster, leader), 60)
 
 
-def test_when_all_were_down_another_one_leads_than_the_damaged_one_if_it_is_not_the_last_that_comes_back() -> (
-    None
-):
+@pytest.mark.parametrize("damaged_one_comes", ["first", "last"])
+def test_when_all_were_down_the_damaged_one_is_fetched_anew_from_the_others(damaged_one_comes: str) -> None:
     with Virtual() as cluster:
         cluster.create("t", [1, 2, 3])
         fill(cluster)
-        leader = cluster.state("t").leader
+        damaged = cluster.state("t").leader
         for id_ in (1, 2, 3):
             cluster.kill(id_)
-        empty_a_segment(cluster, leader)
-        last = max({1, 2, 3} - {leader})
+        empty_a_segment(cluster, damaged)
+        last = damaged if damaged_one_comes == "last" else max({1, 2, 3} - {damaged})
         for id_ in {1, 2, 3} - {last}:
             cluster[id_].start()
         # Who is back after a crash is in sync no more.
@@ -86,5 +85,6 @@ def test_when_all_were_down_another_one_leads_than_the_damaged_one_if_it_is_not_
         cluster[last].start()
         cluster.until(lambda: all(cluster[id_].serves for id_ in (1, 2, 3)), 60)
         assert cluster.state("t").leader == last
-        cluster.until(lambda: set(cluster.state("t").isr) == {1, 2, 3} and is_whole(cluster, leader), 90)
+        cluster.until(lambda: is_whole(cluster, damaged), 90)
+        cluster.until(lambda: set(cluster.state("t").isr) == {1, 2, 3}, 90)
         assert all(is_whole(cluster, id_) for id_ in (1, 2, 3))

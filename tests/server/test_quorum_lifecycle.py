@@ -173,6 +173,23 @@ def test_it_leaves_when_it_is_let_go_and_reports_no_more() -> None:
     run(story)
 
 
+def test_it_stands_down_for_one_report_and_asks_to_be_unfenced_with_the_next() -> None:
+    async def story() -> None:
+        answers = Answers()
+        answers.on_heartbeat = lambda asked: BrokerHeartbeatResponse(is_fenced=asked.want_fence)
+        broker = lifecycle(answers)
+        await broker.register()
+        await broker.unfence()
+        reported = len(answers.heartbeats)
+        broker.stand_down()
+        await until(lambda: len(answers.heartbeats) >= reported + 2)
+        assert [asked.want_fence for asked in answers.heartbeats[reported : reported + 2]] == [True, False]
+        assert (broker.state, broker.fenced) == (LifecycleState.RUNNING, False)
+        broker.abandon()
+
+    run(story)
+
+
 def test_it_gives_up_leaving_when_nobody_lets_it_go() -> None:
     async def story() -> None:
         answers = Answers()

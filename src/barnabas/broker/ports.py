@@ -218,6 +218,11 @@ class BrokerHost(Protocol):
         """A log of which records could not be read is empty, and fetched from its leader.  Log it."""
         ...
 
+    def stand_down(self, log: Log) -> None:
+        """This broker leads though records of `log` cannot be read, and others have them: give up every lead
+        and be elected anew.  Asked for often; it is done once for a log."""
+        ...
+
     def compacted(self, tp: TopicPartition, done: CompactionStatistics, seconds: float) -> None:
         """A round of compaction has finished.  Log it."""
         ...

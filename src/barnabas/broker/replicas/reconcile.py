@@ -186,6 +186,7 @@ class Reconciler:
                 partition.stop_following()
                 broker.leads(partition, True, partition.leader_epoch)
             partition.touch()
+            self._hand_over(partition, state)
             return
         led = partition.is_leader
         changed = partition.follow(state)
@@ -203,15 +204,15 @@ class Reconciler:
     def _begin_anew(self, partition: Partition, state: PartitionState, now: Now) -> bool:
         """A replica whose log was damaged when this node started is fetched anew from its leader.
 
-        Not while it counts for what is committed: it is not in sync, and this node has registered as one that
-        lost something (`server.replication.previous_epoch`), so that it is not eligible either.  Returns
-        whether it was done.
+        Not while it counts for what is committed, in sync or eligible: where this node registered, it was as
+        one that lost something (`server.replication.previous_epoch`), and so neither.  Returns whether it was
+        done.
         """
         broker = self._broker
         log = partition.log
         if not (log.damage and log.recovery.damaged) or partition.offline:
             return False
-        if broker.node_id in state.isr or state.leader == NO_NODE:
+        if broker.node_id in (*state.isr, *state.elr) or state.leader == NO_NODE:
             return False
         gone = tuple(log.damage)
         broker.guarded(lambda: log.truncate_fully_and_start_at(log.log_start_offset, now), now)
@@ -221,6 +222,18 @@ class Reconciler:
         partition.touch()
         broker.host.fetched_anew(log, gone)
         return True
+
+    def _hand_over(self, partition: Partition, state: PartitionState) -> None:
+        """A leader whose log was damaged when this node started lets another one lead, which has all records.
+
+        It leads because nobody else could when it came back: it was the last one in sync.  Not before so many
+        others are in sync that it does not become eligible by leaving (KIP-966): it is to be fetched anew.
+        """
+        log = partition.log
+        if not (log.damage and log.recovery.damaged) or partition.offline:
+            return
+        if len(state.isr) > min(partition.config.min_insync_replicas, len(state.replicas)):
+            self._broker.host.stand_down(log)
 
     def _host(
         self,

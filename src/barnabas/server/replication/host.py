@@ -44,6 +44,11 @@ NOT_REPLICATED = events.register(
 FETCHED_ANEW = events.register(
     "replica.fetched-anew", logging.WARNING, "a replica that was damaged is fetched again from its leader"
 )
+STANDS_DOWN = events.register(
+    "broker.stands-down",
+    logging.WARNING,
+    "this broker gives up what it leads: other replicas have records that a log here cannot read",
+)
 TRUNCATED = events.register(
     "replica.truncated", logging.INFO, "a log was cut back to where it agrees with its leader's"
 )
@@ -71,6 +76,7 @@ class NodeHost:
         "_metadata_directory",
         "_on_fatal",
         "_runtime",
+        "_stood_down",
         "_verifier",
     )
 
@@ -95,6 +101,7 @@ class NodeHost:
         self._broker: Broker | None = None
         self._fetchers: Fetchers | None = None
         self._verifier: TransactionVerifier | None = None
+        self._stood_down: set[Log] = set()
 
     def serve(self, broker: Broker, fetchers: Fetchers, verifier: TransactionVerifier) -> None:
         """The broker is registered: answers go to it, it may follow others, and ask them."""
@@ -255,6 +262,13 @@ class NodeHost:
     def fetched_anew(self, log: Log, gone: Sequence[Damage]) -> None:
         """A log of which records could not be read is empty, and fetched from its leader."""
         events.emit(FETCHED_ANEW, log=log.path, start=gone[0].start, end=gone[-1].end)
+
+    def stand_down(self, log: Log) -> None:
+        """This broker gives up its leads, once for a log of which others have records that it cannot read."""
+        if log not in self._stood_down:
+            self._stood_down.add(log)
+            events.emit(STANDS_DOWN, log=log.path)
+            self._lifecycle.stand_down()
 
     def compacted(self, tp: TopicPartition, done: CompactionStatistics, seconds: float) -> None:
         """A log was compacted."""

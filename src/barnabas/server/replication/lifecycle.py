@@ -133,6 +133,7 @@ class BrokerLifecycle:
         self._may_stop = False
         self._failures = 0
         self._outdated = False
+        self._standing_down = False
         self._cordoned = cordoned
         self._on_registered = on_registered
 
@@ -258,6 +259,13 @@ class BrokerLifecycle:
             self._outdated = True
             self._wake.set()
 
+    def stand_down(self) -> None:
+        """Be fenced with the next report, at once, and ask to be unfenced with the one after: until then others
+        were elected for what this broker leads, where others are in sync.
+        """
+        self._standing_down = True
+        self._wake.set()
+
     def directory_failed(self, directory_id: DirectoryId) -> None:
         """Tell the controller with the next heartbeat, at once, that a disk is gone."""
         self._offline.add(directory_id)
@@ -269,13 +277,14 @@ class BrokerLifecycle:
             offline = sorted(self._offline)
             if self._outdated:
                 await self._refresh_registration()
+            standing_down = self._standing_down and self.state is LifecycleState.RUNNING
             try:
                 answer = await self._submit(
                     BrokerHeartbeatRequest(
                         broker_id=self.settings.broker_id,
                         broker_epoch=self.epoch,
                         current_metadata_offset=self._metadata_offset(),
-                        want_fence=False,
+                        want_fence=standing_down,
                         want_shut_down=self.state is LifecycleState.PENDING_CONTROLLED_SHUTDOWN,
                         offline_log_dirs=offline,
                         cordoned_log_dirs=self._cordoned(),
@@ -293,6 +302,7 @@ class BrokerLifecycle:
             else:
                 self._failures = 0
                 self.reported.update(offline)
+                self._standing_down = self._standing_down and not standing_down
                 self._heard(answer)
             self._changed.set()
             if self._may_stop:
