@@ -47,13 +47,16 @@ class MixedWorld(ConsumerWorld):
         super().__init__(**settings)
         self.classic: dict[str, tuple[str, int]] = {}
 
-    def classic_join(self, name: str, *, version: int = 1, group: str = "g") -> Any:
+    def classic_join(
+        self, name: str, *, version: int = 1, group: str = "g", instance: str | None = None
+    ) -> Any:
         """JoinGroup, with the id that the member has, or with the one that it is given first."""
         id_, _ = self.classic.get(name, ("", -1))
         protocol = JoinGroupRequestProtocol(name="range", metadata=subscription(["flights"], {}, version))
         request = JoinGroupRequest(
             group_id=group,
             member_id=id_,
+            group_instance_id=instance,
             session_timeout_ms=10_000,
             rebalance_timeout_ms=60_000,
             protocol_type="consumer",
@@ -181,6 +184,15 @@ def test_members_that_wait_in_a_rebalance_are_sent_back_to_join(world: MixedWorl
     assert waiting.response is not None
     assert waiting.response.error_code == ErrorCode.REBALANCE_IN_PROGRESS
     assert len(world.group().members) == 3
+
+
+def test_a_new_member_in_the_place_of_a_classic_one_before_the_first_rebalance_ended_is_in_epoch_1() -> None:
+    """Epoch 0 is what a member says that joins, and owns nothing: it could never say what it owns."""
+    world = MixedWorld(group_initial_rebalance_delay_ms="3000")
+    assert isinstance(world.classic_join("old", instance="static"), Waiting)
+    joined = world.beat("new", "flights", instance="static")
+    assert (joined.error_code, joined.member_epoch) == (ErrorCode.NONE, 1)
+    assert world.beat("new", owns=world.owned["new"]).error_code == ErrorCode.NONE
 
 
 def test_a_classic_member_that_is_silent_or_does_not_come_again_is_out(world: MixedWorld) -> None:

@@ -98,22 +98,27 @@ def upgraded(
 ) -> tuple[ConsumerGroup, list[Change]]:
     """A classic group with members as one of KIP-848, and the records that make it.
 
-    Every member keeps what it was assigned, in the epoch that is its generation.  Raises KafkaError
+    Every member keeps what it was assigned, in the epoch that is its generation; where its first rebalance is
+    still under way, in epoch 1, for 0 is what a member says that joins (Apache Kafka 4.3.1 fails there:
+    "No value present").  Raises KafkaError
     GROUP_ID_NOT_FOUND for a group that cannot be one: of another protocol type, too large, or with assignments
     of an assignor that keeps data of its own in them.
     """
     if classic.protocol_type != CONSUMER_PROTOCOL or len(classic.members) > most_members:
         raise _stays(classic, "its members are of another protocol, or too many")
     protocol = classic.protocol or classic.choose_protocol()
+    epoch = max(classic.generation, 1)
     try:
-        members = [_upgraded_member(classic, member, protocol, image) for member in classic.members.values()]
+        members = [
+            _upgraded_member(classic, member, protocol, epoch, image) for member in classic.members.values()
+        ]
     except WireError as error:
         raise _stays(classic, "what its members wrote cannot be read") from error
     changes = [records.member_joined(classic.id, member) for member in members]
     seen = metadata_hash(Subscriptions.of(members, {}).topics, image)
-    changes.append(records.epoch_bumped(classic.id, classic.generation, seen))
+    changes.append(records.epoch_bumped(classic.id, epoch, seen))
     changes += [records.target_assigned(classic.id, member.id, _targets(member)) for member in members]
-    changes.append(records.target_computed(classic.id, classic.generation, 0))
+    changes.append(records.target_computed(classic.id, epoch, 0))
     changes += [records.current_assignment(classic.id, member) for member in members]
     group = ConsumerGroup(classic.id)
     for change in changes:
@@ -130,7 +135,7 @@ def _targets(member: ConsumerMember) -> Target:
 
 
 def _upgraded_member(
-    classic: ClassicGroup, member: Member, protocol: str, image: MetadataImage
+    classic: ClassicGroup, member: Member, protocol: str, epoch: Epoch, image: MetadataImage
 ) -> ConsumerMember:
     said = decode(ConsumerProtocolSubscription, raw := member.metadata(protocol), _version(raw), 2)[0]
     assigned: dict[TopicId, dict[int, int]] = {}
@@ -141,11 +146,11 @@ def _upgraded_member(
         for one in assignment.assigned_partitions:
             topic = image.topics_by_name.get(one.topic)
             if topic is not None and one.partitions:
-                assigned[topic.id] = dict.fromkeys(one.partitions, classic.generation)
+                assigned[topic.id] = dict.fromkeys(one.partitions, epoch)
     return ConsumerMember(
         member.id,
-        epoch=classic.generation,
-        previous_epoch=classic.generation,
+        epoch=epoch,
+        previous_epoch=epoch,
         instance_id=member.instance_id,
         rack_id=said.rack_id or None,
         rebalance_timeout_ms=round(member.rebalance_timeout * 1000),
