@@ -157,6 +157,21 @@ def test_it_is_a_classic_group_again_when_the_last_new_member_leaves(world: Mixe
     assert other.groups.groups["g"].generation == 3
 
 
+def test_another_coordinator_goes_on_with_the_rebalance_of_a_group_that_is_classic_again(
+    world: MixedWorld,
+) -> None:
+    """Else no member knew that it leads, and nobody looked for new partitions."""
+    world.join("new")
+    world.classic_join("old")
+    world.classic_sync("old")
+    world.follow("new")
+    world.beat("new", epoch=-1)
+    other = world.reloaded()
+    assert other.groups.groups["g"].state is GroupState.PREPARING
+    other.run(61)
+    assert not other.groups.groups["g"].members, "who does not join again is out"
+
+
 def test_a_classic_member_in_the_place_of_the_last_new_one_leaves_the_generation_as_it_was() -> None:
     """The others know no other (recorded from Apache Kafka 4.3.1)."""
     world = MixedWorld()

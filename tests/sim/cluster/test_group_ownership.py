@@ -81,3 +81,13 @@ def test_an_answered_heartbeat_keeps_what_its_member_holds() -> None:
     assert holdings.last(PLACE) == "a"
     with pytest.raises(InvariantViolation, match="a holds until 10"):
         holdings.granted("b", PLACE, 7.0, 12.0)
+
+
+def test_a_static_member_that_another_client_takes_over_holds_what_that_one_says() -> None:
+    holdings = Holdings("g")
+    holdings.granted("a", PLACE, 1.0, 6.0)
+    holdings.owns_only("a", [PLACE])
+    with pytest.raises(InvariantViolation, match="G3"):
+        holdings.granted("b", PLACE, 2.0, 7.0)
+    holdings.owns_only("a", [])
+    holdings.granted("b", PLACE, 2.0, 7.0)

@@ -39,7 +39,7 @@ def attempt(*, commits: bool | None, settled: bool | None, position: int = 0) ->
     return Attempt(1, "id1", "producer1a", 2, records, position, commits, 10.0, settled)
 
 
-def judge(one: Attempt, times: dict[int, int], stable: tuple[float, int] | None = None) -> None:
+def judge(one: Attempt, times: dict[int, int], stable: tuple[float, int, int] | None = None) -> None:
     offsets = StableOffsets()
     if stable is not None:
         offsets.note(HERE, *stable)
@@ -71,10 +71,14 @@ def test_an_unknown_end_is_either_for_all_records() -> None:
 
 def test_an_open_transaction_below_the_last_stable_offset_is_found() -> None:
     whole = {1: 1, 2: 1}
-    judge(attempt(commits=True, settled=True), whole, (9.0, 5))
-    judge(attempt(commits=True, settled=True), whole, (10.5, 6))
+    judge(attempt(commits=True, settled=True), whole, (9.0, 5, 0))
+    judge(attempt(commits=True, settled=True), whole, (10.5, 6, 0))
     with pytest.raises(InvariantViolation, match="T2"):
-        judge(attempt(commits=True, settled=True), whole, (9.0, 6))
+        judge(attempt(commits=True, settled=True), whole, (9.0, 6, 0))
+
+
+def test_a_log_whose_open_transaction_lost_its_first_records_is_stable_up_to_its_start() -> None:
+    judge(attempt(commits=True, settled=True), {1: 1, 2: 1}, (9.0, 6, 6))
 
 
 def test_a_batch_that_came_late_and_counts_is_found() -> None:

@@ -115,7 +115,8 @@ class Rebalance:
             if member.syncing is not None:
                 member.syncing.complete(SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
         from_empty = group.state is GroupState.EMPTY
-        group.move(GroupState.PREPARING, now)
+        if group.state is not GroupState.PREPARING:  # it is where it was loaded so
+            group.move(GroupState.PREPARING, now)
         delay = self.limits.initial_delay
         if from_empty and delay > 0:
             group.initial_until = now.mono + max(delay, group.rebalance_timeout)
@@ -223,10 +224,16 @@ class Rebalance:
         self.after_loss(group, now)
 
     def watch(self, group: ClassicGroup, now: Now) -> None:
-        """A group was loaded: the sessions of its members begin now."""
+        """A group was loaded: the sessions of its members begin now.
+
+        None of them knows that it leads in a group that came from the protocol of KIP-848 and had not rebalanced
+        yet: nobody would look for new partitions.
+        """
         for member in group.members.values():
             member.expires = now.mono + member.session_timeout
             self.arm(group, member)
+        if group.state is GroupState.PREPARING:
+            self.begin(group, now)
 
     def forget(self, group: ClassicGroup, error: ErrorCode) -> None:
         """This node no longer coordinates the group: answer all who wait."""

@@ -87,8 +87,13 @@ def offset_tombstone(group: str, topic: str, partition: int, wall_ms: int) -> Re
     return _record(write_key(OffsetCommitKey(group=group, topic=topic, partition=partition)), None, wall_ms)
 
 
-def group_record(group: ClassicGroup, assignments: dict[str, bytes], wall_ms: int) -> Record:
-    """A generation of a group, with what each member is to read."""
+def group_record(
+    group: ClassicGroup, assignments: dict[str, bytes], wall_ms: int, *, rebalances: bool = False
+) -> Record:
+    """A generation of a group, with what each member is to read.
+
+    `rebalances`: it is about to choose a leader, which the next coordinator would not know otherwise.
+    """
     protocol = group.protocol or ""
     members = [
         MemberMetadata(
@@ -107,7 +112,7 @@ def group_record(group: ClassicGroup, assignments: dict[str, bytes], wall_ms: in
         protocol_type=group.protocol_type or "",
         generation=group.generation,
         protocol=group.protocol,
-        leader=group.leader_id,
+        leader=None if rebalances else group.leader_id,
         current_state_timestamp=group.since_ms,
         members=members,
     )
@@ -172,7 +177,7 @@ def read_group(group_id: str, raw: bytes, now: Now) -> ClassicGroup:
         group.add(read_member(member, value.protocol))
     if group.members:
         group.leader_id = value.leader if value.leader in group.members else next(iter(group.members))
-        group.state = GroupState.STABLE
+        group.state = GroupState.PREPARING if value.leader is None else GroupState.STABLE
     if value.current_state_timestamp >= 0:
         group.since_ms = value.current_state_timestamp
     return group

@@ -293,7 +293,7 @@ class ConsumerGroups:
     ) -> ErrorCode:
         classic, assignments = downgraded(group, members, generation, self.image(), now)
         written = [records.to_record(change, now.wall_ms) for change in records.forgotten(group)]
-        written.append(group_record(classic, assignments, now.wall_ms))
+        written.append(group_record(classic, assignments, now.wall_ms, rebalances=True))
         if error := self.writing.write(group.id, written, now):
             return error
         del self.groups[group.id]

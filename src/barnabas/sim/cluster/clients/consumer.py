@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from barnabas.sim.cluster.history import History
     from barnabas.wire.records import BatchHeader
 
-__all__ = ["Consumer", "LastReader", "Reader", "Reading"]
+__all__ = ["EARLIEST", "Consumer", "LastReader", "Reader", "Reading"]
 
-_LATEST, _EARLIEST = -1, -2
+_LATEST, EARLIEST = -1, -2
 _LARGEST = 1 << 20
 
 
@@ -163,7 +163,7 @@ class Reader:
 
     async def _out_of_range(self, reading: Reading, leader: Leader) -> None:
         """Below the start: records were deleted.  Beyond the end: what was read is gone."""
-        start = await self.offset(reading, _EARLIEST)
+        start = await self.offset(reading, EARLIEST)
         if start is None:
             return
         if start <= reading.position and self.contact.leader(reading.where) == leader:
@@ -212,8 +212,12 @@ class Reader:
             await self._trouble()
             return None
         if timestamp == _LATEST:
-            self.history.end(self.process, reading.name, row.offset, begun, contact.time)
+            await self.told_end(reading, row.offset, begun)
         return int(row.offset)
+
+    async def told_end(self, reading: Reading, end: int, begun: float) -> None:
+        """An answer to what was asked at `begun` says where a partition ends."""
+        self.history.end(self.process, reading.name, end, begun, self.contact.time)
 
 
 class Consumer(Reader):
@@ -274,7 +278,7 @@ class LastReader(Reader):
         reading = self.readings[0]
         start = end = None
         while start is None:
-            start = await self.offset(reading, _EARLIEST)
+            start = await self.offset(reading, EARLIEST)
         while end is None:
             end = await self.offset(reading, _LATEST)
         self.seek(reading, start)

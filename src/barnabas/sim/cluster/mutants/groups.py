@@ -180,6 +180,10 @@ _CONSUMER: tuple[Mutant, ...] = (
     ),
 )
 
+_JOINS = "broker.groups.consumer.classic_members ClassicMembers"
+_MOVES = "broker.groups.consumer.migration"
+_TESTS = "tests/broker/test_consumer_migration.py"
+
 _CLASSIC: tuple[Mutant, ...] = (
     mutant(
         "an old generation commits",
@@ -188,6 +192,86 @@ _CLASSIC: tuple[Mutant, ...] = (
         "if generation != group.generation:",
         "if False:",
         7,
+    ),
+    mutant(
+        "an upgrade begins with epoch 0",
+        "a member gets the epoch of one that joins, and can never say what it owns",
+        f"{_MOVES} upgraded",
+        "epoch = max(classic.generation, 1)",
+        "epoch = classic.generation",
+        116,
+    ),
+    mutant(
+        "an upgrade is not written",
+        "the next coordinator knows the members of an upgraded group, and nothing of what they own",
+        f"{_MOVES} upgraded",
+        "return group, changes",
+        "return group, changes[:1]",
+        9,
+    ),
+    mutant(
+        "an upgrade forgets who owns what",
+        "what classic members read from is free when the first member of KIP-848 comes",
+        f"{_MOVES} _upgraded_member",
+        "assigned[topic.id] = dict.fromkeys(one.partitions, epoch)",
+        "pass",
+        24,
+    ),
+    mutant(
+        "nobody is called to join again",
+        "a classic member in a group of KIP-848 does not hear that it gets or gives up something",
+        f"{_JOINS}.heartbeat",
+        "return ErrorCode.REBALANCE_IN_PROGRESS",
+        "return ErrorCode.NONE",
+        13,
+    ),
+    mutant(
+        "told its target",
+        "a classic member gets partitions of its target that others still own",
+        f"{_JOINS}.sync",
+        "assignment_bytes(member.assigned, metadata",
+        "assignment_bytes(group.target.get(member.id, {}), metadata",
+        3,
+    ),
+    mutant(
+        "a classic member waits for its share for ever",
+        "it is not called to join again when others gave up what it shall get",
+        f"{_JOINS}.heartbeat",
+        "(member.state is MemberState.UNRELEASED_PARTITIONS and not group.waits_for_others(member))",
+        "False",
+        15,
+    ),
+    mutant(
+        "nobody knows that it leads",
+        "the rebalance of a group that is classic again is lost with its coordinator",
+        "broker.groups.consumer.groups ConsumerGroups._downgrade",
+        "rebalances=True",
+        "rebalances=False",
+        guard=f"{_TESTS}::test_another_coordinator_goes_on_with_the_rebalance_of_a_group_that_is_classic_again",
+    ),
+    mutant(
+        "a downgrade counts from zero",
+        "a group that is classic again begins with generation 0",
+        f"{_MOVES} downgraded",
+        "classic.generation = generation",
+        "classic.generation = 0",
+        guard=f"{_TESTS}::test_it_is_a_classic_group_again_when_the_last_new_member_leaves",
+    ),
+    mutant(
+        "heartbeats of classic members do not count",
+        "the session of a classic member in a group of KIP-848 ends though it is heard",
+        f"{_JOINS}.heartbeat",
+        "self.consumers.alive(group, member, metadata.session_timeout_ms, now)",
+        "pass",
+        guard=f"{_TESTS}::test_a_classic_member_that_is_silent_or_does_not_come_again_is_out",
+    ),
+    mutant(
+        "who does not join again stays",
+        "a classic member that is called to join again, and does not, keeps what it has",
+        f"{_JOINS}.heartbeat",
+        "self.consumers.rejoin_within(group, member, now)",
+        "pass",
+        guard=f"{_TESTS}::test_a_classic_member_that_is_silent_or_does_not_come_again_is_out",
     ),
 )
 

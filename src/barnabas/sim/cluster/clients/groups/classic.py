@@ -188,6 +188,7 @@ class ClassicMember(Instance):
             await self.contact.refresh()
         if self.assignor == EAGER:
             self._give_up(list(self.owned))
+        self.known.holdings.owns_only(self.name, self.owned)
         sent = Sent(self.contact.time, frozenset(self.owned))
         if self._joining_since is None:
             self._joining_since = sent.at

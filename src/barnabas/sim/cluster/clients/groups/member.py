@@ -185,15 +185,20 @@ class Member(Instance):
             await self._look_at(fresh, self._epoch_since, self.owner)
 
     def _hold(self, sent: Sent, fresh: list[Place]) -> None:
-        """G3: from now on it holds what it got, and on and on what it had (rules 3 and 4 of `Holdings`); G6."""
+        """G3: from now on it holds what it got, and on and on what it had (rules 3 and 4 of `Holdings`); G6.
+
+        One that does not give up in time what it is asked to loses all that it has (rule 4).
+        """
         contact, plan = self.contact, self.plan
         now, session_over = contact.time, sent.at + plan.session
         unanswered = self._unanswered_lately()
         for place in self.owned:
             if place in self.target and (place in fresh or not unanswered):
                 self._confirmed[place] = sent.at
+        patience = min((self._confirmed.get(place, -inf) for place in self.owned), default=-inf)
+        until = min(session_over, patience + plan.rebalance)
+        for place in self.owned:
             if any(place not in one.owned for one in unanswered):
                 continue  # a late heartbeat may give it up
-            until = min(session_over, self._confirmed.get(place, -inf) + plan.rebalance)
             self.known.holdings.granted(self.name, place, now, until)
             self.known.epochs.told(self.name, place, self.epoch, now, session_over)

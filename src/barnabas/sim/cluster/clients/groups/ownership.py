@@ -12,11 +12,12 @@ it until the first of these, by its own clock:
 3. the session timeout is over, counted from when it sent the last heartbeat that was answered: the coordinator
    counts from when it got that heartbeat, or later, so it gives the partition away afterwards;
 4. the rebalance timeout is over, counted from when it sent the first heartbeat that may have been answered by a
-   request to revoke the partition.
+   request to revoke this partition, or another one that it owns still.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 from barnabas.broker.groups.consumer.group import ConsumerGroup
@@ -141,6 +142,12 @@ class Holdings:
         held = self._held.get(place)
         if held is not None and held.member == member:
             del self._held[place]
+
+    def owns_only(self, member: str, places: Collection[tuple[TopicId, int]]) -> None:
+        """A member sends that it owns these; also where another client was this static member until now."""
+        for place in [place for place, held in self._held.items() if held.member == member]:
+            if place not in places:
+                del self._held[place]
 
     def gone(self, member: str) -> None:
         """A member left, or learned that it is fenced."""

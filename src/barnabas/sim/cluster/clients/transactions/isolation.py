@@ -68,8 +68,8 @@ def _isolated(attempt: Attempt, written: Written, stable: StableOffsets) -> None
     if written.offset < 0:
         return
     first = bisect_left(rows, written.offset + 1, key=lambda row: row[1])
-    if first < len(rows) and rows[first][0] < attempt.asked:
-        at, end = rows[first]
+    if first < len(rows) and rows[first][0] < attempt.asked and rows[first][2] <= written.offset:
+        at, end, _ = rows[first]
         raise InvariantViolation(
             "T2",
             f"{_at(written)} of {attempt} was open, and at {at:.3f} s its partition was stable up to {end}",

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from barnabas.model import Offset, ProducerId, TopicPartition
-from barnabas.sim.cluster.clients.consumer import Consumer, LastReader, Reader
+from barnabas.sim.cluster.clients.consumer import EARLIEST, Consumer, LastReader, Reader
 from barnabas.sim.kernel.report import InvariantViolation
 
 if TYPE_CHECKING:
@@ -17,16 +17,20 @@ __all__ = ["CommittedConsumer", "LastCommittedReader", "StableOffsets"]
 
 
 class StableOffsets:
-    """How far readers were told that everything is decided: (true seconds, last stable offset), rising."""
+    """From where and how far readers were told that everything is decided, rising.
+
+    A row is (true seconds, last stable offset, log start offset).  Where the first record of an open transaction
+    was deleted, all that is left may be open, and the log is stable up to its start.
+    """
 
     def __init__(self) -> None:
-        self.seen: dict[TopicPartition, list[tuple[float, Offset]]] = {}
+        self.seen: dict[TopicPartition, list[tuple[float, Offset, Offset]]] = {}
 
-    def note(self, where: TopicPartition, at: float, stable: Offset) -> None:
+    def note(self, where: TopicPartition, at: float, stable: Offset, start: Offset) -> None:
         """A reader was told so."""
         rows = self.seen.setdefault(where, [])
         if not rows or stable > rows[-1][1]:
-            rows.append((at, stable))
+            rows.append((at, stable, start))
 
     def __repr__(self) -> str:
         return f"<StableOffsets of {len(self.seen)} partitions>"
@@ -62,9 +66,19 @@ class _CommittedOnly(Reader):
                 f"{self.contact.name}: {reading.name} is stable up to {data.last_stable_offset}, beyond its "
                 f"high watermark {data.high_watermark}",
             )
-        self.stable.note(reading.where, self.contact.time, data.last_stable_offset)
+        self.stable.note(reading.where, self.contact.time, data.last_stable_offset, data.log_start_offset)
         self._aborted = _Aborted(data.aborted_transactions or ())
         return super()._take(reading, data, begun)
+
+    async def told_end(self, reading: Reading, end: int, begun: float) -> None:
+        """A stable end that is the start of the log goes back with it.
+
+        A broker that dies forgets lately deleted records: where these began a transaction, all after it is open.
+        """
+        heard = self.contact.time
+        start = await self.offset(reading, EARLIEST)
+        if start is not None and start < end:
+            self.history.end(self.process, reading.name, end, begun, heard)
 
     def leaves_out(self, header: BatchHeader, data: Any) -> bool:
         self._aborted.reach(header)
