@@ -188,9 +188,13 @@ class Instance(GroupClient):
             await self.commit(place, self.owner, stale=self._anothers(place))
 
     def _surely_lost(self, place: Place, owner: Owner) -> bool:
-        """Whether the coordinator has this member in a later epoch than that in which it gave up a partition."""
+        """Whether the coordinator has this member in a later epoch than that in which it gave up a partition.
+
+        A coordinator that never heard that it did gives it back in the epoch that it had.
+        """
         same = owner.member_id == self.group_name
-        return same and self.epoch > owner.epoch and not self._unanswered_lately()
+        later = self.epoch > owner.epoch and self.owned.get(place, self.epoch) > owner.epoch
+        return same and later and not self._unanswered_lately()
 
     def _anothers(self, place: Place) -> bool:
         """Whether another member was given what this one thinks it owns, so that its commit must be refused."""
