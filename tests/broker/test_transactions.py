@@ -8,7 +8,7 @@ from tests.broker.transacting import TransactionWorld
 from barnabas.broker.transactions.records import read_transaction, transaction_record
 from barnabas.broker.transactions.state import EXHAUSTED_EPOCH, State, Transaction
 from barnabas.errors import CorruptRecordError, ErrorCode
-from barnabas.model import TopicPartition
+from barnabas.model import Now, TopicPartition
 from barnabas.wire.records import Record
 
 E = ErrorCode
@@ -296,6 +296,19 @@ def test_a_transaction_whose_time_is_over_is_aborted_and_its_producer_fenced(wor
     assert world.end(producer) is E.INVALID_TXN_STATE
     assert world.transactions.statistics().timed_out == 1
     assert world.timed_out == ["x 1"]
+
+
+def test_a_transaction_that_began_while_the_clock_was_ahead_ends_in_time(world: TransactionWorld) -> None:
+    """Seed 831 of the cluster's transactions: readers waited at it for the hour that the clock had been ahead."""
+    right = world.now
+    world.now = Now(right.mono, right.wall_ms + 3_600_000)
+    world.add(world.init(timeout_ms=15_000), 0)
+    world.now = right
+    world.run(12.0)
+    assert world.state() == "Ongoing"
+    for _ in range(3):
+        world.run(12.0)
+    assert world.state() == "PrepareAbort"
 
 
 def test_what_is_decided_is_not_aborted_though_its_time_is_over(world: TransactionWorld) -> None:

@@ -378,7 +378,7 @@ class Transactions:
         if held.pending is not None or not self.log.owns(owned):
             return
         if current.state is State.ONGOING:
-            if not current.two_phases and current.started_ms + current.timeout_ms < now.wall_ms:
+            if held.lasts_too_long(now):
                 self.timed_out += 1
                 self._on_timeout(held.id, current)
                 self._abort_open(owned, held, now, _ignore)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from barnabas.model import NO_EPOCH, NO_PRODUCER, NO_TIMESTAMP, ProducerId, TopicPartition
+from barnabas.model import NO_EPOCH, NO_PRODUCER, NO_TIMESTAMP, Now, ProducerId, TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.broker.transactions.markers import Ending
@@ -217,7 +217,7 @@ class Coordinated:
     else may change the id meanwhile.
     """
 
-    __slots__ = ("current", "ending", "id", "pending")
+    __slots__ = ("_open", "_open_since", "current", "ending", "id", "pending")
 
     def __init__(self, transactional_id: str, current: Transaction) -> None:
         self.id = transactional_id
@@ -225,6 +225,23 @@ class Coordinated:
         self.pending: State | None = None
         self.ending: Ending | None = None
         """The markers that partitions still have to get."""
+        self._open: tuple[int, ProducerId, int] | None = None
+        self._open_since = 0.0
+
+    def lasts_too_long(self, now: Now) -> bool:
+        """Whether the open transaction has had its time; its coordinator asks now and then.
+
+        By wall time since it began, which the record of it says; and by the time since it was first looked at,
+        or one that began while a clock was an hour ahead would hold its readers for that hour.
+        """
+        current = self.current
+        if current.two_phases:
+            return False
+        open_one = (current.started_ms, current.producer_id, current.epoch)
+        if open_one != self._open:
+            self._open, self._open_since = open_one, now.mono
+        seen_ms = (now.mono - self._open_since) * 1000
+        return current.started_ms + current.timeout_ms < now.wall_ms or seen_ms > current.timeout_ms
 
     def __repr__(self) -> str:
         pending = f" -> {self.pending.title}" if self.pending is not None else ""
