@@ -7,7 +7,7 @@ stale meanwhile is dropped.  `consumer` drives it.
 
 from __future__ import annotations
 
-import select
+import selectors
 import time
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -134,7 +134,7 @@ class Prefetcher:
         connections = {under_way.connection: leader for leader, under_way in self._under_way.items()}
         at_hand = [u.connection for u in self._under_way.values() if u.connection.has_arrived(u.ticket)]
         at_hand += [c for c in connections if c.closed]
-        readable = at_hand or select.select(list(connections), [], [], timeout)[0]
+        readable = at_hand or _readable(connections, timeout)
         answered: list[Fetched] = []
         for connection in readable:
             under_way = self._under_way.pop(connections[connection])
@@ -156,3 +156,11 @@ class Prefetcher:
         self._paused_until = now + PAUSE
         for topic in topics:
             self.cluster.forget(topic)
+
+
+def _readable(connections: Iterable[BlockingConnection], timeout: float) -> list[BlockingConnection]:
+    """Those on which something came within so many seconds.  (select() fails at descriptors from 1,024 on.)"""
+    with selectors.DefaultSelector() as selector:
+        for connection in connections:
+            selector.register(connection, selectors.EVENT_READ, connection)
+        return [key.data for key, _ in selector.select(timeout)]

@@ -17,7 +17,7 @@ from typing import Any
 from barnabas.client.cluster import Cluster
 from barnabas.client.consumer import Consumer
 from barnabas.client.producer import Producer
-from barnabas.client.producing.transaction_machine import GroupMember, State
+from barnabas.client.producing.transaction_machine import GroupMember, ProducerEpoch, State
 from barnabas.client.producing.transactions import Transactions
 from barnabas.errors import BarnabasError
 from barnabas.model import Offset, TopicPartition
@@ -30,7 +30,8 @@ class TransactionalProducer(Producer):
 
     `transactional_id` is the producer's name for good: who begins with the same one later fences this one, and
     what it had open is aborted.  `transaction_timeout`: seconds after which the coordinator aborts a transaction
-    that nobody ends; brokers allow 900 by default.  The other options are those of `Producer`; acks is "all".
+    that nobody ends; brokers allow 900 by default.  `two_phases`: no such time is over, if the brokers allow that
+    (KIP-939; transaction.two.phase.commit.enable).  The other options are those of `Producer`; acks is "all".
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class TransactionalProducer(Producer):
         transactional_id: str,
         *,
         transaction_timeout: float = 60.0,
+        two_phases: bool = False,
         client_id: str = "barnabas-producer",
         request_timeout: float = 30.0,
         **options: Any,
@@ -47,6 +49,7 @@ class TransactionalProducer(Producer):
             Cluster(bootstrap, client_id=client_id, timeout=max(request_timeout, 1.0)),
             transactional_id,
             timeout_ms=int(transaction_timeout * 1000),
+            two_phases=two_phases,
         )
         super().__init__(
             bootstrap,
@@ -108,6 +111,28 @@ class TransactionalProducer(Producer):
         self._transaction.commits()
         self.flush(timeout)
         self._transaction.end(commit=True)
+
+    def claim(self) -> ProducerEpoch:
+        """`producer.claim()`: fence earlier producers of this id; `resume` goes on with it in another process."""
+        return self._transaction.claim()
+
+    def producer_epoch(self) -> ProducerEpoch:
+        """`producer.producer_epoch()`: who it is by now, for `resume` in another process."""
+        return self._transaction.producer_epoch()
+
+    def resume(self, claim: ProducerEpoch) -> None:
+        """`producer.resume(claim)`: go on as the producer that claimed the id, before the first transaction."""
+        self._transaction.resume(claim)
+
+    def prepare(self, timeout: float | None = None) -> ProducerEpoch | None:
+        """`prepared = producer.prepare()`: everything is acknowledged, and who has this ends the transaction.
+
+        `end_prepared(cluster, prepared, commit=True)` does so, in any process.  None: the transaction is empty.
+        `begin` here before that would abort it.  Raises the error of a record that was refused: abort it then.
+        """
+        self._transaction.commits()
+        self.flush(timeout)
+        return self._transaction.prepared()
 
     def abort(self) -> None:
         """`producer.abort()`: nobody who reads committed records sees any of this transaction."""

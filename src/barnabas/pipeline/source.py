@@ -22,7 +22,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    InputPartition,
+)
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
@@ -78,6 +85,18 @@ class BarnabasSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         return StreamReader(self.checked(streaming=True))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        from barnabas.pipeline.sink.options import SinkOptions
+        from barnabas.pipeline.sink.writer import stream_writer
+
+        return stream_writer(SinkOptions.parse(self.options), schema, overwrite)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from barnabas.pipeline.sink.options import SinkOptions
+        from barnabas.pipeline.sink.writer import batch_writer
+
+        return batch_writer(SinkOptions.parse(self.options), schema, overwrite)
 
     def checked(self, *, streaming: bool) -> SourceOptions:
         """The options, read and checked."""

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from barnabas.client.producing.batching import Identity
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
-from barnabas.model import NO_PRODUCER, Offset, TopicPartition
+from barnabas.model import NO_PRODUCER, Epoch, Offset, ProducerId, TopicPartition
 from barnabas.wire.codec.message import Message
 from barnabas.wire.schemas.produce import ProduceRequest
 from barnabas.wire.schemas.transactions import (
@@ -33,7 +33,7 @@ from barnabas.wire.schemas.transactions import (
     TxnOffsetCommitRequestTopic,
 )
 
-__all__ = ["Exchange", "GroupMember", "State", "TransactionMachine"]
+__all__ = ["Exchange", "GroupMember", "ProducerEpoch", "State", "TransactionMachine", "ending_request"]
 
 _SECOND = 2
 """transaction.version from which partitions add themselves and every transaction has an epoch of its own."""
@@ -73,6 +73,18 @@ class GroupMember:
         return f"<GroupMember {self.group!r} {self.member_id!r} generation={self.generation}>"
 
 
+class ProducerEpoch(NamedTuple):
+    """Who may end a transaction, or begin the next one: anybody who has this, in any process.
+
+    `level` is the transaction.version of the cluster.
+    """
+
+    transactional_id: str
+    producer_id: ProducerId
+    epoch: Epoch
+    level: int
+
+
 class Exchange(NamedTuple):
     """A request, the highest version in which it may be sent, and who takes the answer.
 
@@ -85,13 +97,17 @@ class Exchange(NamedTuple):
 
 
 class TransactionMachine:
-    """`TransactionMachine("orders-1", timeout_ms=60000)`.  A shell sends what it asks: `Exchange`s."""
+    """`TransactionMachine("orders-1", timeout_ms=60000)`.  A shell sends what it asks: `Exchange`s.
 
-    def __init__(self, transactional_id: str, *, timeout_ms: int) -> None:
+    `two_phases`: its transactions have no timeout (KIP-939), so that one that is prepared outlives any downtime.
+    """
+
+    def __init__(self, transactional_id: str, *, timeout_ms: int, two_phases: bool = False) -> None:
         if not transactional_id:
             raise ValueError("a transactional id is not empty")
         self.transactional_id = transactional_id
         self.timeout_ms = timeout_ms
+        self.two_phases = two_phases
         self.state = State.NEW
         self.failure: BarnabasError | None = None
         """Why the transaction can only be aborted, or why this producer can do nothing more."""
@@ -203,6 +219,46 @@ class TransactionMachine:
         self._groups.clear()
         self.state, self.failure = State.READY, None
 
+    # -- across processes ------------------------------------------------------------------------
+
+    def claims(self) -> Exchange:
+        """What makes this producer the only one of its id; what another one has open is aborted.
+
+        Raises KafkaError for a fenced producer, BarnabasError when a transaction is open here.
+        """
+        self.begins()
+        self.identity, self._raise_epoch = Identity(NO_PRODUCER, -1), False
+        return self._init()
+
+    def claimed(self) -> None:
+        """The id is this producer's."""
+        self.state = State.READY
+
+    def producer_epoch(self) -> ProducerEpoch:
+        """Who this producer is now: with it another process goes on as this one (`resume`)."""
+        return ProducerEpoch(
+            self.transactional_id, self.identity.producer_id, self.identity.epoch, self._level
+        )
+
+    def resume(self, claim: ProducerEpoch) -> None:
+        """Go on as the producer that claimed the id, unless another one has claimed it since."""
+        self.identity, self._level = Identity(claim.producer_id, claim.epoch), claim.level
+        self.state = State.READY
+
+    def prepared(self) -> ProducerEpoch | None:
+        """Everything is acknowledged: whoever has this ends the transaction (KIP-939); None: it is empty.
+
+        The next `begin` here would abort it, if it is not ended before.
+        """
+        if self.state is not State.ENDING:
+            self.check_open()
+        found = self.producer_epoch() if self._partitions or self._groups else None
+        self._partitions.clear()
+        self._groups.clear()
+        self.identity = Identity(NO_PRODUCER, -1)
+        self.state, self.failure = State.NEW, None
+        return found
+
     # -- requests --------------------------------------------------------------------------------
 
     def _init(self) -> Exchange:
@@ -216,6 +272,7 @@ class TransactionMachine:
             transaction_timeout_ms=self.timeout_ms,
             producer_id=self.identity.producer_id,
             producer_epoch=self.identity.epoch,
+            enable2_pc=self.two_phases,
         )
         return Exchange(request, None, heard)
 
@@ -290,23 +347,16 @@ class TransactionMachine:
 
     def _end(self, commit: bool) -> Exchange:
         def heard(response: Any, finalized: Mapping[str, int]) -> None:
-            _raise(
-                response.error_code, f"{'committing' if commit else 'aborting'} as {self.transactional_id}"
-            )
+            check(response, finalized)
             if response.producer_id >= 0:
                 self.identity = Identity(response.producer_id, response.producer_epoch)
 
-        request = EndTxnRequest(
-            transactional_id=self.transactional_id,
-            producer_id=self.identity.producer_id,
-            producer_epoch=self.identity.epoch,
-            committed=commit,
-        )
-        return Exchange(request, self._limit, heard)
+        request, limit, check = ending_request(self.producer_epoch(), commit=commit)
+        return Exchange(request, limit, heard)
 
     @property
     def _limit(self) -> int | None:
-        return None if self.by_itself else _NOT_BY_ITSELF
+        return _limit_at(self._level)
 
     # -- errors ----------------------------------------------------------------------------------
 
@@ -321,6 +371,27 @@ class TransactionMachine:
     def _refuse(self) -> NoReturn:
         assert self.failure is not None
         raise self.failure
+
+
+def ending_request(producer: ProducerEpoch, *, commit: bool) -> Exchange:
+    """EndTxn for the transaction that this producer has open, whoever sends it."""
+
+    def heard(response: Any, finalized: Mapping[str, int]) -> None:
+        doing = "committing" if commit else "aborting"
+        _raise(response.error_code, f"{doing} as {producer.transactional_id}")
+
+    request = EndTxnRequest(
+        transactional_id=producer.transactional_id,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch,
+        committed=commit,
+    )
+    return Exchange(request, _limit_at(producer.level), heard)
+
+
+def _limit_at(level: int) -> int | None:
+    """The highest version of EndTxn and TxnOffsetCommit at a transaction.version."""
+    return None if level >= _SECOND else _NOT_BY_ITSELF
 
 
 def _raise(code: int, doing: str) -> None:

@@ -10,11 +10,17 @@ from collections.abc import Iterable, Mapping
 
 from barnabas.client.blocking import BlockingConnection
 from barnabas.client.cluster import Cluster
-from barnabas.client.producing.transaction_machine import Exchange, GroupMember, TransactionMachine
+from barnabas.client.producing.transaction_machine import (
+    Exchange,
+    GroupMember,
+    ProducerEpoch,
+    TransactionMachine,
+    ending_request,
+)
 from barnabas.errors import BarnabasError, KafkaError
 from barnabas.model import Offset, TopicPartition
 
-__all__ = ["Transactions"]
+__all__ = ["Transactions", "end_prepared"]
 
 
 class Transactions(TransactionMachine):
@@ -23,8 +29,10 @@ class Transactions(TransactionMachine):
     Safe to use from the producer's thread and the user's.
     """
 
-    def __init__(self, cluster: Cluster, transactional_id: str, *, timeout_ms: int) -> None:
-        super().__init__(transactional_id, timeout_ms=timeout_ms)
+    def __init__(
+        self, cluster: Cluster, transactional_id: str, *, timeout_ms: int, two_phases: bool = False
+    ) -> None:
+        super().__init__(transactional_id, timeout_ms=timeout_ms, two_phases=two_phases)
         self.cluster = cluster
         self._coordinator: BlockingConnection | None = None
         self._lock = threading.RLock()
@@ -37,6 +45,13 @@ class Transactions(TransactionMachine):
         with self._lock:
             self._exchange(self.begins())
             self.begun()
+
+    def claim(self) -> ProducerEpoch:
+        """Fence earlier producers of this id, and abort what they have open.  Raises KafkaError."""
+        with self._lock:
+            self._exchange(self.claims())
+            self.claimed()
+            return self.producer_epoch()
 
     def failed(self, error: BarnabasError) -> None:
         with self._lock:
@@ -93,3 +108,14 @@ def _talk(connection: BlockingConnection, exchange: Exchange) -> None:
     served = connection.version_of(exchange.request)
     version = served if exchange.limit is None else min(served, exchange.limit)
     exchange.heard(connection.request(exchange.request, version), connection.finalized)
+
+
+def end_prepared(cluster: Cluster, prepared: ProducerEpoch, *, commit: bool) -> None:
+    """Commit or abort what another process has prepared; once more does no harm.
+
+    Raises KafkaError: INVALID_TXN_STATE or one of fencing where it was ended in the other way, or by its timeout.
+    """
+    exchange = ending_request(prepared, commit=commit)
+    cluster.retrying(
+        lambda: _talk(cluster.coordinator(prepared.transactional_id, transaction=True), exchange)
+    )

@@ -1,0 +1,143 @@
+"""What a user may say about the sink, under the names that Spark's own Kafka connector has where it has them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from barnabas.errors import ConfigError
+from barnabas.pipeline.option_words import OptionWords
+
+__all__ = ["AT_LEAST_ONCE", "EXACTLY_ONCE", "NAMES", "REQUIRED", "SinkOptions"]
+
+log = logging.getLogger("barnabas.pipeline")
+
+EXACTLY_ONCE, AT_LEAST_ONCE = "exactly-once", "at-least-once"
+AUTO, REQUIRED, OFF = "auto", "required", "off"
+_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+NAMES: dict[str, str] = {
+    "kafka.bootstrap.servers": "host:port of some brokers, separated by commas",
+    "topic": "where all rows go; without it the column topic says it",
+    "delivery": "exactly-once (default) or at-least-once, which is cheaper and may write rows twice",
+    "checkpointLocation": "of the query: a sink belongs to it (exactly-once needs it)",
+    "sinkId": "who the sink is, in place of the checkpoint's id, where the driver cannot read the checkpoint",
+    "twoPhaseCommit": "auto (default): prepared transactions without a timeout where the brokers allow it "
+    "(KIP-939); required: else fail; off",
+    "failOnDataLoss": "true (default): fail when decided transactions were aborted by their timeout",
+    "kafka.transaction.timeout.ms": "how long a prepared transaction waits without twoPhaseCommit, 900000",
+    "kafka.compression.type": "none (default), gzip, snappy, lz4 or zstd",
+    "kafka.linger.ms": "how long a batch of records waits for company, 5 by default",
+    "kafka.batch.size": "bytes of a batch before compression, 131072 by default",
+    "kafka.buffer.memory": "bytes that a task holds back at most, 67108864 by default",
+    "kafka.delivery.timeout.ms": "how long a record may take, 120000 by default",
+    "kafka.request.timeout.ms": "how long a request may take, 30000 by default",
+    "kafka.client.id": "client id under which brokers see the tasks",
+    "kafka.security.protocol": "PLAINTEXT is the only one yet",
+}
+"""Every option, with its meaning."""
+
+_NO_EFFECT = frozenset(
+    {
+        "includeHeaders",
+        "path",
+        "queryName",
+        "kafka.acks",
+        "kafka.retries",
+        "kafka.enable.idempotence",
+        "kafka.max.in.flight.requests.per.connection",
+        "kafka.max.block.ms",
+        "kafka.metadata.max.age.ms",
+        "kafka.retry.backoff.ms",
+        "kafka.send.buffer.bytes",
+        "kafka.receive.buffer.bytes",
+    }
+)
+_REFUSED = {
+    "kafka.transactional.id": "each worker has one of its own, which begins with barnabas-sink-",
+    "kafka.key.serializer": "keys are binary or strings already",
+    "kafka.value.serializer": "values are binary or strings already",
+    "kafka.interceptor.classes": "there is no Java producer that they could hook into",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOptions:
+    """The options of a sink, checked.  Times in seconds, sizes in bytes.
+
+    `two_phases`: "auto", "required", or None for never.
+    """
+
+    bootstrap: str
+    topic: str | None
+    delivery: str
+    checkpoint: str | None
+    sink_id: str | None
+    two_phases: str | None
+    fail_on_data_loss: bool
+    transaction_timeout: float
+    compression: str | None
+    linger: float
+    batch_size: int
+    buffer: int
+    delivery_timeout: float
+    request_timeout: float
+    client_id: str
+
+    @classmethod
+    def parse(cls, given: Mapping[str, str]) -> SinkOptions:
+        """Check what was given to `.option()`; names in any case.  ConfigError names the nearest."""
+        words = OptionWords(given, NAMES, _NO_EFFECT, _REFUSED)
+        protocol = words.text("kafka.security.protocol", "PLAINTEXT").upper()
+        if protocol != "PLAINTEXT":
+            raise ConfigError(f"kafka.security.protocol={protocol} is not supported yet, only PLAINTEXT is")
+        for name in words.without_effect:
+            log.info("option %s has no effect on this sink", name)
+        two_phases = _one_of(words, "twoPhaseCommit", (AUTO, REQUIRED, OFF))
+        codec = _one_of(words, "kafka.compression.type", _CODECS)
+        return cls(
+            bootstrap=words.required("kafka.bootstrap.servers"),
+            topic=words.text("topic", "") or None,
+            delivery=words.one_of("delivery", EXACTLY_ONCE, AT_LEAST_ONCE),
+            checkpoint=words.text("checkpointLocation", "") or None,
+            sink_id=words.text("sinkId", "") or None,
+            two_phases=None if two_phases == OFF else two_phases,
+            fail_on_data_loss=words.boolean("failOnDataLoss", True),
+            transaction_timeout=(words.whole("kafka.transaction.timeout.ms") or 900_000) / 1000,
+            compression=None if codec == "none" else codec,
+            linger=_milliseconds(words, "kafka.linger.ms", 5) / 1000,
+            batch_size=words.whole("kafka.batch.size") or 128 << 10,
+            buffer=words.whole("kafka.buffer.memory") or 64 << 20,
+            delivery_timeout=(words.whole("kafka.delivery.timeout.ms") or 120_000) / 1000,
+            request_timeout=(words.whole("kafka.request.timeout.ms") or 30_000) / 1000,
+            client_id=words.text("kafka.client.id", "barnabas-spark-sink"),
+        )
+
+    def producer_options(self) -> dict[str, Any]:
+        """For `Producer` and `TransactionalProducer`."""
+        return {
+            "compression": self.compression,
+            "linger": self.linger,
+            "batch_size": self.batch_size,
+            "buffer": self.buffer,
+            "client_id": self.client_id,
+            "request_timeout": self.request_timeout,
+            "delivery_timeout": self.delivery_timeout,
+        }
+
+
+def _one_of(words: OptionWords, name: str, values: tuple[str, ...]) -> str:
+    value = words.text(name, values[0]).lower()
+    if value not in values:
+        raise ConfigError(f"{name}={value}: it is {', '.join(values[:-1])} or {values[-1]}")
+    return value
+
+
+def _milliseconds(words: OptionWords, name: str, default: int) -> int:
+    """A whole number of milliseconds, 0 too."""
+    text = words.text(name, str(default))
+    if not text.isdigit():
+        raise ConfigError(f"{name}={text}: it is a whole number of milliseconds")
+    return int(text)

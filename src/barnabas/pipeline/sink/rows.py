@@ -1,0 +1,78 @@
+"""Rows of Spark as records: which columns there are, and their values out of Arrow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from barnabas.errors import BarnabasError, ConfigError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+__all__ = ["Row", "check_columns", "rows_of"]
+
+Bytes: TypeAlias = bytes | str | None
+Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
+Row: TypeAlias = tuple[str, Bytes, Bytes, int | None, Headers, int | None]
+"""Topic, value, key, partition, headers, timestamp (ms since 1970)."""
+
+_TYPES = {
+    "value": ("binary", "string"),
+    "key": ("binary", "string"),
+    "topic": ("string",),
+    "partition": ("int",),
+    "timestamp": ("timestamp",),
+    "headers": ("array<struct<key:string,value:binary>>",),
+}
+
+
+def check_columns(schema: StructType, topic: str | None) -> None:
+    """Whether rows of this schema can be records.  Raises ConfigError that says what to select."""
+    found = {field.name: field.dataType.simpleString() for field in schema.fields}
+    for name, type_ in found.items():
+        if name not in _TYPES:
+            raise ConfigError(
+                f"the sink has no column {name}: it writes {', '.join(_TYPES)}",
+                next_step='put it into the value, for example with selectExpr("to_json(struct(*)) AS value")',
+            )
+        if type_ not in _TYPES[name]:
+            raise ConfigError(
+                f"the column {name} is {type_}, not {' or '.join(_TYPES[name])}",
+                next_step=f"cast it: CAST({name} AS {_TYPES[name][0].upper()})",
+            )
+    if "value" not in found:
+        raise ConfigError("there is no column value", next_step="select one as value, binary or string")
+    if topic is None and "topic" not in found:
+        raise ConfigError(
+            "nothing says where the rows go", next_step='give .option("topic", ...) or a column topic'
+        )
+
+
+def rows_of(batches: Iterable[pa.RecordBatch], topic: str | None) -> Iterator[Row]:
+    """The rows as records; `topic` is where all of them go, None: their column says it."""
+    for batch in batches:
+        columns = {name: batch.column(index) for index, name in enumerate(batch.schema.names)}
+        yield from _rows(columns, batch.num_rows, topic)
+
+
+def _rows(columns: dict[str, pa.Array], count: int, topic: str | None) -> Iterator[Row]:
+    def listed(name: str) -> list[Any]:
+        return columns[name].to_pylist() if name in columns else [None] * count
+
+    stamps = [None] * count
+    if "timestamp" in columns:
+        import pyarrow as pa
+
+        stamps = columns["timestamp"].cast(pa.timestamp("ms"), safe=False).cast(pa.int64()).to_pylist()
+    topics = listed("topic") if topic is None else [topic] * count
+    for where, value, key, partition, headers, stamp in zip(
+        topics, listed("value"), listed("key"), listed("partition"), listed("headers"), stamps, strict=True
+    ):
+        if where is None:
+            raise BarnabasError(
+                "a row has no topic", next_step='filter such rows out, or give .option("topic", ...)'
+            )
+        pairs = tuple((one["key"], one["value"]) for one in headers or ())
+        yield where, value, key, partition, pairs, stamp

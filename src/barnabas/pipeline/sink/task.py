@@ -1,0 +1,158 @@
+"""A task's steps: write its rows in a transaction of this worker, and leave it prepared.
+
+A transactional id belongs to one worker process, for a worker that is left over from an earlier attempt can then
+fence nobody but itself.  Within a micro-batch a worker takes another id for each task, since to begin again with
+an id aborts what it has prepared; from one micro-batch to the next the ids are used again.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
+
+from barnabas.client.producer import Producer
+from barnabas.client.transactional import TransactionalProducer
+from barnabas.errors import BarnabasError, ErrorCode, KafkaError, WireError
+from barnabas.pipeline.sink.batch import prefix_of
+from barnabas.pipeline.sink.decisions import Claim, Done, is_written
+from barnabas.pipeline.sink.options import REQUIRED, SinkOptions
+from barnabas.pipeline.sink.rows import Row
+
+__all__ = ["write_at_least_once", "write_prepared"]
+
+log = logging.getLogger("barnabas.pipeline")
+T = TypeVar("T")
+
+
+class _Worker:
+    """What this process keeps from task to task: its name, and its producers by sink."""
+
+    def __init__(self) -> None:
+        self.name = secrets.token_hex(6)
+        self.batch: tuple[str, int] | None = None
+        self.used = 0
+        self.producers: dict[str, TransactionalProducer] = {}
+        self.one_phase: set[str] = set()
+        """Addresses of clusters that allow no prepared transaction without a timeout."""
+
+    def close(self) -> None:
+        """End the connections; what is prepared stays so."""
+        for producer in self.producers.values():
+            producer.abandon()
+        self.producers.clear()
+
+
+_workers: dict[int, _Worker] = {}
+"""By process: Spark forks its workers."""
+
+
+def _this_worker() -> _Worker:
+    process = os.getpid()
+    if process not in _workers:
+        _workers[process] = _Worker()
+    return _workers[process]
+
+
+def write_prepared(
+    options: SinkOptions, name: str, claim: Claim | None, batch: int, rows: Iterator[Row]
+) -> Done:
+    """Write the rows of one task of the sink `name`; nothing of them counts before its driver decides.
+
+    `claim` is what the driver began with; None: a write that nobody decides about.
+    """
+    driver = None if claim is None else claim.driver
+    if claim is not None and is_written(claim, batch):
+        for _ in rows:
+            pass  # Spark expects that its rows are taken
+        return Done(driver, batch, None, 0, skipped=True)
+    first = next(rows, None)
+    if first is None:
+        return Done(driver, batch, None, 0)
+    producer = _begun(options, name, batch)
+    try:
+        count = _send(producer, [first])
+        count += _send(producer, rows)
+        return Done(driver, batch, producer.prepare(options.delivery_timeout), count)
+    except BaseException:
+        _give_up(producer)
+        raise
+
+
+def write_at_least_once(options: SinkOptions, rows: Iterable[Row]) -> int:
+    """Write the rows of one task at once; returns how many.  A task that runs again writes them again."""
+    with Producer(options.bootstrap, **options.producer_options()) as producer:
+        return _send(producer, rows)
+
+
+def _send(producer: Producer, rows: Iterable[Row]) -> int:
+    count = 0
+    for topic, value, key, partition, headers, timestamp in rows:
+        producer.send(topic, value, key, partition=partition, headers=headers, timestamp=timestamp)
+        count += 1
+    return count
+
+
+def _begun(options: SinkOptions, name: str, batch: int) -> TransactionalProducer:
+    """A producer of this worker that has nothing prepared in this micro-batch, with a transaction open."""
+    worker = _this_worker()
+    if worker.batch != (name, batch):
+        worker.batch, worker.used = (name, batch), 0
+    id_ = f"{prefix_of(name)}{worker.name}-{worker.used}"
+    worker.used += 1
+    if options.two_phases is not None and options.bootstrap not in worker.one_phase:
+        try:
+            return _opened(worker, options, id_, two_phases=True)
+        except (KafkaError, WireError) as error:
+            refused = not isinstance(error, KafkaError) or error.code in (
+                ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+                ErrorCode.UNSUPPORTED_VERSION,
+            )
+            if options.two_phases == REQUIRED or not refused:
+                raise
+            worker.one_phase.add(options.bootstrap)
+            log.warning(
+                "the brokers keep a prepared transaction for %.0f s at most: a driver that is down for longer "
+                "between decision and commit loses it; set transaction.two.phase.commit.enable=true there",
+                options.transaction_timeout,
+            )
+    return _opened(worker, options, id_, two_phases=False)
+
+
+def _opened(worker: _Worker, options: SinkOptions, id_: str, *, two_phases: bool) -> TransactionalProducer:
+    producer = worker.producers.get(id_)
+    if producer is None:
+        producer = worker.producers[id_] = TransactionalProducer(
+            options.bootstrap,
+            id_,
+            two_phases=two_phases,
+            transaction_timeout=options.transaction_timeout,
+            **options.producer_options(),
+        )
+    try:
+        producer.begin()
+    except BaseException:
+        _forget(producer)
+        raise
+    return producer
+
+
+def _give_up(producer: TransactionalProducer) -> None:
+    """The task failed: its transaction is aborted now, or by its driver."""
+    _quietly(producer.abort)
+    _forget(producer)
+
+
+def _forget(producer: TransactionalProducer) -> None:
+    worker = _this_worker()
+    worker.producers = {id_: kept for id_, kept in worker.producers.items() if kept is not producer}
+    producer.abandon()
+
+
+def _quietly(action: Callable[[], object]) -> None:
+    try:
+        action()
+    except BarnabasError as error:
+        log.warning("aborting the transaction of a failed task: %s", error)

@@ -1,0 +1,141 @@
+"""The sink as Spark calls it.
+
+A micro-batch: `streamWriter` in the planner's process, which pickles the writer for the tasks; `write` in each
+task; `streamWriter` and `commit` (or `abort`) in a third process.  So nothing may happen when a writer is made.
+The driver begins a micro-batch when the writer is pickled: in the planner's process, before any task, and nowhere
+else.
+"""
+
+# ruff: noqa: N803 (the names of arguments are Spark's)
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from barnabas.client.cluster import Cluster
+from barnabas.errors import BarnabasError, ConfigError
+from barnabas.pipeline.sink.batch import SinkDriver
+from barnabas.pipeline.sink.decisions import Claim, Done
+from barnabas.pipeline.sink.identity import sink_name
+from barnabas.pipeline.sink.options import AT_LEAST_ONCE, SinkOptions
+from barnabas.pipeline.sink.rows import check_columns, rows_of
+from barnabas.pipeline.sink.task import write_at_least_once, write_prepared
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["BatchWriter", "StreamWriter", "batch_writer", "stream_writer"]
+
+_BATCH = "streaming.sql.batchId"
+
+_drivers: dict[tuple[SinkOptions, str], SinkDriver] = {}
+"""The sinks that this process drives: connections are kept from micro-batch to micro-batch."""
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """What a task hands to the driver; None where a task writes at least once."""
+
+    done: Done | None
+
+
+def stream_writer(options: SinkOptions, schema: StructType, overwrite: bool) -> StreamWriter:
+    """The sink of a query.  Raises ConfigError."""
+    check_columns(schema, options.topic)
+    if overwrite:
+        raise ConfigError("a topic cannot be overwritten", next_step='use outputMode("append") or "update"')
+    return StreamWriter(options, None if options.delivery == AT_LEAST_ONCE else sink_name(options))
+
+
+def batch_writer(options: SinkOptions, schema: StructType, overwrite: bool) -> BatchWriter:
+    """The sink of `df.write`.  Raises ConfigError."""
+    check_columns(schema, options.topic)
+    if overwrite:
+        raise ConfigError("a topic cannot be overwritten", next_step='use .mode("append")')
+    return BatchWriter(options, None if options.delivery == AT_LEAST_ONCE else uuid.uuid4().hex)
+
+
+def _driver(options: SinkOptions, name: str) -> SinkDriver:
+    if (options, name) not in _drivers:
+        cluster = Cluster(options.bootstrap, client_id=options.client_id, timeout=options.request_timeout)
+        _drivers[options, name] = SinkDriver(
+            options.bootstrap, cluster, name, fail_on_data_loss=options.fail_on_data_loss
+        )
+    return _drivers[options, name]
+
+
+def _done(messages: list[WriterCommitMessage | None]) -> list[Done | None]:
+    return [message.done if isinstance(message, Written) else None for message in messages]
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """Writes micro-batches.  `name` of the sink; None: at least once."""
+
+    def __init__(self, options: SinkOptions, name: str | None) -> None:
+        self.options = options
+        self.name = name
+        self.claim: Claim | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickled for the tasks: the micro-batch begins."""
+        if self.name is not None and self.claim is None:
+            self.claim = _driver(self.options, self.name).begin()
+        return self.__dict__
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        rows = rows_of(iterator, self.options.topic)
+        if self.name is None:
+            write_at_least_once(self.options, rows)
+            return Written(None)
+        assert self.claim is not None
+        return Written(write_prepared(self.options, self.name, self.claim, self._batch(), rows))
+
+    def _batch(self) -> int:
+        context = TaskContext.get()
+        said = None if context is None else context.getLocalProperty(_BATCH)
+        if said is None:
+            raise BarnabasError(
+                f"Spark does not say which micro-batch this task belongs to ({_BATCH})",
+                next_step="use pyspark 4.3, or delivery=at-least-once",
+            )
+        return int(said)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        if self.name is not None:
+            done = [one for one in _done(messages) if one is not None]
+            _driver(self.options, self.name).commit(batchId, done)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        if self.name is not None:
+            _driver(self.options, self.name).abort(batchId, _done(messages))
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """Writes once.  Nobody repeats a write that failed, so there is no decision: all or nothing unless the driver
+    dies while it commits."""
+
+    def __init__(self, options: SinkOptions, name: str | None) -> None:
+        self.options = options
+        self.name = name
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        rows = rows_of(iterator, self.options.topic)
+        if self.name is None:
+            write_at_least_once(self.options, rows)
+            return Written(None)
+        return Written(write_prepared(self.options, self.name, None, 0, rows))
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        if self.name is not None:
+            _driver(self.options, self.name).end_all(_done(messages), commit=True)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        if self.name is not None:
+            _driver(self.options, self.name).end_all(_done(messages), commit=False)
