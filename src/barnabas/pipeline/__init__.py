@@ -1,6 +1,7 @@
-"""Spark reads the log: a PySpark data source without a jar, and the jobs built on it.
+"""Spark reads and writes the log: a PySpark data source without a jar, a sink, and the jobs built on them.
 
-`spark.readStream.format("barnabas")` works once this package is installed where Spark's workers run.  In
+`spark.readStream.format("barnabas")` works once this package is installed where Spark's workers run; so does
+`writeStream` (`sink`).  In
 reading order: `options` (what a user may say), `offsets` (positions as JSON, checkpoints, lag), `plan` (which
 offsets the next micro-batch covers: pure functions over a view of the cluster), `source` (Spark's own
 interface), `records` and `varints` (bytes to Arrow), `session` and `java` (a Spark that starts anywhere),
