@@ -66,6 +66,7 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--idle", type=float, default=30.0, help="seconds of idling that are measured (30)")
     parser.add_argument("--rounds", type=int, default=3, help="runs of the requests; the least counts (3)")
     parser.add_argument("--only", default="life,requests", help="life, requests, or both")
+    parser.add_argument("--port", type=int, default=32092, help="the first of some 120 ports (32092)")
     parser.add_argument("--alone", action="store_true", help="do not run Apache Kafka")
     parser.add_argument("--no-write", action="store_true", help="print the table, leave docs/ as it is")
     options = parser.parse_args(words)
@@ -79,11 +80,11 @@ def main(words: Sequence[str]) -> int:
         figures = found.setdefault(kind.name, {})
         if "life" in options.only:
             with tempfile.TemporaryDirectory(prefix="barnabas-partitions-") as folder:
-                peer = kind(Path(folder) / "many", 32092 + 10 * place, fsync=False)
+                peer = kind(Path(folder) / "many", options.port + 10 * place, fsync=False)
                 life(peer, options.topics, options.each, options.idle, figures)
         if "requests" in options.only:
             with tempfile.TemporaryDirectory(prefix="barnabas-partitions-") as folder:
-                peer = kind(Path(folder) / "wide", 32192 + 10 * place, fsync=False)
+                peer = kind(Path(folder) / "wide", options.port + 100 + 10 * place, fsync=False)
                 requests(peer, options.rounds, figures)
     text = table(found, options.topics * options.each, before)
     print(text)

@@ -37,19 +37,39 @@ class Looked:
         return found
 
 
+BOUNDED = {"flush.ms": "3600000"}
+
+
 def later(node: Node) -> None:
-    node.mono += 61
+    """Every log has something due: producers are looked at every ten minutes."""
+    node.mono += 601
     node.broker.maintain(node.now)
 
 
 def test_few_logs_are_looked_at_in_one_step(monkeypatch: pytest.MonkeyPatch) -> None:
     node = Node(MemoryDisk())
-    node.create("t", 20)
+    node.create("t", 20, **BOUNDED)
     later(node)
     looked = Looked(monkeypatch)
     later(node)
     assert looked.since() == (20, 20)
     assert not node.broker.maintaining or node.broker.maintenance.busy
+
+
+def test_logs_that_have_nothing_due_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    node = Node(MemoryDisk())
+    node.create("t", 20)
+    later(node)
+    later(node)
+    looked = Looked(monkeypatch)
+    for _ in range(5):
+        node.mono += 61
+        node.broker.maintain(node.now)
+    assert looked.since() == (0, 0)
+    node.create("bounded", 3, **BOUNDED)
+    node.mono += 61
+    node.broker.maintain(node.now)
+    assert looked.since() == (3, 3)
 
 
 def test_no_step_looks_at_more_than_its_share_and_each_log_has_its_turn(
@@ -59,7 +79,7 @@ def test_no_step_looks_at_more_than_its_share_and_each_log_has_its_turn(
     monkeypatch.setattr(maintenance, "_ROWS_PER_STEP", 1)
     monkeypatch.setattr(replicas, "_PARTITIONS_PER_STEP", 9)
     node = Node(MemoryDisk())
-    node.create("t", 40)
+    node.create("t", 40, **BOUNDED)
     while True:  # what the creation left to do
         node.broker.maintain(node.now)
         if not node.broker.maintaining:
@@ -104,7 +124,7 @@ def test_a_log_that_is_deleted_meanwhile_is_passed_over(monkeypatch: pytest.Monk
     monkeypatch.setattr(maintenance, "_TICKED_PER_STEP", 2)
     monkeypatch.setattr(replicas, "_PARTITIONS_PER_STEP", 2)
     node = Node(MemoryDisk())
-    node.create("t", 6)
+    node.create("t", 6, **BOUNDED)
     node.broker.maintain(node.now)
     later(node)
     looked = Looked(monkeypatch)

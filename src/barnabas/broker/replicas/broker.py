@@ -285,6 +285,7 @@ class Broker(HostedPartitions):
             return
         partition.synced(sync.log, sync.job)
         if sync.job.refused is not None:
+            self.space.unsynced(partition)
             self.storage_failed(partition, sync.job.refused, now)
 
     def tick(self, now: Now) -> None:
@@ -317,7 +318,7 @@ class Broker(HostedPartitions):
         if self.producer_ids.waiting and self.producer_ids.should_ask(now):
             self.host.allocate_producer_ids()
         if not self._ageing.running:
-            self._ageing.begin(list(self.partitions()))
+            self._ageing.begin(self.ageing())
         for partition in self._ageing.slice(_PARTITIONS_PER_STEP):
             if not partition.gone:
                 partition.flush_if_old(now)

@@ -47,6 +47,7 @@ class Space:
         "_partitions",
         "_percent",
         "_refused",
+        "_unsynced",
         "known",
     )
 
@@ -66,6 +67,8 @@ class Space:
         self._look_at = 0.0
         self._refused: dict[str, float] = {}
         """Directories in which a write was refused, and until when (mono s) that counts."""
+        self._unsynced: dict[Partition, None] = {}
+        """Those whose last sync found no room."""
         self.known: dict[str, DirectorySpace] = {}
         """By path, as last looked at."""
         self.configure(config)
@@ -91,7 +94,8 @@ class Space:
                 directory.fail(error)  # it vanished
                 continue
             self._judge(directory, free, total, now)
-        for partition in self._partitions():
+        waiting, self._unsynced = self._unsynced, {}
+        for partition in waiting:
             partition.sync_again()
         return any(not space.exhausted for space in self.known.values())
 
@@ -100,6 +104,10 @@ class Space:
         self._refused[directory.path] = now.mono + _AFTER_REFUSAL_S
         known = self.known.get(directory.path, DirectorySpace(0, 0, 0))
         self._became(directory, known._replace(full=True, exhausted=True))
+
+    def unsynced(self, partition: Partition) -> None:
+        """A sync of this partition found no room: the next look has it tried again."""
+        self._unsynced[partition] = None
 
     def applies_to(self, partition: Partition) -> None:
         """Apply what is known of its directory to a partition that is new, or has moved."""

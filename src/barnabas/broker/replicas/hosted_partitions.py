@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import TypeVar
 
 from barnabas.broker.ports import BrokerHost
 from barnabas.broker.replicas.disk_space import Space
 from barnabas.broker.replicas.partition import Partition
 from barnabas.broker.replicas.quota import Quota
+from barnabas.broker.replicas.sync_schedule import NO_LIMIT
 from barnabas.config import Config, LogConfig
 from barnabas.controller.image import MetadataImage
 from barnabas.errors import ConfigError, StorageError
@@ -115,6 +117,15 @@ class HostedPartitions:
     def partitions(self) -> Iterator[Partition]:
         for topic in list(self.topics.values()):
             yield from list(topic.partitions.values())
+
+    def ageing(self) -> list[Partition]:
+        """Those of topics in which `flush.ms` bounds how long records stay unsynced: all, or none, of a topic."""
+        found: list[Partition] = []
+        for topic in self.topics.values():
+            partitions = topic.partitions.values()
+            if any(partition.config.flush_ms < NO_LIMIT for partition in islice(partitions, 1)):
+                found += partitions
+        return found
 
     # ---- leading, settings -------------------------------------------------------------------------------
 

@@ -30,6 +30,9 @@ class DeletedFiles:
     def __repr__(self) -> str:
         return f"<DeletedFiles {len(self._files)}>"
 
+    def __len__(self) -> int:
+        return len(self._files)
+
     def add(self, due: float, paths: list[str], segment: Segment | None = None) -> None:
         """To be removed at `due` (monotonic seconds)."""
         self._files.append(_Files(due, paths, segment))

@@ -443,9 +443,9 @@ class LogDirectory:
         return finished(self.tick_in_steps(now))
 
     def tick_in_steps(self, now: Now) -> Generator[None, None, Removal | None]:
-        """The same, a log at a time.  The thread makes the renames of deletions durable, too."""
+        """The same, a log that has something due at a time.  The thread makes the renames durable, too."""
         files: list[str] = []
-        for key, log in list(self.logs.items()):
+        for key, log in [item for item in self.logs.items() if item[1].has_chores(now)]:
             if self.offline is not None:
                 return None
             if self.logs.get(key) is log:  # (it may be gone since the step before)
