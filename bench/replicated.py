@@ -1,124 +1,180 @@
 """`python -m bench rf3`: what three replicas cost: CPU of all three nodes per request and per GB.
 
-Three combined nodes of each kind, a topic of three partitions with three replicas, min.insync.replicas 2,
-acks=all, three connections with five requests each; page cache on both sides, then a sync before each answer
-on both (`log.flush.interval.messages=1`, which Kafka's followers heed as well).
+Three combined nodes of each kind; topics of three partitions with three replicas, min.insync.replicas 2, acks=all,
+three connections with five requests each; page cache on both sides, then a sync before each answer on both
+(`log.flush.interval.messages=1`, which Kafka's followers heed as well).  `bench/replicated_parts.py` has the rest:
+one record in flight, idle partitions, requests for ten partitions, a fan-out, a thousand connections.
+
+`--only` selects parts by their group or a part of their name.  Every part is warmed up on its own until its figure
+stands still; then the sides take turns, and the least of each counts.  `--against` compares with another checkout.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import itertools
+import subprocess
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from bench.cells import SIZES, Figures, Load, build_load_client
+from bench.cells import Figures, Load, build_load_client
 from bench.peers import apache_is_here
-from bench.processes import load, machine, resident_mb
+from bench.processes import load, machine
+from bench.replicated_parts import FSYNC, IDLE_TOPIC, PAGE_CACHE, Part, parts
 from bench.report import number, put_between, revision
-from bench.trio import ApacheTrio, BarnabasTrio, Trio
+from bench.trio import ApacheTrio, BarnabasTrio, Trio, until
 
 BEGIN, END = "<!-- begin: written by make bench ARGS=rf3 -->", "<!-- end: written by make bench ARGS=rf3 -->"
-MODES = ("page cache", "fsync")
-WARM_SECONDS = 25.0
-Rounds = dict[tuple[str, str], dict[str, list[Figures]]]
+STILL, LONGEST = 4, 30
+"""A side is warm when so many runs in a row brought nothing better (by 3 %), or after so many runs."""
+Rounds = dict[str, list[Figures]]
 
 
-def main(words: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench rf3", description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=3, help="rounds of each side (3)")
-    parser.add_argument("--seconds", type=float, default=4.0, help="length of one run (4)")
-    parser.add_argument("--modes", default=",".join(MODES), help="durability modes, separated by commas")
-    parser.add_argument("--alone", action="store_true", help="do not run Apache Kafka")
-    parser.add_argument("--no-write", action="store_true", help="print the table, leave docs/ as it is")
-    options = parser.parse_args(words)
-    before, found = load(), Rounds()
+class OtherTrio(BarnabasTrio):
+    """Three nodes of another checkout."""
+
+    name = "the other"
+    checkout = Path()
+
+    def start_command(self, properties: Path) -> list[str]:
+        return [str(self.checkout / ".venv" / "bin" / "python"), "-m", "barnabas", "start", str(properties)]
+
+
+def main(words: Sequence[str]) -> int:
+    options = _arguments(words)
     kinds: list[type[Trio]] = [BarnabasTrio]
-    if not options.alone and apache_is_here() is None:
+    if options.against:
+        OtherTrio.checkout = options.against.absolute()
+        kinds.append(OtherTrio)
+    elif not options.alone and (why := apache_is_here()) is None:
         kinds.append(ApacheTrio)
-    ports = itertools.count(31092, 100)
+    elif not options.alone:
+        print(f"measuring alone: {why}")
+    wanted = [part.strip() for part in options.only.split(",")]
+    ports = itertools.count(options.port, 100)
+    before, found = load(), list[tuple[Part, Rounds]]()
     with tempfile.TemporaryDirectory(prefix="barnabas-rf3-") as name:
-        client = Load(build_load_client(Path(name)))
+        folder = Path(name)
         for mode in options.modes.split(","):
-            trios = [
-                kind(Path(name) / f"{kind.__name__}-{mode[:4]}", next(ports), fsync=mode == "fsync")
-                for kind in kinds
+            client = Load(build_load_client(folder))
+            chosen = [
+                part
+                for part in parts(client, options.seconds)
+                if part.mode == mode and any(word == part.group or word in part.name for word in wanted)
             ]
-            try:
-                for trio in trios:
-                    trio.start()
-                    began = time.monotonic()
-                    while time.monotonic() - began < (WARM_SECONDS if isinstance(trio, ApacheTrio) else 2.0):
-                        produce(client, trio, "16 KiB", 5.0)
-                for size in SIZES:
-                    for trio in trios * options.rounds:
-                        rounds = found.setdefault((mode, size), {}).setdefault(trio.name, [])
-                        rounds.append(produce(client, trio, size, options.seconds))
-                    show(mode, size, found)
-            finally:
-                for trio in trios:
-                    trio.stop()
-    text = table(found, [kind.name for kind in kinds], before)
+            if not chosen:
+                continue
+            with _running(kinds, folder, ports, mode) as trios:
+                for part in chosen:
+                    found.append((part, _measure(part, trios, options.rounds)))
+    text = table(found, [kind.name for kind in kinds], before, options.rounds)
     print(text)
     if not options.no_write:
         print(f"written: {put_between(BEGIN, END, text)}")
     return 0
 
 
-def produce(client: Load, trio: Trio, size: str, seconds: float) -> Figures:
-    """One run; CPU is that of all three nodes together."""
-    batch, record = SIZES[size]
-    topic = client.topic()
-    nodes = list(trio.seats)
-    trio.create(topic, [nodes[n:] + nodes[:n] for n in range(len(nodes))])
-    figures = client.on(
-        trio.bootstrap.partition(",")[0],
-        trio.pids,
-        "produce",
-        *("--batch", str(batch), "--record", str(record), "--codec", "none", "--acks", "all"),
-        *("--conns", "3", "--inflight", "5", "--secs", f"{seconds}", "--warmup", "1"),
-        topic=topic,
+def _arguments(words: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench rf3", description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=5, help="rounds of each side (5)")
+    parser.add_argument("--seconds", type=float, default=4.0, help="length of one run (4)")
+    parser.add_argument("--only", default="", help="groups (produce, single, wide, ...) or parts of names")
+    parser.add_argument("--modes", default=f"{PAGE_CACHE},{FSYNC}", help="durability modes, by commas")
+    parser.add_argument("--alone", action="store_true", help="do not run Apache Kafka")
+    parser.add_argument(
+        "--against", type=Path, help="another checkout (with its .venv) in Apache Kafka's place"
     )
-    figures["MB"] = sum(resident_mb(pid) for pid in trio.pids)
-    trio.admin.delete_topics([topic])[topic].result(30)
+    parser.add_argument("--port", type=int, default=31092, help="the first port (31092)")
+    parser.add_argument("--no-write", action="store_true", help="print the table, leave docs/ as it is")
+    return parser.parse_args(words)
+
+
+@contextlib.contextmanager
+def _running(
+    kinds: Sequence[type[Trio]], folder: Path, ports: Iterator[int], mode: str
+) -> Iterator[list[Trio]]:
+    """A trio of each kind; what they wrote is deleted afterwards."""
+    trios = [kind(folder / f"{kind.__name__}-{mode[:4]}", next(ports), fsync=mode == FSYNC) for kind in kinds]
+    try:
+        for trio in trios:
+            trio.start()
+        yield trios
+    finally:
+        for trio in trios:
+            trio.stop()
+        for trio in trios:
+            subprocess.run(["rm", "-rf", *(str(seat.folder) for seat in trio.seats.values())], check=False)
+
+
+def _measure(part: Part, trios: Sequence[Trio], rounds: int) -> Rounds:
+    """Warm each side up, then all of them in turn."""
+    found: Rounds = {}
+    for trio in trios:
+        _rest(trio, part.idle)
+        warmed = _warm(part, trio)
+        print(
+            f"  {trio.name}, {part.name}: warm after {len(warmed)} runs, {warmed[0]:.3g} to {min(warmed):.3g}"
+        )
+    for _ in range(rounds):
+        for trio in trios:
+            found.setdefault(trio.name, []).append(part.run(trio))
+    said = [f"{name} {best(part, figures)[part.key]:.3g}" for name, figures in found.items()]
+    print(f"{part.mode:<10} {part.name:<40} {part.unit:<14} {'  '.join(said)}", flush=True)
+    return found
+
+
+def _warm(part: Part, trio: Trio) -> list[float]:
+    """Run it until the figure stands still."""
+    figures = [part.run(trio)[part.key]]
+    if not isinstance(trio, ApacheTrio):
+        return figures
+    while len(figures) < LONGEST:
+        figures.append(part.run(trio)[part.key])
+        if len(figures) > STILL and min(figures[-STILL:]) > 0.97 * min(figures[:-STILL]):
+            break
     return figures
 
 
-def key_of(size: str) -> str:
-    return "cpu_s_per_kreq" if size == "1 KiB" else "cpu_s_per_GB"
+def _rest(trio: Trio, count: int) -> None:
+    """So many partitions with three replicas exist, which nobody writes to; the leaders are spread."""
+    nodes = list(trio.seats)
+    there = trio.admin.list_topics(timeout=60).topics.get(IDLE_TOPIC)
+    have = len(there.partitions) if there is not None and there.error is None else 0
+    if have == count:
+        return
+    if have:
+        trio.admin.delete_topics([IDLE_TOPIC])[IDLE_TOPIC].result(120)
+        until(lambda: IDLE_TOPIC not in trio.admin.list_topics(timeout=60).topics, 120, "deleted")
+    if count:
+        turns = [nodes[n:] + nodes[:n] for n in range(len(nodes))]
+        trio.create(IDLE_TOPIC, [turns[n % len(turns)] for n in range(count)])
+        time.sleep(5)
 
 
-def best(found: Rounds, mode: str, size: str, name: str) -> Figures | None:
-    rounds = found.get((mode, size), {}).get(name)
-    return min(rounds, key=lambda figures: figures[key_of(size)]) if rounds else None
+def best(part: Part, rounds: Sequence[Figures]) -> Figures:
+    """The least of the compared figure, and of the time that is shown beside it."""
+    least = min(rounds, key=lambda figures: figures[part.key])
+    return {**least, "p50_ms": min(figures["p50_ms"] for figures in rounds)}
 
 
-def show(mode: str, size: str, found: Rounds) -> None:
-    said = [
-        f"{name} {figures[key_of(size)]:.3g}"
-        for name in found[mode, size]
-        if (figures := best(found, mode, size, name)) is not None
-    ]
-    print(f"{mode:<10} {size:<8} {key_of(size):<15} {'  '.join(said)}", flush=True)
-
-
-def table(found: Rounds, names: list[str], before: float) -> str:
+def table(found: Sequence[tuple[Part, Rounds]], names: Sequence[str], before: float, rounds: int) -> str:
     out = [
-        f"Measured {time.strftime('%Y-%m-%d')} at {revision()}; {machine()}; the least of the rounds; load before "
-        f"{before:.1f}. CPU of all three nodes together.",
+        f"Measured {time.strftime('%Y-%m-%d')} at {revision()}; {machine()}; the least of {rounds} interleaved "
+        f"rounds; load before {before:.1f}. CPU of all three nodes together.",
         "",
-        f"| produce, 3 replicas, acks=all | mode | unit | {' | '.join(names)} | ratio | MB/s, p50 ms, memory MB |",
+        f"| 3 replicas, acks=all | mode | unit | {' | '.join(names)} | ratio | requests/s, p50 ms, memory MB |",
         "|---|---|---|" + "---:|" * (len(names) + 1) + "---|",
     ]
-    for mode, size in found:
-        figures = [best(found, mode, size, name) for name in names]
-        values = [one[key_of(size)] if one else float("nan") for one in figures]
+    for part, by_name in found:
+        figures = [best(part, by_name[name]) for name in names]
+        values = [one[part.key] for one in figures]
         ratio = f"{values[0] / values[1]:.2f}" if len(values) > 1 else "-"
         beside = " / ".join(
-            f"{number(one['MBps'])}, {number(one['p50_ms'])}, {number(one['MB'])}" for one in figures if one
+            f"{number(one['req_s'])}, {number(one['p50_ms'])}, {number(one['MB'])}" for one in figures
         )
-        unit = "CPU ms/request" if size == "1 KiB" else "CPU s/GB"
         cells = " | ".join(number(value) for value in values)
-        out.append(f"| {size} | {mode} | {unit} | {cells} | {ratio} | {beside} |")
+        out.append(f"| {part.name} | {part.mode} | {part.unit} | {cells} | {ratio} | {beside} |")
     return "\n".join(out)
