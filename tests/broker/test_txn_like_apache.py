@@ -15,8 +15,10 @@ from tests.broker.transacting import TransactionWorld
 from tests.broker.txn_cases import LAST_EPOCH, Sequence, sequences
 from tests.broker.txn_held_cases import sequences as held_sequences
 
+from barnabas.broker.groups.consumer.patterns import compiled_pattern, work_to_match
 from barnabas.broker.purgatory import Waiting
 from barnabas.broker.transactions.answering import TransactionRequests
+from barnabas.broker.transactions.describing import MOST_WORK
 from barnabas.errors import ErrorCode
 from barnabas.model import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
 from barnabas.wire.codec.message import Message
@@ -91,6 +93,17 @@ def test_transactions_are_listed_by_state_producer_age_and_pattern() -> None:
     world.init("x" * 10_000)
     assert listed(transactional_id_pattern="(.{0,30}){0,30}s") == ["INVALID_REGULAR_EXPRESSION"]
     assert listed(transactional_id_pattern="x*") == ["x" * 10_000]
+
+
+def test_words_are_looked_for_among_many_ids_however_long_they_are() -> None:
+    """A sum over all ids of all instructions for each character would be 60 million and more."""
+    names = [f"payments-{number:05}" for number in range(1_900)]
+    long = "p" * 3_000
+    assert work_to_match(compiled_pattern(long), names) < 50_000
+    assert work_to_match(compiled_pattern("|".join(names[:200])), names) < MOST_WORK
+    assert work_to_match(compiled_pattern(rf"a\.b\-c|{long}"), names) < 100_000
+    for wild in (f"{long}.*", f"({long})?", f"[a-z]{long}", f"{long}{{2}}", rf"\w{long}"):
+        assert work_to_match(compiled_pattern(wild), names) > MOST_WORK, wild[-9:]
 
 
 def test_there_are_sequences_enough() -> None:
