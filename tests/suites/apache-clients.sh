@@ -44,10 +44,11 @@ if [ ! -d libs ]; then
   mvn -q -B dependency:copy-dependencies -DoutputDirectory=libs -DincludeScope=runtime > mvn.log 2>&1 ||
     { tail mvn.log >&2; rm -rf libs; exit 2; }
 fi
-if [ ! -d cluster ]; then
+source=$here/java/org/apache/kafka/common/test/junit/RaftClusterInvocationContext.java
+if [ ! -d cluster ] || [ "$source" -nt cluster ]; then
+  rm -rf cluster
   mkdir cluster
-  javac -nowarn -cp 'libs/*' -d cluster "$here/java/org/apache/kafka/common/test/junit/RaftClusterInvocationContext.java" ||
-    { rm -rf cluster; exit 2; }
+  javac -nowarn -cp 'libs/*' -d cluster "$source" || { rm -rf cluster; exit 2; }
 fi
 timeout "${LIMIT:-1500}" java -Xmx1g -Dext.bootstrap="$bootstrap" -Dext.prop.auto.create.topics.enable=true \
   -Dext.brokers.cmd="${BROKERS_CMD:-}" -cp 'cluster:libs/*' org.junit.platform.console.ConsoleLauncher execute \

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+import socket
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,8 +18,8 @@ from barnabas.testing import Cluster
 __all__ = ["APACHE", "OURS", "ApacheCluster", "ApacheUnavailableError", "cluster"]
 
 OURS, APACHE = "Barnabas", "Apache Kafka 4.3.1"
-_BASES = range(10_000, 30_000, 100)
-"""Where the ports of a cluster may begin."""
+_BASES = range(21_000, 24_000, 100)
+"""Where the ports of a cluster may begin: below those that systems give to connections."""
 
 
 class ApacheUnavailableError(Exception):
@@ -45,7 +46,7 @@ class ApacheCluster:
         self._temporary = None if directory else tempfile.mkdtemp(prefix="apache-kafka-")
         self._trio = ApacheTrio(
             Path(directory or str(self._temporary)),
-            random.choice(_BASES),
+            _free_base(range(first, first + nodes)),
             fsync=False,
             brokers=nodes,
             first=first,
@@ -86,6 +87,24 @@ class ApacheCluster:
         self._trio.stop()
         if self._temporary:
             shutil.rmtree(self._temporary, ignore_errors=True)
+
+
+def _free_base(numbers: range) -> int:
+    """Where the ports of these nodes can begin: nobody listens on any of them."""
+    for base in random.sample(_BASES, len(_BASES)):
+        if all(_is_free(base + 10 * number + port) for number in numbers for port in (0, 1)):
+            return base
+    raise ApacheUnavailableError(f"no free ports from {_BASES.start} to {_BASES.stop}")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
 
 
 def cluster(

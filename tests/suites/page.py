@@ -89,9 +89,16 @@ def why_it_fails(row: Result, name: str, peer: Result | None) -> str:
     reasons = [row.reasons[name]] if name in row.reasons else []
     if row.kills_every and peer is not None and name in peer.failures:
         reasons.append("fails with Apache Kafka, too")
+    elif row.kills_every and peer is not None and reasons and (others := _others(peer, reasons[0])):
+        reasons.append(f"with Apache Kafka that ends {others} tests")
     if reasons:
         return f"through kills: {'; '.join(reasons)}"
     return NOT_EXPLAINED
+
+
+def _others(peer: Result, reason: str) -> int:
+    """How many tests failed there for that reason."""
+    return sum(1 for why in peer.reasons.values() if why == reason)
 
 
 def section_of_apps(results: list[AppResult]) -> str:

@@ -76,6 +76,16 @@ def test_what_fails_through_the_same_kills_with_apache_kafka_is_explained_by_tha
     assert page.NOT_EXPLAINED in page.section([ours, calm])
 
 
+def test_a_reason_that_ends_other_tests_with_apache_kafka_is_counted_there() -> None:
+    ours = dataclasses.replace(ONE, kills_every=20.0, failures=["a"], reasons={"a": "it breaks off"})
+    theirs = dataclasses.replace(
+        ours, peer=APACHE, failures=["b", "c", "d"], reasons=dict.fromkeys("bc", "it breaks off")
+    )
+    assert "through kills: it breaks off; with Apache Kafka that ends 2 tests |" in page.section(
+        [ours, theirs]
+    )
+
+
 def test_where_a_test_of_librdkafka_ended_says_why(tmp_path: Path) -> None:
     text = (
         "| 0020 | FAILED | (no result: killed or crashed)\n0020 failed at test.c:790:test_error_cb()\n"
