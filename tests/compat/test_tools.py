@@ -109,6 +109,16 @@ def test_settings_of_topics_and_nodes_are_changed_and_shown(tooled: NodeProcess)
     assert "InvalidConfigurationException" in printed
 
 
+def test_levels_of_loggers_are_changed_and_shown(tooled: NodeProcess) -> None:
+    loggers = ("--entity-type", "broker-loggers", "--entity-name", "1")
+    on(tooled, CONFIGS, *loggers, "--alter", "--add-config", "connection=DEBUG,root=WARN")
+    shown = on(tooled, CONFIGS, *loggers, "--describe")
+    assert "connection=DEBUG sensitive=false synonyms={}" in shown and "node=WARN" in shown
+    on(tooled, CONFIGS, *loggers, "--alter", "--delete-config", "connection")
+    on(tooled, CONFIGS, *loggers, "--alter", "--add-config", "root=INFO")
+    assert "connection=INFO" in on(tooled, CONFIGS, *loggers, "--describe")
+
+
 def test_quorum_features_cluster_and_disks_are_described(tooled: NodeProcess) -> None:
     quorum = TOOLS + "MetadataQuorumCommand"
     status = on(tooled, quorum, "describe", "--status")

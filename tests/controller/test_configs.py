@@ -331,7 +331,7 @@ def test_the_defaults_of_all_brokers_show_only_what_was_set(cluster: Cluster) ->
 def test_what_does_not_exist_cannot_be_described(cluster: Cluster) -> None:
     assert describe(cluster, TOPIC, "none").error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert describe(cluster, TOPIC, "a b").error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
-    assert describe(cluster, LOGGER, "1").error_code == ErrorCode.INVALID_REQUEST
+    assert describe(cluster, LOGGER, "2").error_code == ErrorCode.INVALID_REQUEST
 
 
 LONG = "é" * 20_000

@@ -7,6 +7,7 @@ barnabas configs set topic orders retention.ms=60000
 barnabas configs reset topic orders retention.ms    back to the default
 barnabas configs set group etl consumer.session.timeout.ms=50000
 barnabas configs set client-metrics all metrics=*   clients push their metrics (`barnabas telemetry`)
+barnabas configs set broker-logger 1 connection=DEBUG   what node 1 writes, until it ends
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from barnabas.cli.output import add_cluster_flags, print_document, show
 
 __all__ = ["add_arguments", "run"]
 
-_KINDS = ["topic", "broker", "group", "client-metrics"]
+_KINDS = ["topic", "broker", "broker-logger", "group", "client-metrics"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = [
     "RESOURCE_BROKER",
     "RESOURCE_GROUP",
+    "RESOURCE_LOGGERS",
     "RESOURCE_METRICS",
     "RESOURCE_TOPIC",
     "BrokerEndpoint",
@@ -52,6 +53,8 @@ __all__ = [
 
 RESOURCE_TOPIC = 2
 RESOURCE_BROKER = 4
+RESOURCE_LOGGERS = 8
+"""Loggers of a node, which are no part of the metadata (KIP-412)."""
 RESOURCE_METRICS = 16
 RESOURCE_GROUP = 32
 

@@ -1,10 +1,11 @@
 #!/bin/bash
-# record.sh [PORT]: what Apache Kafka 4.3.1 answers to tests/server/admin_cases.py, as JSON.
+# record.sh [PORT] [CASES]: what Apache Kafka 4.3.1 answers to the cases of tests/server/admin_cases.py, as JSON.
 # Its jars are in $KAFKA_LIBS; it runs at PORT and PORT+1 in a directory of its own, and is stopped at the end.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 libs=${KAFKA_LIBS:-$HOME/.cache/kafka-4.3.1/libs}
 port=${1:-29092}
+cases=${2:-admin_cases}
 data=$(mktemp -d)
 cat > "$data/server.properties" <<P
 process.roles=broker,controller
@@ -29,4 +30,4 @@ broker=$!
 trap 'kill $broker; wait $broker || true; rm -rf "$data"' EXIT
 until (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; do kill -0 $broker; sleep 0.5; done
 sleep 5
-cd "$here/../../.." && .venv/bin/python -m tests.server.admin_cases "127.0.0.1:$port"
+cd "$here/../../.." && .venv/bin/python -m "tests.server.$cases" "127.0.0.1:$port"

@@ -52,7 +52,7 @@ from barnabas.wire.schemas.topics import (
 
 __all__ = ["Admin"]
 
-Kind = Literal["topic", "broker", "group", "client-metrics"]
+Kind = Literal["topic", "broker", "broker-logger", "group", "client-metrics"]
 KINDS: Mapping[str, int] = {"topic": 2, "broker": 4, "broker-logger": 8, "client-metrics": 16, "group": 32}
 
 _ADVICE = {

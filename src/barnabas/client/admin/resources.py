@@ -10,7 +10,7 @@ from barnabas.wire.schemas.configs import ListConfigResourcesRequest
 
 __all__ = ["NamedResource", "resources_of"]
 
-_KINDS = {2: "topic", 4: "broker", 16: "client-metrics", 32: "group"}
+_KINDS = {2: "topic", 4: "broker", 8: "broker-logger", 16: "client-metrics", 32: "group"}
 
 
 class NamedResource(NamedTuple):

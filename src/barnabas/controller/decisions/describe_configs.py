@@ -1,4 +1,4 @@
-"""DescribeConfigs: the settings of a topic, broker, group or telemetry subscription, and where each comes from.
+"""DescribeConfigs: the settings of something that has some, and where each comes from; levels of loggers, too.
 
 A value may be set in several places; the first in the order topic or group, this broker, all brokers, the
 properties file, the default wins, and the others are its synonyms (KIP-226).  Any broker answers for
@@ -7,6 +7,7 @@ topics and for itself; nothing here needs the controller.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from enum import IntEnum
 from typing import NamedTuple
@@ -17,6 +18,7 @@ from barnabas.controller.decisions.topic_names import is_valid
 from barnabas.controller.image import (
     RESOURCE_BROKER,
     RESOURCE_GROUP,
+    RESOURCE_LOGGERS,
     RESOURCE_METRICS,
     RESOURCE_TOPIC,
     MetadataImage,
@@ -33,7 +35,7 @@ from barnabas.wire.schemas.configs import (
     DescribeConfigsSynonym,
 )
 
-__all__ = ["Origin", "Source", "describe_configs", "topic_origins"]
+__all__ = ["Origin", "Source", "check_logger_node", "describe_configs", "topic_origins"]
 
 
 class Source(IntEnum):
@@ -44,6 +46,7 @@ class Source(IntEnum):
     DYNAMIC_DEFAULT = 3
     STATIC = 4
     DEFAULT = 5
+    LOGGER = 6
     CLIENT_METRICS = 7
     GROUP = 8
 
@@ -65,14 +68,24 @@ _CHAINS = {
 """Topic settings that several node settings can give, the stronger first."""
 
 
+_NOTHING: Mapping[str, str] = {}
+
+
 def describe_configs(
-    image: MetadataImage, config: Config, request: DescribeConfigsRequest, node_id: NodeId
+    image: MetadataImage,
+    config: Config,
+    request: DescribeConfigsRequest,
+    node_id: NodeId,
+    levels: Mapping[str, str] = _NOTHING,
 ) -> DescribeConfigsResponse:
-    """DescribeConfigs (key 32), answered by node `node_id` with its own configuration file."""
+    """DescribeConfigs (key 32), answered by node `node_id` with its own configuration file.
+
+    `levels` are those of its loggers.
+    """
     results = []
     for resource in request.resources:
         try:
-            entries = _entries(image, config, resource, node_id)
+            entries = _entries(image, config, resource, node_id, levels)
         except KafkaError as error:
             results.append(
                 DescribeConfigsResult(
@@ -103,7 +116,11 @@ _Entry = tuple[Setting, list[Origin], bool]
 
 
 def _entries(
-    image: MetadataImage, config: Config, resource: DescribeConfigsResource, node_id: NodeId
+    image: MetadataImage,
+    config: Config,
+    resource: DescribeConfigsResource,
+    node_id: NodeId,
+    levels: Mapping[str, str],
 ) -> Iterator[_Entry]:
     """(setting, origins with the one in force first, read only) of every setting of a resource."""
     kind, name = resource.resource_type, resource.resource_name
@@ -120,6 +137,11 @@ def _entries(
         if name != str(node_id):
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"this is broker {node_id}, not broker {name}")
         return _broker_entries(image, config, node_id)
+    if kind == RESOURCE_LOGGERS:
+        check_logger_node(name, node_id)
+        return (
+            (_unknown(each), [Origin(each, levels[each], Source.LOGGER)], False) for each in sorted(levels)
+        )
     if kind in (RESOURCE_METRICS, RESOURCE_GROUP) and not name:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "the resource has no name")
     if kind == RESOURCE_GROUP:
@@ -127,6 +149,16 @@ def _entries(
     if kind == RESOURCE_METRICS:
         return _metrics_entries(image.configs.get((kind, name), {}))
     raise KafkaError(ErrorCode.INVALID_REQUEST, f"resource type {kind} has no settings that can be described")
+
+
+def check_logger_node(name: str, node_id: NodeId) -> None:
+    """Raise KafkaError(INVALID_REQUEST) unless loggers of that name are those of this node."""
+    if not re.fullmatch(r"[+-]?[0-9]{1,10}", name):
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"loggers belong to a node, and {name[:20]!r} is no id of one"
+        )
+    if int(name) != node_id:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"this is node {node_id}, not node {name}")
 
 
 def _topic_rows() -> Iterator[Setting]:
@@ -248,12 +280,14 @@ def _result(
         read_only=read_only,
         config_source=first.source,
         is_sensitive=sensitive,
-        synonyms=synonyms if request.include_synonyms and not _lone_default(row, first) else [],
-        config_type=_KINDS.get(row.kind, 0),
+        synonyms=synonyms if request.include_synonyms and not _alone(row, first) else [],
+        config_type=_KINDS.get(row.kind, 0) if first.source is not Source.LOGGER else 0,
         documentation=row.doc if request.include_documentation else None,
     )
 
 
-def _lone_default(row: Setting, origin: Origin) -> bool:
-    """A default of telemetry, which Apache Kafka lists as no synonym of itself."""
+def _alone(row: Setting, origin: Origin) -> bool:
+    """A default of telemetry, or a level, which Apache Kafka lists as no synonym of itself."""
+    if origin.source is Source.LOGGER:
+        return True
     return origin.source is Source.DEFAULT and METRICS_SETTINGS.get(row.name) is row

@@ -13,6 +13,7 @@ from barnabas.controller.decisions.topic_names import is_valid
 from barnabas.controller.image import (
     RESOURCE_BROKER,
     RESOURCE_GROUP,
+    RESOURCE_LOGGERS,
     RESOURCE_METRICS,
     RESOURCE_TOPIC,
     MetadataImage,
@@ -23,6 +24,7 @@ from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import INTERNAL_TOPICS, NO_NODE, NodeId
 from barnabas.server.loop.runtime import Runtime
 from barnabas.server.net.context import RequestContext
+from barnabas.server.observe import levels
 from barnabas.wire.schemas.acls import (
     AclCreationResult,
     CreateAclsRequest,
@@ -51,8 +53,6 @@ from barnabas.wire.schemas.quotas import DescribeClientQuotasRequest, DescribeCl
 
 __all__ = ["AdminApi"]
 
-LOGGERS = 8
-"""The kind of the loggers of a broker, which are no part of the metadata (KIP-1142)."""
 NO_AUTHORIZER = "this node has no authorizer: everybody may do everything"
 
 
@@ -134,14 +134,14 @@ class AdminApi:
     ) -> ListConfigResourcesResponse:
         """ListConfigResources (key 74; KIP-714, KIP-1142): names of what has settings, by kind."""
         image = self._image
-        known = (RESOURCE_TOPIC, RESOURCE_BROKER, LOGGERS, RESOURCE_METRICS, RESOURCE_GROUP)
+        known = (RESOURCE_TOPIC, RESOURCE_BROKER, RESOURCE_LOGGERS, RESOURCE_METRICS, RESOURCE_GROUP)
         kinds = [RESOURCE_METRICS] if context.version == 0 else request.resource_types or known
         if wrong := [kind for kind in kinds if kind not in known]:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"settings of kind {wrong[0]} cannot be listed")
         names: dict[int, list[str]] = {
             RESOURCE_TOPIC: list(image.topics_by_name),
             RESOURCE_BROKER: [str(broker) for broker in image.brokers],
-            LOGGERS: [],  # loggers of this release have no settings
+            RESOURCE_LOGGERS: [str(broker) for broker in image.brokers],
             RESOURCE_METRICS: [name for kind, name in image.configs if kind == RESOURCE_METRICS],
             RESOURCE_GROUP: [name for kind, name in image.configs if kind == RESOURCE_GROUP],
         }
@@ -157,7 +157,9 @@ class AdminApi:
         self, context: RequestContext, request: DescribeConfigsRequest
     ) -> DescribeConfigsResponse:
         """DescribeConfigs (key 32; KIP-133, KIP-226)."""
-        return describe_configs(self._image, self._runtime.config, request, self._runtime.node_id)
+        asked = any(resource.resource_type == RESOURCE_LOGGERS for resource in request.resources)
+        found = levels.levels() if asked else {}
+        return describe_configs(self._image, self._runtime.config, request, self._runtime.node_id, found)
 
     def describe_client_quotas(
         self, context: RequestContext, request: DescribeClientQuotasRequest

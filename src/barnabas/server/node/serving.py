@@ -17,6 +17,7 @@ from barnabas.server.api.envelope import EnvelopeApi
 from barnabas.server.api.features import FeatureApi
 from barnabas.server.api.forwarding import handler_for
 from barnabas.server.api.groups import GroupApi
+from barnabas.server.api.loggers import LoggersFirst
 from barnabas.server.api.metadata import MetadataApi, TopicAnswers
 from barnabas.server.api.quorum import QuorumApi
 from barnabas.server.api.reassignments import ReassignmentApi
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
     from barnabas.broker.transactions.coordinator import Transactions
 
 __all__ = ["Serving"]
+
+_INCREMENTAL_ALTER_CONFIGS = 44
 
 
 class Serving:
@@ -129,6 +132,8 @@ class Serving:
         for row in rows:
             decide = handler_of(row, apis)
             handler = handler_for(row, kind, decide, self._quorum, self._applier)
+            if row.key == _INCREMENTAL_ALTER_CONFIGS:
+                handler = LoggersFirst(self._runtime.node_id, handler).serve
             routes.append(Route(row, decide, metrics, slow_s, handler=handler))
         return routes
 
