@@ -153,6 +153,14 @@ class ConsumerWorld(World):
             if name in self.topics
         ]
 
+    def owners(self) -> dict[int, list[str]]:
+        """Which members own each partition of flights, by what they were told."""
+        found: dict[int, list[str]] = {}
+        for member, owned in self.owned.items():
+            for index in owned.get("flights", []):
+                found.setdefault(index, []).append(member)
+        return found
+
     def reloaded(self) -> ConsumerWorld:
         """Another coordinator that has read what this one wrote."""
         other = ConsumerWorld(

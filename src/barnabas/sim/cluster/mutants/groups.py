@@ -110,7 +110,7 @@ _CONSUMER: tuple[Mutant, ...] = (
         "broker.groups.consumer.writing GroupWriting.when_safe",
         "if write is None:",
         "if True:",
-        guard="tests/broker/test_consumer_groups.py::test_nobody_hears_of_what_is_not_committed",
+        guard="tests/broker/test_consumer_groups_written.py::test_nobody_hears_of_what_is_not_committed",
     ),
     mutant(
         "an instance id is taken over",
