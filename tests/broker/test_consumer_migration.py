@@ -229,6 +229,23 @@ def test_a_classic_member_that_is_silent_or_does_not_come_again_is_out(world: Mi
     assert world.owned["new"] == ALL
 
 
+def test_at_a_new_coordinator_a_classic_member_has_the_session_of_the_group_until_it_is_heard(
+    world: MixedWorld,
+) -> None:
+    """As Apache Kafka 4.3.1 does, which was seen to: only the member itself says how long its own session is."""
+
+    def left_after(other: MixedWorld, seconds: int) -> bool:
+        for _ in range(seconds):
+            other.run(1)
+            other.beat("new", owns=other.owned["new"])
+        return list(other.group().members) == ["new"]
+
+    world.join("new")
+    other = world.reloaded()
+    assert not left_after(other, 44)
+    assert left_after(other, 2), "45 s are over, the default of a group"
+
+
 def test_an_upgrade_that_cannot_be_written_changes_nothing(world: MixedWorld) -> None:
     world.broker.failure = ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert world.beat("new", "flights").error_code == ErrorCode.NOT_COORDINATOR
