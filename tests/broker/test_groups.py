@@ -74,6 +74,9 @@ class OneBroker:
         )
         self.partition = partition
         self.purgatory = None
+        self.left: set[str] = set()
+        """Topics of which the broker still has to carry out what the metadata say."""
+        self.reconciler = SimpleNamespace(awaits=lambda topic: topic in self.left)
         self.hold = False
         self.held: list[Callable[[ErrorCode], None]] = []
         self.failure: ErrorCode | None = None
@@ -462,6 +465,19 @@ def test_while_a_partition_is_loaded_clients_are_told_to_wait(world: World) -> N
     assert later.commit(1) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert later.beat("anybody", 1) == ErrorCode.NONE
     assert later.groups.next_deadline() == 0.0
+
+
+def test_a_list_waits_for_groups_that_the_metadata_give_this_node_already(world: World) -> None:
+    """Whoever asks all brokers for their groups would find such a group nowhere."""
+
+    def code() -> ErrorCode:
+        answer = world.groups.list(world.context(5), ListGroupsRequest(), world.now)
+        return ErrorCode(answer.error_code)
+
+    world.broker.left = {"flights"}
+    assert code() == ErrorCode.NONE
+    world.broker.left = {OFFSETS_TOPIC}
+    assert code() == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
 def test_losing_the_partition_answers_all_who_wait(world: World) -> None:

@@ -71,6 +71,14 @@ def test_a_partition_that_is_still_to_be_made_is_not_led_yet_and_the_next_to_be_
     assert node.produce(batch("a"), index=15).count == 0, "it is taken, and waits for its sync"
 
 
+def test_it_says_of_which_topics_something_is_left_to_do(node: Node) -> None:
+    node.broker.note(created(node, "t"))
+    steps(node, MANY - 1)
+    assert node.broker.reconciler.awaits("t") and not node.broker.reconciler.awaits("u")
+    steps(node)
+    assert not node.broker.reconciler.awaits("t")
+
+
 def test_one_step_makes_one_partition(node: Node) -> None:
     node.broker.note(created(node, "t"))
     for count in range(MANY):

@@ -121,9 +121,9 @@ def test_what_has_settings_is_listed_by_kind(tmp_path: Path) -> None:
         ListConfigResourcesRequest(resource_types=[8]),
     )
     names = [(found.resource_type, found.resource_name) for found in everything.config_resources]
-    assert names == [(2, "one"), (2, "three"), (2, "two"), (4, "1")]
+    assert names == [(2, "one"), (2, "three"), (2, "two"), (4, "1"), (8, "1")]
     assert [found.resource_name for found in topics.config_resources] == sorted(TOPICS)
-    assert (loggers.error_code, loggers.config_resources) == (ErrorCode.NONE, [])
+    assert [found.resource_name for found in loggers.config_resources] == ["1"]
 
 
 def test_directories_are_described_with_what_lies_in_them(tmp_path: Path) -> None:

@@ -464,7 +464,8 @@ class Groups:
 
     def list(self, context: RequestContext, request: ListGroupsRequest, now: Now) -> ListGroupsResponse:
         """ListGroups; states and types are compared without case."""
-        error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if self._loading else ErrorCode.NONE
+        behind = self._loading or self.broker.reconciler.awaits(OFFSETS_TOPIC)  # else a group is on no list
+        error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if behind else ErrorCode.NONE
         groups = listed(self.groups.values(), self.consumer_groups.values(), request)
         return ListGroupsResponse(error_code=error, groups=groups)
 

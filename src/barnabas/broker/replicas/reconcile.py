@@ -133,6 +133,10 @@ class Reconciler:
                 for index in broker.topics[name].partitions:
                     self._here[TopicPartition(name, index)] = None
 
+    def awaits(self, topic: str) -> bool:
+        """Whether something is left to do about partitions of this topic."""
+        return any(tp.topic == topic for tps in (self._here, self._gone, self._new) for tp in tps)
+
     def hasten(self, tp: TopicPartition) -> bool:
         """A request asks for a partition that is to be created: create it next.  False if it is not."""
         if tp not in self._new:
