@@ -8,6 +8,7 @@
 #   make chaos     real nodes, broken under traffic: SEED= FAULTS=
 #   make fuzz      frames that no client sends, beside one that behaves: SEED= FRAMES=
 #   make answers   drawn sequences side by side with an Apache Kafka: N=sequences SEED=first
+#   make sink-kills  a Spark copy, exactly once, while its processes and the brokers are killed: SEED= N=runs
 #   make overload  what a good client notices while others attack: ARGS="--only bombs --check"
 
 PYTHON ?= python3
@@ -17,10 +18,10 @@ HEAVY  := $(BIN)/python tools/heavy.py
 JOBS   ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test check sim chaos damage fuzz overload spec compat answers suites bench docs clean
+.PHONY: sink-kills help venv demo test check sim chaos damage fuzz overload spec compat answers suites bench docs clean
 
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile | head -11
+	@sed -n 's/^# \{0,1\}//p' Makefile | head -12
 
 # One script makes the environment, shows its progress and says clearly what is missing.
 $(VENV)/.base: pyproject.toml constraints.txt tools/environment.py
@@ -63,6 +64,10 @@ chaos: $(VENV)/.dev
 
 fuzz: $(VENV)/.dev
 	@$(HEAVY) $(BIN)/python -m tests.fuzz --seed $(or $(SEED),1) --frames $(or $(FRAMES),300000) $(ARGS)
+
+# Needs what `make demo` needs, and kills with -9 what it started itself.
+sink-kills: $(VENV)/.dev $(VENV)/.spark
+	@$(HEAVY) $(BIN)/python -m tests.sink_kills --seed $(or $(SEED),1) --runs $(or $(N),1) $(ARGS)
 
 overload: $(VENV)/.dev
 	@$(HEAVY) $(BIN)/python -m bench.overload $(ARGS)

@@ -81,6 +81,12 @@ def test_nothing_is_asked_beyond_the_end(broker: FakeBroker) -> None:
     assert len(broker.asked(FetchRequest)) == 1
 
 
+def test_a_short_range_of_a_large_topic_asks_for_little(broker: FakeBroker) -> None:
+    assert len(list(fetch_range(broker.address, "t", 0, 3, 6))) == 1
+    [asked] = broker.asked(FetchRequest)
+    assert asked.max_bytes == 64 << 10, "not the 16 MiB that a fetch may bring at most"
+
+
 def test_a_shared_cluster_stays_usable_after_an_early_end(broker: FakeBroker) -> None:
     with Cluster(broker.address) as cluster:
         for _ in fetch_range(cluster, "t", 0, 0, 30, max_bytes=1):

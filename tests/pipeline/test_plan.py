@@ -110,16 +110,20 @@ lags = st.dictionaries(
 
 
 @given(lags, st.integers(1, 10**12))
-def test_exactly_the_limit_is_admitted_and_no_partition_more_than_it_has(lag: dict, limit: int) -> None:
+def test_exactly_the_limit_is_admitted_and_every_partition_that_lags_gets_something(
+    lag: dict, limit: int
+) -> None:
     begin = dict.fromkeys(lag, 5)
     latest = {where: 5 + records for where, records in lag.items()}
     end = admit(begin, latest, limit)
-    assert sum(end.values()) - sum(begin.values()) == min(limit, sum(lag.values()))
-    assert all(begin[where] <= end[where] <= latest[where] for where in lag)
+    lagging = sum(records > 0 for records in lag.values())
+    assert sum(end.values()) - sum(begin.values()) == min(max(limit, lagging), sum(lag.values()))
+    assert all(begin[where] + min(lag[where], 1) <= end[where] <= latest[where] for where in lag)
 
 
 def test_each_partition_gets_its_share_by_lag() -> None:
     assert admit({T0: 0, T1: 0}, {T0: 90, T1: 10}, 10) == {T0: 9, T1: 1}
+    assert admit({T0: 0, T1: 0}, {T0: 10_000_000, T1: 3}, 10) == {T0: 9, T1: 1}
 
 
 @given(lags, st.none() | st.integers(1, 40), st.none() | st.integers(10**9, 10**12))

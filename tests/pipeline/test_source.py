@@ -69,15 +69,17 @@ def test_a_stream_waits_for_the_least_it_was_told_but_not_for_ever() -> None:
     reader = stream(cluster, clock, minOffsetsPerTrigger="10", maxTriggerDelay="1m")
     limit = reader.getDefaultReadLimit()
     assert limit == ReadMinRows(10)
-    start = reader.initialOffset()
+    start = reader.latestOffset(reader.initialOffset(), limit)
+    assert ends(start) == {"t": {"0": 5}}, "the first micro-batch waits for nothing, as in Spark's connector"
+    cluster.topics["t"] = [(0, 10)]
     assert reader.latestOffset(start, limit) == start
     clock.now = 59
     assert reader.latestOffset(start, limit) == start
     clock.now = 60
     end = reader.latestOffset(start, limit)
-    assert ends(end) == {"t": {"0": 5}}
-    cluster.topics["t"] = [(0, 15)]
-    assert ends(reader.latestOffset(end, limit)) == {"t": {"0": 15}}
+    assert ends(end) == {"t": {"0": 10}}
+    cluster.topics["t"] = [(0, 20)]
+    assert ends(reader.latestOffset(end, limit)) == {"t": {"0": 20}}
 
 
 def test_the_least_and_the_most_hold_together() -> None:

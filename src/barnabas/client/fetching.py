@@ -25,6 +25,11 @@ from barnabas.wire.schemas.fetch import FetchPartition, FetchRequest, FetchTopic
 __all__ = ["READ_COMMITTED", "READ_UNCOMMITTED", "RawBatch", "Visible", "fetch_range", "isolation_level"]
 
 _WAIT_MS = 500
+_LEAST_BYTES = 64 << 10
+_GUESS = 1024.0
+"""Bytes of an offset, as long as nothing is known of the topic."""
+_SPARE = 1.25
+"""What follows is asked for with so much to spare: records differ in size."""
 _STALE = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -122,6 +127,7 @@ def fetch_range(
         partition,
         isolation=isolation_level(isolation),
         max_bytes=max_bytes,
+        end=end,
         topic_id=topic_id,
         timeout=timeout,
     )
@@ -136,10 +142,13 @@ def fetch_range(
                 reader.no_progress(position, end, data, len(records))
                 continue
             before, position = position, max(position, found[-1][1].last_offset + 1)
+            reader.learn(len(records), position - found[0][1].base_offset)
             if position < end:
                 reader.ahead(position)
             visible = Visible(aborted_of(data))
             for at, header in found:
+                if header.base_offset >= end:
+                    break
                 raw = records[at : at + header.size]
                 if verify and not check_crc(raw, 0, header):
                     raise CorruptRecordError(
@@ -147,7 +156,7 @@ def fetch_range(
                         next_step="fetch again; if it stays so, run `barnabas log verify` on the leader",
                     )
                 seen = visible.sees(raw, 0, header)
-                if seen and header.last_offset >= before and header.base_offset < end:
+                if seen and header.last_offset >= before:
                     yield RawBatch(
                         raw, header, max(before, header.base_offset), min(end, header.last_offset + 1)
                     )
@@ -161,9 +170,11 @@ class _RangeReader:
     __slots__ = (
         "_ahead",
         "_cluster",
+        "_end",
         "_isolation",
         "_max_bytes",
         "_partition",
+        "_per_offset",
         "_progress",
         "_timeout",
         "_topic",
@@ -178,10 +189,13 @@ class _RangeReader:
         *,
         isolation: int,
         max_bytes: int,
+        end: Offset,
         topic_id: Uuid | None,
         timeout: float,
     ) -> None:
         self._cluster = cluster
+        self._end = end
+        self._per_offset = _GUESS
         self._topic = topic
         self._partition = partition
         self._isolation = isolation
@@ -194,6 +208,10 @@ class _RangeReader:
     def __repr__(self) -> str:
         under_way = f" under way at {self._ahead[0]}" if self._ahead else ""
         return f"<RangeReader {self._topic}-{self._partition}{under_way}>"
+
+    def learn(self, size: int, offsets: int) -> None:
+        """So many bytes held so many offsets: a range that is short is not asked for with much behind it."""
+        self._per_offset = size / max(offsets, 1)
 
     def ahead(self, offset: Offset) -> None:
         """Send the next fetch now; a failure shows when it is taken."""
@@ -265,13 +283,13 @@ class _RangeReader:
                 next_step="it was deleted and created again; start from its new offsets",
             )
         connection = self._cluster.to_leader(self._topic, self._partition)
-        wanted = FetchPartition(
-            partition=self._partition, fetch_offset=offset, partition_max_bytes=self._max_bytes
-        )
+        size = int(self._per_offset * _SPARE * (self._end - offset))
+        size = min(self._max_bytes, max(_LEAST_BYTES, size))
+        wanted = FetchPartition(partition=self._partition, fetch_offset=offset, partition_max_bytes=size)
         request = FetchRequest(
             max_wait_ms=_WAIT_MS,
             min_bytes=1,
-            max_bytes=self._max_bytes,
+            max_bytes=size,
             isolation_level=self._isolation,
             topics=[FetchTopic(topic=self._topic, topic_id=info.id, partitions=[wanted])],
         )

@@ -204,8 +204,10 @@ class _Words(OptionWords):
 
     def bound(self, side: str) -> Bound:
         """The first of side+Timestamp, side+OffsetsByTimestamp, side+Offsets that was given (as in Spark)."""
-        if (timestamp := self.whole(f"{side}Timestamp")) is not None:
-            return Bound(timestamp=timestamp)
+        if text := self.text(f"{side}Timestamp", ""):
+            if not text.isdigit():
+                raise ConfigError(f"{side}Timestamp={text}: it is a whole number of milliseconds since 1970")
+            return Bound(timestamp=int(text))
         if text := self.text(f"{side}OffsetsByTimestamp", ""):
             return Bound(timestamps=Positions.read(text).offsets)
         text = self.text(f"{side}Offsets", "")
@@ -248,7 +250,9 @@ def _assignment(text: str) -> tuple[TopicPartition, ...]:
 
 
 def _duration(name: str, text: str) -> float:
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|min|h|d)", text.strip().lower())
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|min|h|d|)", text.strip().lower())
     if not match:
-        raise ConfigError(f"{name}={text}: write a time as 500ms, 10s, 15m or 1h")
-    return float(match[1]) * _UNITS[match[2]]
+        raise ConfigError(
+            f"{name}={text}: write a time as 500ms, 10s, 15m or 1h; a bare number is milliseconds"
+        )
+    return float(match[1]) * _UNITS[match[2] or "ms"]

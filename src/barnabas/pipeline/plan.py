@@ -192,18 +192,23 @@ def check_loss(
 def admit(begin: Offsets, latest: Offsets, limit: int | None) -> Offsets:
     """Ends of the next micro-batch: at most `limit` offsets in all, each partition in proportion to its lag.
 
-    No partition with anything to read is starved: what rounding leaves goes to those cut the most.
+    Each partition with anything to read gets one offset at least, also where that makes more than `limit`: a slow
+    one beside fast ones would else never be read.
     """
-    lags = {where: latest[where] - begin[where] for where in begin}
+    lags = {where: latest[where] - begin[where] for where in begin if latest[where] > begin[where]}
     total = sum(lags.values())
     if limit is None or total <= limit:
         return dict(latest)
-    shares = {where: lag * limit // total for where, lag in lags.items()}
-    rest = limit - sum(shares.values())
+    shares = {where: max(1, lag * limit // total) for where, lag in lags.items()}
+    left = limit - sum(shares.values())
     by_remainder = sorted(lags, key=lambda where: (-(lags[where] * limit % total), where))
-    for where in by_remainder[:rest]:
+    for where in by_remainder[: max(left, 0)]:
         shares[where] += 1
-    return {where: begin[where] + share for where, share in shares.items()}
+    for where in sorted(shares, key=lambda where: (-shares[where], where)):
+        given_back = min(max(-left, 0), shares[where] - 1)
+        shares[where] -= given_back
+        left += given_back
+    return {where: offset + shares.get(where, 0) for where, offset in begin.items()}
 
 
 def split(begin: Offsets, end: Offsets, options: SourceOptions, ids: Mapping[str, Uuid]) -> list[Range]:

@@ -334,5 +334,5 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _waited_long_enough(self) -> bool:
         if self.last_batch is None:
-            self.last_batch = self.clock()
+            return True  # (the first micro-batch waits for nothing, as in Spark's connector)
         return self.clock() - self.last_batch >= self.options.max_delay

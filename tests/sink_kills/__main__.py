@@ -1,0 +1,151 @@
+"""`python -m tests.sink_kills --seed 1 --runs 3`: each run fills a topic, copies it through kills, and compares.
+
+--seed 1      the first run's; each run has the next one
+--runs 1      how many
+--records N   in the topic (12000)
+--kills N     in a run, then the query is left alone (5)
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import IO
+
+from tests.pipeline.sink_histories import committed
+from tests.sink_kills.processes import kill, of_the_query
+
+from barnabas.client.admin.admin import Admin
+from barnabas.client.producer import Producer
+from barnabas.errors import KafkaError
+from barnabas.testing.cluster import Cluster
+
+__all__ = ["main"]
+
+PARTITIONS = 4
+PATIENCE_S = 300.0
+"""Seconds that one start of the query may take to its end, once nothing is killed any more."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="sink_kills", description=__doc__)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--records", type=int, default=12_000)
+    parser.add_argument("--kills", type=int, default=5)
+    parser.add_argument("--settings", nargs="*", default=[], metavar="NAME=VALUE", help="of the nodes")
+    options = parser.parse_args()
+    settings = dict(one.split("=", 1) for one in options.settings)
+    wrong = 0
+    for seed in range(options.seed, options.seed + options.runs):
+        with tempfile.TemporaryDirectory() as folder, Cluster(settings, nodes=3) as kafka:
+            wrong += Run(kafka, Path(folder), seed).copy(options.records, options.kills)
+    print(f"{options.runs - wrong} passed, {wrong} failed", flush=True)
+    return 1 if wrong else 0
+
+
+class Run:
+    """One seed's."""
+
+    def __init__(self, kafka: Cluster, folder: Path, seed: int) -> None:
+        self.kafka = kafka
+        self.folder = folder
+        self.seed = seed
+        self.rng = random.Random(seed)
+        self.killed: Counter[str] = Counter()
+        self.starts = 0
+        self.down: int | None = None
+
+    def copy(self, records: int, kills: int) -> bool:
+        """Whether the copy differs from what it was made of."""
+        began = time.monotonic()
+        with Admin(self.kafka.bootstrap) as admin:
+            for topic in ("in", "out"):
+                admin.create_topic(topic, partitions=PARTITIONS, replication=3)
+        with Producer(self.kafka.bootstrap) as producer:
+            for number in range(records):
+                producer.send("in", str(number), str(number % 97))
+        ended = False
+        while not ended:
+            ended = self._start(kills)
+        found = committed(self.kafka.bootstrap, "out")
+        lost = records - sum(1 for number in range(records) if str(number) in found)
+        twice = sum(count - 1 for count in found.values())
+        killed = ", ".join(f"{count} {kind}" for kind, count in sorted(self.killed.items()))
+        print(
+            f"seed {self.seed}: {records} records, killed {killed or 'nothing'}, {self.starts} starts, "
+            f"{time.monotonic() - began:.0f} s: lost {lost}, twice {twice}",
+            flush=True,
+        )
+        return bool(lost or twice)
+
+    def _start(self, kills: int) -> bool:
+        """Start the query, and kill until it ends or there was enough; whether it ended by itself."""
+        self.starts += 1
+        log = self.folder / f"query-{self.starts}.log"
+        with log.open("wb") as out:
+            query = self._query(out)
+            try:
+                pause = self.rng.uniform(6, 12)  # (Spark takes some seconds to start)
+                while self.killed.total() < kills:
+                    if _ends(query, pause):
+                        return query.returncode == 0
+                    self._kill_one(query.pid)
+                    pause = self.rng.uniform(1, 4)
+                self._all_up()
+                if not _ends(query, PATIENCE_S):
+                    raise TimeoutError(f"the query does not end: {log.read_text()[-4000:]}")
+                return query.returncode == 0
+            finally:
+                for processes in of_the_query(query.pid).values():
+                    for process in processes:
+                        kill(process)
+                query.wait()
+
+    def _query(self, out: IO[bytes]) -> subprocess.Popen[bytes]:
+        checkpoint = str(self.folder / "checkpoint")
+        command = [sys.executable, "-m", "tests.sink_kills.copy", self.kafka.bootstrap, checkpoint]
+        return subprocess.Popen(command, stdout=out, stderr=out)
+
+    def _kill_one(self, driver: int) -> None:
+        self._all_up()
+        kind = self.rng.choice(("worker", "worker", "jvm", "driver", "leader", "coordinator"))
+        if kind in ("leader", "coordinator"):
+            topic = "out" if kind == "leader" else "__transaction_state"
+            try:
+                number = self.kafka.leader_of(topic, self.rng.randrange(PARTITIONS))
+            except KafkaError:  # there is no coordinator before the first transaction
+                return
+            if number < 1:
+                return
+            self.kafka.kill(number)
+            self.down = number
+        else:
+            processes = of_the_query(driver)[kind]
+            if not processes:
+                return
+            kill(self.rng.choice(processes))
+        self.killed[kind] += 1
+
+    def _all_up(self) -> None:
+        if self.down is not None:
+            self.kafka.start(self.down)
+            self.down = None
+
+
+def _ends(query: subprocess.Popen[bytes], seconds: float) -> bool:
+    try:
+        query.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+if __name__ == "__main__":
+    sys.exit(main())

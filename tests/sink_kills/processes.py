@@ -1,0 +1,42 @@
+"""The processes of the query, by what they are: the driver's Python, the JVM, and Spark's Python workers."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+__all__ = ["kill", "of_the_query"]
+
+
+def of_the_query(driver: int) -> dict[str, list[int]]:
+    """The processes that descend from the driver: kind -> process ids."""
+    parents: dict[int, list[int]] = {}
+    commands: dict[int, str] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                stat = (entry / "stat").read_text()
+                commands[int(entry.name)] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            except OSError:
+                continue
+            parents.setdefault(int(stat.rpartition(")")[2].split()[1]), []).append(int(entry.name))
+    found: dict[str, list[int]] = {"driver": [driver], "jvm": [], "worker": []}
+    left = list(parents.get(driver, ()))
+    while left:
+        process = left.pop()
+        left += parents.get(process, ())
+        command = commands.get(process, "")
+        if "pyspark.daemon" in command:
+            found["worker"].append(process)
+        elif "org.apache.spark.deploy.SparkSubmit" in command:
+            found["jvm"].append(process)
+    return found
+
+
+def kill(process: int) -> None:
+    """kill -9; one that is gone already is no error."""
+    try:
+        os.kill(process, signal.SIGKILL)
+    except ProcessLookupError:
+        return
