@@ -102,11 +102,16 @@ class DecisionLog:
             return
         with Admin(self._bootstrap) as admin:
             try:
-                admin.create_topic(TOPIC, partitions=1, configs=_SETTINGS)
+                admin.create_topic(TOPIC, partitions=1, replication=self._replicas(), configs=_SETTINGS)
             except KafkaError as error:
                 if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                     raise
         self._position = list_offsets(self._cluster, TOPIC, "earliest", [0])[0].offset
+
+    def _replicas(self) -> int:
+        """As for other internal topics: three, or one for each broker there is."""
+        self._cluster.refresh([])
+        return min(3, len(self._cluster.brokers()))
 
     def _new(self) -> Iterator[bytes]:
         """The values of this sink's records since the last reading, oldest first."""

@@ -11,7 +11,6 @@ import logging
 import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
 
 from barnabas.client.producer import Producer
 from barnabas.client.transactional import TransactionalProducer
@@ -24,7 +23,9 @@ from barnabas.pipeline.sink.rows import Row
 __all__ = ["write_at_least_once", "write_prepared"]
 
 log = logging.getLogger("barnabas.pipeline")
-T = TypeVar("T")
+
+_KEPT = 4
+"""Producers of a worker that keep their connections for the next micro-batch; more tasks make others."""
 
 
 class _Worker:
@@ -75,10 +76,13 @@ def write_prepared(
     try:
         count = _send(producer, [first])
         count += _send(producer, rows)
-        return Done(driver, batch, producer.prepare(options.delivery_timeout), count)
+        prepared = producer.prepare(options.delivery_timeout)
     except BaseException:
         _give_up(producer)
         raise
+    if len(_this_worker().producers) > _KEPT:
+        _forget(producer)
+    return Done(driver, batch, prepared, count)
 
 
 def write_at_least_once(options: SinkOptions, rows: Iterable[Row]) -> int:
