@@ -15,6 +15,7 @@ from typing import Unpack
 from barnabas.config import NO_FLUSH, LogConfig
 from barnabas.errors import ErrorCode, KafkaError, StorageError
 from barnabas.log import reading, recovery, retention, searching, truncation
+from barnabas.log.ending import leave_tables
 from barnabas.log.producer_replay import end_transaction
 from barnabas.log.producers import DEFAULT_EXPIRATION_MS
 from barnabas.log.replicating import take_batches
@@ -466,12 +467,7 @@ class Log(LogState):
         if self.failed is not None:
             return None
         self.write()
-        self.active.seal()
-        paths = [path for segment in self.segments for path in segment.write_tables()]
-        if self.log_end_offset > self.bases[0] and self.log_end_offset not in self.snapshots:
-            paths.append(self.snapshots.take(self.log_end_offset, self.producers.rows()))
-            self.snapshots.prune(self.bases)
-        if paths:
+        if paths := leave_tables(self):
             self.unsynced.paths += paths
             self.unsynced.directory = True
         return self._make_job() if self.needs_sync else None
