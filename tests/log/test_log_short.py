@@ -1,0 +1,119 @@
+"""A clean stop leaves no tables beside a short log, and never lets older ones speak for it."""
+
+from __future__ import annotations
+
+import pytest
+from tests.log.log_building import (
+    NOW,
+    PATH,
+    append,
+    batch,
+    fill,
+    marker,
+    new_disk,
+    open_log,
+    small,
+    values_of,
+)
+
+from barnabas.log.log import Log
+from barnabas.sim.kernel.disk import MemoryDisk
+
+LARGE = small(segment_bytes=1 << 20, index_interval_bytes=4096)
+"""A few small batches get no index row."""
+
+
+def beside(disk: MemoryDisk) -> set[str]:
+    """The kinds of files in the log's directory."""
+    return {name.rpartition(".")[2] for name in disk.list(PATH)} - {"leader-epoch-checkpoint"}
+
+
+def again(disk: MemoryDisk, log: Log) -> Log:
+    """The log after a clean stop, a crash of the machine, and a start."""
+    log.close(NOW)
+    disk.crash()
+    return open_log(disk, LARGE, clean=True)
+
+
+def test_a_short_log_is_closed_without_tables_and_read_as_with_them() -> None:
+    disk = new_disk()
+    log = open_log(disk, LARGE)
+    values = fill(log, 5)
+    append(log, batch(b"last", timestamp=NOW.wall_ms + 5000))
+    append(log, batch(b"older", timestamp=NOW.wall_ms - 5000))
+    found = again(disk, log)
+    assert beside(disk) == {"log"}
+    assert found.recovery.clean and values_of(found) == [*values, b"last", b"older"]
+    assert found.log_end_offset == found.durable_end_offset == 7
+    assert (found.active.max_timestamp, found.active.max_timestamp_offset) == (NOW.wall_ms + 5000, 5)
+    latest = found.offset_for_timestamp(NOW.wall_ms + 1, 7)
+    assert latest is not None and latest.offset == 5
+    third = again(disk, found)
+    assert beside(disk) == {"log"} and third.recovery.clean and third.latest_epoch == 0
+
+
+def test_a_log_of_producers_keeps_its_snapshot() -> None:
+    disk = new_disk()
+    log = open_log(disk, LARGE)
+    append(log, batch(b"a", producer=(7, 0, 0)))
+    log.sync()
+    found = again(disk, log)
+    assert beside(disk) == {"log", "snapshot"}
+    assert found.recovery.clean and found.producers.get(7) is not None
+
+
+def test_an_aborted_transaction_keeps_its_table() -> None:
+    disk = new_disk()
+    log = open_log(disk, LARGE)
+    append(log, batch(b"a", producer=(7, 0, 0), transactional=True))
+    append(log, marker(False, 7, 0))
+    log.sync()
+    log.high_watermark = 2
+    found = again(disk, log)
+    assert "txnindex" in beside(disk)
+    assert found.recovery.clean and len(found.aborted_transactions(0, 2)) == 1
+
+
+def test_a_long_log_keeps_its_tables() -> None:
+    disk = new_disk()
+    log = open_log(disk, LARGE)
+    values = fill(log, 100)
+    found = again(disk, log)
+    assert beside(disk) == {"log", "index", "timeindex", "snapshot"}
+    assert found.recovery.clean and values_of(found) == values
+
+
+def test_a_log_without_rows_that_is_not_short_keeps_its_tables() -> None:
+    disk = new_disk()
+    log = open_log(disk, small(segment_bytes=1 << 20, index_interval_bytes=1 << 20))
+    fill(log, 20, size=4000)
+    log.close(NOW)
+    assert beside(disk) == {"log", "index", "timeindex", "snapshot"}
+
+
+@pytest.mark.parametrize("how", ["truncated", "torn"])
+def test_tables_of_a_longer_log_do_not_outlive_it(how: str) -> None:
+    disk = new_disk()
+    log = open_log(disk, LARGE)
+    values = fill(log, 200)
+    log.close(NOW)
+    assert disk.size(f"{PATH}/{0:020d}.index") > 0
+    if how == "truncated":
+        log = open_log(disk, LARGE, clean=True)
+        log.truncate_to(3, NOW)
+    else:
+        disk.corrupt(f"{PATH}/{0:020d}.log", 3 * (log_size_of_one(values)) + 40)
+        log = open_log(disk, LARGE, clean=False)
+    assert log.log_end_offset == 3
+    found = again(disk, log)
+    assert found.recovery.clean and values_of(found) == values[:3]
+    assert len(found.active.index) == 0
+    assert all(offset < 3 for offset in found.active.time_index.offsets)
+    more = fill(found, 200, start=3)
+    last = again(disk, found)
+    assert last.recovery.clean and values_of(last) == values[:3] + more
+
+
+def log_size_of_one(values: list[bytes]) -> int:
+    """Bytes of the batch of the first value."""
+    return len(batch(values[0]))
