@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from barnabas.log.segments.segment import Segment
 from barnabas.log.state import LogState
+from barnabas.model import METADATA_TOPIC
 
 __all__ = ["leave_tables"]
 
@@ -21,6 +22,7 @@ def leave_tables(log: LogState) -> list[str]:
     active = log.active
     active.seal()
     short = len(log.segments) == 1 and _needs_no_tables(active)
+    short = short and log.topic_partition.topic != METADATA_TOPIC  # its directory holds the files of Kafka's
     paths = [] if short else [path for segment in log.segments for path in segment.write_tables()]
     end, snapshots = log.log_end_offset, log.snapshots
     if short and not len(log.producers) and not snapshots.offsets:
