@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from barnabas.wire.records import BatchHeader
     from barnabas.wire.schemas.produce import PartitionProduceData
 
-__all__ = ["ProduceWaiting", "produce"]
+__all__ = ["Appended", "ProduceWaiting", "append_one", "name_leader", "produce", "refused_batch"]
 
 _TOPIC_IDS_SINCE = 13
 _CURRENT_LEADER_SINCE = 10
@@ -88,14 +88,14 @@ class ProduceWaiting(Waiting):
         self.bucket = None
         self.purgatory = purgatory
         self.layout: list[tuple[str, TopicId, int]] = []
-        self.results: list[PartitionProduceResponse | _Appended | _InCheck] = []
+        self.results: list[PartitionProduceResponse | Appended | _InCheck] = []
         self.endpoints: list[NodeEndpoint] = []
         self.open = 1
 
     @property
     def only_partition(self) -> Partition | None:
         """The partition of a request that was for one, and is in its log; else None."""
-        if len(self.results) == 1 and type(only := self.results[0]) is _Appended:
+        if len(self.results) == 1 and type(only := self.results[0]) is Appended:
             return only.partition
         return None
 
@@ -124,7 +124,7 @@ class ProduceWaiting(Waiting):
     def expired(self, now: Now) -> None:
         """Answer REQUEST_TIMED_OUT for what is not safe yet; it stays in the log."""
         for result in list(self.results):
-            if isinstance(result, _Appended):
+            if isinstance(result, Appended):
                 result.partition.acknowledgements.forget(result)
                 result.settle(ErrorCode.REQUEST_TIMED_OUT)
             elif isinstance(result, _InCheck):
@@ -132,12 +132,12 @@ class ProduceWaiting(Waiting):
 
     def release(self) -> None:
         for result in self.results:
-            if type(result) is _Appended:
+            if isinstance(result, Appended):
                 result.partition.acknowledgements.forget(result)
         self.results = []  # they point back here: leave no circle for the garbage collector
 
 
-class _Appended(Acknowledgement):
+class Appended(Acknowledgement):
     """One batch of a produce request, appended and not yet safe."""
 
     __slots__ = ("first", "log_append_time", "partition", "slot", "waiting")
@@ -208,17 +208,17 @@ def produce(
             if refusal is not None:
                 if acks == 0:
                     raise refusal
-                results.append(_refused(broker, hosted, data.index, refusal, version))
+                results.append(refused_batch(broker, hosted, data.index, refusal, version))
                 continue
             try:
-                outcome: _Appended | _InCheck | PartitionProduceResponse | None = _append_one(
+                outcome: Appended | _InCheck | PartitionProduceResponse | None = append_one(
                     broker, context, waiting, hosted, data, request, version, now
                 )
             except KafkaError as error:
                 if acks == 0:
                     raise
-                outcome = _refused(broker, hosted, data.index, error, version)
-                _name_leader(broker, context.listener, waiting, outcome)
+                outcome = refused_batch(broker, hosted, data.index, error, version)
+                name_leader(broker, context.listener, waiting, outcome)
             if outcome is not None:
                 results.append(outcome)
                 if type(outcome) is not PartitionProduceResponse:
@@ -257,7 +257,7 @@ def _refusal(broker: Broker, context: RequestContext, request: ProduceRequest) -
     return None
 
 
-def _append_one(
+def append_one(
     broker: Broker,
     context: RequestContext,
     waiting: ProduceWaiting,
@@ -266,7 +266,7 @@ def _append_one(
     request: ProduceRequest,
     version: int,
     now: Now,
-) -> _Appended | _InCheck | None:
+) -> Appended | _InCheck | None:
     """Rows 2 to 17 for one partition; None for acks=0.  Raises KafkaError."""
     acks = request.acks
     if topic is None:
@@ -308,7 +308,7 @@ def _append_one(
         return waits
     if not acks:
         return None
-    appended = _Appended(partition, first, end, acks < 0, append_time, waiting, len(waiting.results))
+    appended = Appended(partition, first, end, acks < 0, append_time, waiting, len(waiting.results))
     partition.await_acknowledgement(appended)
     return appended
 
@@ -431,7 +431,7 @@ class _InCheck:
         if waiting.done:
             return
         if acks:
-            appended = _Appended(partition, first, end, acks < 0, append_time, waiting, self.slot)
+            appended = Appended(partition, first, end, acks < 0, append_time, waiting, self.slot)
             waiting.results[self.slot] = appended
             partition.await_acknowledgement(appended)
         else:
@@ -445,12 +445,12 @@ class _InCheck:
         if not waiting.acks:
             waiting.complete(error)
             return
-        refused = _refused(self.broker, self.topic, self.partition, error, self.version)
-        _name_leader(self.broker, self.listener, waiting, refused)
+        refused = refused_batch(self.broker, self.topic, self.partition, error, self.version)
+        name_leader(self.broker, self.listener, waiting, refused)
         waiting.settled(self.slot, refused)
 
 
-def _refused(
+def refused_batch(
     broker: Broker, topic: HostedTopic | None, partition: int, error: KafkaError, version: int
 ) -> PartitionProduceResponse:
     moved = error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER and version >= _CURRENT_LEADER_SINCE
@@ -474,7 +474,7 @@ def _refused(
     )
 
 
-def _name_leader(
+def name_leader(
     broker: Broker, listener: str, waiting: ProduceWaiting, refused: PartitionProduceResponse
 ) -> None:
     """Add the endpoint of the leader that an answer names, if it names one (KIP-951)."""

@@ -11,6 +11,7 @@ from barnabas.broker.requests.fetch import fetch
 from barnabas.broker.requests.leader_epochs import offsets_for_leader_epoch
 from barnabas.broker.requests.list_offsets import list_offsets
 from barnabas.broker.requests.produce import produce
+from barnabas.broker.requests.produce_several import SeveralBatches, produce_several
 from barnabas.broker.requests.txn_markers import CompleteTransaction, write_txn_markers
 from barnabas.ports import Clock
 from barnabas.server.net.context import RequestContext
@@ -58,8 +59,14 @@ class DataApi:
         self._complete = complete
         self._throttle = throttle
 
-    def produce(self, context: RequestContext, request: ProduceRequest) -> ProduceResponse | Waiting | None:
+    def produce(
+        self, context: RequestContext, request: ProduceRequest | SeveralBatches
+    ) -> ProduceResponse | Waiting | None:
         """Produce (key 0).  None: acks=0, nobody expects an answer; with an error its connection ends."""
+        if isinstance(request, SeveralBatches):
+            for topic in request.topics:
+                self._traffic.batches(topic.batches)
+            return produce_several(self._broker, context, request, context.version, self._clock.now())
         self._traffic.produced(request)
         return produce(self._broker, context, request, context.version, self._clock.now())
 

@@ -19,6 +19,7 @@ from barnabas.server.net.connection import Connection
 from barnabas.server.net.context import NoAnswerError, RequestContext
 from barnabas.server.net.network import Network
 from barnabas.server.net.produce_fast_path import ProduceFastPath
+from barnabas.server.net.produce_several import SeveralReader
 from barnabas.server.net.route import Route
 from barnabas.server.net.slot import Line, Slot
 from barnabas.server.observe import events
@@ -47,10 +48,11 @@ def _padded(api_key: int, frame: memoryview, end: int) -> bool:
 class Requests:
     """What one kind of listener serves.
 
-    `fast_path` makes what a connection remembers of its producer; None: every request takes the slow path.
+    `fast_path` makes what a connection remembers of its producer, `several` reads requests of several partitions;
+    None: every request takes the slow path.
     """
 
-    __slots__ = ("_fast_path", "_network", "authorizer", "routes")
+    __slots__ = ("_fast_path", "_network", "_several", "authorizer", "routes")
 
     def __init__(
         self,
@@ -58,10 +60,12 @@ class Requests:
         routes: Iterable[Route],
         *,
         fast_path: Callable[[Connection, Route], ProduceFastPath] | None = None,
+        several: SeveralReader | None = None,
         authorizer: Authorizer | None = None,
     ) -> None:
         self._network = network
         self._fast_path = fast_path if authorizer is None else None
+        self._several = several if authorizer is None else None
         self.authorizer = authorizer
         self.routes = {route.key: route for route in routes}
 
@@ -78,12 +82,16 @@ class Requests:
         if route is None or not route.row.low <= header.version <= route.row.high:
             return self._unsupported(connection, route, context)
         route.requests.value += 1
-        try:
-            request, end = decode(route.request_class, frame, header.version, position)
-            if end != len(frame) and not _padded(header.api_key, frame, end):
-                raise WireError(f"{len(frame) - end} bytes too many")
-        except WireError as error:
-            return self._malformed(connection, f"{route.name} v{header.version}", error)
+        request: Any = None
+        if header.api_key == PRODUCE_KEY and self._several is not None:
+            request = self._several.read(context, frame, position)
+        if request is None:
+            try:
+                request, end = decode(route.request_class, frame, header.version, position)
+                if end != len(frame) and not _padded(header.api_key, frame, end):
+                    raise WireError(f"{len(frame) - end} bytes too many")
+            except WireError as error:
+                return self._malformed(connection, f"{route.name} v{header.version}", error)
         if (throttle := connection.throttle) is not None:
             throttle.arrived(connection, context)
         answer = self._serve(connection, route, context, request)
@@ -94,11 +102,11 @@ class Requests:
                 return True
             if connection.fast_path is None:
                 connection.fast_path = self._fast_path(connection, route)
-            connection.fast_path.learn(context, frame, request, answer)  # type: ignore[arg-type]  # by its key
+            connection.fast_path.learn(context, frame, request, answer)
         return True
 
-    def _serve(self, connection: Connection, route: Route, context: RequestContext, request: Message) -> Any:
-        """Have a decoded request answered, now or later.  Returns what its handler returned."""
+    def _serve(self, connection: Connection, route: Route, context: RequestContext, request: Any) -> Any:
+        """Have a request that was read answered, now or later.  Returns what its handler returned."""
         row, authorizer = route.row, self.authorizer
         throttle, clock = connection.throttle, self._network.platform.monotonic
         begun = 0.0 if throttle is None else clock()

@@ -29,6 +29,7 @@ from barnabas.server.loop.runtime import Runtime
 from barnabas.server.net.addresses import Addresses
 from barnabas.server.net.network import Network
 from barnabas.server.net.produce_fast_path import ProduceFastPath
+from barnabas.server.net.produce_several import SeveralReader
 from barnabas.server.net.requests import Requests
 from barnabas.server.net.route import Route, Row
 from barnabas.server.observe.traffic import Traffic
@@ -119,10 +120,12 @@ class Serving:
             telemetry,
         )
         fast_path = partial(ProduceFastPath, self._network, broker, traffic)
+        memo = runtime.config.bool("barnabas.produce.memo")
         return Requests(
             self._network,
             self._routes(rows, "B", apis),
-            fast_path=fast_path if runtime.config.bool("barnabas.produce.memo") else None,
+            fast_path=fast_path if memo else None,
+            several=SeveralReader(broker) if memo else None,
             authorizer=self._authorizer,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from struct import Struct
 
 from barnabas.server.observe.metrics import Metrics
@@ -37,6 +38,17 @@ class Traffic:
                     (count,) = _COUNT.unpack_from(records, _COUNT_AT)
                     if count > 0:
                         self.messages_in.value += count
+
+    def batches(self, found: Iterable[tuple[object, memoryview]]) -> None:
+        """Count batches, each with at least a header, that were found without decoding their request."""
+        size = messages = 0
+        for _, records in found:
+            size += len(records)
+            (count,) = _COUNT.unpack_from(records, _COUNT_AT)
+            if count > 0:
+                messages += count
+        self.bytes_in.value += size
+        self.messages_in.value += messages
 
     def __repr__(self) -> str:
         return f"<Traffic {self.messages_in.value} records, {self.bytes_in.value} bytes>"

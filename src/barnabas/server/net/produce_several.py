@@ -1,0 +1,150 @@
+"""Reads Produce requests of several partitions straight from their bytes (flexible versions, KIP-482).
+
+The general decoder makes objects for each topic and partition; here a partition costs a few lines.  Only what
+every producer sends is read: no transaction, partitions that are hosted here, no tagged fields, lengths in
+their shortest form.  For all else `read` returns None, before anything was done, and the decoder has its turn:
+it alone says what is wrong with bytes.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+from barnabas.broker.requests.produce_several import FIRST_VERSION, SeveralBatches, TopicBatches
+from barnabas.model import Uuid
+from barnabas.server.net.context import RequestContext
+from barnabas.server.net.produce_template import LEAST_BATCH_BYTES
+from barnabas.wire.records import TRANSACTIONAL
+
+if TYPE_CHECKING:
+    from barnabas.broker.replicas.broker import Broker
+    from barnabas.broker.replicas.hosted_partitions import HostedTopic
+
+__all__ = ["SeveralReader"]
+
+_TOPIC_IDS_SINCE = 13
+_ID_BYTES = 16
+_begin = struct.Struct(">Bhi").unpack_from
+"""The transactional id (0: none), acks, and the timeout in ms."""
+_partition = struct.Struct(">iI").unpack_from
+"""A partition's index, and four bytes that begin with the length of its records."""
+_TRANSACTIONAL_AT = 22
+"""The low byte of a batch's attributes."""
+
+
+class SeveralReader:
+    """Reads requests for one broker; knows the topics of earlier ones by their bytes."""
+
+    __slots__ = ("_broker", "_generation", "_topics")
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._generation = -1
+        self._topics: dict[bytes, HostedTopic] = {}
+
+    def read(self, context: RequestContext, frame: memoryview, position: int) -> SeveralBatches | None:
+        """The batches of a request whose body begins at `position`; None: have it decoded."""
+        broker, version = self._broker, context.version
+        if version < FIRST_VERSION or broker.purgatory.full:
+            return None
+        if self._generation != broker.generation:
+            self._generation = broker.generation
+            self._topics.clear()
+        try:
+            name, acks, timeout_ms = _begin(frame, position)
+            if name or not (acks == -1 or acks == 1):
+                return None
+            count, position = _length(frame, position + 7)
+            topics: list[TopicBatches] = []
+            for _ in range(count):
+                topic, position = self._topic(frame, position, version >= _TOPIC_IDS_SINCE)
+                topics.append(topic)
+            if frame[position] or position + 1 != len(frame):
+                return None
+        except (_UnusualError, struct.error, IndexError):
+            return None
+        if not topics or (len(topics) == 1 and len(topics[0].batches) == 1):
+            return None
+        return SeveralBatches(acks, timeout_ms, topics)
+
+    def _topic(self, frame: memoryview, position: int, by_id: bool) -> tuple[TopicBatches, int]:
+        """The topic at `position`, and where the next one begins."""
+        start, name_at, size = position, position, _ID_BYTES
+        if not by_id:
+            size, name_at = _length(frame, position)
+        position = name_at + size
+        key = bytes(frame[name_at:position])
+        topic = self._topics.get(key)
+        if topic is None:
+            topic = self._find(key, by_id)
+        count, position = _length(frame, position)
+        if not count:
+            raise _UnusualError
+        head = bytes(frame[start:position])  # an answer names topics and counts partitions in the same bytes
+        partitions, batches, total = topic.partitions, [], len(frame)
+        for _ in range(count):
+            index, four = _partition(frame, position)
+            partition = partitions.get(index)
+            size, start = _records(four, position + 4)
+            position = start + size
+            if partition is None or size < LEAST_BATCH_BYTES or position >= total or frame[position]:
+                raise _UnusualError
+            records = frame[start:position]
+            if records[_TRANSACTIONAL_AT] & TRANSACTIONAL:
+                raise _UnusualError
+            batches.append((partition, records))
+            position += 1
+        if frame[position]:
+            raise _UnusualError
+        return TopicBatches(topic, head, batches), position + 1
+
+    def _find(self, key: bytes, by_id: bool) -> HostedTopic:
+        """A topic that is hosted here, and may be written to by clients."""
+        broker = self._broker
+        if by_id:
+            topic = broker.topics_by_id.get(Uuid(key))
+        else:
+            topic = broker.topics.get(key.decode("ascii", "replace"))
+        if topic is None or topic.internal:
+            raise _UnusualError
+        self._topics[key] = topic
+        return topic
+
+    def __repr__(self) -> str:
+        return f"<SeveralReader {len(self._topics)} topics>"
+
+
+class _UnusualError(Exception):
+    """Not what producers send every day."""
+
+
+def _length(frame: memoryview, position: int) -> tuple[int, int]:
+    """A compact length of at most two bytes, and what comes after it.  Raises _UnusualError."""
+    low = frame[position]
+    if low < 0x80:
+        if low:
+            return low - 1, position + 1
+    elif 0 < (high := frame[position + 1]) < 0x80:
+        return (low & 0x7F | high << 7) - 1, position + 2
+    raise _UnusualError
+
+
+def _records(four: int, start: int) -> tuple[int, int]:
+    """The length of records from the four bytes at `start`, and where the records begin.  Raises _UnusualError."""
+    if four < 0x80000000:
+        return (four >> 24) - 1, start + 1
+    size, high = four >> 24 & 0x7F, four >> 16 & 0xFF
+    size |= (high & 0x7F) << 7
+    width = 2
+    if high >= 0x80:
+        high = four >> 8 & 0xFF
+        size |= (high & 0x7F) << 14
+        width = 3
+        if high >= 0x80:
+            high = four & 0xFF
+            size |= high << 21
+            width = 4
+    if not 0 < high < 0x80:
+        raise _UnusualError
+    return size - 1, start + width

@@ -1,0 +1,192 @@
+"""Requests of several partitions have one outcome, whether they are decoded or read straight from their bytes."""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Callable, Iterator
+from typing import Any
+from unittest import mock
+
+import pytest
+from tests.broker.hostile_batches import hostile_batches
+from tests.frames import frame, framed
+from tests.server.fast_path import (
+    NOW_MS,
+    TOPICS,
+    Kind,
+    Run,
+    batch,
+    converse,
+    create_topics,
+    odd_batches,
+    run,
+)
+from tests.server.harness import LOOPS
+
+from barnabas.broker.requests.produce_several import SeveralBatches
+from barnabas.model import Uuid
+from barnabas.server.net.produce_several import SeveralReader
+from barnabas.server.node.process import Node
+from barnabas.wire.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+
+Ids = dict[str, Uuid]
+Part = tuple[str, int, Any]
+VERSIONS = (8, 9, 10, 11, 12, 13)
+BODY_AT = 4 + 8 + 2 + len("test") + 1
+"""Where the body of a frame begins, behind its length and its header."""
+
+
+def several(parts: list[Part], ids: Ids, version: int, *, number: int = 0, **more: Any) -> bytes:
+    """A frame with these (topic, partition, records); neighbours of one topic share it."""
+    data: list[TopicProduceData] = []
+    names: list[str] = []
+    for name, index, records in parts:
+        if not names or names[-1] != name:
+            names.append(name)
+            made = TopicProduceData(name=name, partition_data=[])
+            if version >= 13:
+                made = TopicProduceData(topic_id=ids.get(name, Uuid(b"\x11" * 16)), partition_data=[])
+            data.append(made)
+        data[-1].partition_data.append(PartitionProduceData(index=index, records=records))
+    fields = {"acks": -1, "timeout_ms": 30_000, **more}
+    return frame(ProduceRequest(topic_data=data, **fields), version, number)
+
+
+def good(count: int = 4, size: int = 20) -> list[Part]:
+    places = [("plain", 0), ("plain", 1), ("other", 0), ("a-much-longer-name", 1)]
+    return [(*place, batch(size)) for place in places[:count]]
+
+
+def around(odd: Part) -> Callable[[Ids, int], list[bytes]]:
+    """The odd one is first, in the middle and last in a request; a good request follows."""
+
+    def frames(ids: Ids, version: int) -> list[bytes]:
+        lists = [[odd, *good()], [*good(2), odd, *good(1)], [*good(), odd], good()]
+        return [several(parts, ids, version, number=n) for n, parts in enumerate(lists)]
+
+    return frames
+
+
+def producers(ids: Ids, version: int) -> list[bytes]:
+    """Sequences in order, repeated, with a gap, of older and newer epochs, in two partitions at once."""
+    steps = [(0, 0), (0, 2), (0, 2), (0, 8), (0, 4), (1, 0), (0, 6), (1, 2), (2, 5), (2, 0)]
+    frames = []
+    for number, (epoch, sequence) in enumerate(steps):
+        named = [
+            batch(producer_id=700 + version, producer_epoch=epoch, base_sequence=at)
+            for at in (sequence, sequence, sequence + 2)
+        ]
+        parts: list[Part] = [("plain", 0, named[0]), ("plain", 1, named[1]), ("plain", 1, named[2])]
+        frames.append(several(parts, ids, version, number=number))
+    return frames
+
+
+def lies(ids: Ids, version: int) -> Iterator[bytes]:
+    """Each byte of a request before and after its batches changed, and the request cut at each place."""
+    whole = several([("plain", 0, batch()), ("other", 1, batch())], ids, version, number=3)
+    chance = random.Random(version)
+    for at in range(BODY_AT, len(whole)):
+        if version < 9:
+            return
+        yield framed(whole[4:at])
+        for value in {0, 1, 2, 0x7F, 0x80, 0xFF, whole[at] ^ 1 << chance.randrange(8)} - {whole[at]}:
+            yield framed(whole[4:at] + bytes([value]) + whole[at + 1 :])
+    yield framed(whole[4:] + b"\0")
+    yield framed(whole[4:-1] + b"\x01\x63\x02ab")
+    yield framed(whole[4:BODY_AT] + b"\x02t" + whole[BODY_AT + 1 :])
+    yield framed(whole[4 : BODY_AT + 7] + b"\x83\x00" + whole[BODY_AT + 8 :])
+
+
+def kinds() -> Iterator[Kind]:
+    def kind(name: str, version: int, frames: Callable[[Ids, int], list[bytes]]) -> Kind:
+        return Kind(f"v{version} {name}", lambda ids: frames(ids, version))
+
+    for version in VERSIONS:
+        for acks in (-1, 1, 0, 2):
+            yield kind(
+                f"acks {acks}", version, lambda ids, v, acks=acks: [several(good(), ids, v, acks=acks)] * 3
+            )
+        for size in (0, 60, 3000, 9000, 20_000, 1_100_000):
+            yield kind(f"size {size}", version, lambda ids, v, size=size: [several(good(4, size), ids, v)])
+        for name, odd in odd_batches().items():
+            yield kind(name, version, around(("plain", 0, odd())))
+        for topic in (*TOPICS, "nowhere"):
+            yield kind(f"to {topic}", version, around((topic, 0, batch(200))))
+        yield kind("no such partition", version, around(("plain", 7, batch())))
+        yield kind("internal", version, around(("__consumer_offsets", 0, batch())))
+        yield kind("work for a thread", version, around(("plain", 0, batch(count=4000))))
+        yield kind("a partition twice", version, around(("other", 0, batch())))
+        yield kind("producers", version, producers)
+        yield kind("codecs", version, lambda ids, v: [
+            several([("plain", 0, batch(300, codec=c)), ("zipped", 1, batch(300, codec=c))], ids, v)
+            for c in range(5)
+        ])  # fmt: skip
+        yield kind("a transaction's name", version, lambda ids, v: [
+            several(good(), ids, v, transactional_id="t"), several(good(), ids, v)
+        ])  # fmt: skip
+    for case in hostile_batches(NOW_MS):
+        for topic in ("plain", "compacted", "bounded"):
+            yield kind(f"hostile to {topic}: {case.name}", 9, around((topic, 0, bytes(case.batch))))
+
+
+async def every_lie(node: Node, result: Run, ids: Ids, version: int) -> None:
+    for number, lie in enumerate(lies(ids, version)):
+        result.answers[f"v{version} lie {number}"] = await converse(node, [lie])
+
+
+@pytest.fixture(params=[True, False], ids=["page cache", "synced"])
+def page_cache(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
+def both(page_cache: bool, work: Callable[[Node, Run], Any]) -> int:
+    """The same work without and with the reader; how many requests it read."""
+    original, found = SeveralReader.read, 0
+
+    def counted(self: SeveralReader, *arguments: Any) -> SeveralBatches | None:
+        nonlocal found
+        read = original(self, *arguments)
+        found += read is not None
+        return read
+
+    factory = LOOPS[min(LOOPS)]
+    with mock.patch.object(SeveralReader, "read", counted):
+        slow = run(factory, work, memo=False, page_cache=page_cache)
+        assert not found
+        fast = run(factory, work, memo=True, page_cache=page_cache)
+    assert fast.counted == slow.counted
+    for name, answer in slow.answers.items():
+        assert fast.answers[name] == answer, name
+    assert fast.answers.keys() == slow.answers.keys()
+    assert fast.logs.keys() == slow.logs.keys()
+    for name, content in slow.logs.items():
+        assert fast.logs[name] == content, name
+    return found
+
+
+def test_every_kind_of_request_is_answered_and_logged_alike(page_cache: bool) -> None:
+    async def work(node: Node, result: Run) -> None:
+        ids = await create_topics(node)
+        for kind in kinds():
+            result.answers[kind.name] = await converse(node, kind.frames(ids))
+
+    assert both(page_cache, work) > 500
+
+
+@pytest.mark.parametrize("version", [9, 13])
+def test_lies_and_cut_frames_are_answered_and_logged_alike(version: int) -> None:
+    async def work(node: Node, result: Run) -> None:
+        await every_lie(node, result, await create_topics(node), version)
+
+    assert both(True, work) > 100
+
+
+def test_a_request_with_lengths_of_more_than_two_bytes_is_left_to_the_decoder() -> None:
+    async def work(node: Node, result: Run) -> None:
+        ids = await create_topics(node)
+        whole = several(good(), ids, 9)
+        long = framed(whole[4 : BODY_AT + 7] + struct.pack("BBB", 0x84, 0x80, 0) + whole[BODY_AT + 8 :])
+        result.answers["long"] = await converse(node, [long, whole])
+
+    assert both(True, work) == 1
