@@ -120,12 +120,12 @@ class Serving:
             telemetry,
         )
         fast_path = partial(ProduceFastPath, self._network, broker, traffic)
-        memo = runtime.config.bool("barnabas.produce.memo")
+        fast = runtime.config.bool("barnabas.produce.memo")
         return Requests(
             self._network,
             self._routes(rows, "B", apis),
-            fast_path=fast_path if memo else None,
-            several=SeveralReader(broker) if memo else None,
+            fast_path=fast_path if fast else None,
+            several=SeveralReader(broker) if fast else None,
             authorizer=self._authorizer,
         )
 
