@@ -91,9 +91,9 @@ MUTANTS = (
     mutant(
         "one id for all tasks",
         "a worker begins again with the id of what it has prepared",
-        f"{_TASK} _begun",
-        "worker.used += 1",
-        "pass",
+        f"{_TASK} _Worker.next_id",
+        "(newest, used + 1)",
+        "(newest, used)",
         1,
     ),
     mutant(

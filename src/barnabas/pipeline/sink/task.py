@@ -33,11 +33,19 @@ class _Worker:
 
     def __init__(self) -> None:
         self.name = secrets.token_hex(6)
-        self.batch: tuple[str, int] | None = None
-        self.used = 0
+        self.used: dict[str, tuple[int, int]] = {}
+        """By sink: its newest micro-batch here, and how many ids are used in it."""
         self.producers: dict[str, TransactionalProducer] = {}
         self.one_phase: set[str] = set()
         """Addresses of clusters that allow no prepared transaction without a timeout."""
+
+    def next_id(self, name: str, batch: int) -> str:
+        """A transactional id under which nothing is prepared in this micro-batch, or in a newer one."""
+        newest, used = self.used.get(name, (batch, 0))
+        if batch > newest:
+            newest, used = batch, 0
+        self.used[name] = (newest, used + 1)
+        return f"{prefix_of(name)}{self.name}-{used}"
 
     def close(self) -> None:
         """End the connections; what is prepared stays so."""
@@ -102,10 +110,7 @@ def _send(producer: Producer, rows: Iterable[Row]) -> int:
 def _begun(options: SinkOptions, name: str, batch: int) -> TransactionalProducer:
     """A producer of this worker that has nothing prepared in this micro-batch, with a transaction open."""
     worker = _this_worker()
-    if worker.batch != (name, batch):
-        worker.batch, worker.used = (name, batch), 0
-    id_ = f"{prefix_of(name)}{worker.name}-{worker.used}"
-    worker.used += 1
+    id_ = worker.next_id(name, batch)
     if options.two_phases is not None and options.bootstrap not in worker.one_phase:
         try:
             return _opened(worker, options, id_, two_phases=True)
