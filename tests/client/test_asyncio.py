@@ -91,11 +91,15 @@ def test_two_members_share_the_partitions_and_the_next_goes_on(kafka: Cluster, t
             Consumer(kafka.bootstrap, topic, group=topic, start="earliest") as two,
         ):
             seen: set[tuple[int, int]] = set()
-            shares = [0, 0]
-            while len(seen) < 4 or shares != [2, 2]:
-                polled = await asyncio.gather(one.poll(0.5), two.poll(0.5))
-                seen |= {(m.partition, m.offset) for messages in polled for m in messages}
-                shares = [len(member) for member in await asyncio.gather(one.assignment(), two.assignment())]
+            shares = {one: 0, two: 0}
+
+            async def member(consumer: Consumer) -> None:
+                """It polls on and on: one that joins waits for the other, which must not wait for it."""
+                while len(seen) < 4 or set(shares.values()) != {2}:
+                    seen.update((m.partition, m.offset) for m in await consumer.poll(0.2))
+                    shares[consumer] = len(await consumer.assignment())
+
+            await asyncio.gather(member(one), member(two))
         async with Producer(kafka.bootstrap) as producer:
             await (await producer.send(topic, b"later", partition=2))
         async with Consumer(kafka.bootstrap, topic, group=topic, start="earliest") as third:
