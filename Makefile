@@ -8,7 +8,7 @@
 #   make chaos     real nodes, broken under traffic: SEED= FAULTS=
 #   make fuzz      frames that no client sends, beside one that behaves: SEED= FRAMES=
 #   make answers   drawn sequences side by side with an Apache Kafka: N=sequences SEED=first
-#   make sink-kills  a Spark copy, exactly once, while its processes and the brokers are killed: SEED= N=runs
+#   make sink-kills  a Spark copy, exactly once, while its processes and the brokers are killed: SEED= N=runs ARGS="--apache" or "--voters"
 #   make overload  what a good client notices while others attack: ARGS="--only bombs --check"
 
 PYTHON ?= python3

@@ -86,7 +86,8 @@ class History:
 
     def _forget_workers(self) -> None:
         for worker in task_module._workers.values():
-            worker.close()
+            for producer in [*worker.producers.values()]:
+                worker.forget(producer)
         task_module._workers.clear()
 
     def _attempt(self, batch: int) -> bool:

@@ -76,7 +76,7 @@ MUTANTS = (
         "strays stay",
         "transactions that no decision names stay open",
         f"{_DRIVER}._abort_strays",
-        "for id_ in strays((one.id for one in listed), self._prefix, self._id, None):",
+        "for id_ in strays((one.id for one in listed), self._prefix, self._id):",
         "for id_ in []:",
         1,
     ),

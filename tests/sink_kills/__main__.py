@@ -4,6 +4,8 @@
 --runs 1      how many
 --records N   in the topic (12000)
 --kills N     in a run, then the query is left alone (5)
+--apache      on three nodes of Apache Kafka 4.3.1
+--voters      the voters of the quorum move from 1, 2, 3 to 4, 5, 6 meanwhile (not with --apache)
 """
 
 from __future__ import annotations
@@ -13,18 +15,22 @@ import random
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from bench.trio import until
 from tests.pipeline.sink_histories import committed
+from tests.sink_kills.ground import MOVING, Apache, Ground, move_voters, ours, voters
 from tests.sink_kills.processes import kill, of_the_query
 
 from barnabas.client.admin.admin import Admin
 from barnabas.client.producer import Producer
 from barnabas.errors import KafkaError
-from barnabas.testing.cluster import Cluster
 
 __all__ = ["main"]
 
@@ -40,20 +46,66 @@ def main() -> int:
     parser.add_argument("--records", type=int, default=12_000)
     parser.add_argument("--kills", type=int, default=5)
     parser.add_argument("--settings", nargs="*", default=[], metavar="NAME=VALUE", help="of the nodes")
+    parser.add_argument("--apache", action="store_true")
+    parser.add_argument("--voters", action="store_true")
     options = parser.parse_args()
-    settings = dict(one.split("=", 1) for one in options.settings)
+    if options.apache and options.voters:
+        parser.error("--voters moves voters by KIP-642, which Apache Kafka has not")
     wrong = 0
     for seed in range(options.seed, options.seed + options.runs):
-        with tempfile.TemporaryDirectory() as folder, Cluster(settings, nodes=3) as kafka:
-            wrong += Run(kafka, Path(folder), seed).copy(options.records, options.kills)
+        with tempfile.TemporaryDirectory() as folder, ground_of(options, Path(folder)) as kafka:
+            run = Run(kafka, Path(folder), seed)
+            with moved_meanwhile(kafka, run.rng.uniform(8, 16)) if options.voters else nothing():
+                wrong += run.copy(options.records, options.kills)
     print(f"{options.runs - wrong} passed, {wrong} failed", flush=True)
     return 1 if wrong else 0
+
+
+@contextmanager
+def ground_of(options: argparse.Namespace, folder: Path) -> Iterator[Ground]:
+    """The cluster of one run."""
+    settings = dict(one.split("=", 1) for one in options.settings)
+    if options.apache:
+        with Apache(folder / "kafka", settings) as apache:
+            yield apache
+        return
+    with ours(settings, moving=options.voters) as kafka:
+        if options.voters:
+            move_voters(kafka.bootstrap, MOVING[0], wait=True)
+        yield kafka
+
+
+@contextmanager
+def nothing() -> Iterator[None]:
+    yield
+
+
+@contextmanager
+def moved_meanwhile(kafka: Ground, after: float) -> Iterator[None]:
+    """The voters move, so many seconds after the beginning; at the end they have arrived."""
+    failed: list[BaseException] = []
+
+    def move() -> None:
+        try:
+            move_voters(kafka.bootstrap, MOVING[1], wait=False)
+        except BaseException as error:
+            failed.append(error)
+
+    timer = threading.Timer(after, move)
+    timer.start()
+    yield
+    timer.join()
+    if failed:
+        raise failed[0]
+    with Admin(kafka.bootstrap) as admin:
+        until(lambda: voters(admin) == [*MOVING[1]], 120, f"voters {MOVING[1]}")
+    print(f"the voters moved from {MOVING[0]} to {MOVING[1]}", flush=True)
 
 
 class Run:
     """One seed's."""
 
-    def __init__(self, kafka: Cluster, folder: Path, seed: int) -> None:
+    def __init__(self, kafka: Ground, folder: Path, seed: int) -> None:
         self.kafka = kafka
         self.folder = folder
         self.seed = seed

@@ -131,6 +131,6 @@ class SinkDriver:
     def _abort_strays(self) -> None:
         """Transactions of tasks that ran twice, or of a run that died; their tasks can write no more."""
         listed = list_transactions(self._cluster, states=["Ongoing"])
-        for id_ in strays((one.id for one in listed), self._prefix, self._id, None):
+        for id_ in strays((one.id for one in listed), self._prefix, self._id):
             log.warning("sink %s: aborting %s, which no decision names", self._id, id_)
             Transactions(self._cluster, id_, timeout_ms=int(DRIVER_TIMEOUT_S * 1000)).claim()

@@ -77,12 +77,12 @@ def decision_of(batch: int, tasks: Iterable[Done]) -> Decision | None:
     return Decision(batch, tuple(task.prepared for task in done if task.prepared is not None))
 
 
-def strays(open_ids: Iterable[str], prefix: str, driver: str, decision: Decision | None) -> list[str]:
-    """Transactional ids of this sink whose open transaction no decision names: to be aborted."""
-    named = {one.transactional_id for one in decision.transactions} if decision is not None else set()
-    return sorted(
-        id_ for id_ in set(open_ids) if id_.startswith(prefix) and id_ != driver and id_ not in named
-    )
+def strays(open_ids: Iterable[str], prefix: str, driver: str) -> list[str]:
+    """Transactional ids of this sink whose transaction is open once the last decision is carried out.
+
+    No decision names them: what one names is committed by then.  To be aborted.
+    """
+    return sorted(id_ for id_ in set(open_ids) if id_.startswith(prefix) and id_ != driver)
 
 
 def to_bytes(decision: Decision) -> bytes:

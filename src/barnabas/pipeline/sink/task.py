@@ -47,11 +47,10 @@ class _Worker:
         self.used[name] = (newest, used + 1)
         return f"{prefix_of(name)}{self.name}-{used}"
 
-    def close(self) -> None:
-        """End the connections; what is prepared stays so."""
-        for producer in self.producers.values():
-            producer.abandon()
-        self.producers.clear()
+    def forget(self, producer: TransactionalProducer) -> None:
+        """End its connections; what it has prepared stays so."""
+        self.producers = {id_: kept for id_, kept in self.producers.items() if kept is not producer}
+        producer.abandon()
 
 
 _workers: dict[int, _Worker] = {}
@@ -88,8 +87,9 @@ def write_prepared(
     except BaseException:
         _give_up(producer)
         raise
-    if len(_this_worker().producers) > _KEPT:
-        _forget(producer)
+    worker = _this_worker()
+    if claim is None or len(worker.producers) > _KEPT:
+        worker.forget(producer)  # (a write that nobody decides about never comes back)
     return Done(driver, batch, prepared, count)
 
 
@@ -143,7 +143,7 @@ def _opened(worker: _Worker, options: SinkOptions, id_: str, *, two_phases: bool
     try:
         producer.begin()
     except BaseException:
-        _forget(producer)
+        worker.forget(producer)
         raise
     return producer
 
@@ -151,13 +151,7 @@ def _opened(worker: _Worker, options: SinkOptions, id_: str, *, two_phases: bool
 def _give_up(producer: TransactionalProducer) -> None:
     """The task failed: its transaction is aborted now, or by its driver."""
     _quietly(producer.abort)
-    _forget(producer)
-
-
-def _forget(producer: TransactionalProducer) -> None:
-    worker = _this_worker()
-    worker.producers = {id_: kept for id_, kept in worker.producers.items() if kept is not producer}
-    producer.abandon()
+    _this_worker().forget(producer)
 
 
 def _quietly(action: Callable[[], object]) -> None:

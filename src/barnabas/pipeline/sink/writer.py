@@ -63,12 +63,15 @@ def batch_writer(options: SinkOptions, schema: StructType, overwrite: bool) -> B
 
 
 def _driver(options: SinkOptions, name: str) -> SinkDriver:
+    """The driver of a query's sink, which this process keeps."""
     if (options, name) not in _drivers:
-        cluster = Cluster(options.bootstrap, client_id=options.client_id, timeout=options.request_timeout)
-        _drivers[options, name] = SinkDriver(
-            options.bootstrap, cluster, name, fail_on_data_loss=options.fail_on_data_loss
-        )
+        _drivers[options, name] = _new_driver(options, name)
     return _drivers[options, name]
+
+
+def _new_driver(options: SinkOptions, name: str) -> SinkDriver:
+    cluster = Cluster(options.bootstrap, client_id=options.client_id, timeout=options.request_timeout)
+    return SinkDriver(options.bootstrap, cluster, name, fail_on_data_loss=options.fail_on_data_loss)
 
 
 def _done(messages: list[WriterCommitMessage | None]) -> list[Done | None]:
@@ -133,9 +136,16 @@ class BatchWriter(DataSourceArrowWriter):
         return Written(write_prepared(self.options, self.name, None, 0, rows))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        if self.name is not None:
-            _driver(self.options, self.name).end_all(_done(messages), commit=True)
+        self._end(messages, commit=True)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        if self.name is not None:
-            _driver(self.options, self.name).end_all(_done(messages), commit=False)
+        self._end(messages, commit=False)
+
+    def _end(self, messages: list[WriterCommitMessage | None], *, commit: bool) -> None:
+        if self.name is None:
+            return
+        driver = _new_driver(self.options, self.name)
+        try:
+            driver.end_all(_done(messages), commit=commit)
+        finally:
+            driver.close()
