@@ -62,6 +62,38 @@ def test_an_empty_range_asks_nobody() -> None:
     assert list(fetch_range("127.0.0.1:1", "t", 0, 5, 5)) == []
 
 
+def fetched_from(request: FetchRequest, node: int, seen: list[tuple[int, int]]) -> int:
+    """Notes who was asked for which offset; returns the offset."""
+    offset = request.topics[0].partitions[0].fetch_offset
+    seen.append((node, offset))
+    return offset
+
+
+def test_a_reader_in_a_rack_reads_at_the_replica_that_the_leader_names_until_that_fails(
+    broker: FakeBroker,
+) -> None:
+    """KIP-392: the leader answers with preferred_read_replica and no records."""
+    seen: list[tuple[int, int]] = []
+    with FakeBroker(node=2, cluster=broker.cluster, t=1) as near:
+        near.topics, near.partitions, near.ends = broker.topics, broker.partitions, broker.ends
+
+        def leads(request: FetchRequest) -> FetchResponse | None:
+            fetched_from(request, 1, seen)
+            if not request.rack_id:
+                return None
+            data = PartitionData(partition_index=0, preferred_read_replica=2, high_watermark=30)
+            topic = FetchableTopicResponse(topic_id=broker.topics["t"], partitions=[data])
+            return FetchResponse(responses=[topic])
+
+        broker.on(FetchRequest, leads)
+        near.on(FetchRequest, lambda request: CLOSE if fetched_from(request, 2, seen) >= 9 else None)
+        found = fetch_range(broker.address, "t", 0, 0, 30, max_bytes=1, rack="r2")
+        assert offsets(list(found)) == list(range(30))
+    assert seen[:2] == [(1, 0), (2, 0)]
+    assert [node for node, offset in seen if offset in (3, 6)] == [2, 2]
+    assert all(node == 1 for node, offset in seen if offset > 9), "after the failure the leader is read"
+
+
 def test_the_next_fetch_is_under_way_while_the_caller_works(broker: FakeBroker) -> None:
     next_asked = threading.Event()
 

@@ -18,6 +18,9 @@ from tests.server.quorum_processes import Members, eventually
 
 from barnabas.broker.replicas.broker import RACK_AWARE
 from barnabas.client.admin.admin import Admin
+from barnabas.client.cluster import Cluster
+from barnabas.client.fetching import fetch_range
+from barnabas.wire.records import read_records
 from barnabas.wire.schemas.cluster import MetadataRequest
 
 pytestmark = pytest.mark.compat
@@ -104,6 +107,26 @@ def test_librdkafka_reads_from_the_replica_in_its_rack_and_from_the_leader_when_
         assert set(seen.values()) == {1}
     finally:
         consumer.close()
+
+
+def test_our_reader_of_ranges_reads_in_its_rack(racked: Topic) -> None:
+    with Admin(f"127.0.0.1:{racked.nodes[1].port}", timeout=20) as admin:
+        admin.create_topic("ranges", partitions=1, replication=3)
+        leader = admin.describe_topic("ranges").partitions[0].leader
+    producer = Producer({"bootstrap.servers": racked.bootstrap, "acks": "all"})
+    for number in range(300):
+        producer.produce("ranges", str(number).encode(), partition=0)
+    assert producer.flush(60) == 0
+    near = leader % 3 + 1
+    with Cluster(racked.bootstrap) as cluster:
+        read = [
+            record.value
+            for batch in fetch_range(cluster, "ranges", 0, 0, 300, rack=f"r{near}", max_bytes=1)
+            for record in read_records(batch.buffer, 0, batch.header)
+        ]
+        asked = {node for node, connection in cluster._connections.items() if not connection.closed}
+    assert read == [b"%d" % number for number in range(300)]
+    assert near in asked, "a connection to the replica in its rack"
 
 
 def test_deleted_records_are_gone_on_all_three_and_a_reader_nearby_begins_behind_them(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.model import Uuid
+from barnabas.model import TopicPartition, Uuid
 from barnabas.pipeline.options import EARLIEST, LATEST
 
 
@@ -13,27 +15,36 @@ class FakeCluster:
     def __init__(
         self, topics: dict[str, list[tuple[int, int]]], times: dict[tuple[str, int, int], int] | None = None
     ) -> None:
-        self.topics = topics
+        self.logs = topics
+        self.questions: list[str] = []
+        """What was asked, in order."""
+        self.committed: dict[str, dict[TopicPartition, int]] = {}
+        self.refuses_groups = False
         self.times = times or {}
         self.ids = {name: Uuid(name.encode().ljust(16, b"-")[:16]) for name in topics}
 
     def recreate(self, name: str, partitions: list[tuple[int, int]]) -> None:
-        self.topics[name] = partitions
+        self.logs[name] = partitions
         self.ids[name] = Uuid(bytes(reversed(self.ids[name])))
 
-    def names(self) -> list[str]:
-        return list(self.topics)
+    def topics(self, names: Sequence[str] | None) -> dict[str, tuple[Uuid, list[int]]]:
+        self.questions.append("topics")
+        wanted = self.logs if names is None else [name for name in names if name in self.logs]
+        return {name: (self.ids[name], list(range(len(self.logs[name])))) for name in wanted}
 
-    def topic(self, name: str) -> tuple[Uuid, list[int]]:
-        if name not in self.topics:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
-        return self.ids[name], list(range(len(self.topics[name])))
+    def offsets(self, *questions: Mapping[TopicPartition, int]) -> list[dict[TopicPartition, int]]:
+        self.questions.append("offsets")
+        return [{where: self._offset(where, when) for where, when in asked.items()} for asked in questions]
 
-    def offsets(self, topic: str, when: int, partitions: list[int]) -> dict[int, int]:
-        self.topic(topic)
-        logs = self.topics[topic]
-        if when == EARLIEST:
-            return {number: logs[number][0] for number in partitions}
-        if when == LATEST:
-            return {number: logs[number][1] for number in partitions}
-        return {number: self.times[topic, number, when] for number in partitions}
+    def commit(self, group: str, offsets: dict[TopicPartition, int]) -> None:
+        self.questions.append("commit")
+        if self.refuses_groups:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, "the group has members")
+        self.committed[group] = dict(offsets)
+
+    def _offset(self, where: TopicPartition, when: int) -> int:
+        if where.topic not in self.logs:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {where.topic}")
+        first, end = self.logs[where.topic][where.partition]
+        special = {EARLIEST: first, LATEST: end}
+        return special[when] if when in special else self.times[where.topic, where.partition, when]

@@ -62,6 +62,8 @@ def test_a_timestamp_wins_over_offsets() -> None:
         ("maxTriggerDelay", "soon", "500ms"),
         ("assign", '{"flights": [0]}', "exactly one"),
         ("minPartitions", "-1", "whole number"),
+        ("columns", "value,offsets", "there is no column offsets"),
+        ("columns", ",", "names no column"),
     ],
 )
 def test_what_makes_no_sense_is_refused_with_a_reason(name: str, value: str, said: str) -> None:
@@ -98,6 +100,26 @@ def test_a_pattern_must_be_a_regular_expression() -> None:
 
 def test_settings_of_a_consumer_that_do_nothing_here_are_said() -> None:
     assert stream(**{"kafka.session.timeout.ms": "1000"}).without_effect == ("kafka.session.timeout.ms",)
+
+
+def test_options_of_somebody_else_are_passed_over_with_one_warning(caplog: pytest.LogCaptureFixture) -> None:
+    foreign = {
+        "kafka.ssl.truststore.location": "/x",
+        "kafka.retry.backoff.max.ms": "9",
+        "mergeSchema": "true",
+    }
+    options = stream(**foreign)
+    assert options.without_effect == tuple(sorted(foreign))
+    [record] = caplog.records
+    assert all(name in record.getMessage() for name in foreign)
+
+
+def test_columns_are_those_of_sparks_connector_in_its_order() -> None:
+    assert stream().columns == ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
+    assert stream(includeHeaders="true").columns[-1] == "headers"
+    assert stream(columns="headers, KEY").columns == ("key", "headers")
+    with pytest.raises(ConfigError, match="leaves headers out"):
+        stream(columns="key", includeHeaders="true")
 
 
 def test_the_least_may_not_be_more_than_the_most() -> None:

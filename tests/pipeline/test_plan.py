@@ -12,7 +12,7 @@ from barnabas.errors import ConfigError, KafkaError
 from barnabas.model import TopicPartition, Uuid
 from barnabas.pipeline.offsets import Positions
 from barnabas.pipeline.options import Bound, SourceOptions
-from barnabas.pipeline.plan import admit, check_loss, discover, resolve, split
+from barnabas.pipeline.plan import admit, check_loss, discover, ends_of, resolve, split, times_of
 
 from .fake_cluster import FakeCluster
 
@@ -52,23 +52,28 @@ def test_assigned_partitions_must_exist() -> None:
         discover(cluster, options(assign='{"t": [1, 7]}'))
 
 
+def resolved(cluster: FakeCluster, bound: Bound, **how: str) -> dict[TopicPartition, int]:
+    found = discover(cluster, options())
+    [at_times] = cluster.offsets(times_of(found, bound))
+    return resolve(found, bound, ends_of(cluster, found.partitions), at_times, **how)
+
+
 def test_bounds_become_offsets() -> None:
     cluster = FakeCluster({"t": [(3, 9), (0, 5)]}, times={("t", 0, 1000): 4, ("t", 1, 1000): -1})
-    found = discover(cluster, options())
-    assert resolve(cluster, found, Bound(everywhere=-2)) == {T0: 3, T1: 0}
-    assert resolve(cluster, found, Bound(everywhere=-1)) == {T0: 9, T1: 5}
-    assert resolve(cluster, found, Bound(offsets={T0: 7, T1: -1})) == {T0: 7, T1: 5}
-    assert resolve(cluster, found, Bound(timestamp=1000)) == {T0: 4, T1: 5}
-    assert resolve(cluster, found, Bound(timestamps={T0: 1000, T1: 1000})) == {T0: 4, T1: 5}
-    with pytest.raises(ConfigError, match="t-1"):
-        resolve(cluster, found, Bound(timestamp=1000), after_the_last="error")
+    assert resolved(cluster, Bound(everywhere=-2)) == {T0: 3, T1: 0}
+    assert resolved(cluster, Bound(everywhere=-1)) == {T0: 9, T1: 5}
+    assert resolved(cluster, Bound(offsets={T0: 7, T1: -1})) == {T0: 7, T1: 5}
+    assert resolved(cluster, Bound(timestamp=1000)) == {T0: 4, T1: 5}
+    assert resolved(cluster, Bound(timestamps={T0: 1000, T1: 1000})) == {T0: 4, T1: 5}
+    with pytest.raises(ConfigError, match="no record of t-1 is as late as 1000"):
+        resolved(cluster, Bound(timestamp=1000), after_the_last="error")
 
 
-def test_offsets_must_be_given_for_exactly_the_partitions_that_are_read() -> None:
-    cluster = FakeCluster({"t": [(0, 9), (0, 5)]})
-    found = discover(cluster, options())
-    with pytest.raises(ConfigError, match=r"missing: t-1.*not there: x-0"):
-        resolve(cluster, found, Bound(offsets={T0: 7, TopicPartition("x", 0): 1}))
+@pytest.mark.parametrize("given", [{T0: 7, TopicPartition("x", 0): 1}])
+def test_offsets_must_be_given_for_exactly_the_partitions_that_are_read(given: dict) -> None:
+    for bound in (Bound(offsets=given), Bound(timestamps=given)):
+        with pytest.raises(ConfigError, match=r"missing: t-1.*not there: x-0"):
+            resolved(FakeCluster({"t": [(0, 9), (0, 5)]}), bound)
 
 
 # -- what is lost ---------------------------------------------------------------------------------

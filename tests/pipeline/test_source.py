@@ -71,14 +71,14 @@ def test_a_stream_waits_for_the_least_it_was_told_but_not_for_ever() -> None:
     assert limit == ReadMinRows(10)
     start = reader.latestOffset(reader.initialOffset(), limit)
     assert ends(start) == {"t": {"0": 5}}, "the first micro-batch waits for nothing, as in Spark's connector"
-    cluster.topics["t"] = [(0, 10)]
+    cluster.logs["t"] = [(0, 10)]
     assert reader.latestOffset(start, limit) == start
     clock.now = 59
     assert reader.latestOffset(start, limit) == start
     clock.now = 60
     end = reader.latestOffset(start, limit)
     assert ends(end) == {"t": {"0": 10}}
-    cluster.topics["t"] = [(0, 20)]
+    cluster.logs["t"] = [(0, 20)]
     assert ends(reader.latestOffset(end, limit)) == {"t": {"0": 20}}
 
 
@@ -95,7 +95,7 @@ def test_available_now_stops_at_what_was_there_when_it_began() -> None:
     cluster = FakeCluster({"t": [(0, 9)]})
     reader = stream(cluster, maxOffsetsPerTrigger="6", minOffsetsPerTrigger="5")
     reader.prepareForTriggerAvailableNow()
-    cluster.topics["t"] = [(0, 100), (0, 50)]
+    cluster.logs["t"] = [(0, 100), (0, 50)]
     offset, seen = {"t": {"0": 0}}, []
     for _ in range(4):
         offset = reader.latestOffset(offset, reader.getDefaultReadLimit())
@@ -107,7 +107,7 @@ def test_available_now_leaves_a_partition_alone_that_appeared_while_it_began() -
     cluster = FakeCluster({"t": [(0, 9)]})
     reader = stream(cluster)
     reader.prepareForTriggerAvailableNow()
-    cluster.topics["t"] = [(0, 100), (0, 50)]
+    cluster.logs["t"] = [(0, 100), (0, 50)]
     end = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
     assert ends(end) == {"t": {"0": 9, "1": 0}}
 
@@ -116,7 +116,7 @@ def test_a_partition_that_appears_is_read_from_its_beginning() -> None:
     cluster = FakeCluster({"t": [(0, 9)]})
     reader = stream(cluster)
     start = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
-    cluster.topics["t"] = [(0, 9), (0, 4)]
+    cluster.logs["t"] = [(0, 9), (0, 4)]
     end = reader.latestOffset(start, ReadAllAvailable())
     assert spans(reader.partitions(start, end)) == [("t-1", 0, 4)]
 
@@ -143,7 +143,7 @@ def test_a_topic_that_was_created_again_is_read_from_its_beginning_when_loss_is_
 def test_a_topic_that_is_gone_stops_the_query_or_is_left_out() -> None:
     cluster = FakeCluster({"t": [(0, 9)]})
     start = {"t": {"0": 3}}
-    del cluster.topics["t"]
+    del cluster.logs["t"]
     with pytest.raises(DataLossError, match="t-0 is gone"):
         stream(cluster).latestOffset(start, ReadAllAvailable())
     reader = stream(cluster, failOnDataLoss="false")
@@ -153,7 +153,7 @@ def test_a_topic_that_is_gone_stops_the_query_or_is_left_out() -> None:
 
 def test_a_batch_that_is_run_again_has_the_same_ranges() -> None:
     cluster = FakeCluster({"t": [(0, 9)]})
-    cluster.topics["t"] = [(0, 1000)]
+    cluster.logs["t"] = [(0, 1000)]
     assert spans(stream(cluster).partitions({"t": {"0": 3}}, {"t": {"0": 7}})) == [("t-0", 3, 7)]
 
 
@@ -162,6 +162,58 @@ def test_a_batch_reads_between_its_bounds() -> None:
     parts = batch(cluster, endingOffsets='{"t": {"0": 7, "1": -1}}').partitions()
     assert spans(parts) == [("t-0", 2, 7), ("t-1", 0, 5)]
     assert len(batch(cluster, minPartitions="6").partitions()) >= 6
+
+
+@pytest.mark.parametrize("accepted", ["true", "false"])
+@pytest.mark.parametrize(
+    ("bounds", "said"),
+    [
+        ({"startingOffsets": '{"t":{"0":80}}'}, "start offset 80 of t-0 is after its end offset 9"),
+        ({"startingOffsets": '{"t":{"0":8}}', "endingOffsets": '{"t":{"0":4}}'}, "start offset 8 of t-0"),
+        (
+            {"startingTimestamp": "2", "endingTimestamp": "1"},
+            "start offset 7 of t-0 is after its end offset 3",
+        ),
+    ],
+)
+def test_a_batch_that_would_start_after_its_end_is_refused_as_in_sparks_connector(
+    bounds: dict[str, str], said: str, accepted: str
+) -> None:
+    cluster = FakeCluster({"t": [(2, 9)]}, times={("t", 0, 1): 3, ("t", 0, 2): 7})
+    with pytest.raises(ConfigError, match=said):
+        batch(cluster, failOnDataLoss=accepted, **bounds).partitions()
+
+
+def test_planning_asks_for_the_topics_once_and_for_all_offsets_at_once() -> None:
+    cluster = FakeCluster({"t": [(2, 9), (0, 5)]}, times={("t", 0, 1): 3, ("t", 1, 1): 0})
+    batch(cluster, startingTimestamp="1").partitions()
+    assert cluster.questions == ["topics", "offsets"]
+    reader = stream(cluster)
+    cluster.questions.clear()
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ReadAllAvailable())
+    reader.partitions(start, end)
+    assert cluster.questions == ["topics", "offsets"] * 2 + ["offsets"]
+
+
+def test_what_a_micro_batch_has_done_shows_in_its_group_at_the_next_look() -> None:
+    cluster = FakeCluster({"t": [(0, 9)]})
+    reader = stream(cluster, **{"kafka.group.id": "g"})
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ReadAllAvailable())
+    assert cluster.committed == {"g": {T0: 0}}
+    for _ in range(3):
+        assert reader.latestOffset(end, ReadAllAvailable()) == end
+    assert cluster.committed == {"g": {T0: 9}}
+    assert cluster.questions.count("commit") == 2, "only news is committed"
+
+
+def test_a_group_that_refuses_offsets_stops_no_query(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = FakeCluster({"t": [(0, 9)]})
+    cluster.refuses_groups = True
+    reader = stream(cluster, **{"kafka.group.id": "g"})
+    assert ends(reader.latestOffset(reader.initialOffset(), ReadAllAvailable())) == {"t": {"0": 9}}
+    assert "not shown in group g: the group has members" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -183,6 +235,11 @@ def test_readers_are_pickled_to_the_tasks() -> None:
 def test_the_schema_has_headers_when_they_are_asked_for() -> None:
     assert "headers" not in BarnabasSource(options=dict(GIVEN)).schema()
     assert "headers" in BarnabasSource(options=GIVEN | {"INCLUDEHEADERS": "true"}).schema()
+
+
+def test_the_schema_has_only_the_columns_that_were_asked_for_in_their_order() -> None:
+    source = BarnabasSource(options=GIVEN | {"columns": "Offset, value"})
+    assert source.schema() == "value binary, offset long"
 
 
 def test_a_wrong_option_is_said_when_the_reader_is_made() -> None:

@@ -216,6 +216,29 @@ def test_a_stream_takes_what_is_admitted_and_goes_on_from_its_checkpoint(
     assert query.places() == [(p, offset) for p in range(3) for offset in range(350)]
 
 
+def test_conditions_narrow_the_plan_and_columns_the_rows(
+    spark: Any, bootstrap: str, send: Callable[..., None]
+) -> None:
+    send("narrow", range(300))
+    frame = reader(spark, bootstrap, "narrow", columns="offset,value,partition")
+    late = frame.where("partition = 1 AND offset >= 90 AND offset <> 95")
+    assert patiently(lambda: late.rdd).getNumPartitions() == 1
+    assert late.columns == ["value", "partition", "offset"]
+    assert [row.offset for row in patiently(late.collect)] == [90, 91, 92, 93, 94, 96, 97, 98, 99]
+
+
+def test_a_stream_shows_in_its_group_how_far_it_is(
+    spark: Any, bootstrap: str, send: Callable[..., None], admin: AdminClient, tmp_path: Path
+) -> None:
+    send("shown", range(90))
+    assert Query(spark, bootstrap, "shown", tmp_path, **{"kafka.group.id": "lag"}).run() == [90]
+    asked = admin.list_consumer_group_offsets([confluent_kafka.ConsumerGroupTopicPartitions("lag")])
+    committed = asked["lag"].result(PATIENCE_S).topic_partitions
+    assert {(one.topic, one.partition): one.offset for one in committed} == {
+        ("shown", n): 30 for n in range(3)
+    }
+
+
 def test_a_query_whose_worker_started_too_late_for_spark_goes_on_when_it_is_started_again(
     spark: Any, gate: Path, bootstrap: str, send: Callable[..., None], tmp_path: Path
 ) -> None:
@@ -246,8 +269,17 @@ def test_a_topic_created_again_under_its_name_is_data_loss(
 
 
 def test_a_wrong_option_reaches_the_user_with_the_nearest_name(spark: Any, bootstrap: str) -> None:
-    with pytest.raises(Exception, match="did you mean startingOffsets"):
+    with pytest.raises(Exception, match="did you mean startingOffsets") as caught:
         patiently(reader(spark, bootstrap, "batch-none", startingOffset="earliest").count)
+    assert "Traceback" not in str(caught.value)
+
+
+def test_what_a_task_finds_wrong_is_said_without_a_traceback(spark: Any, bootstrap: str) -> None:
+    frame = patiently(lambda: spark.range(1).selectExpr("'v' AS value", "CAST(NULL AS STRING) AS topic"))
+    writer = frame.write.format("barnabas").option("kafka.bootstrap.servers", bootstrap).mode("append")
+    with pytest.raises(Exception, match="a row has no topic") as caught:
+        patiently(writer.save)
+    assert "Traceback" not in str(caught.value)
 
 
 def test_no_jar_is_on_the_class_path_and_java_came_from_pip(spark: Any) -> None:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from types import SimpleNamespace
 
 import pytest
+from tests.client.fake_broker import FakeBroker
+from tests.patience import PATIENCE_S
 
 from barnabas.client.connection import ConnectionFailed
-from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import TopicPartition, Uuid
 from barnabas.pipeline import view
 from barnabas.pipeline.options import SourceOptions
 from barnabas.pipeline.plan import Range
+from barnabas.pipeline.source import BatchReader
+from barnabas.wire.schemas.cluster import ApiVersionsRequest, MetadataRequest
+from barnabas.wire.schemas.offsets import ListOffsetsRequest
 
 OPTIONS = SourceOptions.parse({"kafka.bootstrap.servers": "a:1", "subscribe": "t"}, streaming=True)
 OLD, NEW = Uuid(b"o" * 16), Uuid(b"n" * 16)
@@ -46,10 +52,11 @@ class Cluster:
         return "c"
 
     def topic(self, name: str, refresh: bool = False) -> SimpleNamespace:
-        if self.misses:
-            self.misses -= 1
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name)
         return SimpleNamespace(id=self.id, partitions={0: None})
+
+    def find(self, names: list[str]) -> dict[str, SimpleNamespace]:
+        self.misses -= 1
+        return {} if self.misses >= 0 else {name: self.topic(name) for name in names}
 
     def forget(self, name: str) -> None:
         self.id = NEW
@@ -70,8 +77,29 @@ def test_a_topic_is_missing_only_when_it_stays_so(monkeypatch: pytest.MonkeyPatc
     cluster = Cluster()
     monkeypatch.setattr(view, "shared_cluster", lambda _: cluster)
     cluster.misses = 3
-    assert view.ClientView(OPTIONS).topic("t") == (OLD, [0])
+    assert view.ClientView(OPTIONS).topics(["t"]) == {"t": (OLD, [0])}
     monkeypatch.setattr(view, "PATIENCE_WITH_A_MISSING_TOPIC", -1.0)
     cluster.misses = 1
-    with pytest.raises(KafkaError):
-        view.ClientView(OPTIONS).topic("t")
+    assert view.ClientView(OPTIONS).topics(["t"]) == {}
+
+
+def test_a_plan_of_sixty_topics_on_three_brokers_asks_seven_times() -> None:
+    """One Metadata, and to each leader one ListOffsets for where the topics begin and one for where they end."""
+    topics = {f"t{number}": 2 for number in range(60)}
+    cluster: list[FakeBroker] = []
+    with contextlib.ExitStack() as stack:
+        brokers = [
+            stack.enter_context(FakeBroker(node=node, cluster=cluster, **topics)) for node in (1, 2, 3)
+        ]
+        leaders = {where: (int(where[0][1:]) + where[1]) % 3 + 1 for where in brokers[0].partitions}
+        everybody = threading.Barrier(3)  # no broker answers before each of them is asked
+        for broker in brokers:
+            broker.leaders = leaders
+            broker.on(ListOffsetsRequest, lambda _: everybody.wait(PATIENCE_S) * 0 or None)
+        given = {"kafka.bootstrap.servers": brokers[0].address, "subscribe": ",".join(topics)}
+        options = SourceOptions.parse(given, streaming=False)
+        assert BatchReader(options).partitions() == []
+        asked = [request for broker in brokers for request in broker.seen]
+    assert sum(isinstance(request, MetadataRequest) for request in asked) == 1
+    assert sum(isinstance(request, ListOffsetsRequest) for request in asked) == 6
+    assert {type(request) for request in asked} == {ApiVersionsRequest, MetadataRequest, ListOffsetsRequest}

@@ -122,6 +122,24 @@ class Cluster:
         response = self.ask(metadata_request(names, create=create))
         return self.metadata.take(response, names, self._clock())
 
+    def find(self, names: Iterable[str]) -> dict[str, TopicInfo]:
+        """`cluster.find(["t", "u"])` -> those of them that there are, asked for now, in one request.
+
+        Raises the KafkaError of the first that has another error than UNKNOWN_TOPIC_OR_PARTITION.
+        """
+        wanted = sorted(set(names))
+        response = self.ask(metadata_request(wanted, create=False))
+        return self.metadata.take(response, wanted, self._clock(), missing_ok=True)
+
+    def learn(self, names: Iterable[str]) -> None:
+        """`cluster.learn(["t", "u"])`: ask for those that the cache does not hold, in one request.
+
+        Raises the KafkaError of the first topic that has one.
+        """
+        unknown = sorted({name for name in names if self.metadata.topic(name, self._clock()) is None})
+        if unknown:
+            self.refresh(unknown)
+
     def topic_name(self, topic_id: Uuid) -> str | None:
         """`cluster.topic_name(id)` -> the name of a topic that the cache holds."""
         return self.metadata.topic_name(topic_id)

@@ -17,7 +17,7 @@ from barnabas.client.cluster import Cluster
 from barnabas.client.metadata import FIRST_PAUSE, LONGEST_PAUSE
 from barnabas.client.offsets import READ_COMMITTED, READ_UNCOMMITTED, isolation_level
 from barnabas.errors import CorruptRecordError, ErrorCode, KafkaError
-from barnabas.model import ZERO_UUID, Offset, Uuid
+from barnabas.model import ZERO_UUID, NodeId, Offset, Uuid
 from barnabas.wire.control import ControlType, read_control
 from barnabas.wire.records import BatchHeader, batches, check_crc, read_records
 from barnabas.wire.schemas.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -108,13 +108,15 @@ def fetch_range(
     verify: bool = True,
     timeout: float = 60.0,
     stop: Callable[[], bool] | None = None,
+    rack: str = "",
 ) -> Iterator[RawBatch]:
     """`for batch in fetch_range("127.0.0.1:9092", "t", 0, 0, 1000): ...` reads exactly offsets 0 to 999.
 
     Yields batches in order and ends when every offset below `end` has been passed (offsets that were
     compacted away do not come).  `verify` checks every CRC.  `max_bytes` bounds one fetch; `timeout` is
     the longest time without any progress, in seconds; `stop()` true ends it early.  With `topic_id` a
-    topic deleted and created again under its name is noticed.
+    topic deleted and created again under its name is noticed.  `rack` is where the caller runs: a leader
+    elsewhere may name a replica there (KIP-392), which is read until it fails.
 
     Raises KafkaError: OFFSET_OUT_OF_RANGE (the offsets are no longer, or not yet, there),
     UNKNOWN_TOPIC_ID (another topic), REQUEST_TIMED_OUT; CorruptRecordError; ConnectionFailed.
@@ -130,6 +132,7 @@ def fetch_range(
         end=end,
         topic_id=topic_id,
         timeout=timeout,
+        rack=rack,
     )
     try:
         position = start
@@ -173,9 +176,11 @@ class _RangeReader:
         "_end",
         "_isolation",
         "_max_bytes",
+        "_near",
         "_partition",
         "_per_offset",
         "_progress",
+        "_rack",
         "_timeout",
         "_topic",
         "_topic_id",
@@ -192,7 +197,11 @@ class _RangeReader:
         end: Offset,
         topic_id: Uuid | None,
         timeout: float,
+        rack: str,
     ) -> None:
+        self._rack = rack
+        self._near: NodeId | None = None
+        """The replica in our rack, once the leader has named it."""
         self._cluster = cluster
         self._end = end
         self._per_offset = _GUESS
@@ -229,12 +238,20 @@ class _RangeReader:
                 if under_way is None or under_way[0] != offset:
                     under_way = self._post(offset)
                 _, connection, ticket = under_way
-                return self._judge(connection.collect(ticket, self._timeout), offset)
+                data = self._judge(connection.collect(ticket, self._timeout), offset)
+                if data.preferred_read_replica < 0 or data.records:
+                    return data
+                self._near = data.preferred_read_replica
+                continue
             except ConnectionFailed:
+                if self._left_near():
+                    continue
                 if time.monotonic() - self._progress + pause >= self._timeout:
                     raise
                 self._cluster.forget(self._topic)
             except KafkaError as error:
+                if self._left_near():
+                    continue
                 late = time.monotonic() - self._progress + pause >= self._timeout
                 if (
                     late
@@ -245,6 +262,13 @@ class _RangeReader:
                 self._cluster.forget(self._topic)
             time.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
+
+    def _left_near(self) -> bool:
+        """Whether it was the replica in our rack that failed: the rest comes from the leader."""
+        if self._near is None:
+            return False
+        self._near, self._rack = None, ""
+        return True
 
     def no_progress(self, position: Offset, end: Offset, data: Any, size: int) -> None:
         """Nothing came: wait on, unless it takes too long or the bytes can never become a batch."""
@@ -282,7 +306,10 @@ class _RangeReader:
                 f"topic {self._topic} is not the one it was: its id is {info.id}, expected {self._topic_id}",
                 next_step="it was deleted and created again; start from its new offsets",
             )
-        connection = self._cluster.to_leader(self._topic, self._partition)
+        if self._near is not None:
+            connection = self._cluster.connection(self._near)
+        else:
+            connection = self._cluster.to_leader(self._topic, self._partition)
         size = int(self._per_offset * _SPARE * (self._end - offset))
         size = min(self._max_bytes, max(_LEAST_BYTES, size))
         wanted = FetchPartition(partition=self._partition, fetch_offset=offset, partition_max_bytes=size)
@@ -292,6 +319,7 @@ class _RangeReader:
             max_bytes=size,
             isolation_level=self._isolation,
             topics=[FetchTopic(topic=self._topic, topic_id=info.id, partitions=[wanted])],
+            rack_id=self._rack,
         )
         version = connection.version_of(request)
         if version > 12 and info.id == ZERO_UUID:

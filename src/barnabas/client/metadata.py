@@ -22,6 +22,7 @@ __all__ = [
     "TopicInfo",
     "metadata_request",
     "parse_bootstrap",
+    "topic_error",
 ]
 
 FIRST_PAUSE = 0.05
@@ -105,11 +106,16 @@ class Metadata:
         )
 
     def take(
-        self, response: MetadataResponse, names: Sequence[str] | None, now: float
+        self,
+        response: MetadataResponse,
+        names: Sequence[str] | None,
+        now: float,
+        *,
+        missing_ok: bool = False,
     ) -> dict[str, TopicInfo]:
         """Keep an answer to `metadata_request(names)`; returns its topics by name.
 
-        Raises the KafkaError of the first named topic that has one.
+        Raises the KafkaError of the first named topic that has one; `missing_ok`: but not of an unknown one.
         """
         self.brokers = {b.node_id: Broker(b.node_id, b.host, b.port, b.rack) for b in response.brokers}
         self.cluster_id = response.cluster_id or ""
@@ -119,8 +125,9 @@ class Metadata:
             name = topic.name or ""
             if topic.error_code and not topic.partitions:
                 self._topics.pop(name, None)
-                if names is not None:
-                    raise _topic_error(ErrorCode(topic.error_code), name)
+                missing = missing_ok and topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                if names is not None and not missing:
+                    raise topic_error(ErrorCode(topic.error_code), name)
                 continue
             partitions = {
                 p.partition_index: PartitionInfo(
@@ -218,7 +225,8 @@ class Retrying:
         return pause
 
 
-def _topic_error(code: ErrorCode, name: str) -> KafkaError:
+def topic_error(code: ErrorCode, name: str) -> KafkaError:
+    """What is wrong with a topic, in words."""
     if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return KafkaError(
             code,

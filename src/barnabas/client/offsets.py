@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from barnabas.client.blocking import BlockingConnection
 from barnabas.client.cluster import Cluster
+from barnabas.client.connection import ConnectionFailed
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.model import Epoch, NodeId, Offset
+from barnabas.model import Epoch, NodeId, Offset, TopicPartition
 from barnabas.wire.schemas.offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
 __all__ = [
@@ -17,6 +19,7 @@ __all__ = [
     "checked_start",
     "isolation_level",
     "list_offsets",
+    "list_offsets_at",
     "offsets_request",
     "read_offsets",
     "special_time",
@@ -67,53 +70,105 @@ def list_offsets(
     "max-timestamp", or a time in ms since 1970: the first record not older than it.  All partitions
     unless told.  Asks the leaders, again where they have moved.
     """
+    info = cluster.retrying(lambda: cluster.topic(topic), on_retry=lambda: cluster.forget(topic))
+    wanted = info.partitions if partitions is None else partitions
     timestamp = special_time(when)
+    question = {TopicPartition(topic, partition): timestamp for partition in wanted}
+    [found] = list_offsets_at(cluster, [question], isolation=isolation)
+    return {where.partition: at for where, at in sorted(found.items())}
+
+
+def list_offsets_at(
+    cluster: Cluster,
+    questions: Sequence[Mapping[TopicPartition, int]],
+    *,
+    isolation: str = READ_UNCOMMITTED,
+) -> list[dict[TopicPartition, OffsetAt]]:
+    """`list_offsets_at(cluster, [{TopicPartition("t", 0): -2}, {TopicPartition("t", 0): -1}])`.
+
+    Each question says a time in ms, or one of `special_time`, for each partition; the answers are in their order.
+    One request for each leader and question, all of them under way at once.  Asks the leaders again where they
+    have moved.  Raises KafkaError, ConnectionFailed.
+    """
     level = isolation_level(isolation)
-    found: dict[int, OffsetAt] = {}
-    wanted = None if partitions is None else set(partitions)
+    answers: list[dict[TopicPartition, OffsetAt]] = [{} for _ in questions]
 
-    def attempt() -> dict[int, OffsetAt]:
-        info = cluster.topic(topic)
-        missing = (set(info.partitions) if wanted is None else wanted) - found.keys()
-        by_leader: dict[NodeId, list[int]] = {}
-        for partition in sorted(missing):
-            by_leader.setdefault(cluster.leader(topic, partition).id, []).append(partition)
-        for leader, theirs in by_leader.items():
-            found.update(_ask(cluster, leader, topic, theirs, timestamp, level))
-        return dict(sorted(found.items()))
+    def attempt() -> list[dict[TopicPartition, OffsetAt]]:
+        left = [
+            {where: when for where, when in asked.items() if where not in answer}
+            for asked, answer in zip(questions, answers, strict=True)
+        ]
+        cluster.learn({where.topic for asked in left for where in asked})
+        _ask_leaders(cluster, left, level, answers)
+        return answers
 
-    return cluster.retrying(attempt, on_retry=lambda: cluster.forget(topic))
+    def forget() -> None:
+        for asked, answer in zip(questions, answers, strict=True):
+            for topic in {where.topic for where in asked.keys() - answer.keys()}:
+                cluster.forget(topic)
 
-
-def _ask(
-    cluster: Cluster, leader: NodeId, topic: str, partitions: list[int], timestamp: int, level: int
-) -> dict[int, OffsetAt]:
-    request = offsets_request(topic, partitions, timestamp, level, cluster.timeout)
-    return read_offsets(cluster.connection(leader).request(request))
+    return cluster.retrying(attempt, on_retry=forget)
 
 
-def offsets_request(
-    topic: str, partitions: Iterable[int], timestamp: int, level: int, timeout: float
-) -> ListOffsetsRequest:
+def _ask_leaders(
+    cluster: Cluster,
+    questions: Iterable[Mapping[TopicPartition, int]],
+    level: int,
+    answers: Sequence[dict[TopicPartition, OffsetAt]],
+) -> None:
+    """Post every request, then collect all answers, also those after one that failed."""
+    posted: list[tuple[BlockingConnection, int, dict[TopicPartition, OffsetAt]]] = []
+    failure: KafkaError | ConnectionFailed | None = None
+    try:
+        for asked, answer in zip(questions, answers, strict=True):
+            by_leader: dict[NodeId, dict[TopicPartition, int]] = {}
+            for where, when in sorted(asked.items()):
+                leader = cluster.leader(where.topic, where.partition).id
+                by_leader.setdefault(leader, {})[where] = when
+            for leader, theirs in by_leader.items():
+                connection = cluster.connection(leader)
+                request = offsets_request(theirs, level, cluster.timeout)
+                posted.append((connection, connection.post(request), answer))
+    except (KafkaError, ConnectionFailed) as error:
+        failure = error
+    for connection, ticket, answer in posted:
+        try:
+            read_offsets(connection.collect(ticket), answer)
+        except (KafkaError, ConnectionFailed) as error:
+            failure = failure or error
+    if failure is not None:
+        raise failure
+
+
+def offsets_request(when: Mapping[TopicPartition, int], level: int, timeout: float) -> ListOffsetsRequest:
     """The request for the offsets that belong to a time (ms, or one of `special_time`) at one leader."""
-    asked = [ListOffsetsPartition(partition_index=p, timestamp=timestamp) for p in partitions]
+    topics: dict[str, list[ListOffsetsPartition]] = {}
+    for (topic, partition), timestamp in when.items():
+        asked = ListOffsetsPartition(partition_index=partition, timestamp=timestamp)
+        topics.setdefault(topic, []).append(asked)
     return ListOffsetsRequest(
         replica_id=-1,
         isolation_level=level,
-        topics=[ListOffsetsTopic(name=topic, partitions=asked)],
+        topics=[ListOffsetsTopic(name=name, partitions=asked) for name, asked in topics.items()],
         timeout_ms=int(timeout * 1000),
     )
 
 
-def read_offsets(response: Any) -> dict[int, OffsetAt]:
-    """What the answer to `offsets_request` says, by partition.  Raises KafkaError."""
-    found: dict[int, OffsetAt] = {}
-    [topic] = response.topics
-    for data in topic.partitions:
-        if data.error_code:
-            raise KafkaError(ErrorCode(data.error_code), f"offsets of {topic.name}-{data.partition_index}")
-        found[data.partition_index] = OffsetAt(data.offset, data.timestamp, data.leader_epoch)
-    return found
+def read_offsets(response: Any, found: dict[TopicPartition, OffsetAt]) -> None:
+    """Put what the answer to `offsets_request` says into `found`.
+
+    Raises the KafkaError of the first partition that has one; the others are found all the same.
+    """
+    failed: KafkaError | None = None
+    for topic in response.topics:
+        for data in topic.partitions:
+            where = TopicPartition(topic.name, data.partition_index)
+            if not data.error_code:
+                found[where] = OffsetAt(data.offset, data.timestamp, data.leader_epoch)
+            elif failed is None:
+                failed = KafkaError(ErrorCode(data.error_code), f"offsets of {where}")
+    if failed is not None:
+        raise failed
 
 
 def special_time(when: str | int) -> int:

@@ -1,4 +1,8 @@
-"""What was given to `.option()`, read word by word: a misspelt one is an error that names the nearest."""
+"""What was given to `.option()`, read word by word.
+
+A name that is nearly one of ours is a misspelling and an error that says which; any other that we do not know
+belongs to somebody else (another connector, a setting of Java's client) and is passed over, with one warning.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +12,40 @@ from typing import Any
 
 from barnabas.errors import ConfigError
 
-__all__ = ["OptionWords"]
+__all__ = ["CLIENT_SETTINGS", "OptionWords"]
+
+CLIENT_SETTINGS = frozenset(
+    f"kafka.{name}"
+    for name in (
+        "auto.include.jmx.reporter",
+        "client.dns.lookup",
+        "config.providers",
+        "connections.max.idle.ms",
+        "default.api.timeout.ms",
+        "enable.metrics.push",
+        "metadata.max.age.ms",
+        "metadata.recovery.strategy",
+        "metadata.recovery.rebootstrap.trigger.ms",
+        "metric.reporters",
+        "metrics.num.samples",
+        "metrics.recording.level",
+        "metrics.sample.window.ms",
+        "receive.buffer.bytes",
+        "reconnect.backoff.max.ms",
+        "reconnect.backoff.ms",
+        "retry.backoff.max.ms",
+        "retry.backoff.ms",
+        "send.buffer.bytes",
+        "socket.connection.setup.timeout.max.ms",
+        "socket.connection.setup.timeout.ms",
+    )
+)
+"""Settings of every Java client that have no effect here: no misspellings."""
+_NEAR = 0.75
 
 
 class OptionWords:
-    """The options as given, read one by one; unknown ones are an error at once.
+    """The options as given, read one by one.
 
     `names` are those that there are, `no_effect` those that are passed over, `refused` says what to do instead.
     """
@@ -27,16 +60,19 @@ class OptionWords:
         known = {name.lower(): name for name in (*names, *no_effect)}
         refused = {name.lower(): why for name, why in refused.items()}
         self.values: dict[str, str] = {}
+        foreign: set[str] = set()
         for word, value in given.items():
             if why := refused.get(word.lower()):
                 raise ConfigError(f"option {word} cannot be set", next_step=why)
             name = known.get(word.lower())
-            if name is None:
-                near = difflib.get_close_matches(word.lower(), known, n=1, cutoff=0.5)
-                hint = f"did you mean {known[near[0]]}?" if near else "see `barnabas pipeline options`"
+            if name is not None:
+                self.values[name] = value
+            elif near := _nearest(word.lower(), known):
+                hint = f"did you mean {known[near]}?"
                 raise ConfigError(f"unknown option {word}: {hint}", next_step=hint)
-            self.values[name] = value
-        self.without_effect = tuple(sorted(set(no_effect) & self.values.keys()))
+            else:
+                foreign.add(word)
+        self.without_effect = tuple(sorted(foreign | (set(no_effect) & self.values.keys())))
 
     def required(self, name: str) -> str:
         value = self.values.get(name, "").strip()
@@ -76,3 +112,13 @@ class OptionWords:
         if not value.strip().isdigit() or int(value) == 0:
             raise ConfigError(f"{name}={value}: it is a whole number above 0")
         return int(value)
+
+
+def _nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known option that a word is nearly; what all settings of Kafka begin with does not count."""
+    prefix = "kafka."
+    same = {name.removeprefix(prefix): name for name in known if name.startswith(prefix)}
+    if not word.startswith(prefix):
+        same |= {name: name for name in known if not name.startswith(prefix)}
+    near = difflib.get_close_matches(word.removeprefix(prefix), same, n=1, cutoff=_NEAR)
+    return same[near[0]] if near else None

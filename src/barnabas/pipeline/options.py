@@ -16,10 +16,23 @@ from typing import Literal, TypeAlias
 
 from barnabas.errors import ConfigError
 from barnabas.model import TopicPartition
+from barnabas.pipeline.java_patterns import python_pattern
 from barnabas.pipeline.offsets import Offsets, Positions
-from barnabas.pipeline.option_words import OptionWords
+from barnabas.pipeline.option_words import CLIENT_SETTINGS, OptionWords
 
-__all__ = ["EARLIEST", "LATEST", "NAMES", "Bound", "SourceOptions"]
+__all__ = ["COLUMNS", "EARLIEST", "LATEST", "NAMES", "Bound", "SourceOptions", "columns_of"]
+
+COLUMNS = {
+    "key": "binary",
+    "value": "binary",
+    "topic": "string",
+    "partition": "int",
+    "offset": "long",
+    "timestamp": "timestamp",
+    "timestampType": "int",
+    "headers": "array<struct<key: string, value: binary>>",
+}
+"""The columns of Spark's own connector, in its order, and their types; headers only where they are asked for."""
 
 log = logging.getLogger("barnabas.pipeline")
 
@@ -63,9 +76,11 @@ NAMES: dict[str, str] = {
     "maxTriggerDelay": "longest wait for minOffsetsPerTrigger, 15m by default",
     "minPartitions": "split large ranges so that there are at least so many tasks",
     "maxRecordsPerPartition": "split ranges longer than this",
+    "columns": "only these columns, separated by commas; others are not even decoded",
     "includeHeaders": "add the column headers: array<struct<key: string, value: binary>>",
     "groupIdPrefix": "prefix of the client id under which brokers see the tasks",
-    "kafka.group.id": "client id under which brokers see the tasks",
+    "kafka.group.id": "a stream commits its offsets to this group after each micro-batch, so that its lag shows",
+    "kafka.client.rack": "where the tasks run: they read at a replica in this rack (KIP-392)",
     "kafka.client.id": "client id under which brokers see the tasks",
     "kafka.isolation.level": "read_uncommitted (default) or read_committed",
     "kafka.security.protocol": "PLAINTEXT is the only one yet",
@@ -89,18 +104,14 @@ _NO_EFFECT = frozenset(
         "kafka.fetch.min.bytes",
         "kafka.fetch.max.wait.ms",
         "kafka.fetch.max.bytes",
-        "kafka.receive.buffer.bytes",
-        "kafka.send.buffer.bytes",
         "kafka.check.crcs",
-        "kafka.metadata.max.age.ms",
-        "kafka.connections.max.idle.ms",
-        "kafka.reconnect.backoff.ms",
-        "kafka.reconnect.backoff.max.ms",
-        "kafka.retry.backoff.ms",
-        "kafka.client.rack",
-        "kafka.default.api.timeout.ms",
+        "kafka.allow.auto.create.topics",
+        "kafka.group.instance.id",
+        "kafka.group.protocol",
+        "kafka.group.remote.assignor",
         "kafka.partition.assignment.strategy",
         "kafka.exclude.internal.topics",
+        *CLIENT_SETTINGS,
     }
 )
 _REFUSED = {
@@ -131,7 +142,9 @@ class SourceOptions:
     max_delay: float = 900.0
     min_partitions: int | None = None
     max_records: int | None = None
-    include_headers: bool = False
+    columns: tuple[str, ...] = tuple(COLUMNS)[:-1]
+    group: str | None = None
+    rack: str = ""
     isolation: Isolation = "read_uncommitted"
     client_id: str = "barnabas-spark"
     timeout: float = 60.0
@@ -172,7 +185,9 @@ class SourceOptions:
             max_delay=_duration("maxTriggerDelay", delay),
             min_partitions=words.whole("minPartitions"),
             max_records=words.whole("maxRecordsPerPartition"),
-            include_headers=words.boolean("includeHeaders", False),
+            columns=columns_of(given),
+            group=words.text("kafka.group.id", "") or None,
+            rack=words.text("kafka.client.rack", ""),
             isolation=words.one_of("kafka.isolation.level", "read_uncommitted", "read_committed"),
             client_id=words.client_id(),
             timeout=(words.whole("kafka.request.timeout.ms") or 60_000) / 1000,
@@ -185,8 +200,8 @@ class SourceOptions:
         least, most = self.min_offsets, self.max_offsets
         if least is not None and most is not None and least > most:
             raise ConfigError(f"minOffsetsPerTrigger={least} is more than maxOffsetsPerTrigger={most}")
-        for name in self.without_effect:
-            log.warning("option %s has no effect on this source", name)
+        if self.without_effect:
+            log.warning("options without effect on this source: %s", ", ".join(self.without_effect))
         return self
 
 
@@ -229,11 +244,33 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _pattern(text: str) -> str:
-    try:
-        re.compile(text)
-    except re.error as error:
-        raise ConfigError(f"subscribePattern={text} is no regular expression: {error}") from error
+    python_pattern(text)
     return text
+
+
+def columns_of(given: Mapping[str, str]) -> tuple[str, ...]:
+    """The columns that these options ask for.  Raises ConfigError."""
+    words = _Words(given)
+    return _columns(words.text("columns", ""), words.boolean("includeHeaders", False))
+
+
+def _columns(text: str, include_headers: bool) -> tuple[str, ...]:
+    """Those that were named, in the order of the schema; all of them where none was."""
+    names = {name.lower(): name for name in COLUMNS}
+    wanted: set[str] = set()
+    for word in _names(text):
+        if word.lower() not in names:
+            raise ConfigError(f"columns={text[:200]}: there is no column {word}, but {', '.join(COLUMNS)}")
+        wanted.add(names[word.lower()])
+    if text and not wanted:
+        raise ConfigError("columns names no column", next_step=f"name some of {', '.join(COLUMNS)}")
+    if include_headers and wanted and "headers" not in wanted:
+        raise ConfigError(
+            "includeHeaders=true, and columns leaves headers out", next_step="say one or the other"
+        )
+    if not wanted:
+        wanted = set(COLUMNS) if include_headers else set(COLUMNS) - {"headers"}
+    return tuple(name for name in COLUMNS if name in wanted)
 
 
 def _assignment(text: str) -> tuple[TopicPartition, ...]:

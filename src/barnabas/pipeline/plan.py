@@ -1,8 +1,8 @@
 """Which offsets the next micro-batch covers: decided on the driver, before any record is read.
 
 Functions over a view of the cluster, so they are tested without one.  The order of a micro-batch: `discover`
-the partitions, ask for their ends, hold the beginning against what is still there (`check_loss`), cut the
-end to what is admitted (`admit`), and `split` the rest into ranges, one per task.
+the partitions, ask for where they begin and end (in one round), hold the beginning against what is still there
+(`check_loss`), cut the end to what is admitted (`admit`), and `split` the rest into ranges, one per task.
 
 What was there and was not read, and is gone now, is *data loss*: a topic that was deleted, or deleted and
 created again (another id under the same name), a log that ends before the offset we stand at, one whose
@@ -12,43 +12,50 @@ goes on with what there is.  Gaps in the middle (compaction, transaction markers
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple, Protocol
 
-from barnabas.errors import BarnabasError, ConfigError, ErrorCode, KafkaError
+from barnabas.client.metadata import topic_error
+from barnabas.errors import BarnabasError, ConfigError, ErrorCode
 from barnabas.model import INTERNAL_TOPICS, Offset, TopicPartition, Uuid
+from barnabas.pipeline.java_patterns import python_pattern
 from barnabas.pipeline.offsets import Offsets, Positions
 from barnabas.pipeline.options import EARLIEST, LATEST, Bound, SourceOptions
 
 __all__ = [
     "ClusterView",
     "DataLossError",
+    "Ends",
     "Found",
     "Range",
     "admit",
-    "ask",
     "check_loss",
+    "check_order",
     "discover",
+    "ends_of",
     "resolve",
     "split",
+    "times_of",
 ]
 
 
 class ClusterView(Protocol):
-    """What planning asks a cluster.  Every method may raise KafkaError or ConnectionFailed."""
+    """What planning asks a cluster, as seldom as it can.  All may raise KafkaError or ConnectionFailed."""
 
-    def names(self) -> list[str]:
-        """The names of all topics."""
+    def topics(self, names: Sequence[str] | None) -> dict[str, tuple[Uuid, list[int]]]:
+        """Id (zero where the cluster has none) and partitions of these topics, if they exist; None: of all."""
         ...
 
-    def topic(self, name: str) -> tuple[Uuid, list[int]]:
-        """Id (zero where the cluster has none) and partitions.  KafkaError when there is no such topic."""
+    def offsets(self, *questions: Mapping[TopicPartition, int]) -> list[Offsets]:
+        """For each partition its offset at EARLIEST, LATEST or a time in ms; -1 where no record is that late.
+
+        All questions are asked at once.
+        """
         ...
 
-    def offsets(self, topic: str, when: int, partitions: list[int]) -> dict[int, Offset]:
-        """Offsets at EARLIEST, LATEST or a time in ms; -1 where no record is that late."""
+    def commit(self, group: str, offsets: Offsets) -> None:
+        """Say in a group how far was read."""
         ...
 
 
@@ -67,6 +74,13 @@ class Found(NamedTuple):
     ids: dict[str, Uuid]
 
 
+class Ends(NamedTuple):
+    """The first offset of each partition, and the one after its last."""
+
+    earliest: Offsets
+    latest: Offsets
+
+
 class Range(NamedTuple):
     """What one task reads: start <= offset < end of one partition."""
 
@@ -79,69 +93,74 @@ class Range(NamedTuple):
 def discover(view: ClusterView, options: SourceOptions, *, missing_ok: bool = False) -> Found:
     """The partitions that the options name.  A topic that is missing raises, unless `missing_ok`."""
     if options.pattern is not None:
-        wanted = re.compile(options.pattern)
-        topics = sorted(t for t in view.names() if t not in INTERNAL_TOPICS and wanted.fullmatch(t))
-    elif options.assigned:
-        topics = sorted({where.topic for where in options.assigned})
+        wanted = python_pattern(options.pattern)
+        every = view.topics(None).items()
+        there = {t: one for t, one in every if t not in INTERNAL_TOPICS and wanted.fullmatch(t)}
     else:
-        topics = sorted(options.topics)
-    found: list[TopicPartition] = []
-    ids: dict[str, Uuid] = {}
-    for topic in topics:
-        try:
-            ids[topic], numbers = view.topic(topic)
-        except KafkaError as error:
-            if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or not missing_ok:
-                raise
-            continue
-        found += [TopicPartition(topic, number) for number in sorted(numbers)]
+        names = {where.topic for where in options.assigned} or set(options.topics)
+        there = view.topics(sorted(names))
+        missing = sorted(names - there.keys())
+        if missing and not missing_ok:
+            raise topic_error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, missing[0])
+    ids = {topic: there[topic][0] for topic in sorted(there)}
+    found = [TopicPartition(topic, number) for topic in ids for number in sorted(there[topic][1])]
     if options.assigned:
-        there = set(found)
-        absent = [str(where) for where in options.assigned if where not in there]
+        absent = [str(where) for where in options.assigned if where not in set(found)]
         if absent and not missing_ok:
             raise ConfigError(f"assign names partitions that do not exist: {', '.join(absent)}")
         found = [where for where in found if where in set(options.assigned)]
     return Found(tuple(found), ids)
 
 
-def resolve(view: ClusterView, found: Found, bound: Bound, *, after_the_last: str = "latest") -> Offsets:
-    """The offset of each partition that a bound means.
+def ends_of(view: ClusterView, partitions: Iterable[TopicPartition]) -> Ends:
+    """Where these partitions begin and end, asked at once."""
+    wanted = list(partitions)
+    earliest, latest = view.offsets(dict.fromkeys(wanted, EARLIEST), dict.fromkeys(wanted, LATEST))
+    return Ends(earliest, latest)
+
+
+def times_of(found: Found, bound: Bound) -> dict[TopicPartition, int]:
+    """The points in time (ms) that have to be looked up for a bound.  Raises ConfigError as `resolve`."""
+    if bound.timestamp is not None:
+        return dict.fromkeys(found.partitions, bound.timestamp)
+    if bound.timestamps is not None:
+        _same_partitions(bound.timestamps, found)
+        return dict(bound.timestamps)
+    return {}
+
+
+def resolve(
+    found: Found, bound: Bound, ends: Ends, at_times: Offsets, *, after_the_last: str = "latest"
+) -> Offsets:
+    """The offset of each partition that a bound means; `at_times` answers `times_of`.
 
     `after_the_last` says what a time later than every record means: "latest", or "error".
     Raises ConfigError when a bound names other partitions than those there are.
     """
     if bound.everywhere is not None:
-        return ask(view, found.partitions, dict.fromkeys(found.partitions, bound.everywhere))
-    if bound.timestamp is not None:
-        wanted = dict.fromkeys(found.partitions, bound.timestamp)
-    else:
-        wanted = dict((bound.timestamps if bound.timestamps is not None else bound.offsets) or {})
-        _same_partitions(wanted, found)
+        return dict(ends.earliest if bound.everywhere == EARLIEST else ends.latest)
     if not bound.by_time:
-        special = {where: offset for where, offset in wanted.items() if offset < 0}
-        return wanted | ask(view, tuple(special), special)
-    offsets = ask(view, found.partitions, wanted)
-    late = sorted(where for where, offset in offsets.items() if offset < 0)
+        given = bound.offsets or {}
+        _same_partitions(given, found)
+        special = {EARLIEST: ends.earliest, LATEST: ends.latest}
+        return {where: special[offset][where] if offset < 0 else offset for where, offset in given.items()}
+    late = sorted(where for where, offset in at_times.items() if offset < 0)
     if late and after_the_last == "error":
         raise ConfigError(
-            f"no record of {late[0]} is as late as {wanted[late[0]]}",
+            f"no record of {late[0]} is as late as {times_of(found, bound)[late[0]]}",
             next_step="set startingOffsetsByTimestampStrategy to latest to start at their ends",
         )
-    return offsets | ask(view, tuple(late), dict.fromkeys(late, LATEST))
+    return at_times | {where: ends.latest[where] for where in late}
 
 
-def ask(
-    view: ClusterView, partitions: tuple[TopicPartition, ...], when: Mapping[TopicPartition, int]
-) -> Offsets:
-    """One question per topic and point in time."""
-    questions: dict[tuple[str, int], list[int]] = {}
-    for where in partitions:
-        questions.setdefault((where.topic, when[where]), []).append(where.partition)
-    answers: Offsets = {}
-    for (topic, moment), numbers in questions.items():
-        for number, offset in view.offsets(topic, moment, numbers).items():
-            answers[TopicPartition(topic, number)] = offset
-    return answers
+def check_order(start: Offsets, end: Offsets) -> None:
+    """ConfigError where reading would start after its end, which cannot be meant (failOnDataLoss or not)."""
+    wrong = sorted(where for where in end if start[where] > end[where])
+    if wrong:
+        raise ConfigError(
+            f"the start offset {start[wrong[0]]} of {wrong[0]} is after its end offset {end[wrong[0]]}",
+            next_step="check the starting... and ending... options against where the topic ends",
+        )
 
 
 def _same_partitions(given: Offsets, found: Found) -> None:

@@ -11,7 +11,7 @@ Offsets may have gaps (compaction, transaction markers): every record says its o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -81,12 +81,15 @@ class ArrowDecoder:
         *,
         start: Offset = 0,
         end: Offset = END_OF_LOG,
+        columns: Sequence[str] | None = None,
         include_headers: bool = False,
     ) -> None:
+        """`columns`: only these, in this order; all without it, headers if `include_headers`."""
         self._topic = topic
         self._partition = partition
         self._range = (start, end)
-        self._schema = ARROW_SCHEMA_WITH_HEADERS if include_headers else ARROW_SCHEMA
+        every = ARROW_SCHEMA_WITH_HEADERS if include_headers or columns else ARROW_SCHEMA
+        self._schema = every if columns is None else pa.schema([every.field(name) for name in columns])
         self._sections: list[_Section] = []
         self._bytes = self._rows = 0
         self._done = DecoderStatistics(0, 0, 0)
@@ -203,18 +206,17 @@ def _decode(
         raise CorruptRecordError("a key or value is longer than its record")
 
     rows = len(offset)
-    columns = [
-        _binary(data, key_at, key_length),
-        _binary(data, value_at, value_length),
-        pa.repeat(pa.scalar(topic, pa.string()), rows),
-        pa.repeat(pa.scalar(partition, pa.int32()), rows),
-        pa.array(offset),
-        pa.array(timestamp * 1000).view(pa.timestamp("us", tz="UTC")),
-        pa.array(timestamp_type),
-    ]
-    if schema is ARROW_SCHEMA_WITH_HEADERS:
-        columns.append(_headers(data, after, ends))
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+    made: dict[str, Callable[[], pa.Array]] = {
+        "key": lambda: _binary(data, key_at, key_length),
+        "value": lambda: _binary(data, value_at, value_length),
+        "topic": lambda: pa.repeat(pa.scalar(topic, pa.string()), rows),
+        "partition": lambda: pa.repeat(pa.scalar(partition, pa.int32()), rows),
+        "offset": lambda: pa.array(offset),
+        "timestamp": lambda: pa.array(timestamp * 1000).view(pa.timestamp("us", tz="UTC")),
+        "timestampType": lambda: pa.array(timestamp_type),
+        "headers": lambda: _headers(data, after, ends),
+    }
+    return pa.RecordBatch.from_arrays([made[name]() for name in schema.names], schema=schema)
 
 
 def _timestamps(

@@ -17,8 +17,9 @@ with exactly the same offsets, so that a sink which is exactly-once by batch or 
 from __future__ import annotations
 
 import logging
+import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -28,6 +29,7 @@ from pyspark.sql.datasource import (
     DataSourceStreamReader,
     DataSourceStreamWriter,
     DataSourceWriter,
+    Filter,
     InputPartition,
 )
 from pyspark.sql.streaming.datasource import (
@@ -39,20 +41,25 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from barnabas.client.connection import ConnectionFailed
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.pipeline.filters import EVERYTHING, wanted_by
 from barnabas.pipeline.offsets import Offsets, Positions
-from barnabas.pipeline.options import EARLIEST, LATEST, SourceOptions
+from barnabas.pipeline.options import COLUMNS, EARLIEST, LATEST, SourceOptions, columns_of
+from barnabas.pipeline.plain_errors import plainly
 from barnabas.pipeline.plan import (
     ClusterView,
     DataLossError,
-    Found,
+    Ends,
     Range,
     admit,
-    ask,
     check_loss,
+    check_order,
     discover,
+    ends_of,
     resolve,
     split,
+    times_of,
 )
 
 if TYPE_CHECKING:
@@ -62,11 +69,8 @@ __all__ = ["BarnabasSource", "BatchReader", "StreamReader"]
 
 log = logging.getLogger("barnabas.pipeline")
 
-SCHEMA = (
-    "key binary, value binary, topic string, partition int, offset long, "
-    "timestamp timestamp, timestampType int"
-)
-HEADERS = ", headers array<struct<key: string, value: binary>>"
+_PUSHES_FILTERS = "pyspark.sql.worker.data_source_pushdown_filters"
+"""The program of Spark's that hands conditions to a batch reader, where its session allows that."""
 
 
 class BarnabasSource(DataSource):
@@ -76,22 +80,27 @@ class BarnabasSource(DataSource):
     def name(cls) -> str:
         return "barnabas"
 
+    @plainly
     def schema(self) -> str:
-        headers = {name.lower(): value for name, value in self.options.items()}.get("includeheaders", "false")
-        return SCHEMA + (HEADERS if headers.strip().lower() == "true" else "")
+        return ", ".join(f"{name} {COLUMNS[name]}" for name in columns_of(self.options))
 
+    @plainly
     def reader(self, schema: StructType) -> DataSourceReader:
-        return BatchReader(self.checked(streaming=False))
+        kind = FilteringReader if _PUSHES_FILTERS in sys.orig_argv else BatchReader
+        return kind(self.checked(streaming=False))
 
+    @plainly
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         return StreamReader(self.checked(streaming=True))
 
+    @plainly
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         from barnabas.pipeline.sink.options import SinkOptions
         from barnabas.pipeline.sink.writer import stream_writer
 
         return stream_writer(SinkOptions.parse(self.options), schema, overwrite)
 
+    @plainly
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from barnabas.pipeline.sink.options import SinkOptions
         from barnabas.pipeline.sink.writer import batch_writer
@@ -125,7 +134,7 @@ def read_range(options: SourceOptions, part: InputPartition) -> Iterator[pa.Reco
             wanted.where.partition,
             start=wanted.start,
             end=wanted.end,
-            include_headers=options.include_headers,
+            columns=options.columns,
         )
         seen = wanted.start
 
@@ -170,7 +179,7 @@ def after_loss(options: SourceOptions, wanted: Range, error: KafkaError) -> Rang
     log.warning("data loss: %s", said)
     if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
         return None
-    first = ask(ClientView(options), (wanted.where,), {wanted.where: EARLIEST})[wanted.where]
+    first = ClientView(options).offsets({wanted.where: EARLIEST})[0][wanted.where]
     return wanted._replace(start=first) if wanted.start < first < wanted.end else None
 
 
@@ -187,6 +196,14 @@ def patient_view(options: SourceOptions) -> ClusterView:
     return ClientView(options, patient=True)
 
 
+def report(options: SourceOptions, lost: list[str]) -> None:
+    """DataLossError for what was lost, in words; only said where the user accepts it."""
+    if lost and options.fail_on_data_loss:
+        raise DataLossError("; ".join(lost))
+    for what in lost:
+        log.warning("data loss: %s", what)
+
+
 ViewOf: TypeAlias = Callable[[SourceOptions], ClusterView]
 
 
@@ -196,26 +213,49 @@ class BatchReader(DataSourceReader):
     def __init__(self, options: SourceOptions, view: ViewOf = client_view) -> None:
         self.options = options
         self.view = view
+        self.wanted = EVERYTHING
 
+    @plainly
     def partitions(self) -> list[InputPartition]:
-        view = self.view(self.options)
-        found = discover(view, self.options)
-        start = resolve(view, found, self.options.start, after_the_last=self.options.start_after_the_last)
-        end = resolve(view, found, self.options.end)
-        earliest = ask(view, found.partitions, dict.fromkeys(found.partitions, EARLIEST))
-        latest = ask(view, found.partitions, dict.fromkeys(found.partitions, LATEST))
+        view, options, wanted = self.view(self.options), self.options, self.wanted
+        found = discover(view, options)
+        every = found.partitions
+        since = {} if wanted.since is None else dict.fromkeys(filter(wanted.has, every), wanted.since)
+        earliest, latest, at_start, at_end, late = view.offsets(
+            dict.fromkeys(every, EARLIEST),
+            dict.fromkeys(every, LATEST),
+            times_of(found, options.start),
+            times_of(found, options.end),
+            since,
+        )
+        ends = Ends(earliest, latest)
+        start = resolve(found, options.start, ends, at_start, after_the_last=options.start_after_the_last)
+        end = resolve(found, options.end, ends, at_end)
+        check_order(start, end)
         begin, lost = check_loss(Positions(start, found.ids), earliest, latest, found.ids)
         past = sorted(where for where in end if end[where] > latest[where])
         lost += [f"{where} ends at offset {latest[where]}, before {end[where]}" for where in past]
-        if lost and self.options.fail_on_data_loss:
-            raise DataLossError("; ".join(lost))
-        for what in lost:
-            log.warning("data loss: %s", what)
+        report(options, lost)
         end = {where: min(offset, latest[where]) for where, offset in end.items()}
-        return [RangePartition(part) for part in split(begin, end, self.options, found.ids)]
+        begin, end = wanted.narrowed(begin, end, late)
+        return [RangePartition(part) for part in split(begin, end, options, found.ids)]
 
+    @plainly
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return read_range(self.options, partition)
+        yield from read_range(self.options, partition)
+
+
+class FilteringReader(BatchReader):
+    """One that takes conditions.
+
+    Spark refuses a reader that could, where spark.sql.python.filterPushdown.enabled does not allow it: so this is
+    what it gets in the process where it hands conditions over, and nowhere else.
+    """
+
+    @plainly
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        self.wanted = wanted_by(filters)
+        return filters
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -233,11 +273,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.until: Positions | None = None
         self.newest: Positions | None = None
         self.last_batch: float | None = None
+        self.shown: Offsets = {}
+        """What kafka.group.id has."""
 
     # -- what Spark asks of a stream, in its order -------------------------------------------------
 
+    @plainly
     def prepareForTriggerAvailableNow(self) -> None:
-        self.until = self._ends(missing_ok=True)[0]
+        self.until = self._ends()[0]
 
     def getDefaultReadLimit(self) -> ReadLimit:
         if self.options.max_offsets is not None:
@@ -246,19 +289,27 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return ReadMinRows(self.options.min_offsets)
         return ReadAllAvailable()
 
+    @plainly
     def initialOffset(self) -> dict[str, Any]:
-        view = self.view(self.options)
+        view, start = self.view(self.options), self.options.start
         found = discover(view, self.options)
-        options = self.options
-        offsets = resolve(view, found, options.start, after_the_last=options.start_after_the_last)
+        every = found.partitions
+        earliest, latest, at_start = view.offsets(
+            dict.fromkeys(every, EARLIEST), dict.fromkeys(every, LATEST), times_of(found, start)
+        )
+        late = self.options.start_after_the_last
+        offsets = resolve(found, start, Ends(earliest, latest), at_start, after_the_last=late)
         return Positions(offsets, found.ids).tree()
 
+    @plainly
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         stand = Positions.read(start)
-        latest, found = self._ends(missing_ok=True)
+        latest, earliest = self._ends()
         self.newest = latest
         ends, ids = self._not_past_the_target(latest, stand)
-        begin = self._begin(stand, ends, found._replace(ids=ids))
+        begin, lost = check_loss(stand, earliest, ends, ids)
+        report(self.options, lost)
+        self._show({where: stand.offsets[where] for where in begin if where in stand.offsets})
         most = None if isinstance(limit, ReadAllAvailable) else self.options.max_offsets
         if isinstance(limit, ReadMaxRows):
             most = limit.max_rows
@@ -274,36 +325,56 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self.last_batch = self.clock()
         return Positions(admit(begin, ends, most), ids).tree()
 
+    @plainly
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         stand, goal = Positions.read(start), Positions.read(end)
         view = self.view(self.options)
-        there, earliest = set(goal.offsets), {}
+        there = set(goal.offsets)
         try:
-            earliest = ask(view, tuple(sorted(there)), dict.fromkeys(there, EARLIEST))
+            [earliest] = view.offsets(dict.fromkeys(there, EARLIEST))
         except KafkaError as error:
             if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise
-            self._report([str(error)])
-            there = set(discover(view, self.options, missing_ok=True).partitions) & there
-            earliest = ask(view, tuple(sorted(there)), dict.fromkeys(there, EARLIEST))
+            report(self.options, [str(error)])
+            there &= set(discover(view, self.options, missing_ok=True).partitions)
+            [earliest] = view.offsets(dict.fromkeys(there, EARLIEST))
         ends = {where: goal.offsets[where] for where in there}
         begin, lost = check_loss(stand, earliest, ends, goal.ids)
-        self._report(lost)
+        report(self.options, lost)
         return [RangePartition(part) for part in split(begin, ends, self.options, goal.ids)]
 
+    @plainly
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return read_range(self.options, partition)
+        yield from read_range(self.options, partition)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         return self.newest.tree() if self.newest else None
 
+    def commit(self, end: dict[str, Any]) -> None:
+        self._show(Positions.read(end).offsets)
+
     # -- steps of the above ------------------------------------------------------------------------
 
-    def _ends(self, *, missing_ok: bool) -> tuple[Positions, Found]:
+    def _ends(self) -> tuple[Positions, Offsets]:
+        """Where the partitions that there are end, and where they begin."""
         view = self.view(self.options)
-        found = discover(view, self.options, missing_ok=missing_ok)
-        ends = ask(view, found.partitions, dict.fromkeys(found.partitions, LATEST))
-        return Positions(ends, found.ids), found
+        found = discover(view, self.options, missing_ok=True)
+        ends = ends_of(view, found.partitions)
+        return Positions(ends.latest, found.ids), ends.earliest
+
+    def _show(self, done: Offsets) -> None:
+        """Commit to kafka.group.id what is done, if that is news.  It is shown there, never read: it may fail.
+
+        Spark says `commit` only when it plans the next micro-batch; but it asks for the latest offset again and
+        again, from where the last one ended.
+        """
+        if self.options.group is None or not done or done == self.shown:
+            return
+        try:
+            self.view(self.options).commit(self.options.group, done)
+        except (KafkaError, ConnectionFailed) as error:
+            log.warning("offsets are not shown in group %s: %s", self.options.group, error)
+        self.shown = done
 
     def _not_past_the_target(self, latest: Positions, stand: Positions) -> tuple[Offsets, dict[str, Any]]:
         """With AvailableNow nothing beyond the ends at its start is read, and no later partition."""
@@ -317,20 +388,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 ends[where] = min(end, max(target.get(where, 0), stood or 0))
         topics = {where.topic for where in ends}
         return ends, {topic: id_ for topic, id_ in latest.ids.items() if topic in topics}
-
-    def _begin(self, stand: Positions, ends: Offsets, found: Found) -> Offsets:
-        view = self.view(self.options)
-        where = tuple(sorted(ends))
-        earliest = ask(view, where, dict.fromkeys(where, EARLIEST))
-        begin, lost = check_loss(stand, earliest, ends, found.ids)
-        self._report(lost)
-        return begin
-
-    def _report(self, lost: list[str]) -> None:
-        if lost and self.options.fail_on_data_loss:
-            raise DataLossError("; ".join(lost))
-        for what in lost:
-            log.warning("data loss: %s", what)
 
     def _waited_long_enough(self) -> bool:
         if self.last_batch is None:

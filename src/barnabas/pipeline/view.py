@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from barnabas.client.cluster import Cluster
 from barnabas.client.connection import ConnectionFailed
 from barnabas.client.fetching import RawBatch, fetch_range
-from barnabas.client.offsets import list_offsets
-from barnabas.errors import ErrorCode, KafkaError
-from barnabas.model import Offset, Uuid
-from barnabas.pipeline.options import EARLIEST, LATEST, SourceOptions
+from barnabas.client.group_offsets import commit_offsets
+from barnabas.client.offsets import list_offsets_at
+from barnabas.errors import KafkaError
+from barnabas.model import TopicPartition, Uuid
+from barnabas.pipeline.offsets import Offsets
+from barnabas.pipeline.options import SourceOptions
 from barnabas.pipeline.plan import Range
 
 __all__ = ["ClientView", "fetch", "shared_cluster"]
@@ -28,6 +30,8 @@ log = logging.getLogger("barnabas.pipeline")
 PAUSE = 0.25
 PATIENCE_WITH_A_MISSING_TOPIC = 3.0
 """Seconds until we believe that a topic is gone: a broker that has just started may not know it yet."""
+PATIENCE_WITH_A_GROUP = 5.0
+"""Seconds that a micro-batch may wait for the group in which it is shown."""
 
 _clusters: dict[tuple[str, str], Cluster] = {}
 
@@ -56,24 +60,31 @@ class ClientView:
     def __repr__(self) -> str:
         return f"<ClientView {self._cluster!r}>"
 
-    def names(self) -> list[str]:
-        return [name for name, info in self._cluster.topics().items() if not info.internal]
-
-    def topic(self, name: str) -> tuple[Uuid, list[int]]:
+    def topics(self, names: Sequence[str] | None) -> dict[str, tuple[Uuid, list[int]]]:
         deadline = time.monotonic() + PATIENCE_WITH_A_MISSING_TOPIC
         while True:
-            try:
-                info = self._cluster.topic(name, refresh=True)
-                return info.id, list(info.partitions)
-            except KafkaError as error:
-                if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or time.monotonic() > deadline:
-                    raise
+            if names is None:
+                found = {name: info for name, info in self._cluster.topics().items() if not info.internal}
+            else:
+                found = self._cluster.find(names)
+            if names is None or len(found) == len(set(names)) or time.monotonic() > deadline:
+                return {name: (info.id, list(info.partitions)) for name, info in found.items()}
             time.sleep(PAUSE)
 
-    def offsets(self, topic: str, when: int, partitions: list[int]) -> dict[int, Offset]:
-        moment: int | str = {EARLIEST: "earliest", LATEST: "latest"}.get(when, when)
-        found = list_offsets(self._cluster, topic, moment, partitions, isolation=self._options.isolation)
-        return {partition: at.offset for partition, at in found.items()}
+    def offsets(self, *questions: Mapping[TopicPartition, int]) -> list[Offsets]:
+        answers = list_offsets_at(self._cluster, questions, isolation=self._options.isolation)
+        return [{where: at.offset for where, at in answer.items()} for answer in answers]
+
+    def commit(self, group: str, offsets: Offsets) -> None:
+        deadline = time.monotonic() + PATIENCE_WITH_A_GROUP
+        while True:
+            try:
+                return commit_offsets(self._cluster.coordinator(group), group, offsets)
+            except (KafkaError, ConnectionFailed) as error:
+                again = isinstance(error, ConnectionFailed) or error.code.retriable
+                if not again or time.monotonic() > deadline:
+                    raise
+            time.sleep(PAUSE)
 
 
 def fetch(options: SourceOptions, wanted: Range) -> Iterator[RawBatch]:
@@ -98,6 +109,7 @@ def fetch(options: SourceOptions, wanted: Range) -> Iterator[RawBatch]:
             isolation=options.isolation,
             topic_id=wanted.id if any(wanted.id) else None,
             timeout=options.read_timeout,
+            rack=options.rack,
         )
     )
 

@@ -272,18 +272,15 @@ class AsyncConsumer:
         found: dict[TopicPartition, OffsetAt] = {}
 
         async def attempt() -> None:
-            by_leader: dict[tuple[NodeId, str], list[int]] = {}
+            by_leader: dict[NodeId, dict[TopicPartition, int]] = {}
             for target in targets:
                 if target not in found:
                     leader = (await self._cluster.leader(*target)).id
-                    by_leader.setdefault((leader, target.topic), []).append(target.partition)
-            for (leader, topic), theirs in by_leader.items():
-                request = offsets_request(
-                    topic, theirs, special_time(when), self._level, self._cluster.timeout
-                )
+                    by_leader.setdefault(leader, {})[target] = special_time(when)
+            for leader, theirs in by_leader.items():
+                request = offsets_request(theirs, self._level, self._cluster.timeout)
                 connection = await self._cluster.connection(leader)
-                answered = read_offsets(await connection.request(request))
-                found.update({TopicPartition(topic, p): at for p, at in answered.items()})
+                read_offsets(await connection.request(request), found)
 
         def forget() -> None:
             for target in targets:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from barnabas.errors import ConfigError
-from barnabas.pipeline.option_words import OptionWords
+from barnabas.pipeline.option_words import CLIENT_SETTINGS, OptionWords
 
 __all__ = ["AT_LEAST_ONCE", "EXACTLY_ONCE", "NAMES", "REQUIRED", "SinkOptions"]
 
@@ -49,12 +49,18 @@ _NO_EFFECT = frozenset(
         "kafka.enable.idempotence",
         "kafka.max.in.flight.requests.per.connection",
         "kafka.max.block.ms",
-        "kafka.metadata.max.age.ms",
-        "kafka.retry.backoff.ms",
-        "kafka.send.buffer.bytes",
-        "kafka.receive.buffer.bytes",
+        "kafka.max.request.size",
+        "kafka.metadata.max.idle.ms",
+        "kafka.partitioner.class",
+        "kafka.partitioner.ignore.keys",
+        "kafka.compression.gzip.level",
+        "kafka.compression.lz4.level",
+        "kafka.compression.zstd.level",
+        *CLIENT_SETTINGS,
     }
 )
+_SPARKS_OWN = ("path", "queryName", "includeHeaders")
+"""Spark hands these to every sink."""
 _REFUSED = {
     "kafka.transactional.id": "each worker has one of its own, which begins with barnabas-sink-",
     "kafka.key.serializer": "keys are binary or strings already",
@@ -93,8 +99,8 @@ class SinkOptions:
         protocol = words.text("kafka.security.protocol", "PLAINTEXT").upper()
         if protocol != "PLAINTEXT":
             raise ConfigError(f"kafka.security.protocol={protocol} is not supported yet, only PLAINTEXT is")
-        for name in words.without_effect:
-            log.info("option %s has no effect on this sink", name)
+        if strange := [name for name in words.without_effect if name not in _SPARKS_OWN]:
+            log.warning("options without effect on this sink: %s", ", ".join(strange))
         two_phases = _one_of(words, "twoPhaseCommit", (AUTO, REQUIRED, OFF))
         codec = _one_of(words, "kafka.compression.type", _CODECS)
         return cls(

@@ -21,6 +21,7 @@ from pyspark.sql.types import StructType
 
 from barnabas.client.cluster import Cluster
 from barnabas.errors import BarnabasError, ConfigError
+from barnabas.pipeline.plain_errors import plainly
 from barnabas.pipeline.sink.batch import SinkDriver
 from barnabas.pipeline.sink.decisions import Claim, Done
 from barnabas.pipeline.sink.identity import sink_name
@@ -86,12 +87,14 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self.name = name
         self.claim: Claim | None = None
 
+    @plainly
     def __getstate__(self) -> dict[str, Any]:
         """Pickled for the tasks: the micro-batch begins."""
         if self.name is not None and self.claim is None:
             self.claim = _driver(self.options, self.name).begin()
         return self.__dict__
 
+    @plainly
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         rows = rows_of(iterator, self.options.topic)
         if self.name is None:
@@ -110,11 +113,13 @@ class StreamWriter(DataSourceStreamArrowWriter):
             )
         return int(said)
 
+    @plainly
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         if self.name is not None:
             done = [one for one in _done(messages) if one is not None]
             _driver(self.options, self.name).commit(batchId, done)
 
+    @plainly
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         if self.name is not None:
             _driver(self.options, self.name).abort(batchId, _done(messages))
@@ -128,6 +133,7 @@ class BatchWriter(DataSourceArrowWriter):
         self.options = options
         self.name = name
 
+    @plainly
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         rows = rows_of(iterator, self.options.topic)
         if self.name is None:
@@ -135,9 +141,11 @@ class BatchWriter(DataSourceArrowWriter):
             return Written(None)
         return Written(write_prepared(self.options, self.name, None, 0, rows))
 
+    @plainly
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         self._end(messages, commit=True)
 
+    @plainly
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         self._end(messages, commit=False)
 
