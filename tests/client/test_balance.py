@@ -146,3 +146,64 @@ def test_racks_and_hosts_are_parted_together() -> None:
     racks = {1: "a", 2: "a", 3: "b"}
     plan = balanced({TopicPartition("t", 0): (1, 9)}, racks, hosts={1: "x", 2: "y", 3: "x"})
     assert set(plan[TopicPartition("t", 0)]) == {2, 3}, "two racks and two hosts, though it copies one more"
+
+
+def fewest_copies(current: Assignment, staying: Sequence[int]) -> int:
+    """What cannot be done with less: all that lies elsewhere, and what staying brokers have above their share."""
+    held, _ = counts(current)
+    everything = sum(held.values())
+    share, rest = divmod(everything, len(staying))
+    fullest = sorted((held[broker] for broker in staying), reverse=True)
+    shares = [share + 1] * rest + [share] * (len(staying) - rest)
+    above = sum(max(0, has - may) for has, may in zip(fullest, shares, strict=True))
+    return above + sum(count for broker, count in held.items() if broker not in staying)
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_brokers_that_come_and_go_move_little_more_than_the_least(seed: int) -> None:
+    draw = random.Random(seed)
+    before = list(range(1, draw.randint(4, 9)))
+    come = [max(before) + n for n in range(1, draw.randint(1, 4))]
+    gone = draw.sample(before, draw.randint(0, len(before) - 3))
+    current = {
+        TopicPartition("t", k): tuple(draw.sample(before, min(3, len(before))))
+        for k in range(draw.randint(20, 150))
+    }
+    staying = [broker for broker in (*before, *come) if broker not in gone]
+    plan = balanced(current, dict.fromkeys(staying))
+    done = after(current, plan)
+    assert is_even(done, staying), "within one, and who goes is left empty"
+    assert all(len(set(replicas)) == len(replicas) == 3 for replicas in done.values())
+    assert copies(current, plan) <= fewest_copies(current, staying) * 1.1
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_what_is_spread_over_racks_stays_so_and_is_even_where_the_racks_are(seed: int) -> None:
+    draw = random.Random(seed)
+    size = draw.randint(1, 3)
+    racks = {rack: list(range(rack * 10, rack * 10 + size)) for rack in (1, 2, 3)}
+    current = {
+        TopicPartition("t", k): tuple(draw.choice(racks[rack]) for rack in draw.sample([1, 2, 3], 3))
+        for k in range(draw.randint(20, 100))
+    }
+    staying = {rack * 10 + 5: str(rack) for rack in racks}  # one comes into each rack, and one goes
+    staying.update({broker: str(rack) for rack, brokers in racks.items() for broker in brokers[1:]})
+    done = after(current, balanced(current, staying))
+    assert is_even(done, list(staying))
+    assert all(len({staying[b] for b in replicas}) == 3 for replicas in done.values())
+
+
+def test_two_come_and_one_goes_over_three_racks() -> None:
+    """The case of the acceptance: 5 brokers, 100 partitions with 3 replicas, racks; 6 and 7 come, 1 goes."""
+    rack = {1: "a", 2: "b", 3: "c", 4: "a", 5: "b", 6: "c", 7: "a"}
+    draw = random.Random(7)
+    by_rack = [[1, 4], [2, 5], [3]]
+    current = {TopicPartition("t", k): tuple(draw.choice(one) for one in by_rack) for k in range(100)}
+    staying = [2, 3, 4, 5, 6, 7]
+    plan = balanced(current, {broker: rack[broker] for broker in staying})
+    done = after(current, plan)
+    assert is_even(done, staying)
+    assert all(len({rack[b] for b in replicas}) == 3 for replicas in done.values())
+    held, _ = counts(current)
+    in_racks = held[1] + held[3] - 50 + sum(max(0, held[b] - 50) for b in (2, 4, 5))
+    assert copies(current, plan) <= in_racks * 1.1

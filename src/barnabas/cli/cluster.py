@@ -59,11 +59,15 @@ def run(args: argparse.Namespace) -> int:
         if args.verb == "unregister":
             from barnabas.client.admin.quorum import unregister_broker
 
+            named = [tp for tp, replicas in placed(admin).items() if args.id in replicas]
             unregister_broker(admin.cluster, args.id)
             if args.json:
                 print_document("cluster.unregistered", {"broker": args.id})
             else:
                 print(f"Broker {args.id} is no longer registered.")
+                if named:
+                    print(f"  {len(named)} partitions still name it as a replica and have one copy fewer.")
+                    print(f"  next: `barnabas brokers drain {args.id} --wait` copies them to other brokers")
             return 0
         if args.verb in ("add-brokers", "remove-brokers"):
             return _move(admin, args)

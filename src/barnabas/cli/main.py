@@ -43,6 +43,16 @@ NOUNS: dict[str, tuple[str, str, str]] = {
         "barnabas telemetry list",
     ),
     "quotas": ("barnabas.cli.quotas", "how much a client may use", "barnabas quotas list"),
+    "brokers": (
+        "barnabas.cli.brokers.brokers",
+        "brokers that come, go, and what they carry",
+        "barnabas brokers list",
+    ),
+    "rebalance": (
+        "barnabas.cli.brokers.rebalance",
+        "give every broker its share",
+        "barnabas rebalance plan",
+    ),
     "cluster": ("barnabas.cli.cluster", "cluster id, brokers, controllers", "barnabas cluster id"),
     "quorum": (
         "barnabas.cli.quorum.quorum",

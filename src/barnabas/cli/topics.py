@@ -124,6 +124,7 @@ def _describe(admin: Any, args: argparse.Namespace) -> None:
     first = admin.offsets(topic.name, "earliest", led) if led else {}
     last = admin.offsets(topic.name, "latest", led) if led else {}
     settings = {c.name: c.value for c in admin.configs("topic", topic.name) if c.source == "topic"}
+    eligible = admin.eligible_replicas(topic.name)
     rows = [
         {
             "partition": p.partition,
@@ -131,6 +132,8 @@ def _describe(admin: Any, args: argparse.Namespace) -> None:
             "epoch": p.leader_epoch,
             "replicas": list(p.replicas),
             "isr": list(p.isr),
+            "elr": eligible[p.partition].elr if p.partition in eligible else None,
+            "last_known_elr": eligible[p.partition].last_known_elr if p.partition in eligible else None,
             "earliest": first[p.partition].offset if p.partition in first else None,
             "latest": last[p.partition].offset if p.partition in last else None,
         }
@@ -142,8 +145,20 @@ def _describe(admin: Any, args: argparse.Namespace) -> None:
         return
     print(f"topic {topic.name}  id {topic.id}  settings {_settings_text(settings)}")
     for row in rows:
-        row.update(replicas=_numbers(row["replicas"]), isr=_numbers(row["isr"]))
-    show(args, "topic", rows, ["partition", "leader", "epoch", "replicas", "isr", "earliest", "latest"])
+        sets = ("replicas", "isr", "elr", "last_known_elr")
+        row.update({name: _numbers(row[name]) if row[name] else None for name in sets})
+    columns = [
+        "partition",
+        "leader",
+        "epoch",
+        "replicas",
+        "isr",
+        "elr",
+        "last_known_elr",
+        "earliest",
+        "latest",
+    ]
+    show(args, "topic", rows, columns)
 
 
 def _create(admin: Any, args: argparse.Namespace) -> None:

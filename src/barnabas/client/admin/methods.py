@@ -15,6 +15,7 @@ from barnabas.errors import KafkaError
 from barnabas.model import DirectoryId, NodeId, Offset, TopicPartition
 
 if TYPE_CHECKING:
+    from barnabas.client.admin.log_dirs import BrokerDirs, Eligible
     from barnabas.client.admin.moves import Move
     from barnabas.client.admin.quotas import Entity, EntityQuotas
     from barnabas.client.admin.resources import NamedResource
@@ -61,6 +62,18 @@ class DelegatedMethods:
         from barnabas.client.admin import moves
 
         return moves.elect_leaders(self.cluster, partitions, unclean=unclean)
+
+    def log_dirs(self, broker: NodeId) -> BrokerDirs:
+        """`admin.log_dirs(3).sizes()` -> bytes of each replica in the log directories of one broker."""
+        from barnabas.client.admin import log_dirs
+
+        return log_dirs.log_dirs(self.cluster, broker)
+
+    def eligible_replicas(self, topic: str) -> dict[int, Eligible]:
+        """`admin.eligible_replicas("orders")[0].elr` -> who may lead beside those in sync (KIP-966)."""
+        from barnabas.client.admin import log_dirs
+
+        return log_dirs.eligible_replicas(self.cluster, topic)
 
     # -- groups ----------------------------------------------------------------------------------
 

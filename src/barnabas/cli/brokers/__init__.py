@@ -1,0 +1,1 @@
+"""Brokers that come, go, and carry their share: `barnabas brokers` and `barnabas rebalance`."""

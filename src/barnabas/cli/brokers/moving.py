@@ -1,0 +1,147 @@
+"""Carry out a plan and watch it: begin in batches, with a limit of speed, show bytes and time, say what waits.
+
+The cluster keeps what was begun, so a command that is killed loses nothing: asked again, it finds what moves
+still, plans the rest from where that is going, and goes on.  Only the limit of speed has to be removed by
+somebody: the run that sees the last move end does, and `barnabas rebalance status` tells of one that was left.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from barnabas.cli.brokers.placement import Placement, duration_text, size_text
+from barnabas.cli.moves import ids
+from barnabas.errors import BarnabasError, ErrorCode, KafkaError
+from barnabas.model import NodeId, TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.client.admin.admin import Admin
+    from barnabas.client.admin.moves import Move
+
+__all__ = ["Watch", "begin", "end_throttles", "progress", "wait"]
+
+BATCH = 500
+"""Partitions in one request: the active controller decides a request in one go."""
+LOOK_EVERY_S = 0.3
+SIZES_EVERY_S = 1.0
+
+
+def begin(
+    admin: Admin, plan: Mapping[TopicPartition, Sequence[NodeId]], look: Placement, rate: int | None
+) -> dict[TopicPartition, KafkaError]:
+    """Begin to move, limited to `rate` bytes per second and broker; returns what was refused, and why."""
+    from barnabas.client.admin.throttles import throttle
+
+    if rate is not None:
+        throttle(admin, plan, look.replicas, rate)
+    refused: dict[TopicPartition, KafkaError] = {}
+    rows = sorted(plan.items())
+    for first in range(0, len(rows), BATCH):
+        refused.update(admin.move(dict(rows[first : first + BATCH])))
+    return refused
+
+
+def end_throttles(admin: Admin, look: Placement) -> bool:
+    """Remove the limits that moves had, where nothing moves any more; whether there were some."""
+    from barnabas.client.admin.throttles import throttles, unthrottle
+
+    if admin.moves():
+        return False
+    serving = sorted(look.brokers.keys() - look.fenced)
+    found = throttles(admin, serving, sorted({tp.topic for tp in look.replicas}))
+    if found:
+        unthrottle(admin, found)
+    return bool(found)
+
+
+class Watch:
+    """How far moves are: counted in partitions, and in the bytes that the new replicas have by now."""
+
+    def __init__(self, admin: Admin, wanted: Sequence[TopicPartition], look: Placement) -> None:
+        self._admin = admin
+        self._wanted = frozenset(wanted)
+        self._sizes = look.sizes
+        self.total = len(self._wanted)
+        self.left: list[Move] = []
+        self.bytes_left = 0
+        self._began = self._sized = time.monotonic()
+        self._first_bytes: int | None = None
+
+    def look(self) -> None:
+        """Ask what moves still; sizes are asked for more rarely."""
+        self.left = [m for m in self._admin.moves() if TopicPartition(m.topic, m.partition) in self._wanted]
+        now = time.monotonic()
+        if self._first_bytes is None or now >= self._sized + SIZES_EVERY_S:
+            self._sized = now
+            self.bytes_left = self._count_bytes()
+            if self._first_bytes is None:
+                self._first_bytes = self.bytes_left
+
+    def _count_bytes(self) -> int:
+        there: dict[NodeId, dict[TopicPartition, int]] = {}
+        for broker in {b for move in self.left for b in move.adding}:
+            try:
+                there[broker] = self._admin.log_dirs(broker).sizes()
+            except BarnabasError:  # it does not serve now: nothing is known to have arrived
+                there[broker] = {}
+        missing = 0
+        for move in self.left:
+            tp = TopicPartition(move.topic, move.partition)
+            for broker in move.adding:
+                missing += max(0, self._sizes.get(tp, 0) - there[broker].get(tp, 0))
+        return missing
+
+    def text(self) -> str:
+        """`37 of 100 moved, 1.2 GiB left, about 40 s`."""
+        words = f"{self.total - len(self.left)} of {self.total} moved"
+        if self.left:
+            words += f", {size_text(self.bytes_left)} left"
+            done = (self._first_bytes or 0) - self.bytes_left
+            elapsed = time.monotonic() - self._began
+            if done > 0 and elapsed >= 2 and self.bytes_left:
+                words += f", about {duration_text(self.bytes_left * elapsed / done)}"
+        return words
+
+    def reason(self) -> str:
+        """Why what is left does not end: the brokers that are awaited, those that do not serve named as such."""
+        fenced = set(self._admin.describe_cluster(fenced=True).fenced)
+        awaited = sorted({b for move in self.left for b in (move.adding or move.target)})
+        away = [b for b in awaited if b in fenced]
+        if away:
+            return f"broker {ids(away)} does not serve"
+        first = self.left[0]
+        return f"{first.topic}-{first.partition} waits until broker {ids(first.adding or first.target)} is in sync"
+
+
+def wait(
+    watch: Watch, say: Callable[[str], None], timeout: float | None, again: str = "the same command"
+) -> None:
+    """Returns when nothing of it moves any more.  Raises KafkaError REQUEST_TIMED_OUT, with the reason."""
+    deadline = None if timeout is None else time.monotonic() + timeout
+    told = ""
+    watch.look()
+    while watch.left:
+        if watch.text() != told:
+            say(told := watch.text())
+        if deadline is not None and time.monotonic() >= deadline:
+            raise KafkaError(
+                ErrorCode.REQUEST_TIMED_OUT,
+                f"{len(watch.left)} of {watch.total} partitions still move after {timeout:g} s: {watch.reason()}",
+                next_step=f"the moves go on; {again} --wait goes on watching, "
+                "`barnabas rebalance cancel` turns them back",
+            )
+        time.sleep(LOOK_EVERY_S)
+        watch.look()
+    say(watch.text())
+
+
+def progress(*, quiet: bool) -> Callable[[str], None]:
+    """Where progress is said: a line that is written over on a terminal, lines elsewhere, nothing with --json."""
+    if quiet:
+        return lambda text: None
+    if sys.stdout.isatty():
+        return lambda text: print(f"\r\x1b[K  {text}", end="\n" if " left" not in text else "", flush=True)
+    return lambda text: print(f"  {text}", flush=True)

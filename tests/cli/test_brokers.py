@@ -1,0 +1,184 @@
+"""Brokers that come and go, as an operator types it: real nodes, and what is printed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from barnabas.cli.brokers.placement import byte_rate, duration_text, size_text
+from barnabas.client.admin.admin import Admin
+from barnabas.client.admin.throttles import throttle
+from barnabas.client.producer import Producer
+from barnabas.errors import ConfigError
+from barnabas.model import TopicPartition
+from barnabas.testing.cluster import Cluster
+
+
+class Operator:
+    """Types commands at a cluster of four combined nodes."""
+
+    def __init__(self, kafka: Cluster) -> None:
+        self.kafka = kafka
+        self.out = self.err = ""
+
+    def __call__(self, line: str) -> int:
+        done = subprocess.run(
+            [sys.executable, "-m", "barnabas", *line.split()],
+            env={**os.environ, "BARNABAS_BOOTSTRAP": self.kafka.bootstrap},
+            text=True,
+            capture_output=True,
+            check=False,
+        )
+        self.out, self.err = done.stdout, done.stderr
+        assert "Traceback" not in self.err
+        return done.returncode
+
+    def document(self, line: str) -> Any:
+        assert self(line + " --json") == 0, self.err
+        return json.loads(self.out)
+
+    def carried(self) -> dict[int, int]:
+        """Replicas by broker."""
+        rows = self.document("brokers list")["brokers"]
+        return {row["id"]: row["replicas"] for row in rows}
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    settings = {"controller.quorum.auto.join.enable": "false"}
+    with Cluster(settings, nodes=4) as kafka:
+        yield kafka
+
+
+@pytest.fixture
+def type_(cluster: Cluster) -> Operator:
+    operator = Operator(cluster)
+    if operator("brokers add 1 2 3 4 --wait") != 0:
+        raise AssertionError(operator.err)
+    cluster.clean()
+    with Admin(cluster.bootstrap) as admin:
+        admin.create_topic("orders", partitions=12, replication=3)
+    return operator
+
+
+def test_a_drained_broker_is_empty_gets_nothing_new_and_is_no_voter(type_: Operator) -> None:
+    with Producer(type_.kafka.bootstrap) as producer:
+        for number in range(300):
+            producer.send("orders", f"{number}")
+    assert type_("brokers drain 4 --wait") == 0, type_.err
+    assert "Node 4 is no voter any more; voters: 1, 2, 3." in type_.out
+    assert type_.out.splitlines()[-2:] == [
+        "Broker 4 carries nothing and gets nothing: stop it, then",
+        "  barnabas brokers unregister 4",
+    ]
+    assert type_("topics create later --partitions 9 --replication-factor 3") == 0
+    assert type_.carried() == {1: 21, 2: 21, 3: 21, 4: 0}
+    with Admin(type_.kafka.bootstrap) as admin:
+        assert sum(found.offset for found in admin.offsets("orders").values()) == 300
+        assert {voter.id for voter in admin.quorum().voters} == {1, 2, 3}
+
+
+def test_to_drain_again_changes_nothing_and_says_the_same(type_: Operator) -> None:
+    assert type_("brokers drain 4 --wait") == 0, type_.err
+    last = type_.out.splitlines()[-2:]
+    assert type_("brokers drain 4 --wait") == 0, type_.err
+    assert type_.out.splitlines() == last
+
+
+def test_a_dry_run_shows_the_plan_and_does_nothing(type_: Operator) -> None:
+    before = type_.carried()
+    assert type_("brokers drain 3 --dry-run") == 0
+    assert "Would cordon broker 3" in type_.out and "In all:" in type_.out
+    assert type_.carried() == before
+    assert "cordoned" not in {row["state"] for row in type_.document("brokers list")["brokers"]}
+
+
+def test_a_run_that_lost_its_command_goes_on_and_its_limits_are_removed(type_: Operator) -> None:
+    with Admin(type_.kafka.bootstrap) as admin:
+        found = {TopicPartition("orders", n): list(p.replicas) for n, p in
+                 admin.describe_topic("orders").partitions.items()}  # fmt: skip
+        throttle(admin, {tp: [1, 2, 4] for tp in found}, found, 1_000_000)  # as a killed command leaves it
+    status = type_.document("rebalance status")["status"]
+    assert status["throttle"] and status["throttled_topics"] == ["orders"] and not status["moving"]
+    assert type_("rebalance run --brokers 1,2,4 --wait --throttle 50M") == 0, type_.err
+    assert "The limits of speed are removed." in type_.out
+    assert type_.carried()[3] == 0
+    status = type_.document("rebalance status")["status"]
+    assert not status["throttle"] and not status["throttled_topics"]
+
+
+def test_what_waits_for_a_broker_that_is_away_says_so_and_is_turned_back(type_: Operator) -> None:
+    assert type_("rebalance run --brokers 1,2,3 --wait") == 0, type_.err
+    type_.kafka.kill(4)
+    with Admin(type_.kafka.bootstrap) as admin:
+        admin.move({TopicPartition("orders", 0): [1, 2, 4]})
+    assert type_("rebalance run --brokers 1,2,3 --wait --timeout 1") in (0, 5)
+    assert "broker 4 does not serve" in type_.err
+    assert "next: the moves go on" in type_.err
+    assert type_("rebalance cancel --wait") == 0, type_.err
+    assert "Turned back: 1 of 1." in type_.out
+    type_.kafka.start(4)
+
+
+def test_a_broker_that_replicas_name_is_not_forgotten_without_a_word(type_: Operator) -> None:
+    assert type_("brokers unregister 2") == 2
+    assert "broker 2 runs and would register again" in type_.err
+    type_.kafka.stop(2)
+    assert type_("brokers unregister 2") == 1
+    assert "9 partitions name broker 2 as a replica (orders-" in type_.err
+    assert "--force" in type_.err
+    assert type_("brokers unregister 2 --force --dry-run") == 0
+    assert type_("cluster unregister --id 2") == 0
+    assert "9 partitions still name it" in type_.out
+    assert type_("brokers list") == 0 and " gone " in type_.out
+    type_.kafka.start(2)
+
+
+def test_a_topic_shows_who_else_may_lead(type_: Operator) -> None:
+    assert type_("topics describe orders") == 0
+    assert "ELR  LAST-KNOWN-ELR" in type_.out
+    row = type_.document("topics describe orders")["topic"]["partitions"][0]
+    assert row["elr"] == [] and row["last_known_elr"] == []
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "reason"),
+    [
+        ("brokers drain 9", 4, "there is no broker 9; there are 1, 2, 3, 4"),
+        ("brokers describe 9", 4, "there is no broker 9; there are 1, 2, 3, 4"),
+        ("brokers unregister 9", 4, "there is no broker 9; there are 1, 2, 3, 4"),
+        ("brokers add 9", 2, "broker 9 is not registered"),
+        ("rebalance run --brokers 1,2", 2, "orders-0 has 3 replicas"),
+        ("rebalance run --brokers one", 2, "'one' is no list of broker ids"),
+        ("rebalance plan --throttle fast", 2, "--throttle fast is no rate"),
+        ("rebalance run --throttle 0", 2, "--throttle 0 is no rate"),
+    ],
+)
+def test_a_mistake_gets_its_reason_and_a_next_step(
+    type_: Operator, line: str, code: int, reason: str
+) -> None:
+    before = type_.carried()
+    assert type_(line) == code
+    assert type_.err.startswith(f"error: {reason}") and "\n  next: " in type_.err
+    assert type_.carried() == before
+
+
+def test_sizes_times_and_rates_are_said_as_people_do() -> None:
+    assert [size_text(n) for n in (-1, 0, 1023, 1536, 5 * 1024**3)] == [
+        "?",
+        "0 B",
+        "1023 B",
+        "1.5 KiB",
+        "5.0 GiB",
+    ]
+    assert [duration_text(s) for s in (0.2, 59, 90, 3700)] == ["1 s", "59 s", "1 min 30 s", "1 h 1 min"]
+    assert [byte_rate(t) for t in ("500", "10M", "1Gi", "2MB/s")] == [500, 10**7, 1024**3, 2 * 10**6]
+    for wrong in ("", "-1", "1e", "10 parsecs", "0", "nan"):
+        with pytest.raises(ConfigError):
+            byte_rate(wrong)
