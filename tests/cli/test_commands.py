@@ -34,10 +34,10 @@ def test_a_topic_from_its_making_to_its_end(shell: Shell) -> None:
     head, *table = shell.out.splitlines()
     assert re.fullmatch(r"topic cli-life  id [\w-]{22}  settings retention.ms=60000", head)
     assert table == [
-        "PARTITION  LEADER  EPOCH  REPLICAS  ISR  EARLIEST  LATEST",
-        "        0       1      0         1    1         0       0",
-        "        1       1      0         1    1         0       0",
-        "        2       1      0         1    1         0       0",
+        "PARTITION  LEADER  EPOCH  REPLICAS  ISR  ELR  LAST-KNOWN-ELR  EARLIEST  LATEST",
+        "        0       1      0         1    1    -               -         0       0",
+        "        1       1      0         1    1    -               -         0       0",
+        "        2       1      0         1    1    -               -         0       0",
     ]
     assert shell("topics delete cli-life") == 0
     assert shell.out == "Deleted topic cli-life.\n"
