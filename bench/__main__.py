@@ -8,6 +8,7 @@ wall time.
 `bench/replicated.py`.  `python -m bench coordinators` (`bench/coordinators.py`): groups and transactional ids.
 `python -m bench partitions` (`bench/partitions.py`): ten thousand partitions on one node.
 `python -m bench turns` (`bench/turns.py`): how long the event loop is held.
+`python -m bench spark` (`bench/spark.py`): PySpark's source and sink beside Spark's own connector.
 """
 
 from __future__ import annotations
@@ -149,6 +150,10 @@ def main() -> int:
         from bench.partitions import main as partitions
 
         return partitions(sys.argv[2:])
+    if sys.argv[1:2] == ["spark"]:
+        from bench.spark import main as spark
+
+        return spark(sys.argv[2:])
     options = arguments()
     load_before = machine_load()
     if load_before > BUSY and not options.force:

@@ -130,6 +130,8 @@ def test_the_least_may_not_be_more_than_the_most() -> None:
 def test_a_batch_that_reads_nothing_by_its_bounds_is_refused() -> None:
     with pytest.raises(ConfigError, match="startingOffsets"):
         batch(startingOffsets="latest")
+    with pytest.raises(ConfigError, match="startingOffsets"):
+        batch(startingOffsets='{"flights": {"0": 3, "1": -1}}')
     with pytest.raises(ConfigError, match="endingOffsets"):
         batch(endingOffsets="earliest")
     with pytest.raises(ConfigError, match="earliest"):

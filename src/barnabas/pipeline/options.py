@@ -162,7 +162,7 @@ class SourceOptions:
             raise ConfigError(
                 "a stream has no end", next_step="leave out the ending... option, or use spark.read"
             )
-        if start.everywhere == LATEST and not streaming:
+        if not streaming and (start.everywhere == LATEST or LATEST in (start.offsets or {}).values()):
             raise ConfigError("a batch that starts at the latest offset reads nothing: startingOffsets")
         if end.everywhere == EARLIEST:
             raise ConfigError("a batch that ends at the earliest offset reads nothing: endingOffsets")

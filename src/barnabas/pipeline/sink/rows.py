@@ -74,5 +74,12 @@ def _rows(columns: dict[str, pa.Array], count: int, topic: str | None) -> Iterat
             raise BarnabasError(
                 "a row has no topic", next_step='filter such rows out, or give .option("topic", ...)'
             )
+        if stamp is not None and stamp < 0:
+            raise BarnabasError(
+                f"a row has a timestamp before 1970 ({stamp} ms)",
+                next_step="leave the column timestamp out, or null: then it is that of the writing",
+            )
+        if headers and not all(one and one["key"] is not None for one in headers):
+            raise BarnabasError("a row has a header without a key", next_step="filter such headers out")
         pairs = tuple((one["key"], one["value"]) for one in headers or ())
         yield where, value, key, partition, pairs, stamp

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from barnabas.client.producer import Producer
 from barnabas.client.transactional import TransactionalProducer
-from barnabas.errors import BarnabasError, ErrorCode, KafkaError, WireError
+from barnabas.errors import BarnabasError, ConfigError, ErrorCode, KafkaError, WireError
 from barnabas.pipeline.sink.batch import prefix_of
 from barnabas.pipeline.sink.decisions import Claim, Done, is_written
 from barnabas.pipeline.sink.options import REQUIRED, SinkOptions
@@ -119,8 +119,14 @@ def _begun(options: SinkOptions, name: str, batch: int) -> TransactionalProducer
                 ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
                 ErrorCode.UNSUPPORTED_VERSION,
             )
-            if options.two_phases == REQUIRED or not refused:
+            if not refused:
                 raise
+            if options.two_phases == REQUIRED:
+                raise ConfigError(
+                    "the brokers allow no prepared transaction without a timeout, as twoPhaseCommit=required asks",
+                    next_step="set transaction.two.phase.commit.enable=true (and, on Barnabas, "
+                    "unstable.api.versions.enable=true) there, or leave the option out",
+                ) from error
             worker.one_phase.add(options.bootstrap)
             log.warning(
                 "the brokers keep a prepared transaction for %.0f s at most: a driver that is down for longer "
@@ -142,8 +148,14 @@ def _opened(worker: _Worker, options: SinkOptions, id_: str, *, two_phases: bool
         )
     try:
         producer.begin()
-    except BaseException:
+    except BaseException as error:
         worker.forget(producer)
+        if isinstance(error, KafkaError) and error.code is ErrorCode.INVALID_TRANSACTION_TIMEOUT:
+            asked = int(options.transaction_timeout * 1000)
+            raise ConfigError(
+                f"kafka.transaction.timeout.ms={asked} is more than the brokers allow",
+                next_step="give less, or raise transaction.max.timeout.ms (900000 by default) there",
+            ) from error
         raise
     return producer
 

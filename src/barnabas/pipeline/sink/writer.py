@@ -10,6 +10,7 @@ else.
 
 from __future__ import annotations
 
+import pickle
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -40,6 +41,10 @@ _drivers: dict[tuple[SinkOptions, str], SinkDriver] = {}
 """The sinks that this process drives: connections are kept from micro-batch to micro-batch."""
 
 
+class NotBegunError(BarnabasError, pickle.PickleError):
+    """A micro-batch cannot begin.  (Of errors while it pickles Spark keeps only those of pickle whole.)"""
+
+
 @dataclass
 class Written(WriterCommitMessage):
     """What a task hands to the driver; None where a task writes at least once."""
@@ -51,7 +56,7 @@ def stream_writer(options: SinkOptions, schema: StructType, overwrite: bool) -> 
     """The sink of a query.  Raises ConfigError."""
     check_columns(schema, options.topic)
     if overwrite:
-        raise ConfigError("a topic cannot be overwritten", next_step='use outputMode("append") or "update"')
+        raise ConfigError("a topic cannot be overwritten", next_step='use outputMode("append")')
     return StreamWriter(options, None if options.delivery == AT_LEAST_ONCE else sink_name(options))
 
 
@@ -91,7 +96,10 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def __getstate__(self) -> dict[str, Any]:
         """Pickled for the tasks: the micro-batch begins."""
         if self.name is not None and self.claim is None:
-            self.claim = _driver(self.options, self.name).begin()
+            try:
+                self.claim = _driver(self.options, self.name).begin()
+            except BarnabasError as error:
+                raise NotBegunError(f"{error}", next_step=error.next_step) from error
         return self.__dict__
 
     @plainly
