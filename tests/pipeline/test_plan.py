@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from barnabas.errors import ConfigError, KafkaError
@@ -115,6 +115,7 @@ lags = st.dictionaries(
 
 
 @given(lags, st.integers(1, 10**12))
+@example(dict(zip((T0, T1, TopicPartition("t", 2)), (493_663, 1, 381_215), strict=True)), 730_774)
 def test_exactly_the_limit_is_admitted_and_every_partition_that_lags_gets_something(
     lag: dict, limit: int
 ) -> None:

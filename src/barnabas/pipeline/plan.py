@@ -220,7 +220,9 @@ def admit(begin: Offsets, latest: Offsets, limit: int | None) -> Offsets:
         return dict(latest)
     shares = {where: max(1, lag * limit // total) for where, lag in lags.items()}
     left = limit - sum(shares.values())
-    by_remainder = sorted(lags, key=lambda where: (-(lags[where] * limit % total), where))
+    # (A share that was raised to one offset has its remainder already, and perhaps no further offset to read.)
+    rounded_down = [where for where, lag in lags.items() if lag * limit >= total]
+    by_remainder = sorted(rounded_down, key=lambda where: (-(lags[where] * limit % total), where))
     for where in by_remainder[: max(left, 0)]:
         shares[where] += 1
     for where in sorted(shares, key=lambda where: (-shares[where], where)):
