@@ -9,7 +9,7 @@ import pytest
 from tests.broker.harness import PAGE_CACHE, Answer, Node, batch
 
 from barnabas.broker.replicas.partition import Partition
-from barnabas.broker.requests import fetch as fetching
+from barnabas.broker.requests.fetch_reader import FetchReader
 from barnabas.sim.kernel.disk import MemoryDisk
 
 BUSY = ("busy", 0)
@@ -24,7 +24,7 @@ class Looked:
             (Partition, "advance"),
             (Partition, "write"),
             (Partition, "fetched_by"),
-            (fetching._Reader, "_read_one"),
+            (FetchReader, "_read_one"),
         ):
             monkeypatch.setattr(owner, name, self._counting(name, getattr(owner, name)))
 

@@ -131,6 +131,50 @@ def test_frames_come_out_however_the_bytes_came_in() -> None:
     assert repr(reader) == "<FrameReader pending=0 max=200>"
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_frames_of_any_size_are_received_in_pieces_of_any_size(seed: int) -> None:
+    rng = random.Random(seed)
+    frames = [rng.randbytes(rng.choice((0, 7, 3000, 60_000, 65_532, 65_533, 200_000))) for _ in range(40)]
+    stream = b"".join(len(frame).to_bytes(4, "big") + frame for frame in frames)
+    reader = FrameReader(1 << 20)
+    found: list[bytes] = []
+    while stream:
+        room = reader.room()
+        assert len(room) > 0
+        size = min(len(room), rng.choice((1, 3, 70, 5000, 300_000)))
+        size = min(size, len(stream))
+        room[:size] = stream[:size]
+        stream = stream[size:]
+        reader.received(size)
+        while (frame := reader.take()) is not None:
+            found.append(bytes(frame))
+    assert found == frames
+
+
+def test_a_large_frame_lies_in_memory_that_is_given_back_when_it_was_taken() -> None:
+    lent, back = [], []
+
+    class Memory:
+        def take(self, size: int) -> memoryview:
+            lent.append(memoryview(bytearray(size + 100)))
+            return lent[-1]
+
+        def retire(self, buffer: memoryview) -> None:
+            back.append(buffer)
+
+    reader = FrameReader(1 << 20, Memory())
+    reader.feed((200_000).to_bytes(4, "big") + b"x" * 150_000)
+    assert reader.take() is None
+    assert (len(lent), back) == (1, [])
+    reader.feed(b"x" * 50_000 + (3).to_bytes(4, "big") + b"abc")
+    frame = reader.take()
+    assert isinstance(frame, memoryview)
+    assert frame.obj is lent[0].obj
+    assert bytes(frame) == b"x" * 200_000
+    assert back == lent
+    assert reader.take() == b"abc"
+
+
 @pytest.mark.parametrize("length", [-1, -(1 << 31), 101, 0x47455420])
 def test_a_frame_of_a_senseless_length_is_a_wire_error(length: int) -> None:
     reader = FrameReader(100)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from barnabas.broker.replicas.partition import Partition
     from barnabas.broker.replicas.replica_progress import ReplicaProgress
     from barnabas.broker.watching import ParkedFetch
-    from barnabas.wire.schemas.fetch import FetchPartition, FetchRequest
+    from barnabas.wire.schemas.fetch import FetchRequest
 
 __all__ = [
     "Asker",
@@ -118,13 +118,15 @@ class FetchPosition:
         self._progress: ReplicaProgress | None = None
         """While a follower's position is at rest: what its leader knows of it."""
 
-    def ask(self, asked: FetchPartition) -> None:
+    def ask(
+        self, leader_epoch: Epoch, offset: Offset, last_epoch: Epoch, log_start: Offset, max_bytes: int
+    ) -> None:
         """Take over what the client asks now; what it was told stays."""
-        self.offset = asked.fetch_offset
-        self.max_bytes = asked.partition_max_bytes
-        self.current_leader_epoch = asked.current_leader_epoch
-        self.last_fetched_epoch = asked.last_fetched_epoch
-        self.replica_log_start = asked.log_start_offset
+        self.offset = offset
+        self.max_bytes = max_bytes
+        self.current_leader_epoch = leader_epoch
+        self.last_fetched_epoch = last_epoch
+        self.replica_log_start = log_start
 
     @property
     def watches_for(self) -> int:
@@ -216,7 +218,13 @@ class FetchSession:
                 if position is None:
                     position = positions[key, asked.partition] = FetchPosition(self, key, asked.partition)
                     self._last(position)
-                position.ask(asked)
+                position.ask(
+                    asked.current_leader_epoch,
+                    asked.fetch_offset,
+                    asked.last_fetched_epoch,
+                    asked.log_start_offset,
+                    asked.partition_max_bytes,
+                )
                 self.note(position)
         for forgotten in request.forgotten_topics_data:
             key = forgotten.topic_id if self.by_id else forgotten.topic
@@ -373,6 +381,10 @@ class SessionCache:
         if len(session.positions) > MOST_POSITIONS:
             self._remove(session.id)
             return _nothing(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, by_id, now)
+        return self.go_on(session, now)
+
+    def go_on(self, session: FetchSession, now: Now) -> FetchPlan:
+        """The next fetch of a session in this cache came, with the epoch it must have."""
         session.epoch = next_epoch(session.epoch)
         session.used = now.mono
         self._sessions[session.id] = self._sessions.pop(session.id)

@@ -16,7 +16,14 @@ from barnabas.errors import BarnabasError, ErrorCode, KafkaError, WireError
 from barnabas.ports import Buffer
 from barnabas.version import __version__
 from barnabas.wire.codec.message import Message, decode
-from barnabas.wire.frame import FrameReader, RequestHeader, read_response_header, write_request
+from barnabas.wire.frame import (
+    HEAP,
+    FrameMemory,
+    FrameReader,
+    RequestHeader,
+    read_response_header,
+    write_request,
+)
 from barnabas.wire.registry import API_NAMES, response_class
 from barnabas.wire.schemas.cluster import ApiVersionsRequest, ApiVersionsResponse
 
@@ -81,16 +88,19 @@ class Connection:
         "_asked",
         "_bytes_in",
         "_expected",
-        "_frames",
         "_next",
         "_requests",
         "client_id",
         "finalized",
+        "frames",
         "max_frame",
         "versions",
     )
 
-    def __init__(self, client_id: str = "barnabas", max_frame: int = DEFAULT_MAX_FRAME) -> None:
+    def __init__(
+        self, client_id: str = "barnabas", max_frame: int = DEFAULT_MAX_FRAME, memory: FrameMemory = HEAP
+    ) -> None:
+        """`memory` is where large answers are received."""
         self.client_id = client_id
         self.max_frame = max_frame
         self.versions: dict[int, tuple[int, int]] | None = None
@@ -98,7 +108,7 @@ class Connection:
         self.finalized: dict[str, int] = {}
         """The level of each feature on which the cluster has agreed."""
         self._expected: deque[tuple[int, type[Message], int]] = deque()
-        self._frames = FrameReader(max_frame)
+        self.frames = FrameReader(max_frame, memory)
         self._asked = 0
         self._next = 0
         self._requests = 0
@@ -216,8 +226,12 @@ class Connection:
 
     def receive(self, data: Buffer) -> list[Response]:
         """`connection.receive(data)` -> answers complete now, for shells that get bytes piecemeal."""
-        self._frames.feed(data)
-        answers: list[Response] = []
-        while (frame := self._frames.take()) is not None:
-            answers.append(self.receive_frame(frame))
-        return answers
+        self.frames.feed(data)
+        return self.answers()
+
+    def answers(self) -> list[Response]:
+        """`connection.answers()` -> those complete by what was received into `connection.frames`."""
+        found: list[Response] = []
+        while (frame := self.frames.take()) is not None:
+            found.append(self.receive_frame(frame))
+        return found

@@ -33,8 +33,8 @@ class LinkedLoop(asyncio.SelectorEventLoop):
             link.set_cut(link.address in self._cut)
 
     async def create_connection(  # type: ignore[override]  # the one form that nodes use
-        self, protocol_factory: Callable[[], asyncio.Protocol], host: str, port: int, **options: Any
-    ) -> tuple[asyncio.Transport, asyncio.Protocol]:
+        self, protocol_factory: Callable[[], asyncio.BufferedProtocol], host: str, port: int, **options: Any
+    ) -> tuple[asyncio.Transport, asyncio.BufferedProtocol]:
         """Dial, once the link to that address is whole."""
         address = (host, port)
         while address in self._cut:
@@ -45,10 +45,10 @@ class LinkedLoop(asyncio.SelectorEventLoop):
         return link.end, link.protocol
 
 
-class _Link(asyncio.Protocol):
+class _Link(asyncio.BufferedProtocol):
     """One connection: stands between the socket's transport and the protocol that dialled."""
 
-    def __init__(self, protocol: asyncio.Protocol, address: Address, links: set[_Link]) -> None:
+    def __init__(self, protocol: asyncio.BufferedProtocol, address: Address, links: set[_Link]) -> None:
         self.protocol = protocol
         self.address = address
         self.cut = False
@@ -98,8 +98,11 @@ class _Link(asyncio.Protocol):
         self.end = _End(self, self._transport)
         self.protocol.connection_made(self.end)
 
-    def data_received(self, data: bytes) -> None:
-        self.protocol.data_received(data)
+    def get_buffer(self, sizehint: int) -> Any:
+        return self.protocol.get_buffer(sizehint)
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.protocol.buffer_updated(nbytes)
 
     def connection_lost(self, error: Exception | None) -> None:
         self._links.discard(self)

@@ -7,7 +7,7 @@ A header of an unknown API or version still parses, so that the sender gets an a
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from barnabas.errors import WireError
 from barnabas.ports import Buffer
@@ -17,7 +17,9 @@ from barnabas.wire.codec.primitives import read_uvarint
 from barnabas.wire.registry import API, request_header_version, response_header_version
 
 __all__ = [
+    "HEAP",
     "LENGTH",
+    "FrameMemory",
     "FrameReader",
     "RequestHeader",
     "read_request_header",
@@ -129,40 +131,114 @@ def read_response_header(buf: Buffer, api_key: int, version: int, position: int 
     return correlation_id, position
 
 
+class FrameMemory(Protocol):
+    """Where large frames are received."""
+
+    def take(self, size: int) -> memoryview:
+        """At least `size` writable bytes."""
+        ...
+
+    def retire(self, buffer: memoryview) -> None:
+        """The frame in what `take` gave was handed on; how long its bytes last is for the caller to know."""
+        ...
+
+
+class _Heap:
+    """Memory of its own for each frame, for as long as somebody looks at it."""
+
+    def take(self, size: int) -> memoryview:
+        return memoryview(bytearray(size))
+
+    def retire(self, buffer: memoryview) -> None:
+        pass
+
+
+HEAP = _Heap()
+_SMALL_BYTES = 64 * 1024
+
+
 class FrameReader:
-    """Cuts a stream into frames: `feed` what arrived, `take` until None."""
+    """Cuts a stream into frames: receive into `room()`, say how much it was with `received`, `take` until None.
 
-    __slots__ = ("_buffer", "_position", "max_size")
+    Small frames share a buffer and are copied out of it; a frame that is larger than that is received where it
+    stays, in memory of `memory`.
+    """
 
-    def __init__(self, max_size: int) -> None:
+    __slots__ = ("_buffer", "_end", "_filled", "_large", "_lent", "_memory", "_position", "max_size")
+
+    def __init__(self, max_size: int, memory: FrameMemory = HEAP) -> None:
         self.max_size = max_size
-        self._buffer = bytearray()
-        self._position = 0
+        self._memory = memory
+        self._buffer = memoryview(bytearray(_SMALL_BYTES))
+        self._position = self._end = 0
+        """The bytes of the buffer that are not taken yet."""
+        self._large: memoryview | None = None
+        """The large frame that comes in, of which `_filled` bytes are there; it is the beginning of `_lent`."""
+        self._lent: memoryview | None = None
+        self._filled = 0
 
     def __repr__(self) -> str:
-        return f"<FrameReader pending={len(self._buffer) - self._position} max={self.max_size}>"
+        pending = self._end - self._position if self._large is None else self._filled
+        return f"<FrameReader pending={pending} max={self.max_size}>"
+
+    def room(self) -> memoryview:
+        """Where the next bytes go; never empty once `take` has returned None."""
+        if self._large is not None:
+            return self._large[self._filled :]
+        if begin := self._position:
+            left = self._end - begin
+            self._buffer[:left] = bytes(self._buffer[begin : self._end])
+            self._position, self._end = 0, left
+        return self._buffer[self._end :]
+
+    def received(self, size: int) -> None:
+        """So many bytes are in the room now."""
+        if self._large is None:
+            self._end += size
+        else:
+            self._filled += size
 
     def feed(self, data: Buffer) -> None:
-        """Take bytes as they arrived."""
-        self._buffer += data
+        """Take bytes that arrived elsewhere, however many."""
+        view = memoryview(data)
+        if self._large is not None:
+            part = min(len(view), len(self._large) - self._filled)
+            self._large[self._filled : self._filled + part] = view[:part]
+            self._filled += part
+            view = view[part:]
+        if len(self.room() if self._large is None else self._buffer) < len(view):
+            grown = memoryview(bytearray(self._end + len(view)))
+            grown[: self._end] = self._buffer[: self._end]
+            self._buffer = grown
+        self._buffer[self._end : self._end + len(view)] = view
+        self._end += len(view)
 
-    def take(self) -> bytes | None:
+    def take(self) -> Buffer | None:
         """The next whole frame without its length, or None.
 
         Raises WireError when its length is negative or above `max_size`: nothing good follows.
         """
-        have = len(self._buffer) - self._position
-        if have < LENGTH.size:
+        if (large := self._large) is not None:
+            if self._filled < len(large):
+                return None
+            assert self._lent is not None
+            self._memory.retire(self._lent)
+            self._large = self._lent = None
+            return large
+        start = self._position + LENGTH.size
+        have = self._end - start
+        if have < 0:
             return None
         (size,) = LENGTH.unpack_from(self._buffer, self._position)
         if size < 0 or size > self.max_size:
             raise WireError(f"a frame claims {size} bytes; {self.max_size} are allowed")
-        if have < LENGTH.size + size:
-            return None
-        start = self._position + LENGTH.size
-        frame = bytes(memoryview(self._buffer)[start : start + size])
-        self._position = start + size
-        if self._position == len(self._buffer) or self._position > 1 << 20:
-            del self._buffer[: self._position]
-            self._position = 0
-        return frame
+        if have >= size:
+            self._position = start + size
+            return bytes(self._buffer[start : start + size])
+        if LENGTH.size + size > len(self._buffer):
+            self._lent = self._memory.take(size)
+            self._large = self._lent[:size]
+            self._large[:have] = self._buffer[start : self._end]
+            self._filled = have
+            self._position = self._end = 0
+        return None

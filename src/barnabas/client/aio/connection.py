@@ -24,17 +24,20 @@ from barnabas.client.connection import (
 )
 from barnabas.errors import BarnabasError, WireError
 from barnabas.wire.codec.message import Message
+from barnabas.wire.frame import HEAP, FrameMemory
 
 __all__ = ["AsyncConnection"]
 
 
-class AsyncConnection(asyncio.Protocol):
+class AsyncConnection(asyncio.BufferedProtocol):
     """`await AsyncConnection.connect("127.0.0.1", 9092)`, then `await connection.request(message)`."""
 
-    def __init__(self, address: str, *, client_id: str, timeout: float, max_frame: int) -> None:
+    def __init__(
+        self, address: str, *, client_id: str, timeout: float, max_frame: int, memory: FrameMemory = HEAP
+    ) -> None:
         self.address = address
         self.timeout = timeout
-        self._core = Connection(client_id, max_frame)
+        self._core = Connection(client_id, max_frame, memory)
         self._transport: asyncio.Transport | None = None
         self._answers: dict[int, Callable[[Response | BarnabasError], None]] = {}
         """By correlation id: who waits for the answer."""
@@ -62,10 +65,12 @@ class AsyncConnection(asyncio.Protocol):
         timeout: float = 30.0,  # noqa: ASYNC109  the default of later requests, not of this call
         connect_timeout: float = 10.0,
         max_frame: int = DEFAULT_MAX_FRAME,
+        memory: FrameMemory = HEAP,
     ) -> AsyncConnection:
         """`await AsyncConnection.connect("127.0.0.1", 9092)`: connect and agree on versions.
 
-        Raises ConnectionFailed.
+        `memory` is where large answers are received, whose records last as long as it says.  Raises
+        ConnectionFailed.
         """
         address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         loop = asyncio.get_running_loop()
@@ -73,7 +78,9 @@ class AsyncConnection(asyncio.Protocol):
             async with asyncio.timeout(connect_timeout):
                 connection: AsyncConnection
                 _, connection = await loop.create_connection(
-                    lambda: cls(address, client_id=client_id, timeout=timeout, max_frame=max_frame),
+                    lambda: cls(
+                        address, client_id=client_id, timeout=timeout, max_frame=max_frame, memory=memory
+                    ),
                     host,
                     port,
                 )
@@ -187,9 +194,13 @@ class AsyncConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # (uvloop's is no subclass)
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._core.frames.room()
+
+    def buffer_updated(self, nbytes: int) -> None:
         try:
-            answers = self._core.receive(data)
+            self._core.frames.received(nbytes)
+            answers = self._core.answers()
         except WireError as error:
             self._fail(error)
             return

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
@@ -42,6 +43,8 @@ MAINTENANCE_S = 1.0
 
 MAINTENANCE_RETRY_S = 0.01
 """The same while a look is not finished: it goes in small steps."""
+DEADLINES_APART_S = 0.005
+"""Seconds between two looks at everybody's deadlines: a busy node has hundreds of turns in between."""
 
 
 class Ticking(Protocol):
@@ -66,6 +69,7 @@ class LoopStep:
         "_broker",
         "_clock",
         "_coordinators",
+        "_deadlines_at",
         "_dirty",
         "_loop",
         "_maintenance",
@@ -105,6 +109,8 @@ class LoopStep:
         self._dirty: list[Flushable] = []
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
+        self._deadlines_at = -inf
+        """Before then (mono s) nobody is asked for its deadline again."""
         self._maintenance: asyncio.TimerHandle | None = None
         self.stopped = False
         self.steps = metrics.histogram(
@@ -169,9 +175,13 @@ class LoopStep:
                     self.syncer.submit(sync, self._synced)
             except Exception as error:
                 self._failed(error)
-            self._arm(broker.next_deadline())
-            for coordinator in self._coordinators:
-                self._arm(coordinator.next_deadline())
+            if now.mono >= self._deadlines_at:
+                self._deadlines_at = now.mono + DEADLINES_APART_S
+                self._arm(broker.next_deadline(), now)
+                for coordinator in self._coordinators:
+                    self._arm(coordinator.next_deadline(), now)
+            else:
+                self._arm(self._deadlines_at, now)
         self._receive_buffer.reset()
         self._scheduled = False  # whoever comes from here on, comes for the next end
         dirty, self._dirty = self._dirty, []
@@ -203,7 +213,7 @@ class LoopStep:
             self._failed(failure)
         self.soon()
 
-    def _arm(self, deadline: float | None) -> None:
+    def _arm(self, deadline: float | None, now: Now) -> None:
         """See that `tick` is called at `deadline` (monotonic seconds, as the loop's own clock)."""
         if deadline is None:
             return
@@ -212,7 +222,7 @@ class LoopStep:
                 return
             self._timer.cancel()
         self._timer_at = deadline
-        self._timer = self._loop.call_later(max(0.0, deadline - self._clock.now().mono), self._tick)
+        self._timer = self._loop.call_later(max(0.0, deadline - now.mono), self._tick)
 
     def _tick(self) -> None:
         self._timer = None

@@ -64,17 +64,15 @@ class Acceptor(Protocol):
 
 
 class FastPath(Protocol):
-    """What the producer on a connection was seen to send (`produce_fast_path`)."""
+    """What the client of a connection was seen to send (`produce_fast_path`, `fetch_fast_path`)."""
 
-    unwritten: bool
-    """Whether the bytes that `take` took last are needed until the end of the step."""
+    @property
+    def unwritten(self) -> bool:
+        """Whether the bytes that `take` took last are needed until the end of the step."""
+        ...
 
     def take(self, data: memoryview, position: int, end: int, received: float) -> bool:
         """Serve the frame data[position:end] if it is like an earlier one."""
-        ...
-
-    def learn(self, context: RequestContext, frame: memoryview, request: Any, waiting: Any) -> None:
-        """A request of an unknown kind was taken in, and waits."""
         ...
 
     def end_of_read(self) -> None:
@@ -124,7 +122,7 @@ class Connection(asyncio.BufferedProtocol):
         self.more = 0
         """Unanswered requests beyond one for each place in the line."""
         self.fast_path: FastPath | None = None
-        """What its producer was seen to send; None before its first Produce."""
+        """What its client was seen to send; None before that is known."""
         self._receiving: Receiving = cast("Receiving", None)
         self._closing = False
         self._dirty = False
@@ -231,7 +229,7 @@ class Connection(asyncio.BufferedProtocol):
             if (fast_path := self.fast_path) is not None and fast_path.take(
                 data, position + 4, end, received
             ):
-                keep = True
+                keep |= fast_path.unwritten
             else:
                 keep |= serve(self, data[position + 4 : end], received)
             position = end
@@ -322,11 +320,15 @@ class Connection(asyncio.BufferedProtocol):
                 events.emit(events.REQUEST_FAILED, api=route.name, version=context.version, error=error)
                 self.close()
                 return
-            self.send_queue.add(parts, size)
-            if self.send_queue.pending > SENT_AT_ONCE_BYTES:
-                self.send_queue.flush()
-            self.look_again()
+            self.queue(parts, size)
         route.finished(context, handled, done)
+
+    def queue(self, parts: list[Any], size: int) -> None:
+        """Send a whole frame of `size` bytes at the end of this loop step, a large one at once."""
+        self.send_queue.add(parts, size)
+        if self.send_queue.pending > SENT_AT_ONCE_BYTES:
+            self.send_queue.flush()
+        self.look_again()
 
     def look_again(self) -> None:
         """Have `flush` called at the end of this loop step."""

@@ -17,6 +17,7 @@ from barnabas.broker.requests.produce import ProduceWaiting
 from barnabas.errors import ErrorCode, KafkaError, StorageError, WireError
 from barnabas.server.net.connection import Connection
 from barnabas.server.net.context import NoAnswerError, RequestContext
+from barnabas.server.net.fetch_fast_path import FetchFastPath
 from barnabas.server.net.network import Network
 from barnabas.server.net.produce_fast_path import ProduceFastPath
 from barnabas.server.net.produce_several import SeveralReader
@@ -31,7 +32,7 @@ from barnabas.wire.schemas.cluster import ApiVersion, ApiVersionsResponse
 __all__ = ["Requests"]
 
 API_VERSIONS_KEY = 18
-PRODUCE_KEY = 0
+PRODUCE_KEY, FETCH_KEY = 0, 1
 
 
 METADATA_KEY = 3
@@ -48,11 +49,11 @@ def _padded(api_key: int, frame: memoryview, end: int) -> bool:
 class Requests:
     """What one kind of listener serves.
 
-    `fast_path` makes what a connection remembers of its producer, `several` reads requests of several partitions;
-    None: every request takes the slow path.
+    `fast_path` makes what a connection remembers of its producer, `follower` of its follower, `several` reads
+    requests of several partitions; None: every request takes the slow path.
     """
 
-    __slots__ = ("_fast_path", "_network", "_several", "authorizer", "routes")
+    __slots__ = ("_fast_path", "_follower", "_network", "_several", "authorizer", "routes")
 
     def __init__(
         self,
@@ -60,11 +61,13 @@ class Requests:
         routes: Iterable[Route],
         *,
         fast_path: Callable[[Connection, Route], ProduceFastPath] | None = None,
+        follower: Callable[[Connection, Route], FetchFastPath] | None = None,
         several: SeveralReader | None = None,
         authorizer: Authorizer | None = None,
     ) -> None:
         self._network = network
         self._fast_path = fast_path if authorizer is None else None
+        self._follower = follower if authorizer is None else None
         self._several = several if authorizer is None else None
         self.authorizer = authorizer
         self.routes = {route.key: route for route in routes}
@@ -96,13 +99,19 @@ class Requests:
             throttle.arrived(connection, context)
         answer = self._serve(connection, route, context, request)
         if header.api_key != PRODUCE_KEY:
+            if header.api_key == FETCH_KEY and context.between_brokers and self._follower is not None:
+                if connection.fast_path is None:
+                    connection.fast_path = self._follower(connection, route)
+                if isinstance(connection.fast_path, FetchFastPath):
+                    connection.fast_path.learn(context, frame, request)
             return False
         if self._fast_path is not None and type(answer) is ProduceWaiting and not answer.done:
             if throttle is not None and throttle.is_limited(context):
                 return True
             if connection.fast_path is None:
                 connection.fast_path = self._fast_path(connection, route)
-            connection.fast_path.learn(context, frame, request, answer)
+            if isinstance(connection.fast_path, ProduceFastPath):
+                connection.fast_path.learn(context, frame, request, answer)
         return True
 
     def _serve(self, connection: Connection, route: Route, context: RequestContext, request: Any) -> Any:

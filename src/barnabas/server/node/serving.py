@@ -27,6 +27,7 @@ from barnabas.server.api.transactions import TransactionApi
 from barnabas.server.kraft.driver import Quorum
 from barnabas.server.loop.runtime import Runtime
 from barnabas.server.net.addresses import Addresses
+from barnabas.server.net.fetch_fast_path import FetchFastPath
 from barnabas.server.net.network import Network
 from barnabas.server.net.produce_fast_path import ProduceFastPath
 from barnabas.server.net.produce_several import SeveralReader
@@ -125,6 +126,9 @@ class Serving:
             self._network,
             self._routes(rows, "B", apis),
             fast_path=fast_path if fast else None,
+            follower=partial(FetchFastPath, self._network, broker)
+            if runtime.config.bool("barnabas.fetch.memo")
+            else None,
             several=SeveralReader(broker) if fast else None,
             authorizer=self._authorizer,
         )

@@ -255,6 +255,7 @@ class _Fetcher:
             endpoint.port,
             client_id=f"replica-{self._runtime.node_id}",
             connect_timeout=_CONNECT_WITHIN_S,
+            memory=self._runtime.receive_buffer.frames,  # our log has written them at the end of the step
         )
         events.emit(
             FOLLOWS, leader=leader, address=connection.address, partitions=len(self._follower.partitions)

@@ -28,7 +28,7 @@ _FOLLOWING: tuple[Mutant, ...] = (
     mutant(
         "epochs are not compared",
         "a leader that never had a follower's last epoch looks at the offset only (KIP-279)",
-        "broker.requests.fetch _Reader._diverging",
+        "broker.requests.fetch_reader FetchReader._diverging",
         "epoch < position.last_fetched_epoch or end < position.offset",
         "end < position.offset",
         guard="tests/broker/test_follower.py (the short tail)",
@@ -36,7 +36,7 @@ _FOLLOWING: tuple[Mutant, ...] = (
     mutant(
         "divergence is overlooked",
         "a former leader keeps its tail: the leader takes every log for a prefix of its own",
-        "broker.requests.fetch _Reader._diverging",
+        "broker.requests.fetch_reader FetchReader._diverging",
         "if position.last_fetched_epoch < 0:",
         "if True:",
         2,
@@ -44,7 +44,7 @@ _FOLLOWING: tuple[Mutant, ...] = (
     mutant(
         "a diverging follower counts",
         "the fetch of a follower whose log went another way counts as holding everything below",
-        "broker.requests.fetch _Reader.record_follower",
+        "broker.requests.fetch_reader FetchReader.record_follower",
         "if self._diverging(partition, position) is not None:",
         "if False:",
         50,
@@ -231,7 +231,7 @@ _LEADING: tuple[Mutant, ...] = (
     mutant(
         "consumers read to the end",
         "a consumer reads what is not committed yet",
-        "broker.requests.fetch _Reader._read_one",
+        "broker.requests.fetch_reader FetchReader._read_one",
         "end = one.stable if self.committed else one.high_watermark",
         "end = log.acknowledged_end_offset",
         1,

@@ -1,0 +1,165 @@
+"""A follower's fetch and its answer, straight from bytes and to bytes (Fetch 15 to 18; KIP-227, KIP-903).
+
+While a follower replicates, the fetches of its session differ in few places: the correlation id, the session
+epoch, and the positions of the partitions that moved.  `FetchShape` remembers the rest and reads those; the
+general decoder makes objects for each of them.  Whatever is not plain (another request than the one remembered,
+tagged fields, topics forgotten) is not read here: `read` returns None, and the decoder has its turn.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import NamedTuple
+
+from barnabas.errors import WireError
+from barnabas.model import Offset
+from barnabas.wire.codec.declaration import Part
+from barnabas.wire.codec.primitives import read_uvarint, uvarint
+from barnabas.wire.frame import read_request_header
+
+__all__ = [
+    "FIRST_VERSION",
+    "LAST_VERSION",
+    "AnswerRow",
+    "FetchShape",
+    "FetchedRow",
+    "PlainAnswer",
+    "PlainFetch",
+    "write_plain_answer",
+]
+
+FIRST_VERSION, LAST_VERSION = 15, 18
+"""Between them a fetch names topics by id and a replica in its tagged fields, and all rows look alike."""
+_BEFORE_EPOCH_BYTES = 17
+"""Of a body: max wait, min bytes, max bytes, isolation level, session id."""
+_TOPIC_ID_BYTES = 16
+_row = Struct(">iiqiqiB")
+"""Partition, its leader epoch, the offset to read from, the epoch before it, the log start, most bytes, tags."""
+_HEAD = Struct(">iixihi")
+"""The length, correlation id, no tags; throttle time, error code, session id."""
+_ANSWER_ROW = Struct(">ihqqqBi")
+"""Partition, error code, high watermark, last stable offset, log start, aborted transactions (0: null), the
+replica to read from instead."""
+
+
+class FetchedRow(NamedTuple):
+    """Where a follower stands in one partition."""
+
+    topic_id: bytes
+    partition: int
+    leader_epoch: int
+    offset: Offset
+    last_epoch: int
+    log_start: Offset
+    max_bytes: int
+
+
+class PlainFetch(NamedTuple):
+    """What differs from fetch to fetch of a session."""
+
+    correlation_id: int
+    session_epoch: int
+    rows: list[FetchedRow]
+
+
+class FetchShape:
+    """What all fetches of a session have in common, learned from one of them."""
+
+    __slots__ = ("_begin", "_head", "_least", "_middle", "_tail")
+
+    def __init__(self, frame: memoryview) -> None:
+        """`frame` is a whole request without its length, one that the decoder has read.  Raises WireError when
+        its like cannot be recognized."""
+        header, body = read_request_header(frame)
+        epoch_at = body + _BEFORE_EPOCH_BYTES
+        if not FIRST_VERSION <= header.version <= LAST_VERSION:
+            raise WireError(f"a fetch of version {header.version} has another shape")
+        read = _rows(frame, epoch_at + 4, len(frame))
+        if read is None:
+            raise WireError("a fetch with tagged fields at its partitions")
+        self._begin = Struct(f">4si{epoch_at - 8}si").unpack_from
+        self._least = epoch_at + 4
+        self._head, _, self._middle, _ = self._begin(frame, 0)
+        self._tail = bytes(frame[read[1] :])
+        if self._tail[:1] != b"\x01":
+            raise WireError("a fetch that forgets topics")
+
+    def read(self, data: memoryview, position: int, end: int) -> PlainFetch | None:
+        """The fetch at data[position:end]; None: it differs in something else, and nothing is known of it."""
+        if end - position < self._least:
+            return None
+        head, correlation, middle, epoch = self._begin(data, position)
+        if head != self._head or middle != self._middle:
+            return None
+        read = _rows(data, position + self._least, end)
+        if read is None or data[read[1] : end] != self._tail:
+            return None
+        return PlainFetch(correlation, epoch, read[0])
+
+    def __repr__(self) -> str:
+        return f"<FetchShape {self._least} bytes before the topics>"
+
+
+def _rows(data: memoryview, position: int, end: int) -> tuple[list[FetchedRow], int] | None:
+    """The topics at `position` without their objects, and where they end; None: not plain."""
+    rows: list[FetchedRow] = []
+    try:
+        topics, position = read_uvarint(data, position)
+        for _ in range(topics - 1):
+            topic_id = bytes(data[position : position + _TOPIC_ID_BYTES])
+            partitions, position = read_uvarint(data, position + _TOPIC_ID_BYTES)
+            if not partitions or position + (partitions - 1) * _row.size >= end:
+                return None
+            for _ in range(partitions - 1):
+                index, epoch, offset, last_epoch, start, size, tags = _row.unpack_from(data, position)
+                if tags:
+                    return None
+                position += _row.size
+                rows.append(FetchedRow(topic_id, index, epoch, offset, last_epoch, start, size))
+            if data[position]:
+                return None
+            position += 1
+    except (WireError, IndexError):
+        return None
+    return (rows, position) if topics and position <= end else None
+
+
+AnswerRow = tuple[int, Offset, Offset, Offset, Part]
+"""Partition, high watermark, last stable offset, log start, records (possibly none)."""
+
+
+class PlainAnswer(NamedTuple):
+    """What a follower is told when nothing is wrong anywhere: rows by topic id."""
+
+    session_id: int
+    topics: dict[bytes, list[AnswerRow]]
+
+
+def write_plain_answer(parts: list[Part], correlation_id: int, answer: PlainAnswer) -> int:
+    """Append the whole frame of an answer to `parts`; returns its bytes.
+
+    They are those that the encoder makes of a FetchResponse 15 to 18.
+    """
+    session_id, topics = answer
+    head = text = bytearray(_HEAD.pack(0, correlation_id, 0, 0, session_id))
+    text += uvarint(len(topics) + 1)
+    parts.append(text)
+    size = 0
+    for topic_id, rows in topics.items():
+        text += topic_id
+        text += uvarint(len(rows) + 1)
+        for index, high_watermark, stable, start, records in rows:
+            text += _ANSWER_ROW.pack(index, 0, high_watermark, stable, start, 0, -1)
+            length = len(records)
+            text += uvarint(length + 1)
+            if length:
+                size += length + len(text)
+                parts.append(records)
+                text = bytearray()
+                parts.append(text)
+            text += b"\0"  # no tags of the partition
+        text += b"\0"  # of the topic
+    text += b"\0"  # of the answer
+    size += len(text)
+    head[:4] = (size - 4).to_bytes(4, "big")
+    return size

@@ -1,0 +1,82 @@
+"""A follower's fetch that is read from its bytes is answered like one that is decoded, whatever happens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.broker.fetch_lives import Life, live
+from tests.broker.harness import PAGE_CACHE, Answer, Node
+from tests.frames import frame
+
+from barnabas.broker.purgatory import Waiting
+from barnabas.broker.requests.follower_fetch import FollowerFetches
+from barnabas.errors import WireError
+from barnabas.wire.codec.message import decode
+from barnabas.wire.frame import read_response_header
+from barnabas.wire.replica_fetch import FetchShape, PlainAnswer, write_plain_answer
+from barnabas.wire.schemas.fetch import FetchRequest, FetchResponse
+
+
+class PlainNode(Node):
+    """Takes each fetch of its follower that looks like the last one from its bytes."""
+
+    shape: FetchShape | None = None
+    fetches: FollowerFetches
+    recognized = 0
+
+    def ask(self, request: Any, version: int, client_id: str | None = "test") -> Answer:
+        if not isinstance(request, FetchRequest) or request.replica_state.replica_id < 0:
+            return super().ask(request, version, client_id)
+        body = memoryview(frame(request, version))[4:]
+        plain = self.shape.read(body, 0, len(body)) if self.shape is not None else None
+        if plain is not None:
+            found = self.fetches.fetch(plain.session_epoch, plain.rows, self.now)
+            if found is not None:
+                self.recognized += 1
+                return self.answered(found, version)
+        answer = super().ask(request, version, client_id)
+        try:
+            shape = FetchShape(body)
+            self.fetches = FollowerFetches(self.broker, self.context("test"), request, version)
+            self.shape = shape
+        except (WireError, KeyError):
+            self.shape = None
+        return answer
+
+    def answered(self, found: Any, version: int) -> Answer:
+        """What came of it, now or later."""
+        answer = PlainlyAnswered(version)
+        if isinstance(found, Waiting):
+            answer.waiting = found
+            found.on_done = answer.take
+        else:
+            answer.take(found)
+        return answer
+
+
+class PlainlyAnswered(Answer):
+    """Reads plain rows back from the frame that is made of them."""
+
+    def take(self, message: Any) -> None:
+        if isinstance(message, PlainAnswer):
+            parts: list[Any] = []
+            size = write_plain_answer(parts, 77, message)
+            whole = b"".join(part.read() if hasattr(part, "read") else bytes(part) for part in parts)
+            assert size == len(whole) == 4 + int.from_bytes(whole[:4], "big")
+            correlation, body = read_response_header(whole, 1, self.version, 4)
+            assert correlation == 77
+            message, end = decode(FetchResponse, memoryview(whole), self.version, body)
+            assert end == len(whole)
+        super().take(message)
+
+
+@pytest.mark.parametrize("mode", ["1", PAGE_CACHE])
+@pytest.mark.parametrize("version", [15, 18])
+@pytest.mark.parametrize("seed", range(8))
+def test_it_is_answered_like_a_decoded_one(seed: int, version: int, mode: str) -> None:
+    lives = [Life(mode, version=version), Life(mode, version=version, kind=PlainNode)]
+    live(seed, lives)
+    node = lives[1].node
+    assert isinstance(node, PlainNode)
+    assert node.recognized >= 5

@@ -1,0 +1,166 @@
+"""A follower's fetch read from its bytes says what the decoder says; its answer has the encoder's bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.frames import frame
+
+from barnabas.errors import WireError
+from barnabas.model import Uuid
+from barnabas.wire.codec.message import decode
+from barnabas.wire.frame import read_request_header, write_response
+from barnabas.wire.replica_fetch import FetchShape, PlainAnswer, write_plain_answer
+from barnabas.wire.schemas.fetch import (
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
+    PartitionData,
+    ReplicaState,
+)
+
+VERSIONS = range(15, 19)
+int32, int64 = st.integers(-(1 << 31), (1 << 31) - 1), st.integers(-(1 << 63), (1 << 63) - 1)
+ids = st.binary(min_size=16, max_size=16).map(Uuid)
+positions = st.builds(
+    FetchPartition,
+    partition=int32,
+    current_leader_epoch=int32,
+    fetch_offset=int64,
+    last_fetched_epoch=int32,
+    log_start_offset=int64,
+    partition_max_bytes=int32,
+)
+named = st.lists(st.builds(FetchTopic, topic_id=ids, partitions=st.lists(positions, max_size=4)), max_size=3)
+rows = st.builds(
+    PartitionData,
+    partition_index=int32,
+    high_watermark=int64,
+    last_stable_offset=int64,
+    log_start_offset=int64,
+    aborted_transactions=st.none(),
+    records=st.binary(max_size=300),
+)
+
+
+def fetch(epoch: int, topics: list[FetchTopic], **more: Any) -> FetchRequest:
+    state = ReplicaState(replica_id=2, replica_epoch=77)
+    return FetchRequest(
+        replica_state=state, max_wait_ms=500, session_id=9, session_epoch=epoch, topics=topics, **more
+    )
+
+
+def framed(request: FetchRequest, version: int, correlation: int = 1) -> memoryview:
+    return memoryview(frame(request, version, correlation))[4:]
+
+
+def said(topics: list[FetchTopic]) -> list[tuple[Any, ...]]:
+    return [
+        (
+            bytes(topic.topic_id),
+            row.partition,
+            row.current_leader_epoch,
+            row.fetch_offset,
+            row.last_fetched_epoch,
+            row.log_start_offset,
+            row.partition_max_bytes,
+        )
+        for topic in topics
+        for row in topic.partitions
+    ]
+
+
+@given(st.sampled_from(VERSIONS), named, named, int32, int32)
+def test_what_is_read_is_what_was_asked(
+    version: int, first: list[FetchTopic], second: list[FetchTopic], correlation: int, epoch: int
+) -> None:
+    shape = FetchShape(framed(fetch(1, first), version))
+    around = b"before" + framed(fetch(epoch, second), version, correlation) + b"after"
+    plain = shape.read(memoryview(around), 6, len(around) - 5)
+    assert plain == (correlation, epoch, said(second))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"max_wait_ms": 0},
+        {"session_id": 10},
+        {"rack_id": "r"},
+        {"replica_state": ReplicaState(replica_id=3, replica_epoch=77)},
+        {"forgotten_topics_data": [ForgottenTopic(topic_id=Uuid(bytes(16)), partitions=[1])]},
+        {"topics": [FetchTopic(partitions=[FetchPartition(high_watermark=5)])]},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_a_fetch_that_differs_in_anything_else_is_left_to_the_decoder(change: dict[str, Any]) -> None:
+    shape = FetchShape(framed(fetch(1, []), 18))
+    other = fetch(2, [])
+    for name, value in change.items():
+        setattr(other, name, value)
+    data = framed(other, 18)
+    assert shape.read(data, 0, len(data)) is None
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        fetch(1, [FetchTopic(partitions=[FetchPartition(replica_directory_id=Uuid(b"d" * 16))])]),
+        fetch(1, [], forgotten_topics_data=[ForgottenTopic(partitions=[1])]),
+    ],
+    ids=["a tagged field", "a topic forgotten"],
+)
+def test_a_fetch_that_is_not_plain_teaches_nothing(request_: FetchRequest) -> None:
+    with pytest.raises(WireError):
+        FetchShape(framed(request_, 18))
+
+
+def test_damaged_bytes_are_read_as_the_decoder_reads_them_or_not_at_all() -> None:
+    topics = [
+        FetchTopic(topic_id=Uuid(b"t" * 16), partitions=[FetchPartition(partition=n) for n in range(2)])
+    ]
+    good = framed(fetch(5, topics), 18)
+    shape = FetchShape(good)
+    assert shape.read(good, 0, len(good)) is not None
+    for end in range(len(good)):
+        assert shape.read(good, 0, end) is None, end
+    read = 0
+    for place in range(len(good)):
+        for value in (0, 1, 0x7F, 0x80, 0xFF):
+            bad = memoryview(bytearray(good))
+            bad[place] = value
+            plain = shape.read(bad, 0, len(bad))
+            if plain is None:
+                continue
+            read += 1
+            header, body = read_request_header(bad)
+            decoded, stop = decode(FetchRequest, bad, header.version, body)
+            assert stop == len(bad)
+            assert plain == (header.correlation_id, decoded.session_epoch, said(decoded.topics)), place
+            decoded.session_epoch, decoded.topics = 5, topics
+            assert decoded == fetch(5, topics), place
+    assert read > 100
+
+
+@given(st.sampled_from(VERSIONS), st.dictionaries(ids, st.lists(rows, min_size=1, max_size=4), max_size=3))
+def test_an_answer_has_the_bytes_that_the_encoder_makes(
+    version: int, topics: dict[Uuid, list[PartitionData]]
+) -> None:
+    named = [FetchableTopicResponse(topic_id=topic, partitions=found) for topic, found in topics.items()]
+    expected: list[Any] = []
+    size = write_response(expected, 7, 1, version, FetchResponse(session_id=9, responses=named))
+    plain = {
+        bytes(topic): [
+            (r.partition_index, r.high_watermark, r.last_stable_offset, r.log_start_offset, r.records or b"")
+            for r in found
+        ]
+        for topic, found in topics.items()
+    }
+    parts: list[Any] = []
+    assert write_plain_answer(parts, 7, PlainAnswer(9, plain)) == size
+    assert b"".join(parts) == b"".join(expected)
