@@ -36,7 +36,17 @@ BARE = {
         "offsets",
         "primitives",
     ),
-    *("produce", "quorum", "reader", "reassignment", "records", "registry", "schema", "topics"),
+    *(
+        "produce",
+        "quorum",
+        "reader",
+        "reassignment",
+        "records",
+        "replica_fetch",
+        "registry",
+        "schema",
+        "topics",
+    ),
     *("consumer_groups", "quotas", "transactions", "writer"),
     *("consumer_protocol", "coordinator", "group_records", "transaction_records"),  # groups read their log
     "record_check",
