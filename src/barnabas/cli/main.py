@@ -64,6 +64,11 @@ NOUNS: dict[str, tuple[str, str, str]] = {
         "levels that the cluster agreed on",
         "barnabas features describe",
     ),
+    "drill": (
+        "barnabas.cli.drill.drill",
+        "rehearse changes of a cluster, with proof",
+        "barnabas drill list",
+    ),
     "storage": (
         "barnabas.cli.storage",
         "format and inspect data directories",

@@ -1,0 +1,128 @@
+"""Rehearse a change of a cluster: real processes under traffic, each command as typed, the proof at the end.
+
+barnabas drill list                              all drills
+barnabas drill run move-quorum                   one of them; nothing is left behind
+barnabas drill run all --times 3                 every one, three times
+
+Exit code 0: everything came true, each acknowledged record is there once, no topic is lost.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from importlib import import_module
+from typing import Any
+
+from barnabas.cli.output import print_document, show
+from barnabas.errors import BarnabasError, ConfigError
+
+__all__ = ["DRILLS", "add_arguments", "run"]
+
+DRILLS: dict[str, str] = {
+    "bootstrap": "one node forms a quorum, two join it",
+    "grow-and-shrink": "1, 3, 5 and again 3 voters",
+    "move-quorum": "voters 1,2,3 become 4,5,6 by one command",
+    "cancel-move": "a move is cancelled midway and ends in a stated set",
+    "resubmit-move": "the leader dies midway, the same command is typed again",
+    "leader-leaves": "the leader is among those that go",
+    "replace-disk": "a controller's disk is lost and replaced",
+    "replace-node": "a controller's machine is lost, another takes its place",
+    "combined-and-back": "the quorum moves into the brokers' processes and out again",
+    "addresses-change": "all controllers come back at new addresses",
+    "zombie-leader": "a leader hangs, is replaced, and wakes up",
+    "static-to-dynamic": "fixed voters become voters that change",
+    "auto-join": "a controller makes itself a voter",
+    "removed-still-running": "a removed voter runs on and disturbs nobody",
+    "lost-majority": "two of three are gone for good, and then they return",
+    "failures": "a follower, then the leader, is killed with -9",
+    "brokers": "two brokers come, one is drained, the active controller dies midway",
+    "wrong-format": "a second quorum by the wrong format command",
+}
+"""Name and what it is about, in the order of learning; the story is in `stories/`."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Flags of `barnabas drill`."""
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="list|run")
+    lists = verbs.add_parser("list", help="all drills: barnabas drill list")
+    runs = verbs.add_parser("run", help="rehearse: barnabas drill run move-quorum")
+    runs.add_argument("name", metavar="NAME", help="of `barnabas drill list`, or all")
+    runs.add_argument("--times", type=int, default=1, metavar="N", help="how often (1)")
+    for verb in (lists, runs):
+        verb.add_argument("--json", action="store_true", help="print one JSON document instead")
+
+
+def run(args: argparse.Namespace) -> int:
+    """`barnabas drill list|run`: 1 when a drill failed."""
+    if args.verb == "list":
+        show(args, "drills", [{"name": n, "about": about} for n, about in DRILLS.items()], ["name", "about"])
+        return 0
+    if args.name != "all" and args.name not in DRILLS:
+        import difflib
+
+        near = difflib.get_close_matches(args.name, DRILLS, 1, 0.4)
+        raise ConfigError(
+            f"there is no drill {args.name}",
+            next_step=f"did you mean {near[0]}?" if near else "`barnabas drill list` shows them",
+        )
+    if args.times < 1:
+        raise ConfigError("--times is 1 or more", next_step="leave it out to rehearse once")
+    names = list(DRILLS) if args.name == "all" else [args.name]
+    results = [rehearse(name, quiet=args.json) for _ in range(args.times) for name in names]
+    if args.json:
+        print_document("drill", {"drill": results})
+    elif len(results) > 1:
+        print()
+        show(args, "drills", results, ["name", "result", "seconds", "acknowledged", "lost", "twice"])
+    return 0 if all(result["result"] == "proven" for result in results) else 1
+
+
+def rehearse(name: str, *, quiet: bool = False) -> dict[str, Any]:
+    """Run one drill; what came out: name, result (proven or why not), seconds, and what was counted."""
+    from barnabas.cli.drill.stage import Stage
+
+    story = import_module(f"barnabas.cli.drill.stories.{name.replace('-', '_')}")
+    began = time.monotonic()
+    say = _silent if quiet else _Printer(began)
+    say("title", f"{name}: {DRILLS[name]}")
+    result: dict[str, Any] = {"name": name}
+    try:
+        with Stage(say) as stage:
+            story.play(stage)
+            proof = stage.prove()
+            result |= {**proof._asdict(), "result": "proven" if proof.holds else "NOT PROVEN"}
+            for line in proof.lines():
+                say("proof", line)
+    except BarnabasError as error:
+        result["result"] = f"FAILED: {error}"
+        say("proof", result["result"])
+    result["seconds"] = round(time.monotonic() - began, 1)
+    say("proof", f"{result['result'].partition(':')[0]} in {result['seconds']} s")
+    return result
+
+
+def _silent(kind: str, text: str) -> None:
+    pass
+
+
+class _Printer:
+    """Prints a drill as a transcript with the seconds since its start; bold and dim on a terminal."""
+
+    def __init__(self, began: float) -> None:
+        self._began = began
+        self._color = sys.stdout.isatty()
+
+    def __call__(self, kind: str, text: str) -> None:
+        before, style = {
+            "title": ("", "1"),
+            "why": ("\n# ", "1"),
+            "type": ("$ ", "36"),
+            "answer": ("  ", "2"),
+            "see": ("-> ", "32"),
+            "proof": ("= ", "1"),
+        }[kind]
+        stamp = f"{time.monotonic() - self._began:5.1f} s  " if kind in ("see", "proof") else ""
+        line = f"{before}{stamp}{text}"
+        print(f"\x1b[{style}m{line}\x1b[0m" if self._color else line, flush=True)

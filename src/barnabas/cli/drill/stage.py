@@ -1,0 +1,323 @@
+"""The stage of a drill: nodes that are real processes, and commands that are typed at them and printed.
+
+    stage.form(1, 2, 3)                     three controllers, formatted and started as an operator does it
+    stage.brokers(11)                       a broker; records flow from then on
+    stage.type("quorum describe --status")  `$ barnabas quorum describe --status`, and its answer
+    stage.voters_are(1, 2, 3)               waits, and ends the drill as failed if that does not come true
+
+Everything lies in one temporary directory, which is the working directory of all commands.  Nothing that was
+started outlives the drill.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Any
+
+from barnabas.cli.drill.node import StageNode
+from barnabas.cli.drill.traffic import Proof, Traffic
+from barnabas.errors import BarnabasError
+from barnabas.testing.cluster import free_ports
+
+if TYPE_CHECKING:
+    from barnabas.client.admin.described import QuorumDescription
+
+__all__ = ["DrillError", "Stage"]
+
+WITHIN_S = 25.0
+COMMAND_S = 40.0
+SHOWN_LINES = 14
+
+
+class DrillError(BarnabasError):
+    """Something that the drill promises did not come true."""
+
+
+class Stage:
+    """A throwaway cluster; `say(kind, text)` prints: "why", "type", "answer", "see"."""
+
+    def __init__(self, say: Callable[[str, str], None]) -> None:
+        self.directory = tempfile.mkdtemp(prefix="barnabas-drill-")
+        self.nodes: dict[int, StageNode] = {}
+        self.cluster_id = ""
+        self.traffic: Traffic | None = None
+        self._say = say
+        self._bootstrap: list[int] = []
+
+    def __repr__(self) -> str:
+        return f"<Stage {list(self.nodes.values())}>"
+
+    def __enter__(self) -> Stage:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.traffic is not None:
+            self.traffic.stop()
+        for node in self.nodes.values():
+            node.kill()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    # -- telling ---------------------------------------------------------------------------------
+
+    def why(self, text: str) -> None:
+        """Say what comes next and why."""
+        self._say("why", text)
+
+    def type(
+        self, line: str, *, code: int = 0, shows: str = "", quiet: bool = False, again: float = 0
+    ) -> str:
+        """Type `barnabas LINE`; its output.  Raises DrillError at another exit code, or where `shows` is missing.
+
+        `again`: seconds for which a refused command is typed again, as what it says to do.
+        """
+        if not quiet:
+            self._say("type", f"barnabas {line}")
+        until = time.monotonic() + again
+        while True:
+            done = subprocess.run(
+                [sys.executable, "-m", "barnabas", *shlex.split(line)],
+                cwd=self.directory,
+                env={**os.environ, "BARNABAS_BOOTSTRAP": self.bootstrap, "NO_COLOR": "1"},
+                capture_output=True,
+                text=True,
+                timeout=COMMAND_S,
+                check=False,
+            )
+            if done.returncode == code or time.monotonic() >= until:
+                break
+            time.sleep(0.2)
+        text = (done.stdout + done.stderr).rstrip()
+        if not quiet:
+            self._answer(text)
+        if done.returncode != code:
+            raise DrillError(f"`barnabas {line}` ended with {done.returncode}, not {code}: {text[-800:]}")
+        if shows not in text:
+            raise DrillError(f"`barnabas {line}` does not say {shows!r}: {text[-800:]}")
+        return done.stdout
+
+    def _answer(self, text: str) -> None:
+        lines = text.splitlines()
+        for line in lines[:SHOWN_LINES]:
+            self._say("answer", line)
+        if len(lines) > SHOWN_LINES:
+            self._say("answer", f"... {len(lines) - SHOWN_LINES} lines more")
+
+    # -- nodes -----------------------------------------------------------------------------------
+
+    @property
+    def bootstrap(self) -> str:
+        """The addresses that commands ask: brokers that run, else none."""
+        return ",".join(self.nodes[id_].address for id_ in self._bootstrap if id_ in self.nodes)
+
+    def node(self, id_: int, roles: str = "controller", **settings: str) -> StageNode:
+        """A node of these roles; its file is `n{id}.properties`.  Settings with _ for dots."""
+        port = free_ports(2)
+        known = [f"127.0.0.1:{n.controller_port}" for n in self.nodes.values() if n.is_controller]
+        own = [f"127.0.0.1:{port + 1}"] if "controller" in roles else []
+        node = StageNode(
+            id_,
+            self.directory,
+            roles,
+            (port, port + 1),
+            [*known, *own],
+            {name.replace("_", "."): value for name, value in settings.items()},
+        )
+        self.nodes[id_] = node
+        if "broker" in roles:
+            self._bootstrap.append(id_)
+        return node
+
+    def form(self, *ids: int, roles: str = "controller", **settings: str) -> None:
+        """Controllers that are the first voters, all at once."""
+        self.cluster_id = self.type("storage random-uuid", quiet=True).strip()
+        nodes = [self.node(id_, roles, **settings) for id_ in ids]
+        everybody = [f"127.0.0.1:{node.controller_port}" for node in nodes]
+        initial = []
+        for node in nodes:
+            node.settings["controller.quorum.bootstrap.servers"] = ",".join(everybody)
+            directory = self.type("storage random-uuid", quiet=True).strip()
+            initial.append(f"{node.id}@127.0.0.1:{node.controller_port}:{directory}")
+        for node in nodes:
+            self.format(node.id, f"--initial-controllers {','.join(initial)}", quiet=node is not nodes[0])
+        self.start(*ids)
+
+    def alone(self, id_: int) -> None:
+        """A controller that is a quorum of one."""
+        self.cluster_id = self.type("storage random-uuid", quiet=True).strip()
+        self.node(id_)
+        self.format(id_, "--standalone")
+        self.start(id_)
+
+    def fixed(self, *ids: int) -> None:
+        """Controllers with fixed voters: kraft.version 0."""
+        self.cluster_id = self.type("storage random-uuid", quiet=True).strip()
+        nodes = [self.node(id_) for id_ in ids]
+        voters = ",".join(f"{node.id}@127.0.0.1:{node.controller_port}" for node in nodes)
+        for node in nodes:
+            node.settings["controller.quorum.voters"] = voters
+            node.settings["controller.quorum.bootstrap.servers"] = ""
+            self.format(node.id, quiet=node is not nodes[0])
+        self.start(*ids)
+
+    def format(
+        self, id_: int, flags: str = "", *, quiet: bool = False, code: int = 0, shows: str = ""
+    ) -> str:
+        """`barnabas storage format` of one node."""
+        node = self.nodes[id_]
+        node.write()
+        line = f"storage format -t {self.cluster_id} -c {node.file} {flags}".rstrip()
+        return self.type(line, quiet=quiet, code=code, shows=shows)
+
+    def start(self, *ids: int) -> None:
+        """Start nodes on what they have; returns when all are ready."""
+        for id_ in ids:
+            self._say("type", f"barnabas start {self.nodes[id_].file} &")
+            self.nodes[id_].start()
+        for id_ in ids:
+            self.until(f"node {id_} is ready", self.nodes[id_].is_ready)
+
+    def launch(self, *ids: int) -> None:
+        """Start nodes that will not be ready (they wait for a quorum, or refuse)."""
+        for id_ in ids:
+            self._say("type", f"barnabas start {self.nodes[id_].file} &")
+            self.nodes[id_].start()
+
+    def join(self, id_: int, roles: str = "controller", **settings: str) -> StageNode:
+        """One node more, formatted to join and started: it follows and does not vote."""
+        node = self.node(id_, roles, **settings)
+        self.format(id_, "--no-initial-controllers" if "controller" in roles else "")
+        self.start(id_)
+        return node
+
+    def brokers(
+        self, *ids: int, replication: int | None = None, racks: str = "", partitions: int = 3
+    ) -> None:
+        """Brokers, and the traffic that flows through them until the end of the drill."""
+        for place, id_ in enumerate(ids):
+            node = self.node(id_, "broker", **({"broker_rack": racks[place]} if racks else {}))
+            self.format(id_, quiet=True)
+            node.write()
+        self.start(*ids)
+        self.until("the brokers are unfenced", lambda: set(ids) <= self.unfenced())
+        copies = replication or min(3, len(ids))
+        self.traffic = Traffic(self.bootstrap, copies, partitions)
+        self._say("see", f"records flow to a topic with {copies} {'copy' if copies == 1 else 'copies'}")
+
+    def kill(self, *ids: int) -> None:
+        """kill -9."""
+        for id_ in ids:
+            self._say("type", f"kill -9 {self.nodes[id_].pid}        # node {id_}")
+            self.nodes[id_].kill()
+
+    def stop(self, *ids: int) -> None:
+        """A clean stop (SIGTERM)."""
+        for id_ in ids:
+            self._say("type", f"kill {self.nodes[id_].pid}        # node {id_}, a clean stop")
+            self.nodes[id_].stop()
+
+    def hang(self, id_: int) -> None:
+        """SIGSTOP: it answers nothing and does not know."""
+        self._say("type", f"kill -STOP {self.nodes[id_].pid}        # node {id_}")
+        self.nodes[id_].signal(signal.SIGSTOP)
+
+    def wake(self, id_: int) -> None:
+        """SIGCONT."""
+        self._say("type", f"kill -CONT {self.nodes[id_].pid}        # node {id_}")
+        self.nodes[id_].signal(signal.SIGCONT)
+
+    def lose_disk(self, id_: int) -> None:
+        """Its data are gone."""
+        self._say("type", f"rm -r n{id_}        # the disk of node {id_}")
+        shutil.rmtree(self.nodes[id_].data, ignore_errors=True)
+
+    # -- looking ---------------------------------------------------------------------------------
+
+    def quorum(self) -> QuorumDescription:
+        """The quorum as its leader sees it, asked at the brokers, or at any controller that runs."""
+        from barnabas.client.admin.admin import Admin
+
+        able = self.bootstrap or [f"127.0.0.1:{n.controller_port}" for n in self.nodes.values() if n.serves]
+        with Admin(able, timeout=5.0) as admin:
+            return admin.quorum()
+
+    def leader(self, *, but: Collection[int] = ()) -> int:
+        """Who leads; waits for one (other than `but`)."""
+        found: QuorumDescription = self.until(
+            "the quorum has a leader", lambda: q if (q := self.quorum()).leader not in (-1, *but) else None
+        )
+        return found.leader
+
+    def unfenced(self) -> set[int]:
+        """Brokers that serve."""
+        from barnabas.client.admin.admin import Admin
+
+        with Admin(self.bootstrap, timeout=5.0) as admin:
+            return {broker.id for broker in admin.describe_cluster().brokers}
+
+    def voters_are(self, *ids: int, within: float = WITHIN_S) -> None:
+        """Wait until exactly these vote and the set is committed."""
+        self.until(f"voters {sorted(ids)}", lambda: {v.id for v in self.quorum().voters} == set(ids), within)
+        self._say("see", f"voters: {', '.join(map(str, sorted(ids)))}; node {self.leader()} leads")
+
+    def follows(self, id_: int) -> None:
+        """Wait until the leader has heard of this observer, with the disk that it has now."""
+        directory = self.nodes[id_].directory_id
+        self.until(
+            f"node {id_} follows",
+            lambda: any(str(o.directory_id) == directory for o in self.quorum().observers),
+        )
+
+    def add(self, id_: int) -> None:
+        """Type `quorum add-controller` for a node that follows."""
+        self.follows(id_)
+        self.type(
+            f"quorum --command-config {self.nodes[id_].file} add-controller",
+            shows="Added controller",
+            again=10,
+        )
+
+    def remove(self, id_: int, directory: str | None = None) -> None:
+        """Type `quorum remove-controller` with the directory id that the quorum knows."""
+        found = directory or next(str(v.directory_id) for v in self.quorum().voters if v.id == id_)
+        self.type(
+            f"quorum remove-controller --controller-id {id_} --controller-directory-id {found}", again=10
+        )
+
+    def flowing(self, *, metadata: bool = True) -> None:
+        """Wait until records, and topics, are acknowledged again that were sent from now on."""
+        traffic = self.traffic
+        assert traffic is not None
+        records, topics = traffic.acknowledged, traffic.made
+        self.until(
+            "records and topics are acknowledged",
+            lambda: traffic.acknowledged > records + 20 and (not metadata or traffic.made > topics + 1),
+        )
+        self._say("see", f"records flow: {traffic.acknowledged} acknowledged, {traffic.made} topics made")
+
+    def until(self, what: str, look: Callable[[], Any], within: float = WITHIN_S) -> Any:
+        """What `look` returns once it is neither None nor False nor an error; DrillError after `within` s."""
+        deadline = time.monotonic() + within
+        last: object = None
+        while time.monotonic() < deadline:
+            try:
+                if (found := look()) is not None and found is not False:
+                    return found
+            except (BarnabasError, OSError) as error:
+                last = error
+            for node in self.nodes.values():
+                node.check()
+            time.sleep(0.05)
+        raise DrillError(f"not within {within:g} s: {what}{f' ({last})' if last else ''}")
+
+    def prove(self) -> Proof:
+        """End the traffic and compare what was acknowledged with what is there."""
+        assert self.traffic is not None
+        return self.traffic.prove()

@@ -1,0 +1,1 @@
+"""One file for each drill: `play(stage)` is the story as an operator would type it."""

@@ -1,0 +1,26 @@
+"""The leader is killed while the voters move; the same command is typed again, and it ends there."""
+
+from __future__ import annotations
+
+from barnabas.cli.drill.stage import Stage
+
+__all__ = ["play"]
+
+
+def play(stage: Stage) -> None:
+    stage.form(1, 2, 3)
+    stage.brokers(11)
+    for newcomer in (4, 5, 6):
+        stage.join(newcomer)
+        stage.follows(newcomer)
+    stage.type("quorum reassign --target 4,5,6")
+    stage.why(
+        "The leader dies at once. What it had committed, the target too, its successor finds in the log."
+    )
+    leader = stage.leader()
+    stage.kill(leader)
+    stage.leader(but=(leader,))
+    stage.why("Who is not sure types the same again: a target that is set already is no error.")
+    stage.type("quorum reassign --target 4,5,6", again=15)
+    stage.voters_are(4, 5, 6)
+    stage.flowing()

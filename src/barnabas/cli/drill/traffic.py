@@ -1,0 +1,168 @@
+"""Records that are sent while a drill changes the cluster, and the proof: each acknowledged one is there, once.
+
+Two kinds of traffic, for a change of the quorum stops the second kind first: records to a topic, and topics that
+are made (metadata, which the quorum itself has to commit).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from functools import partial
+from typing import NamedTuple
+
+from barnabas.errors import BarnabasError
+
+__all__ = ["Proof", "Traffic"]
+
+TOPIC = "drill"
+EVERY_S = 0.01
+TOPIC_EVERY_S = 0.5
+DELIVERY_S = 60.0
+READ_S = 20.0
+
+
+class Proof(NamedTuple):
+    """What was acknowledged and what is there."""
+
+    acknowledged: int
+    lost: int
+    twice: int
+    gap: float
+    """Longest time without an acknowledgement of a record, in seconds."""
+    topics: int
+    """Topics that were acknowledged as made."""
+    topics_lost: int
+    metadata_gap: float
+    """Longest time without a topic made, in seconds."""
+
+    @property
+    def holds(self) -> bool:
+        return self.acknowledged > 0 and not (self.lost or self.twice or self.topics_lost)
+
+    def lines(self) -> list[str]:
+        """In words."""
+        return [
+            f"{self.acknowledged} records acknowledged, {self.lost} lost, {self.twice} twice; "
+            f"longest wait for one {self.gap:.2f} s",
+            f"{self.topics} topics made meanwhile, {self.topics_lost} lost; longest wait for one "
+            f"{self.metadata_gap:.2f} s",
+        ]
+
+
+class Traffic:
+    """`traffic = Traffic(bootstrap, replication=1)`; it flows until `prove()`."""
+
+    def __init__(self, bootstrap: str, replication: int, partitions: int = 3) -> None:
+        from barnabas.client.admin.admin import Admin
+        from barnabas.client.producer import Producer
+
+        self._bootstrap = bootstrap
+        self._replication = replication
+        self._partitions = partitions
+        with Admin(bootstrap) as admin:
+            admin.create_topic(TOPIC, partitions=partitions, replication=replication)
+        self._producer = Producer(bootstrap, client_id="drill", delivery_timeout=DELIVERY_S)
+        self._acknowledged: list[bytes] = []
+        self._made: list[str] = []
+        self._last = self._last_made = time.monotonic()
+        self._gap = self._metadata_gap = 0.0
+        self._failures: list[str] = []
+        self._over = threading.Event()
+        self._threads = [
+            threading.Thread(target=work, name=f"drill-{name}", daemon=True)
+            for name, work in (("records", self._send), ("topics", self._make))
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def __repr__(self) -> str:
+        return f"<Traffic {len(self._acknowledged)} records, {len(self._made)} topics>"
+
+    @property
+    def acknowledged(self) -> int:
+        """Records acknowledged so far."""
+        return len(self._acknowledged)
+
+    @property
+    def made(self) -> int:
+        """Topics made so far."""
+        return len(self._made)
+
+    def _send(self) -> None:
+        number = 0
+        while not self._over.wait(EVERY_S):
+            value = b"%d" % number
+            number += 1
+            try:
+                self._producer.send(
+                    TOPIC, value, partition=number % self._partitions, on_delivery=partial(self._told, value)
+                )
+            except BarnabasError as error:
+                self._failures.append(str(error))
+
+    def _told(self, value: bytes, told: object) -> None:
+        now = time.monotonic()
+        if isinstance(told, BarnabasError):
+            self._failures.append(str(told))
+            return
+        self._gap = max(self._gap, now - self._last)
+        self._last = now
+        self._acknowledged.append(value)
+
+    def _make(self) -> None:
+        from barnabas.client.admin.admin import Admin
+
+        number = 0
+        with Admin(self._bootstrap, client_id="drill-topics", timeout=DELIVERY_S) as admin:
+            while not self._over.wait(TOPIC_EVERY_S):
+                name = f"made-{number}"
+                number += 1
+                try:
+                    admin.create_topic(name, partitions=1, replication=self._replication)
+                except BarnabasError as error:  # it may be there all the same: then it is not counted as made
+                    self._failures.append(str(error))
+                    continue
+                now = time.monotonic()
+                self._metadata_gap = max(self._metadata_gap, now - self._last_made)
+                self._last_made = now
+                self._made.append(name)
+
+    def stop(self) -> None:
+        """No more of it, without a proof."""
+        self._over.set()
+
+    def prove(self) -> Proof:
+        """End the traffic, read everything from the first offset, and compare."""
+        from barnabas.client.admin.admin import Admin
+
+        self._over.set()
+        self._producer.close()
+        for thread in self._threads:
+            thread.join(DELIVERY_S)
+        found = self._read()
+        with Admin(self._bootstrap) as admin:
+            there = {topic.name for topic in admin.topics()}
+        return Proof(
+            len(self._acknowledged),
+            sum(value not in found for value in self._acknowledged),
+            sum(count > 1 for count in found.values()),
+            self._gap,
+            len(self._made),
+            len(set(self._made) - there),
+            self._metadata_gap,
+        )
+
+    def _read(self) -> Counter[bytes]:
+        from barnabas.client.consumer import Consumer
+
+        found: Counter[bytes] = Counter()
+        with Consumer(self._bootstrap, TOPIC, start="earliest", client_id="drill-proof") as consumer:
+            ends = consumer.offsets_at("latest")
+            deadline = time.monotonic() + READ_S
+            while time.monotonic() < deadline:
+                found.update(message.value for message in consumer.poll(0.2) if message.value is not None)
+                if all(consumer.position(tp.topic, tp.partition) >= end for tp, end in ends.items()):
+                    break
+        return found
