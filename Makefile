@@ -9,6 +9,7 @@
 #   make fuzz      frames that no client sends, beside one that behaves: SEED= FRAMES=
 #   make answers   drawn sequences side by side with an Apache Kafka: N=sequences SEED=first
 #   make sink-kills  a Spark copy, exactly once, while its processes and the brokers are killed: SEED= N=runs ARGS="--apache" or "--voters"
+#   make drills    changes of a running cluster, rehearsed with real processes: NAME=move-quorum N=times
 #   make overload  what a good client notices while others attack: ARGS="--only bombs --check"
 
 PYTHON ?= python3
@@ -18,10 +19,10 @@ HEAVY  := $(BIN)/python tools/heavy.py
 JOBS   ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: sink-kills help venv demo test check sim chaos damage fuzz overload spec compat answers suites bench docs clean
+.PHONY: drills sink-kills help venv demo test check sim chaos damage fuzz overload spec compat answers suites bench docs clean
 
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile | head -12
+	@sed -n 's/^# \{0,1\}//p' Makefile | head -13
 
 # One script makes the environment, shows its progress and says clearly what is missing.
 $(VENV)/.base: pyproject.toml constraints.txt tools/environment.py
@@ -68,6 +69,9 @@ fuzz: $(VENV)/.dev
 # Needs what `make demo` needs, and kills with -9 what it started itself.
 sink-kills: $(VENV)/.dev $(VENV)/.spark
 	@$(HEAVY) $(BIN)/python -m tests.sink_kills --seed $(or $(SEED),1) --runs $(or $(N),1) $(ARGS)
+
+drills: $(VENV)/.base
+	@$(HEAVY) $(BIN)/barnabas drill run $(or $(NAME),all) --times $(or $(N),1) $(ARGS)
 
 overload: $(VENV)/.dev
 	@$(HEAVY) $(BIN)/python -m bench.overload $(ARGS)

@@ -13,7 +13,7 @@ as many racks on fewer hosts, than it was in.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 
 from barnabas.errors import ConfigError
@@ -74,6 +74,7 @@ class _Spread:
         self.racks = {broker: rack or "" for broker, rack in {**away, **brokers}.items()}
         self.away = away
         self.replicas = {where: list(current[where]) for where in sorted(current)}
+        self.moved: Counter[TopicPartition] = Counter()
         self.held: dict[NodeId, set[TopicPartition]] = {broker: set() for broker in sorted(brokers)}
         for where, replicas in self.replicas.items():
             for broker in replicas:
@@ -132,18 +133,44 @@ class _Spread:
                 stuck.add(most)
 
     def _relieve(self, most: NodeId) -> bool:
-        """Move one replica away from `most`, to the broker that has least and can take one."""
+        """Move replicas away from `most`, to the broker that has least and can take one."""
+        share = sum(map(len, self.held.values())) / len(self.held)
         for least in sorted(self.held, key=lambda broker: (len(self.held[broker]), broker)):
             if len(self.held[least]) >= len(self.held[most]) - 1:
                 return False
-            for where in sorted(self.held[most]):
-                if least not in self.replicas[where] and self._spread_allows(where, most, least):
-                    replicas = self.replicas[where]
-                    replicas[replicas.index(most)] = least
-                    self.held[most].remove(where)
-                    self.held[least].add(where)
-                    return True
+            # Half of what both are away from their share: as few moves, and not a search for each of thousands.
+            several = int(min(len(self.held[most]) - share, share - len(self.held[least])) / 2)
+            if self._hand_over(most, least, max(1, several)):
+                return True
         return False
+
+    def _hand_over(self, most: NodeId, least: NodeId, several: int) -> bool:
+        """Move up to `several` replicas from one broker to another; whether there was one."""
+        done = 0
+        for where in self._by_need(most, least):
+            if least not in self.replicas[where] and self._spread_allows(where, most, least):
+                replicas = self.replicas[where]
+                replicas[replicas.index(most)] = least
+                self.held[most].remove(where)
+                self.held[least].add(where)
+                self.moved[where] += 1
+                done += 1
+                if done == several:
+                    break
+        return done > 0
+
+    def _by_need(self, most: NodeId, least: NodeId) -> list[TopicPartition]:
+        """What `most` holds: first partitions that have lost least, of topics that it has most of beside `least`.
+
+        So that a topic is spread over all brokers, and no partition has to copy all of its replicas at once.
+        """
+        surplus = Counter(where.topic for where in self.held[most])
+        surplus.subtract(where.topic for where in self.held[least])
+        need: dict[TopicPartition, tuple[int, int]] = {}
+        for where in sorted(self.held[most]):
+            need[where] = (self.moved[where], -surplus[where.topic])
+            surplus[where.topic] -= 2  # if it goes, one has one fewer, the other one more
+        return sorted(need, key=need.__getitem__)
 
     def _spread_allows(self, where: TopicPartition, out: NodeId, into: NodeId) -> bool:
         before = self.replicas[where]

@@ -88,16 +88,22 @@ def rehearse(name: str, *, quiet: bool = False) -> dict[str, Any]:
     say = _silent if quiet else _Printer(began)
     say("title", f"{name}: {DRILLS[name]}")
     result: dict[str, Any] = {"name": name}
+    stage = Stage(say)
     try:
-        with Stage(say) as stage:
+        with stage:
+            stage.keep = True
             story.play(stage)
             proof = stage.prove()
+            stage.keep = not proof.holds
             result |= {**proof._asdict(), "result": "proven" if proof.holds else "NOT PROVEN"}
             for line in proof.lines():
                 say("proof", line)
     except BarnabasError as error:
         result["result"] = f"FAILED: {error}"
         say("proof", result["result"])
+    if stage.keep:
+        result["logs"] = stage.directory
+        say("proof", f"the nodes' logs and files are kept in {stage.directory}")
     result["seconds"] = round(time.monotonic() - began, 1)
     say("proof", f"{result['result'].partition(':')[0]} in {result['seconds']} s")
     return result

@@ -51,6 +51,8 @@ class Stage:
         self.traffic: Traffic | None = None
         self._say = say
         self._bootstrap: list[int] = []
+        self.keep = False
+        """Whether the directory, with the nodes' logs, outlives the drill."""
 
     def __repr__(self) -> str:
         return f"<Stage {list(self.nodes.values())}>"
@@ -63,7 +65,8 @@ class Stage:
             self.traffic.stop()
         for node in self.nodes.values():
             node.kill()
-        shutil.rmtree(self.directory, ignore_errors=True)
+        if not self.keep:
+            shutil.rmtree(self.directory, ignore_errors=True)
 
     # -- telling ---------------------------------------------------------------------------------
 
