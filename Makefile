@@ -25,7 +25,7 @@ help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | head -13
 
 # One script makes the environment, shows its progress and says clearly what is missing.
-$(VENV)/.base: pyproject.toml constraints.txt tools/environment.py
+$(VENV)/.base: pyproject.toml constraints.txt tools/environment.py setup.py src/barnabas/wire/walk.py
 	@$(PYTHON) tools/environment.py $(VENV) base
 $(VENV)/.dev: $(VENV)/.base
 	@$(PYTHON) tools/environment.py $(VENV) dev
@@ -91,5 +91,6 @@ docs: $(VENV)/.dev
 	$(BIN)/python -m tools.write_docs
 
 clean:
+	rm -f src/barnabas/wire/*.so
 	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis demo-output
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -91,6 +91,8 @@ def main() -> int:
     bar = Bar(f"installing {group:<5}")
     if group == "base":
         pip(python, bar, "-q", PIP)
+    else:
+        os.environ["BARNABAS_COMPILE"] = "no"  # it was, with the base
     pip(python, bar, "--progress-bar", "raw", "-c", "constraints.txt", *GROUPS[group].split())
     bar.end("done")
     (folder / f".{group}").touch()

@@ -50,6 +50,9 @@ BARE = {
     *("consumer_groups", "quotas", "transactions", "writer"),
     *("consumer_protocol", "coordinator", "group_records", "transaction_records"),  # groups read their log
     "record_check",
+    "record_stream",
+    "walk",
+    "walk__mypyc",
     "large_spans",
     "spans",  # what the cleaner reads, which may begin at once
 }

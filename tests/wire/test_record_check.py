@@ -11,7 +11,8 @@ import pytest
 from barnabas.errors import CorruptRecordError
 from barnabas.wire.codec.primitives import varint
 from barnabas.wire.compression import Codec, compress, decompress, packer, pieces
-from barnabas.wire.record_check import RecordFacts, check_records, check_stream
+from barnabas.wire.record_check import RecordFacts, check_records
+from barnabas.wire.record_stream import check_stream
 from barnabas.wire.records import HEADER_SIZE, Record, read_batch_header, read_records, write_batch
 
 BASE = 1_700_000_000_000

@@ -17,7 +17,7 @@ from barnabas.log.segments.segment import Segment
 from barnabas.log.segments.transactions import AbortedTransaction
 from barnabas.model import Epoch, Offset
 from barnabas.wire.compression import pieces
-from barnabas.wire.record_check import stamps
+from barnabas.wire.record_stream import stamps
 from barnabas.wire.records import HEADER_SIZE, BatchHeader, check_crc
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from barnabas.errors import CorruptRecordError
+from barnabas.wire import walk
 
 __all__ = ["Bytes", "Positions", "int32s", "record_starts", "zigzags"]
 
@@ -30,6 +31,8 @@ def record_starts(data: Any, position: int, end: int, count: int, starts: list[i
     `data` is indexable by byte (bytes or a memoryview of bytes).  Raises CorruptRecordError when the records
     do not fill the section exactly.
     """
+    if walk.COMPILED and type(data) is bytes and walk.starts_of_records(data, position, end, count, starts):
+        return
     append = starts.append
     try:
         for _ in range(count):

@@ -13,7 +13,7 @@ from barnabas.errors import CorruptRecordError, WireError
 from barnabas.ports import Buffer
 from barnabas.wire.codec.primitives import read_uvarint, varint, varlong
 from barnabas.wire.compression import packer, pieces
-from barnabas.wire.record_check import Stream, start_of_record
+from barnabas.wire.record_stream import Stream, start_of_record
 from barnabas.wire.records import HEADER_SIZE, BatchHeader
 from barnabas.wire.spans import assemble
 

@@ -1,42 +1,38 @@
 """One pass over the records of a batch, without objects for records: does everything match the header?
 
-`check_records` checks bytes that are all there.  `check_stream` checks what a codec returns piece by piece,
-and holds no more than a piece, whatever length a record claims.  It is a generator that yields after every
-bounded bit of work, so that its caller can do something else in between.
+`check_records` checks bytes that are all there; `record_stream` those that come piece by piece.
 
-An error is a CorruptRecordError; a length that no varint can have is an UnreadableError (Apache Kafka's answers
-distinguish the two).
+An error is a CorruptRecordError; a length that no varint can have is an EndlessError.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
-from enum import Enum
 from typing import NamedTuple
 
-from barnabas.errors import CorruptRecordError, UnreadableError, WireError
-from barnabas.wire.codec.primitives import read_uvarint, read_uvarlong, read_varlong
+from barnabas.errors import CorruptRecordError, WireError
+from barnabas.wire import walk
+from barnabas.wire.codec.primitives import read_uvarint, read_uvarlong
 
 __all__ = [
-    "Lengths",
+    "CUT",
+    "SLOW_PER_STEP",
+    "EndlessError",
+    "Found",
     "RecordFacts",
-    "Stream",
     "after_headers",
     "check_records",
-    "check_stream",
-    "stamps",
-    "start_of_record",
+    "length",
+    "miscounted",
+    "scan",
+    "walk_records",
 ]
 
 _new = tuple.__new__
-_RECORDS_PER_STEP = 500
-_SLOW_PER_STEP = 50
+SLOW_PER_STEP = 50
 """Records, or headers of one, that are looked at one by one."""
-_NO_ROOM = (1 << 30) - 1
-_LONGEST_START = 32
-"""Bytes of a record before its key: length, attributes, timestamp, offset and the key's length, at most."""
 _NEVER = -1 << 70
-_CUT = 1 << 62
+CUT = 1 << 62
+"""The length of a record whose length is not there whole."""
 _ONE_BYTE, _TWO_BYTES = 64, 8192
 """The first offset deltas that need a byte more than those before."""
 _ONE = bytes(range(0, 2 * _ONE_BYTE, 2))
@@ -60,26 +56,12 @@ class RecordFacts(NamedTuple):
     """Whether the offset deltas are 0, 1, 2 and so on."""
 
 
-class Lengths(Enum):
-    """What the lengths in front of the records are to whoever asks.
-
-    Apache Kafka skips through packed records by what stands in them, as long as they stay packed as they are;
-    only where it packs them anew, or gets them unpacked, it reads as many bytes as the length says.
-    """
-
-    CHECKED = 1
-    CHECKED_UNPACKED = 2
-    """The same, but of records that came packed.  It makes room for a record before it reads it: what is
-    as large as its whole memory (1 GiB, where nobody sets another) ends in an error of its own."""
-    IGNORED = 3
-
-
-class _EndlessError(WireError):
+class EndlessError(WireError):
     """The length in front of a record takes more bytes than a varint may."""
 
 
-class _Found:
-    """What the records were found to be, so far."""
+class Found:
+    """What the records were found to be, so far: `add` more of them, then `facts`."""
 
     __slots__ = ("contiguous", "keyless", "newest", "oldest")
 
@@ -87,38 +69,74 @@ class _Found:
         self.newest, self.oldest, self.keyless, self.contiguous = _NEVER, -_NEVER, 0, True
 
     def add(self, newest: int, oldest: int, keyless: int, contiguous: bool) -> None:
+        """These are true of further records."""
         self.newest = max(self.newest, newest)
         self.oldest = min(self.oldest, oldest)
         self.keyless += keyless
         self.contiguous &= contiguous
 
     def facts(self) -> RecordFacts:
+        """What is true of all of them."""
         return RecordFacts(self.newest, self.oldest, self.keyless, self.contiguous)
 
 
 def check_records(data: bytes, count: int) -> RecordFacts:
     """All records of a batch that should be `count` (at least one).  Raises CorruptRecordError."""
     try:
-        p, index, newest, oldest, keyless, contiguous = _scan(data, 0, 0, count)
+        p, index, newest, oldest, keyless, contiguous = scan(data, 0, 0, count)
     except (IndexError, WireError) as error:
         raise CorruptRecordError(f"a broken record: {error}") from error
     if index != count or p != len(data):
-        raise _miscounted(index, count, len(data) - p)
+        raise miscounted(index, count, len(data) - p)
     return _new(RecordFacts, (newest, oldest, keyless, contiguous))
 
 
-def _miscounted(index: int, count: int, left: int) -> CorruptRecordError:
+def walk_records(data: bytes, count: int) -> RecordFacts | None:
+    """`check_records` where it is quick, whoever made the records; None: it is not, or something is wrong."""
+    if not walk.COMPILED:
+        return None
+    p, index, newest, oldest, keyless, contiguous = walk.good_records(data, 0, 0, count)
+    if index != count or p != len(data):
+        return None
+    return _new(RecordFacts, (newest, oldest, keyless, contiguous))
+
+
+def miscounted(index: int, count: int, left: int) -> CorruptRecordError:
+    """The error of a batch with `index` records where its header says `count`, and `left` bytes after them."""
     if index < count:
         return CorruptRecordError(f"the header says {count} records, record {index} is not whole")
     return CorruptRecordError(f"{left} bytes follow the last record")
 
 
-def _scan(data: bytes, p: int, index: int, stop: int) -> tuple[int, int, int, int, int, bool]:
+def scan(data: bytes, p: int, index: int, stop: int) -> tuple[int, int, int, int, int, bool]:
     """The whole records from position `p` on, up to the one with the index `stop`.
 
     Returns position and index after the last whole one, the newest and the oldest timestamp delta, how many
-    records have no key, and whether the offset deltas are the indexes.  One loop and nothing but integers in
-    it: it runs for every record that is produced.
+    records have no key, and whether the offset deltas are the indexes.
+    """
+    if not walk.COMPILED:
+        return _scan_each(data, p, index, stop)
+    found = Found()
+    while index < stop and p < len(data):
+        begun = index
+        p, index, newest, oldest, keyless, contiguous = walk.good_records(data, p, index, stop)
+        if index > begun:
+            found.add(newest, oldest, keyless, contiguous)
+        if index == stop or p == len(data):
+            break
+        some = min(stop, index + SLOW_PER_STEP)
+        p, after, newest, oldest, keyless, contiguous = _scan_each(data, p, index, some)
+        if after == index:
+            break
+        index = after
+        found.add(newest, oldest, keyless, contiguous)
+    return p, index, found.newest, found.oldest, found.keyless, found.contiguous
+
+
+def _scan_each(data: bytes, p: int, index: int, stop: int) -> tuple[int, int, int, int, int, bool]:
+    """The same without the compiled walk, and for what that leaves: records that are unusual or wrong.
+
+    One loop and nothing but integers in it: it runs for every record that is produced where nothing is compiled.
     """
     whole = len(data)
     stamps: set[int] = set()
@@ -129,7 +147,7 @@ def _scan(data: bytes, p: int, index: int, stop: int) -> tuple[int, int, int, in
         n = data[p]
         p += 1
         if n > 127:
-            n, p = (n & 127 | data[p] << 7, p + 1) if p < whole and data[p] < 128 else _length(data, start)
+            n, p = (n & 127 | data[p] << 7, p + 1) if p < whole and data[p] < 128 else length(data, start)
         end = p + (n >> 1)
         if n & 1:
             raise CorruptRecordError(f"a record of {(n >> 1) ^ -1} bytes")
@@ -234,14 +252,14 @@ def _layout(data: bytes, start: int) -> tuple[list[int], int, int, int]:
     return same, stamp_at, offset_at, size
 
 
-def _length(data: bytes, p: int) -> tuple[int, int]:
+def length(data: bytes, p: int) -> tuple[int, int]:
     """The length in front of a record, zigzag; very much where the bytes end inside it."""
     try:
         return read_uvarint(data, p)
     except WireError as error:
         if len(data) - p < 5 and all(byte > 127 for byte in data[p:]):
-            return _CUT, p
-        raise _EndlessError(str(error)) from error
+            return CUT, p
+        raise EndlessError(str(error)) from error
 
 
 def after_headers(data: bytes, p: int, end: int) -> int:
@@ -260,219 +278,3 @@ def after_headers(data: bytes, p: int, end: int) -> int:
         if p > end:
             break
     return p
-
-
-# ---- piece by piece --------------------------------------------------------------------------------------
-
-
-def check_stream(
-    pieces: Iterator[bytes], count: int, lengths: Lengths = Lengths.CHECKED
-) -> Generator[None, None, RecordFacts]:
-    """`check_records` over bytes that come in pieces; returns its facts.  Raises CorruptRecordError."""
-    stream, found, index = Stream(pieces), _Found(), 0
-    while index < count:
-        stop = min(count, index + _RECORDS_PER_STEP)
-        try:
-            try:
-                p, after, new, old, without, ordered = _scan(stream.data, stream.p, index, stop)
-            except (IndexError, WireError, CorruptRecordError):
-                if lengths is not Lengths.IGNORED:
-                    raise
-                yield from _by_content(stream, index, stop, found)
-                after = stop
-            else:
-                stream.p = p
-                found.add(new, old, without, ordered)
-                if index == after:
-                    if stream.left() and not stream.over:
-                        yield from _across(stream, index, found, lengths)
-                        after += 1
-                    elif not stream.more():
-                        raise _miscounted(index, count, 0)
-        except _EndlessError as error:
-            kind = UnreadableError if lengths is Lengths.CHECKED else CorruptRecordError
-            raise kind(f"the length of a record: {error}") from error
-        except (IndexError, WireError) as error:
-            raise CorruptRecordError(f"a broken record: {error}") from error
-        index = after
-        yield
-    left = stream.left()
-    while stream.more():  # to its end: there the codec says whether the bytes were all right
-        left += stream.left()
-        stream.p = len(stream.data)
-        yield
-        if left:
-            break
-    if left:
-        raise _miscounted(count, count, left)
-    return found.facts()
-
-
-def stamps(pieces: Iterator[bytes], count: int) -> Iterator[tuple[int, int]]:
-    """(offset delta, timestamp delta) of each of `count` records, with no more unpacked than is asked for.
-
-    Raises CorruptRecordError at the first record that is not as long as it says (unless it is larger than a
-    piece: of such a one only the start is looked at).
-    """
-    stream, checked = Stream(pieces), 0
-    try:
-        for index in range(count):
-            if index == checked:
-                checked = max(index + 1, _good_until(stream, index, count))
-            later, offset, rest = start_of_record(stream, index)
-            yield (offset >> 1) ^ -(offset & 1), later
-            for _ in stream.skip(rest if index + 1 < count else 0):
-                pass
-    except (IndexError, WireError) as error:
-        raise CorruptRecordError(f"a broken record: {error}") from error
-
-
-def _good_until(stream: Stream, index: int, count: int) -> int:
-    """The index after some of the next records, which are whole here and right.
-
-    Raises CorruptRecordError, IndexError, WireError when the next one is not right.
-    """
-    stream.want(_LONGEST_START)
-    try:
-        return _scan(stream.data, stream.p, index, min(count, index + _SLOW_PER_STEP))[1]
-    except (IndexError, WireError, CorruptRecordError):
-        return _scan(stream.data, stream.p, index, index + 1)[1]
-
-
-def start_of_record(stream: Stream, index: int) -> tuple[int, int, int]:
-    """Timestamp delta, offset delta (still zigzag), and how many bytes are left of the record after them."""
-    stream.want(_LONGEST_START)
-    n, p = _length(stream.data, stream.p)
-    if n == _CUT or n & 1:
-        raise CorruptRecordError(f"record {index} is not whole")
-    later, at = read_varlong(stream.data, p + 1)
-    offset, at = read_uvarint(stream.data, at)
-    rest = (n >> 1) - (at - p)
-    if rest < 0:
-        raise CorruptRecordError(f"record {index} is longer than it says")
-    stream.p = at
-    return later, offset, rest
-
-
-class Stream:
-    """Bytes that come in pieces: the present one, and the position in it."""
-
-    __slots__ = ("_pieces", "data", "over", "p")
-
-    def __init__(self, pieces: Iterator[bytes]) -> None:
-        self._pieces = pieces
-        self.data = b""
-        self.p = 0
-        self.over = False
-
-    def left(self) -> int:
-        return len(self.data) - self.p
-
-    def more(self) -> bool:
-        """Put the next piece after what is left.  False: there is none."""
-        piece = next(self._pieces, None)
-        if piece is None:
-            self.over = True
-            return False
-        self.data = self.data[self.p :] + piece if self.left() else piece
-        self.p = 0
-        return True
-
-    def want(self, size: int) -> None:
-        """Have at least `size` bytes in `data`, if there are so many."""
-        while self.left() < size and self.more():
-            pass
-
-    def skip(self, size: int) -> Generator[None, None, None]:
-        """Go `size` bytes on.  Raises CorruptRecordError when there are fewer."""
-        while size > self.left():
-            size -= self.left()
-            self.p = len(self.data)
-            if not self.more():
-                raise CorruptRecordError("a record is not whole")
-            yield
-        self.p += size
-
-
-def _across(stream: Stream, index: int, found: _Found, lengths: Lengths) -> Generator[None, None, None]:
-    """One record that may be larger than a piece.  Nothing of it is kept."""
-    if lengths is Lengths.IGNORED:
-        yield from _by_content(stream, index, index + 1, found)
-        return
-    delta, offset, rest = start_of_record(stream, index)
-    if rest >= _NO_ROOM - _LONGEST_START and lengths is Lengths.CHECKED_UNPACKED:
-        raise UnreadableError(f"record {index} claims {rest} bytes")
-    n, used = _counted(stream)
-    rest -= used
-    has_key = not n & 1
-    if has_key:
-        rest -= yield from _sized(stream, n, rest)
-    n, used = _counted(stream)
-    rest -= used
-    if not n & 1:
-        rest -= yield from _sized(stream, n, rest)
-    n, used = _counted(stream)
-    rest -= used
-    if n & 1 or n > 2 * max(0, rest):
-        raise CorruptRecordError("a record claims more headers than it can hold")
-    for _ in range(n >> 1):
-        for must in (True, False):
-            n, used = _counted(stream)
-            rest -= used
-            if not n & 1:
-                rest -= yield from _sized(stream, n, rest)
-            elif must:
-                raise CorruptRecordError("a header has no name")
-    if rest:
-        raise CorruptRecordError("a record ends elsewhere than its length says")
-    found.add(delta, delta, not has_key, offset == 2 * index)
-
-
-def _by_content(stream: Stream, index: int, stop: int, found: _Found) -> Generator[None, None, None]:
-    """The records from `index` to `stop`, whatever the lengths in front of them say."""
-    for number in range(index, stop):
-        stream.want(_LONGEST_START)
-        _, at = read_uvarint(stream.data, stream.p)
-        delta, at = read_varlong(stream.data, at + 1)
-        offset, stream.p = read_uvarint(stream.data, at)
-        key, _ = _counted(stream)
-        yield from _skipped(stream, key)
-        yield from _skipped(stream, _counted(stream)[0])
-        headers, _ = _counted(stream)
-        if headers & 1:
-            raise CorruptRecordError("a record has a negative number of headers")
-        for header in range(1, (headers >> 1) + 1):
-            name, _ = _counted(stream)
-            if name & 1:
-                raise CorruptRecordError("a header has no name")
-            yield from _skipped(stream, name)
-            yield from _skipped(stream, _counted(stream)[0])
-            if header % _SLOW_PER_STEP == 0:
-                yield
-        found.add(delta, delta, key & 1, offset == 2 * number)
-        if (number - index) % _SLOW_PER_STEP == _SLOW_PER_STEP - 1:
-            yield
-
-
-def _skipped(stream: Stream, n: int) -> Generator[None, None, None]:
-    """Skip as many bytes as the zigzag length `n` says; none if it is below zero."""
-    if not n & 1:
-        yield from stream.skip(n >> 1)
-
-
-def _counted(stream: Stream) -> tuple[int, int]:
-    """An unsigned varint, and how many bytes it took."""
-    stream.want(5)
-    value, p = read_uvarint(stream.data, stream.p)
-    used = p - stream.p
-    stream.p = p
-    return value, used
-
-
-def _sized(stream: Stream, n: int, rest: int) -> Generator[None, None, int]:
-    """Skip as many bytes as the zigzag length `n` says; returns how many."""
-    size = n >> 1
-    if size > rest:
-        raise CorruptRecordError("a part of a record reaches beyond it")
-    yield from stream.skip(size)
-    return size

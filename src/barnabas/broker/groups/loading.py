@@ -14,7 +14,7 @@ from barnabas.model import NO_PRODUCER, Now, Offset, ProducerId
 from barnabas.wire.codec.primitives import read_uvarint
 from barnabas.wire.compression import pieces
 from barnabas.wire.control import ControlType, control_type
-from barnabas.wire.record_check import Stream
+from barnabas.wire.record_stream import Stream
 from barnabas.wire.records import HEADER_SIZE, BatchHeader, Record, batches, read_record, read_records
 
 __all__ = ["LOAD_BYTES", "LOAD_RECORDS", "MOST_RECORD", "Loading"]

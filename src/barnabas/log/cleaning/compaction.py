@@ -34,7 +34,7 @@ from barnabas.log.segments.scan import batches_of
 from barnabas.model import Epoch, Now, Offset, ProducerId
 from barnabas.wire.compression import pieces
 from barnabas.wire.large_spans import Hash, marks, rewritten
-from barnabas.wire.record_check import check_stream
+from barnabas.wire.record_stream import check_stream
 from barnabas.wire.records import HEADER_SIZE, BatchHeader, read_records
 from barnabas.wire.spans import hollow, spans, thin_out, unpack, with_horizon
 
