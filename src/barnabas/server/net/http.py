@@ -1,4 +1,4 @@
-"""A few pages over HTTP, on a port of their own: /metrics, /health/live, /health/ready.
+"""A few pages over HTTP, on a port of their own: /metrics (?names=jmx), /health/live, /health/ready.
 
 Live: the event loop runs (otherwise there would be no answer). Ready: the node has started, knows a leader of
 the quorum, and every log directory that it needs is online; otherwise 503 and the reason.
@@ -84,7 +84,7 @@ class HttpServer:
             if event is h11.NEED_DATA:
                 protocol.receive_data(await reader.read(4096))
             elif isinstance(event, h11.Request):
-                page = self._page(event.method, event.target.partition(b"?")[0])
+                page = self._page(event.method, *event.target.partition(b"?")[::2])
                 headers = [
                     ("Content-Type", page.content_type),
                     ("Content-Length", str(len(page.body))),
@@ -98,13 +98,14 @@ class HttpServer:
             else:
                 return
 
-    def _page(self, method: bytes, target: bytes) -> Page:
+    def _page(self, method: bytes, target: bytes, query: bytes) -> Page:
         if method not in (b"GET", b"HEAD"):
             return text(405, "only GET")
         if target == b"/metrics":
-            from barnabas.server.observe.exposition import CONTENT_TYPE, exposition  # with prometheus_client
+            from barnabas.server.observe.exposition import CONTENT_TYPE, Names, exposition
 
-            return Page(200, CONTENT_TYPE, exposition(self._metrics))
+            style = Names.JMX if query == b"names=jmx" else Names.KAFKA
+            return Page(200, CONTENT_TYPE, exposition(self._metrics, style))
         if target == b"/health/live":
             return text(200, "live")
         if target == b"/health/ready":

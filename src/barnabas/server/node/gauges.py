@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import lru_cache, partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from barnabas.server.observe.metrics import Gauge, Metric, Metrics
+from barnabas.server.observe.metrics import Gauge, Metric, Metrics, Reading, sample_of
 
 if TYPE_CHECKING:
     from barnabas.broker.groups.coordinator import Groups
     from barnabas.broker.replicas.broker import Broker
-    from barnabas.broker.replicas.cleaner import CleanerStatistics
     from barnabas.broker.transactions.coordinator import Transactions
     from barnabas.controller.image import MetadataImage
     from barnabas.log.storage.log_directories import LogDirectories
@@ -40,19 +39,9 @@ def register_gauges(
     runtime, memory = network.runtime, network.memory
     metrics, clock = runtime.metrics, runtime.clock
     read: tuple[tuple[str, str, Callable[[], float]], ...] = (
-        ("kafka.server:type=ReplicaManager,name=PartitionCount", "Partitions hosted",
-         lambda: broker.statistics().partitions),
-        ("kafka.server:type=ReplicaManager,name=LeaderCount", "Partitions led",
-         lambda: broker.statistics().leading),
-        ("kafka.server:type=ReplicaManager,name=OfflineReplicaCount", "Replicas offline",
-         lambda: broker.statistics().offline),
-        ("kafka.server:type=ReplicaManager,name=UnderMinIsrPartitionCount", "Partitions that refuse acks=all",
-         lambda: broker.statistics().under_min_isr),
         ("kafka.server:type=ReplicaManager,name=PartitionsWithLateTransactionsCount",
          "Partitions led here with a transaction that its coordinator should have ended long ago",
          lambda: _late_transactions(broker, runtime)),
-        ("kafka.server:type=FetchSessionCache,name=NumIncrementalFetchSessions", "Fetch sessions",
-         lambda: broker.statistics().sessions[0]),
         ("kafka.server:type=broker-metadata-metrics,name=last-applied-record-offset", "Metadata applied",
          lambda: image.offset),
         ("kafka.log:type=LogManager,name=OfflineLogDirectoryCount", "Log directories offline",
@@ -68,29 +57,13 @@ def register_gauges(
         ("barnabas:type=Memory,name=Limit", "Bytes that may be held for clients", lambda: memory.limit),
         ("barnabas:type=Memory,name=Pauses", "Times that reading paused for want of memory",
          lambda: memory.pauses),
-        ("barnabas:type=Broker,name=Waiters", "Requests that wait", lambda: broker.statistics().waiting),
         ("barnabas:type=Broker,name=SyncsInFlight", "Syncs in flight", lambda: runtime.step.syncer.in_flight),
     )  # fmt: skip
     for name, meaning, reader in read:
         metrics.gauge(name, meaning, reader)
-    for name, meaning, value in (
-        ("LogCleanerManager,name=max-dirty-percent", "Largest uncompacted part of a log, in percent",
-         lambda now: 100 * now.dirtiest),
-        ("LogCleanerManager,name=uncleanable-partitions-count", "Logs that cannot be compacted",
-         lambda now: now.set_aside),
-        ("LogCleanerManager,name=time-since-last-run-ms", "Milliseconds since a log was compacted",
-         lambda now: 1000 * now.idle_seconds),
-        ("LogCleaner,name=max-clean-time-secs", "Seconds that the last round of compaction took",
-         lambda now: now.last_seconds),
-        ("LogCleaner,name=max-buffer-utilization-percent", "Memory for keys that it used, in percent",
-         lambda now: 100 * now.last_utilization),
-        ("LogCleaner,name=cleaner-recopy-percent", "Bytes that it wrote of those it read, in percent",
-         lambda now: 100 * now.written_bytes / now.read_bytes if now.read_bytes else 0),
-        ("LogCleaner,name=max-compaction-delay-secs", "Seconds for which a record waits beyond its time",
-         lambda now: now.overdue_seconds),
-    ):  # fmt: skip
-        metrics.gauge(f"kafka.log:type={name}", meaning, partial(_of_cleaner, broker, clock, value))
     _register_transactions(metrics, transactions)
+    metrics.collect(lambda: _of_broker(broker))
+    metrics.collect(lambda: _of_cleaner(broker, clock))
     metrics.collect(lambda: _of_partitions(broker))
     metrics.collect(lambda: _of_directories(broker, logs))
 
@@ -124,8 +97,71 @@ def _register_transactions(metrics: Metrics, transactions: Transactions) -> None
         metrics.gauge(name, meaning, reader)
 
 
-def _of_cleaner(broker: Broker, clock: Clock, value: Callable[[CleanerStatistics], float]) -> float:
-    return value(broker.maintenance.cleaner.statistics(clock.now()))
+def _of_broker(broker: Broker) -> Iterator[Metric]:
+    """Partitions and sessions of this broker, from one walk over them."""
+    now = broker.statistics()
+    read: tuple[tuple[str, str, float], ...] = (
+        ("kafka.server:type=ReplicaManager,name=PartitionCount", "Partitions hosted", now.partitions),
+        ("kafka.server:type=ReplicaManager,name=LeaderCount", "Partitions led", now.leading),
+        ("kafka.server:type=ReplicaManager,name=OfflineReplicaCount", "Replicas offline", now.offline),
+        (
+            "kafka.server:type=ReplicaManager,name=UnderMinIsrPartitionCount",
+            "Partitions that refuse acks=all",
+            now.under_min_isr,
+        ),
+        (
+            "kafka.server:type=FetchSessionCache,name=NumIncrementalFetchSessions",
+            "Fetch sessions",
+            now.sessions[0],
+        ),
+        ("barnabas:type=Broker,name=Waiters", "Requests that wait", now.waiting),
+    )
+    for name, meaning, value in read:
+        yield Gauge(name, meaning, partial(float, value))
+
+
+def _of_cleaner(broker: Broker, clock: Clock) -> Iterator[Metric]:
+    """What compaction has to do and did, from one look at it."""
+    now = broker.maintenance.cleaner.statistics(clock.now())
+    read: tuple[tuple[str, str, float], ...] = (
+        (
+            "LogCleanerManager,name=max-dirty-percent",
+            "Largest uncompacted part of a log, in percent",
+            100 * now.dirtiest,
+        ),
+        (
+            "LogCleanerManager,name=uncleanable-partitions-count",
+            "Logs that cannot be compacted",
+            now.set_aside,
+        ),
+        (
+            "LogCleanerManager,name=time-since-last-run-ms",
+            "Milliseconds since a log was compacted",
+            1000 * now.idle_seconds,
+        ),
+        (
+            "LogCleaner,name=max-clean-time-secs",
+            "Seconds that the last round of compaction took",
+            now.last_seconds,
+        ),
+        (
+            "LogCleaner,name=max-buffer-utilization-percent",
+            "Memory for keys that it used, in percent",
+            100 * now.last_utilization,
+        ),
+        (
+            "LogCleaner,name=cleaner-recopy-percent",
+            "Bytes that it wrote of those it read, in percent",
+            100 * now.written_bytes / now.read_bytes if now.read_bytes else 0,
+        ),
+        (
+            "LogCleaner,name=max-compaction-delay-secs",
+            "Seconds for which a record waits beyond its time",
+            now.overdue_seconds,
+        ),
+    )
+    for name, meaning, value in read:
+        yield Gauge(f"kafka.log:type={name}", meaning, partial(float, value))
 
 
 def _of_directories(broker: Broker, logs: LogDirectories) -> Iterator[Metric]:
@@ -144,21 +180,28 @@ def _of_directories(broker: Broker, logs: LogDirectories) -> Iterator[Metric]:
                 yield Gauge(f"barnabas:type=Disk,name={name}{tag}", meaning, partial(float, value))
 
 
+_OF_LOG = (
+    ("kafka_log_Log_LogEndOffset", "Offset of the next record"),
+    ("kafka_log_Log_LogStartOffset", "Offset of the first record"),
+    ("kafka_log_Log_Size", "Bytes of the log"),
+    ("kafka_cluster_Partition_LastStableOffsetLag", "Offsets that readers of committed records wait for"),
+)
+
+
+@lru_cache(maxsize=2 * MOST_PARTITIONS)
+def _samples(topic: str, index: int) -> tuple[str, ...]:
+    """The lines of a partition without their values: to make them anew would be most of a scrape."""
+    labels = {"topic": topic, "partition": str(index)}
+    return tuple(sample_of(name, labels, counter=False) for name, _ in _OF_LOG)
+
+
 def _of_partitions(broker: Broker) -> Iterator[Metric]:
-    """The end, the start and the size of each partition's log."""
+    """The end, the start and the size of each partition's log; where it is led, how far transactions hold back."""
     for partition in islice(broker.partitions(), MOST_PARTITIONS):
         log = partition.log
-        tags = f",topic={partition.topic},partition={partition.index}"
-        for name, meaning, value in (
-            ("LogEndOffset", "Offset of the next record", log.log_end_offset),
-            ("LogStartOffset", "Offset of the first record", log.log_start_offset),
-            ("Size", "Bytes of the log", log.size),
-        ):
-            yield Gauge(f"kafka.log:type=Log,name={name}{tags}", meaning, partial(float, value))
+        values = [log.log_end_offset, log.log_start_offset, log.size]
         if partition.is_leader:
-            held_back = partition.high_watermark - partition.last_stable_offset
-            yield Gauge(
-                f"kafka.cluster:type=Partition,name=LastStableOffsetLag{tags}",
-                "Offsets that readers of committed records wait for",
-                partial(float, held_back),
-            )
+            values.append(partition.high_watermark - partition.last_stable_offset)
+        samples = _samples(partition.topic, partition.index)
+        for (name, meaning), sample, value in zip(_OF_LOG, samples, values, strict=False):
+            yield Reading(name, meaning, sample, value, counter=False)

@@ -263,6 +263,7 @@ class Node:
         from barnabas.server.node.gauges import register_gauges
         from barnabas.server.node.quota_gauges import register_quotas
         from barnabas.server.node.telemetry_gauges import register_telemetry
+        from barnabas.server.node.traffic_gauges import register_traffic_gauges
 
         assert self.quorum is not None and self.connections is not None
         part = BrokerPart(
@@ -285,6 +286,7 @@ class Node:
         self._undo.append(("the markers", part.marker_sender.stop))
         await part.open()
         register_gauges(network, self.quorum.image, part.broker, part.groups, part.transactions, home.logs)
+        register_traffic_gauges(network.runtime.metrics, part.broker, part.groups)
         register_quotas(network.runtime.metrics, network.throttle.quotas, network.runtime.clock)
         register_telemetry(network.runtime.metrics, part.telemetry, network.runtime.clock)
         requests = serving.to_clients(

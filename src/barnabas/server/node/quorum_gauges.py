@@ -13,6 +13,7 @@ from barnabas.model import NO_NODE
 from barnabas.server.node.image_gauges import image_gauges
 
 if TYPE_CHECKING:
+    from barnabas.controller.image import ImageDelta
     from barnabas.server.kraft.driver import Quorum
     from barnabas.server.observe.metrics import Metrics
 
@@ -62,3 +63,23 @@ def register_quorum_gauges(metrics: Metrics, quorum: Quorum) -> None:
     for name, meaning, reader in read:
         metrics.gauge(name, meaning, reader)
     metrics.collect(lambda: image_gauges(quorum))
+    unclean = metrics.counter(
+        "kafka.controller:type=ControllerStats,name=UncleanLeaderElectionsPerSec",
+        "Partitions whose leader was elected out of sync: records may be lost",
+    )
+
+    def count(delta: ImageDelta) -> None:
+        unclean.value += _unclean_elections(delta)
+
+    quorum.on_change(count)
+
+
+def _unclean_elections(delta: ImageDelta) -> int:
+    """Partitions that have begun to recover with this commit: an unclean election is what makes them."""
+    found = 0
+    for topic_id, touched in delta.partitions.items():
+        topic = delta.image.topics.get(topic_id)
+        for index, before in touched.items():
+            after = topic.partitions.get(index) if topic is not None else None
+            found += before is not None and after is not None and after.recovering and not before.recovering
+    return found
