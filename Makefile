@@ -2,6 +2,7 @@
 #
 #   make venv      the environment for developing (.venv)        make sim      simulated quorums: N=seeds SEED=first
 #   make demo      flights through three nodes into Spark        make compat   real clients and a real Apache Kafka
+#   make demo-quorum  the same flights while the quorum moves from nodes 1,2,3 to 4,5,6
 #   make test      all tests that belong to every change         make bench    side by side with Apache Kafka
 #   make check     ruff, format, mypy --strict                   make docs     write the generated pages of docs/
 #   make spec      the TLA+ model of how voters change           make clean     remove what was built, .venv included
@@ -19,10 +20,10 @@ HEAVY  := $(BIN)/python tools/heavy.py
 JOBS   ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: drills sink-kills help venv demo test check sim chaos damage fuzz overload spec compat answers suites bench docs clean
+.PHONY: demo-quorum drills sink-kills help venv demo test check sim chaos damage fuzz overload spec compat answers suites bench docs clean
 
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile | head -13
+	@sed -n 's/^# \{0,1\}//p' Makefile | head -14
 
 # One script makes the environment, shows its progress and says clearly what is missing.
 $(VENV)/.base: pyproject.toml constraints.txt tools/environment.py setup.py src/barnabas/wire/walk.py
@@ -36,6 +37,9 @@ venv: $(VENV)/.dev $(VENV)/.spark
 
 demo: $(VENV)/.spark
 	@$(BIN)/barnabas demo $(ARGS)
+
+demo-quorum: $(VENV)/.spark
+	@$(BIN)/barnabas demo --quorum $(ARGS)
 
 test: $(VENV)/.dev $(VENV)/.spark
 	@$(HEAVY) $(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not slow and not compat" $(ARGS)

@@ -100,3 +100,9 @@ def test_a_wrong_number_of_rows_is_refused(tmp_path: Path) -> None:
     process = demo(tmp_path / "out", "--rows", "0")
     said = process.communicate()[0]
     assert process.returncode == 1 and "--rows is 1 to 336776" in said
+
+
+def test_the_quorum_moves_while_the_flights_go_through(tmp_path: Path) -> None:
+    said = demo(tmp_path / "out", "--quorum", "--rows", "3000", "--seconds", "2").communicate()[0]
+    assert "PROVEN: nothing lost, nothing twice. 3,000 flights" in said, said
+    assert "voters are 4, 5 and 6 after" in said and "is gone at row" not in said

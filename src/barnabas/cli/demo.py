@@ -7,6 +7,7 @@ computed straight from the data set.  Exit code 0 means: nothing lost, nothing t
 
   barnabas demo                              about a minute and a half, results in ./demo-output
   barnabas demo --rows 20000 --seconds 10    a short one
+  barnabas demo --quorum                     instead of the kill: the quorum moves from 1,2,3 to 4,5,6 meanwhile
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from barnabas.pipeline.demo.screen import Numbers, Screen
 if TYPE_CHECKING:
     from barnabas.pipeline.demo.directory import ResultDirectory
     from barnabas.pipeline.demo.node import DemoNode
+    from barnabas.pipeline.demo.voters import VoterMove
     from barnabas.pipeline.jobs.flights import FlightsAnswer
 
 __all__ = ["add_arguments", "run"]
@@ -56,6 +58,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--output", default="demo-output", metavar="DIR", help="where results go (./demo-output)"
     )
     parser.add_argument(
+        "--quorum",
+        action="store_true",
+        help="move the quorum to controllers 4,5,6 instead of killing a leader",
+    )
+    parser.add_argument(
         "--keep", action="store_true", help="keep the nodes' data, checkpoint and logs in DIR/work"
     )
 
@@ -64,7 +71,8 @@ def run(args: argparse.Namespace) -> int:
     """Run the demo; 0 when proven, 1 when not, 130 after Ctrl-C.  Nothing it started is left running."""
     with Screen() as screen:
         screen.say(
-            "barnabas demo: flights -> Kafka client -> three Barnabas nodes -> PySpark, with a kill -9",
+            "barnabas demo: flights -> Kafka client -> three Barnabas nodes -> PySpark, "
+            + ("while the quorum moves" if args.quorum else "with a kill -9"),
             "bold",
         )
         check_arguments(args)
@@ -111,6 +119,7 @@ class Demo:
         from barnabas.pipeline.demo.feed import Feed
         from barnabas.pipeline.demo.nodes import Leaders, Nodes
         from barnabas.pipeline.demo.stream import Stream
+        from barnabas.pipeline.demo.voters import VoterMove
         from barnabas.pipeline.jobs.flights import find_data
 
         self.args = args
@@ -132,6 +141,10 @@ class Demo:
             self.is_back,
             self.whole,
         ]
+        self.move: VoterMove | None = None
+        if args.quorum:
+            self.move = move = VoterMove(self.nodes, directory.work, screen.say, lambda: self.delivered)
+            self._steps = [move.start, move.follow, self.is_time, move.ask, move.moved, self.whole]
         self._spark_was_ready = False
         self._pool = ThreadPoolExecutor(1, "straight-answer")
 
@@ -219,13 +232,23 @@ class Demo:
         while self._steps and self._steps[0]():
             del self._steps[0]
 
+    @property
+    def delivered(self) -> int:
+        """Rows acknowledged so far."""
+        return self.feed.delivered if self.feed is not None else 0
+
+    def is_time(self) -> bool:
+        """Whether enough went through, and Spark reads, so that something may happen."""
+        assert self.stream is not None
+        share = self.delivered / self.args.rows
+        self._struck_at = time.monotonic()
+        return (share >= KILL_AT and self.stream.through > 0) or share >= KILL_AT_THE_LATEST
+
     def kill(self) -> bool:
         """kill -9 for the leader of partition 0, when it is time."""
-        assert self.feed is not None and self.stream is not None
-        share = self.feed.delivered / self.args.rows
-        early = share >= KILL_AT and self.stream.through > 0
+        assert self.feed is not None
         victim = self.nodes.all.get(self.leaders.leader(0))
-        if victim is None or not (early or share >= KILL_AT_THE_LATEST):
+        if not self.is_time() or victim is None:
             return False
         self.killed_at = self.feed.delivered
         led, pid = self.leaders.led[victim.number], victim.kill()
@@ -340,8 +363,8 @@ class Demo:
         self.screen.say(
             f"PROVEN: nothing lost, nothing twice. {rows} flights in the data set = {in_log:,} records in the "
             f"log = {rows} different rows out of Spark; {departed:,} departures, delays adding up to {minutes:,} "
-            f"minutes, equal for each of {len(answer.keys)} keys and {len(answer.cells)} carrier-hours; the "
-            f"leader was killed (-9) at row {self.killed_at or 0:,} and came back.",
+            f"minutes, equal for each of {len(answer.keys)} keys and {len(answer.cells)} carrier-hours; "
+            f"{self.happened()}.",
             "bold green",
         )
         for name, what in (
@@ -350,6 +373,15 @@ class Demo:
             ("flights/", "all rows, as the stream wrote them (Parquet)"),
         ):
             self.screen.say(f"  {self.directory.path}/{name}  {what}")
+
+    def happened(self) -> str:
+        """What the cluster went through meanwhile."""
+        if self.move is None:
+            return f"the leader was killed (-9) at row {self.killed_at or 0:,} and came back"
+        move = self.move
+        return (
+            f"the quorum moved from 1, 2, 3 to 4, 5, 6 between rows {move.began_at:,} and {move.ended_at:,}"
+        )
 
     def cancel(self) -> None:
         """Stop sending and showing."""

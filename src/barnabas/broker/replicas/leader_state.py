@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from barnabas.broker.replicas.replica_progress import NEVER, ReplicaProgress
+from barnabas.broker.traffic import PartitionTraffic
 from barnabas.controller.image import PartitionState
 from barnabas.model import NodeId, Now, Offset
 
@@ -17,7 +18,16 @@ class LeaderState:
     `isr` is what the controller agreed to, `proposed` what it is asked for; `progress` is by follower.
     """
 
-    __slots__ = ("_eligible", "_max_lag", "enough_in_sync", "epoch_start", "isr", "progress", "proposed")
+    __slots__ = (
+        "_eligible",
+        "_max_lag",
+        "enough_in_sync",
+        "epoch_start",
+        "isr",
+        "progress",
+        "proposed",
+        "traffic",
+    )
 
     def __init__(self, max_lag: float, eligible: Callable[[NodeId, int], bool]) -> None:
         """`max_lag` in seconds; `eligible(node, broker epoch)`: whether a replica may be in sync at all."""
@@ -29,6 +39,8 @@ class LeaderState:
         self.proposed: tuple[NodeId, ...] | None = None
         self.progress: dict[NodeId, ReplicaProgress] = {}
         self.enough_in_sync = False
+        self.traffic = PartitionTraffic()
+        """What clients wrote and read since this node has the partition, whoever led it meanwhile."""
 
     def __repr__(self) -> str:
         return f"<LeaderState isr={'·'.join(map(str, self.isr))} proposed={self.proposed}>"

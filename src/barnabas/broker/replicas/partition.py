@@ -84,8 +84,6 @@ class Partition:
         "_readable",
         "_touched",
         "acknowledgements",
-        "bytes_in",
-        "bytes_out",
         "config",
         "directory",
         "followed",
@@ -101,7 +99,6 @@ class Partition:
         "node_id",
         "offline",
         "partition_epoch",
-        "records_in",
         "replicas",
         "settings",
         "sync",
@@ -145,8 +142,6 @@ class Partition:
         """Its disk is (nearly) full: it takes no records (`space`)."""
         self.sync = SyncSchedule()
         self.watchers = Watchers()
-        self.bytes_in = self.bytes_out = self.records_in = 0
-        """What clients sent and were sent since this node has the partition."""
         self.acknowledgements = AcknowledgementQueue()
         self._touched = touched
         self._dirty = False
@@ -263,8 +258,7 @@ class Partition:
         `batch` must be writable and stay untouched until then.
         """
         first = self.log.append_as_leader(batch, header, self.leader_epoch, now).first_offset
-        self.bytes_in += len(batch)
-        self.records_in += header.count
+        self.leading.traffic.wrote(len(batch), header.count)
         if not self._dirty:
             self._dirty = True
             self._touched.append(self)

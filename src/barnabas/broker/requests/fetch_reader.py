@@ -254,7 +254,7 @@ class FetchReader:
             size = max(0, min(position.max_bytes, left))
             one.records = found = partition.log.read(position.offset, size, end, at_least_one=first)
             if self.replica < 0:
-                partition.bytes_out += len(found)
+                partition.leading.traffic.bytes_out += len(found)
             if self.committed and len(one.records):
                 one.aborted = [
                     AbortedTransaction(producer_id=gone.producer_id, first_offset=gone.first_offset)

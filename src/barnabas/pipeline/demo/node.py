@@ -26,7 +26,14 @@ class DemoNode:
     `state` is in words for the screen.
     """
 
-    def __init__(self, number: int, work: str, ports: tuple[int, int], controllers: Sequence[int]) -> None:
+    def __init__(
+        self,
+        number: int,
+        work: str,
+        ports: tuple[int, int],
+        controllers: Sequence[int],
+        roles: str = "broker,controller",
+    ) -> None:
         """`ports`: for clients and for controllers; `controllers`: the controller ports of all nodes."""
         self.number = number
         self.name = f"node {number}"
@@ -35,13 +42,17 @@ class DemoNode:
         self.state = "not started"
         self.log = os.path.join(work, f"node-{number}.log")
         self.child: Child | None = None
+        self._asked = self.port if "broker" in roles else self.controller_port
         self._work = work
         self._began = 0.0
         self._properties = os.path.join(work, f"node-{number}.properties")
         settings = {
-            "process.roles": "broker,controller",
+            "process.roles": roles,
             "node.id": str(number),
-            "listeners": f"PLAINTEXT://{self.address},CONTROLLER://127.0.0.1:{self.controller_port}",
+            "listeners": ",".join(
+                ([f"PLAINTEXT://{self.address}"] if "broker" in roles else [])
+                + [f"CONTROLLER://127.0.0.1:{self.controller_port}"]
+            ),
             "controller.listener.names": "CONTROLLER",
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
             "controller.quorum.bootstrap.servers": ",".join(f"127.0.0.1:{port}" for port in controllers),
@@ -63,6 +74,18 @@ class DemoNode:
         first = ("--cluster-id", cluster, "--initial-controllers", initial_controllers)
         return self._barnabas("storage", "format", "--config", self._properties, *first)
 
+    def format_to_join(self, cluster: str) -> Child:
+        """The same for a node that follows a quorum which is there."""
+        return self._barnabas(
+            "storage",
+            "format",
+            "--config",
+            self._properties,
+            "--cluster-id",
+            cluster,
+            "--no-initial-controllers",
+        )
+
     def start(self) -> None:
         """Start the process; `ready` says when it answers."""
         self._began = time.monotonic()
@@ -79,7 +102,7 @@ class DemoNode:
             why = "ended" if not self.child.running else f"does not answer after {START_SECONDS:.0f} s"
             raise BarnabasError(f"{self.name} {why}: {self.child.tail()}", next_step=f"read {self.log}")
         try:
-            BlockingConnection("127.0.0.1", self.port, timeout=1.0, connect_timeout=1.0).close()
+            BlockingConnection("127.0.0.1", self._asked, timeout=1.0, connect_timeout=1.0).close()
         except ConnectionFailed:
             return False
         self.state = "up"

@@ -29,6 +29,8 @@ class Nodes:
             number: DemoNode(number, work, pair, controllers)
             for number, pair in enumerate(zip(clients, controllers, strict=True), 1)
         }
+        self.cluster = _random_id()
+        self.controllers = controllers
         self.bootstrap = ",".join(node.address for node in self.all.values())
 
     def __repr__(self) -> str:
@@ -41,11 +43,10 @@ class Nodes:
 
     def start(self) -> None:
         """Format the directories, start all nodes, and wait until all three are brokers of one cluster."""
-        cluster = _random_id()
         voters = ",".join(
             f"{node.number}@127.0.0.1:{node.controller_port}:{_random_id()}" for node in self.all.values()
         )
-        for format_ in [node.format(cluster, voters) for node in self.all.values()]:
+        for format_ in [node.format(self.cluster, voters) for node in self.all.values()]:
             if format_.process.wait():
                 raise BarnabasError(f"{format_.name}: {format_.tail()}", next_step=f"read {format_.log}")
             format_.end()

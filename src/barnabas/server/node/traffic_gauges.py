@@ -57,15 +57,15 @@ def _of_topics(broker: Broker) -> Iterator[Metric]:
     sums: dict[str, list[int]] = {}
     everything = 0
     for partition in broker.partitions():
-        everything += partition.bytes_out
+        everything += partition.leading.traffic.bytes_out
         found = sums.get(partition.topic)
         if found is None:
             if len(sums) == MOST_TOPICS:
                 continue
             found = sums[partition.topic] = [0, 0, 0]
-        found[0] += partition.records_in
-        found[1] += partition.bytes_in
-        found[2] += partition.bytes_out
+        found[0] += partition.leading.traffic.records_in
+        found[1] += partition.leading.traffic.bytes_in
+        found[2] += partition.leading.traffic.bytes_out
     base = "kafka.server:type=BrokerTopicMetrics,name="
     yield _counted(f"{base}BytesOutPerSec", "Bytes of records sent to clients", everything)
     for topic, (records, bytes_in, bytes_out) in sums.items():
