@@ -24,6 +24,7 @@ from typing import Any
 
 from barnabas.client.admin.admin import Admin
 from barnabas.client.producer import Producer
+from barnabas.testing.cluster import free_ports
 from bench.peers import ApacheKafka, Barnabas, Peer, apache_is_here
 from bench.processes import TICKS, load, machine
 from bench.report import put_between
@@ -54,7 +55,7 @@ def main(words: list[str]) -> int:
     begun = load()
     with tempfile.TemporaryDirectory(prefix="barnabas-bench-") as name:
         kind = ApacheKafka if options.apache else Barnabas
-        peer: Peer = kind(Path(name) / "peer", 29392, fsync=False, settings=ONE_COPY)
+        peer: Peer = kind(Path(name) / "peer", free_ports(2), fsync=False, settings=ONE_COPY)
         try:
             peer.start()
             peer.wait()
@@ -128,7 +129,7 @@ class Comparison:
         yield ("sink: wall time of exactly once over at least once", f"{cost:.2f}", "", "")
 
     def commit(self) -> Iterator[Line]:
-        topic = self.filled("little", 2000, 100, "none")
+        topic = self.filled("little", 1000, 100, "none")
         took = self.in_turn(self.copies(topic, 100, of_one=True))
         for delivery in ("exactly-once", "at-least-once"):
             what = f"micro-batch of 100 rows, {delivery}: ms"
