@@ -5,6 +5,7 @@ from __future__ import annotations
 from barnabas.model import NO_OFFSET, Epoch, NodeId, Now, Offset, ReplicaKey
 from barnabas.raft import leadership
 from barnabas.raft.core import Core
+from barnabas.raft.membership.steps import alive
 from barnabas.raft.membership.target import steps_left, target_of
 from barnabas.raft.progress import Progress
 from barnabas.raft.roles import Leader
@@ -26,7 +27,11 @@ class ReplicaRow:
 
 @value
 class Description:
-    """`replicas` and `observers` are filled on the leader only.  `waiting` says what a change waits for."""
+    """`replicas`, `observers` and `waiting` (what changes wait for) are filled on the leader only.
+
+    `committed` are the voters before the newest set, while that is not committed.  `survivable` is how many voters
+    may fail now with a majority left, -1 where this node does not know.  `errors`: why nodes do not answer.
+    """
 
     is_leader: bool
     leader_id: NodeId | None
@@ -38,14 +43,30 @@ class Description:
     waiting: tuple[str, ...] = ()
     target: tuple[ReplicaKey, ...] | None = None
     steps_left: int = 0
+    committed: tuple[ReplicaKey, ...] | None = None
+    survivable: int = -1
+    errors: tuple[tuple[NodeId, str], ...] = ()
 
 
 def describe(core: Core, now: Now) -> Description:
     """Kafka's rows: the leader with the time of now, voters, observers that fetched lately."""
     role = core.role
+    members = target_of(core)
+    target = None if members is None else tuple(member.key for member in members)
+    left = 0 if target is None else steps_left(core.voters.keys, target)
     if not isinstance(role, Leader):
         known = NO_OFFSET if core.high_watermark is None else core.high_watermark
-        return Description(False, core.leader_id, core.epoch, known, core.voters)
+        return Description(
+            False,
+            core.leader_id,
+            core.epoch,
+            known,
+            core.voters,
+            target=target,
+            steps_left=left,
+            committed=_committed(core, known),
+            errors=core.peers.errors(),
+        )
     entry = core.voters.get(core.key.id)
     known_as = entry.key if entry is not None and core.voters.has(core.key) else core.key
     own = ReplicaRow(known_as, core.log_view.end_offset, now.wall_ms, now.wall_ms)
@@ -55,8 +76,6 @@ def describe(core: Core, now: Now) -> Description:
     for key, progress in role.observers.items():
         if progress.last_fetch is not None and now.mono - progress.last_fetch < core.config.observer_expiry:
             observers.append(_row(key, progress))
-    members = target_of(core)
-    target = None if members is None else tuple(member.key for member in members)
     waiting = [change.describe() for change in role.pending_changes]
     if target is not None:
         waiting.append(f"target {', '.join(str(key) for key in target)}: {role.plan_waits}")
@@ -70,8 +89,19 @@ def describe(core: Core, now: Now) -> Description:
         tuple(sorted(observers, key=lambda row: row.key)),
         tuple(waiting),
         target,
-        0 if target is None else steps_left(core.voters.keys, target),
+        left,
+        _committed(core, leadership.published_high_watermark(core)),
+        max(0, len(alive(core, role, core.voters, now)) - core.voters.majority),
+        core.peers.errors(),
     )
+
+
+def _committed(core: Core, high_watermark: Offset) -> tuple[ReplicaKey, ...] | None:
+    """The voters before the newest set; None when that is committed, or is the only one."""
+    offset = core.log_view.voter_sets.latest_offset
+    if offset is None or offset < high_watermark:
+        return None
+    return core.log_view.voters_at(offset).keys
 
 
 def _row(key: ReplicaKey, progress: Progress) -> ReplicaRow:

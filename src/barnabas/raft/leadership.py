@@ -94,6 +94,7 @@ def progress_of(core: Core, role: Leader, replica: ReplicaKey) -> tuple[Progress
 
 def heard(core: Core, role: Leader, replica: ReplicaKey, now: Now) -> None:
     """A voter showed that it follows us (Fetch, FetchSnapshot, UpdateRaftVoter)."""
+    core.peers.heard_from(replica.id)
     if not core.voters.has(replica):
         return
     role.heard[replica.id] = None

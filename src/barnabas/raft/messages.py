@@ -334,6 +334,7 @@ class Disconnected:
     """The connection to or from this node was reset (not: closed cleanly, not: silent)."""
 
     node_id: NodeId
+    reason: str = "connection reset"
 
 
 class SyncTicket(NamedTuple):

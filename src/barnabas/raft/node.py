@@ -21,7 +21,7 @@ from barnabas.raft.effects import Accepted, Effect, Refused, Stopped
 from barnabas.raft.entries import ElectionState, Note, Opaque, SnapshotId
 from barnabas.raft.identity import first_look, origin, superseded
 from barnabas.raft.log_view import LogView
-from barnabas.raft.membership import pending
+from barnabas.raft.membership import check, pending
 from barnabas.raft.messages import (
     Answered,
     BeginQuorumEpochRequest,
@@ -151,6 +151,10 @@ class RaftNode:
         """The quorum as this node sees it (DescribeQuorum; only a leader knows the replicas)."""
         return describe(self.core, now)
 
+    def check(self, request: Request, now: Now) -> ChangeResponse:
+        """What would become of this change if it were asked for now; nothing is changed."""
+        return check.check(self.core, request, now)
+
     def check_snapshot(self, snapshot: SnapshotId) -> str | None:
         """Why no such snapshot may be made here; None: it may (KIP-630)."""
         core = self.core
@@ -257,8 +261,8 @@ class RaftNode:
                 self._answered(correlation, response, now)
             case Failed(correlation, reason, unsupported):
                 self._failed(correlation, reason, unsupported, now)
-            case Disconnected(node_id):
-                self._disconnected(node_id, now)
+            case Disconnected(node_id, reason):
+                self._disconnected(node_id, reason, now)
             case Persisted(end_offset, cut):
                 core.log_view.persisted_to(end_offset, cut)
             case ElectionSaved(serial):
@@ -383,6 +387,7 @@ class RaftNode:
             superseded.hear(core, superseded.number_of(response), now)
         if response.error is ErrorCode.NONE:
             core.peers.fine(node_id)
+            core.peers.heard_from(node_id)
         elif isinstance(response, FetchResponse) and response.error is ErrorCode.INCONSISTENT_VOTER_SET:
             raise superseded.left_behind(core, node_id, response)
         elif response.error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
@@ -403,6 +408,7 @@ class RaftNode:
         else:
             return False
         core.peers.back_off(node_id, now.mono)
+        core.peers.failed(node_id, why)
         pending.on_failure(core, node_id, request, why)
         return True
 
@@ -419,6 +425,7 @@ class RaftNode:
             case BeginQuorumEpochResponse(error):
                 if error in (ErrorCode.INVALID_VOTER_KEY, ErrorCode.INVALID_REQUEST):
                     # Another answered; or we did, among the bootstrap servers.
+                    core.peers.failed(node_id, "another controller answers there")
                     core.peers.try_next_endpoint(node_id)
                 if election.find_leader(core, response, now):
                     pending.on_begin_response(core, node_id, request, response, now)
@@ -443,6 +450,7 @@ class RaftNode:
             return
         node_id, request = taken
         core.peers.back_off(node_id, now.mono)
+        core.peers.failed(node_id, reason)
         first_look.settled(core, node_id)
         if not unsupported:
             core.peers.try_next_endpoint(node_id)
@@ -450,10 +458,10 @@ class RaftNode:
             election.on_vote_unsupported(core, request, now)
         pending.on_failure(core, node_id, request, reason)
 
-    def _disconnected(self, node_id: NodeId, now: Now) -> None:
+    def _disconnected(self, node_id: NodeId, reason: str, now: Now) -> None:
         core = self.core
         for correlation in core.peers.waiting_on(node_id):
-            self._failed(correlation, "connection reset", False, now)
+            self._failed(correlation, reason, False, now)
         if isinstance(core.role, Follower) and core.role.leader_id == node_id:
             following.leader_reset(core, core.role, now)
 

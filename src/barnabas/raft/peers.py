@@ -38,7 +38,7 @@ class Peers:
     that wants to be let in must go on fetching meanwhile.
     """
 
-    __slots__ = ("_backoff", "_next", "_peers", "_places", "_timeout", "_waiting")
+    __slots__ = ("_backoff", "_errors", "_next", "_peers", "_places", "_timeout", "_waiting")
 
     def __init__(self, timeout: float, backoff: float) -> None:
         self._timeout = timeout
@@ -46,6 +46,7 @@ class Peers:
         self._peers: dict[tuple[NodeId, int], Peer] = {}
         self._waiting: dict[int, tuple[NodeId, int]] = {}
         self._places: dict[NodeId, int] = {}
+        self._errors: dict[NodeId, str] = {}
         self._next = 0
 
     def ready(self, node_id: NodeId, now: float, lane: int = 0) -> bool:
@@ -60,6 +61,19 @@ class Peers:
     def try_next_endpoint(self, node_id: NodeId) -> None:
         """It did not answer there: use another endpoint next time."""
         self._places[node_id] = self.place(node_id) + 1
+
+    def failed(self, node_id: NodeId, reason: str) -> None:
+        """Remember why it gave no answer of use.  `reset` keeps this, too: an operator may ask for it."""
+        if node_id >= 0:  # a bootstrap server has no id
+            self._errors[node_id] = reason
+
+    def heard_from(self, node_id: NodeId) -> None:
+        """It asked us, or answered: there is no error to show any more."""
+        self._errors.pop(node_id, None)
+
+    def errors(self) -> tuple[tuple[NodeId, str], ...]:
+        """Why each node that does not answer does not, by id."""
+        return tuple(sorted(self._errors.items()))
 
     def asking(self, node_id: NodeId) -> bool:
         """Whether a request to it is not answered yet."""

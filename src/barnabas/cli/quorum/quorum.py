@@ -2,9 +2,11 @@
 
 barnabas quorum describe --status
 barnabas quorum describe --replication --human-readable
+barnabas quorum describe --detail        (who waits for what, who does not answer, what may fail)
+barnabas quorum watch                    (the same, whenever it changes)
 barnabas quorum --bootstrap-controller 127.0.0.1:9093 describe --status
 barnabas quorum --command-config new-controller.properties add-controller
-barnabas quorum remove-controller --controller-id 4 --controller-directory-id xtQ...
+barnabas quorum remove-controller --controller-id 4
 barnabas quorum reassign --target 4,5,6          (Barnabas only: all the way, one safe change at a time)
 barnabas quorum recover --config FILE            (Barnabas only: a majority is lost; offline)
 """
@@ -13,13 +15,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
 from barnabas.cli.controllers import add_flags, bootstrap_of, read_properties
 from barnabas.cli.output import print_document
+from barnabas.cli.quorum import detail as quorum_detail
 from barnabas.cli.quorum import recover as quorum_recover
-from barnabas.errors import BarnabasError, ConfigError
+from barnabas.errors import BarnabasError, ConfigError, ErrorCode, KafkaError
 from barnabas.model import ZERO_UUID, Endpoint, Uuid
 
 if TYPE_CHECKING:
@@ -37,16 +41,22 @@ _COLUMNS = (
     "Status",
 )
 
+_SHOWN = "`barnabas quorum describe --status` shows ids and directory ids"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `barnabas quorum`."""
     add_flags(parser, before_the_verb=True)
     verbs = parser.add_subparsers(
-        dest="verb", required=True, metavar="describe|add-controller|remove-controller|reassign|recover"
+        dest="verb", required=True, metavar="describe|watch|add-controller|remove-controller|reassign|recover"
     )
     describe = verbs.add_parser("describe", help="barnabas quorum describe --status")
     describe.add_argument("--status", action="store_true", help="leader, epoch, high watermark, voters")
     describe.add_argument("--replication", action="store_true", help="how far each replica is")
+    describe.add_argument("--detail", action="store_true", help="changes, what they wait for, last errors")
+    watch = verbs.add_parser("watch", help="describe --detail, printed again whenever it changes")
+    watch.add_argument("--interval", type=float, default=1.0, metavar="SECONDS", help="between two looks (1)")
+    watch.add_argument("--count", type=int, default=0, metavar="N", help="end after so many looks")
     describe.add_argument("--human-readable", action="store_true", help="times as `N ms ago`")
     add = verbs.add_parser(
         "add-controller", help="make the controller of --command-config, which runs and follows, a voter"
@@ -56,16 +66,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     remove.add_argument(
         "--controller-directory-id",
         "-d",
-        required=True,
         metavar="UUID",
-        help="its directory id (describe --status shows it)",
+        help="its directory id (default: that of the voter with this node.id)",
     )
-    for verb in (add, remove):
-        verb.add_argument("--dry-run", action="store_true", help="only say what would be done")
     reassign = verbs.add_parser("reassign", help="name the voters there shall be; without flags: progress")
     reassign.add_argument("--target", metavar="IDS", help="node ids with commas, of controllers that run")
     reassign.add_argument("--cancel", action="store_true", help="stay with the voters of this moment")
-    for verb in (describe, add, remove, reassign):
+    reassign.add_argument("--wait", action="store_true", help="until the target is reached, with each step")
+    for verb in (add, remove, reassign):
+        verb.add_argument(
+            "--dry-run", action="store_true", help="let the leader check it, and change nothing"
+        )
+    for verb in (describe, watch, add, remove, reassign):
         add_flags(verb)
     quorum_recover.add_arguments(
         verbs.add_parser("recover", help="go on when a majority of the controllers is gone for good")
@@ -78,18 +90,25 @@ def run(args: argparse.Namespace) -> int:
         return _describe(args)
     if args.verb == "recover":
         return quorum_recover.run(args)
+    if args.verb == "watch":
+        if args.interval <= 0 or args.count < 0:
+            raise ConfigError("--interval is more than 0 seconds, --count not negative")
+        return quorum_detail.run_watch(args)
     verbs = {"add-controller": _add, "remove-controller": _remove, "reassign": _reassign}
     return verbs[args.verb](args)
 
 
 def _describe(args: argparse.Namespace) -> int:
-    if args.status == args.replication and not args.json:
-        raise ConfigError("say --status or --replication, one of the two")
+    chosen = args.status + args.replication + args.detail
+    if chosen > 1 or (chosen == 0 and not args.json):
+        raise ConfigError("say --status, --replication or --detail, one of the three")
     if args.human_readable and args.status:
         raise ConfigError("--human-readable goes with --replication only")
     from barnabas.client.admin.admin import Admin
 
     with Admin(bootstrap_of(args), timeout=args.timeout) as admin:
+        if args.detail:
+            return quorum_detail.run_detail(args, admin)
         quorum = admin.quorum()
     if args.json:
         print_document("quorum", {"quorum": _document(quorum)})
@@ -109,11 +128,15 @@ def _add(args: argparse.Namespace) -> int:
         )
     controller, directory_id, endpoints = new_controller(read_properties(args.command_config))
     shown = ", ".join(str(endpoint) for endpoint in endpoints)
-    if not args.dry_run:
-        from barnabas.client.admin.quorum import add_controller
-        from barnabas.client.cluster import Cluster
+    from barnabas.client.admin.quorum import add_controller
+    from barnabas.client.admin.quorum_detail import ADD, check_change
+    from barnabas.client.cluster import Cluster
 
-        with Cluster(bootstrap_of(args), timeout=args.timeout) as cluster:
+    outcome = ""
+    with Cluster(bootstrap_of(args), timeout=args.timeout) as cluster:
+        if args.dry_run:
+            outcome = check_change(cluster, ADD, [controller], directory_id)
+        else:
             add_controller(cluster, controller, directory_id, endpoints)
     if args.json:
         document = {
@@ -121,10 +144,12 @@ def _add(args: argparse.Namespace) -> int:
             "directory_id": str(directory_id),
             "endpoints": list(map(str, endpoints)),
         }
-        print_document("quorum.added", {"added": document, "dry_run": args.dry_run})
+        print_document("quorum.added", {"added": document, "dry_run": args.dry_run, "outcome": outcome})
         return 0
     done = "DRY RUN of adding" if args.dry_run else "Added"
     print(f"{done} controller {controller} with directory id {directory_id} and endpoints: {shown}")
+    if outcome:
+        print(f"The leader says: {outcome}.  Whether the endpoint answers is only seen when it is added.")
     return 0
 
 
@@ -156,27 +181,52 @@ def new_controller(properties: dict[str, str]) -> tuple[int, Uuid, tuple[Endpoin
 
 def _remove(args: argparse.Namespace) -> int:
     controller = args.controller_id
-    try:
-        directory_id = Uuid.parse(args.controller_directory_id)
-    except ValueError as error:
-        raise ConfigError(f"--controller-directory-id: {error}") from error
-    if not args.dry_run:
-        from barnabas.client.admin.quorum import remove_controller
-        from barnabas.client.cluster import Cluster
+    directory_id = None
+    if args.controller_directory_id is not None:
+        try:
+            directory_id = Uuid.parse(args.controller_directory_id)
+        except ValueError as error:
+            raise ConfigError(f"--controller-directory-id: {error}", next_step=_SHOWN) from error
+    from barnabas.client.admin.admin import Admin
+    from barnabas.client.admin.quorum import remove_controller
+    from barnabas.client.admin.quorum_detail import REMOVE, check_change
 
-        with Cluster(bootstrap_of(args), timeout=args.timeout) as cluster:
-            remove_controller(cluster, controller, directory_id)
+    outcome = ""
+    with Admin(bootstrap_of(args), timeout=args.timeout) as admin:
+        if directory_id is None:
+            directory_id = _directory_of(admin.quorum(), controller)
+        if args.dry_run:
+            outcome = check_change(admin.cluster, REMOVE, [controller], directory_id)
+        else:
+            remove_controller(admin.cluster, controller, directory_id)
     if args.json:
         document = {"id": controller, "directory_id": str(directory_id)}
-        print_document("quorum.removed", {"removed": document, "dry_run": args.dry_run})
+        print_document("quorum.removed", {"removed": document, "dry_run": args.dry_run, "outcome": outcome})
         return 0
     done = "DRY RUN of removing" if args.dry_run else "Removed"
     print(f"{done}  KRaft controller {controller} with directory id {directory_id}")  # Kafka's two blanks
+    if outcome:
+        print(f"The leader says: {outcome}.")
     return 0
 
 
+def _directory_of(quorum: QuorumDescription, controller: int) -> Uuid:
+    """The directory id of the voter with this id; there is at most one."""
+    for voter in quorum.voters:
+        if voter.id == controller:
+            return voter.directory_id
+    ids = ", ".join(str(voter.id) for voter in quorum.voters)
+    raise KafkaError(
+        ErrorCode.VOTER_NOT_FOUND,
+        f"controller {controller} is no voter: the voters are {ids}",
+        next_step=_SHOWN,
+    )
+
+
 def _reassign(args: argparse.Namespace) -> int:
+    from barnabas.client.admin.admin import Admin
     from barnabas.client.admin.quorum import controllers_under_way, reassign_controllers
+    from barnabas.client.admin.quorum_detail import CANCEL, TARGET, check_change
     from barnabas.client.cluster import Cluster
 
     if args.target and args.cancel:
@@ -186,7 +236,21 @@ def _reassign(args: argparse.Namespace) -> int:
         try:
             target = [int(word) for word in args.target.split(",")]
         except ValueError as error:
-            raise ConfigError(f"--target {args.target}: say node ids with commas") from error
+            raise ConfigError(f"--target {args.target}: say node ids with commas, as 4,5,6") from error
+    if args.wait and (target is None or args.dry_run):
+        raise ConfigError("--wait goes with --target")
+    if args.dry_run and target is None and not args.cancel:
+        raise ConfigError("--dry-run goes with --target or --cancel")
+    if args.dry_run:
+        with Cluster(bootstrap_of(args), timeout=args.timeout) as cluster:
+            outcome = check_change(cluster, CANCEL if target is None else TARGET, target or ())
+        if args.json:
+            checked = {"target": target, "cancelled": args.cancel, "outcome": outcome}
+            print_document("quorum.reassignment", {"reassignment": checked, "dry_run": True})
+        else:
+            print(f"DRY RUN: {outcome}")
+        _warn_of_even(target)
+        return 0
     wished = target is not None or args.cancel
     under_way = None
     with Cluster(bootstrap_of(args), timeout=args.timeout) as cluster:
@@ -194,6 +258,9 @@ def _reassign(args: argparse.Namespace) -> int:
             reassign_controllers(cluster, target)
         else:
             under_way = controllers_under_way(cluster)
+    if args.wait:
+        with Admin(bootstrap_of(args), timeout=args.timeout) as admin:
+            quorum_detail.wait_for_target(args, admin)
     adding, removing = under_way or ([], [])
     if args.json:
         done = {"target": target, "cancelled": args.cancel, "to_come": adding, "to_go": removing}
@@ -201,12 +268,25 @@ def _reassign(args: argparse.Namespace) -> int:
     elif args.cancel:
         print("The voters stay as they are.")
     elif target is not None:
-        print(f"The voters shall be {_ids(sorted(target))}.")
+        shown = _ids(sorted(target))
+        way = "  `barnabas quorum watch` shows the way there."
+        print(f"The voters are {shown}." if args.wait else f"The voters shall be {shown}.{way}")
+        _warn_of_even(target)
     elif under_way is None:
         print("No change of controllers is under way.")
     else:
         print(f"Controllers to come: {_ids(adding)}; to go: {_ids(removing)}.")
     return 0
+
+
+def _warn_of_even(target: list[int] | None) -> None:
+    """An even set costs a node and bears nothing more; with two, either one's death stops the quorum."""
+    if target is not None and len(target) % 2 == 0:
+        bears = (len(target) - 1) // 2
+        failures = "one dies" if bears == 0 else f"more than {bears} die"
+        print(
+            f"warning: {len(target)} voters stop when {failures}, as {len(target) - 1} would", file=sys.stderr
+        )
 
 
 def _ids(controllers: list[int]) -> str:

@@ -6,7 +6,7 @@ in `methods`.  Requests for the controllers go to any broker, which passes them 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any, Literal
 
@@ -16,7 +16,7 @@ from barnabas.client.admin.described import (
     CreatedTopic,
     FeatureRange,
     QuorumDescription,
-    QuorumReplica,
+    QuorumDetail,
     SettingValue,
 )
 from barnabas.client.admin.methods import DelegatedMethods
@@ -24,7 +24,7 @@ from barnabas.client.cluster import Cluster
 from barnabas.client.metadata import Broker, TopicInfo
 from barnabas.client.offsets import OffsetAt, list_offsets
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.model import METADATA_TOPIC, NodeId
+from barnabas.model import NodeId
 from barnabas.version import __version__
 from barnabas.wire.codec.message import Message
 from barnabas.wire.schemas.cluster import ApiVersionsRequest, DescribeClusterRequest
@@ -34,11 +34,6 @@ from barnabas.wire.schemas.configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestAlterConfigsResource,
-)
-from barnabas.wire.schemas.quorum import (
-    DescribeQuorumRequest,
-    DescribeQuorumRequestPartitionData,
-    DescribeQuorumRequestTopicData,
 )
 from barnabas.wire.schemas.topics import (
     CreatableTopic,
@@ -232,38 +227,21 @@ class Admin(DelegatedMethods):
 
     def quorum(self) -> QuorumDescription:
         """`admin.quorum().leader` -> the metadata quorum as its leader sees it.  Controllers answer too."""
-        partition = DescribeQuorumRequestPartitionData(partition_index=0)
-        topic = DescribeQuorumRequestTopicData(topic_name=METADATA_TOPIC, partitions=[partition])
-        response = self._to_controller(DescribeQuorumRequest(topics=[topic]))
+        from barnabas.client.admin.quorum_detail import described, description_request
+
+        response = self._to_controller(description_request())
         _check(response, "describing the quorum")
-        data = response.topics[0].partitions[0]
-        _check(data, "describing the quorum")
-        endpoints = {
-            node.node_id: tuple(f"{e.name}://{e.host}:{e.port}" for e in node.listeners)
-            for node in response.nodes
-        }
+        _check(response.topics[0].partitions[0], "describing the quorum")
+        return described(response, self.describe_cluster().cluster_id)
 
-        def replicas(states: Sequence[Any], with_endpoints: bool) -> tuple[QuorumReplica, ...]:
-            return tuple(
-                QuorumReplica(
-                    s.replica_id,
-                    s.replica_directory_id,
-                    s.log_end_offset,
-                    s.last_fetch_timestamp,
-                    s.last_caught_up_timestamp,
-                    endpoints.get(s.replica_id, ()) if with_endpoints else (),
-                )
-                for s in states
-            )
+    def quorum_detail(self) -> QuorumDetail:
+        """`admin.quorum_detail().waiting` -> the quorum with what Apache Kafka's answer does not say.
 
-        return QuorumDescription(
-            self.describe_cluster().cluster_id,
-            data.leader_id,
-            data.leader_epoch,
-            data.high_watermark,
-            replicas(data.current_voters, True),
-            replicas(data.observers, False),
-        )
+        Without a leader it is what the controller that was asked knows.
+        """
+        from barnabas.client.admin.quorum_detail import quorum_detail
+
+        return quorum_detail(self.cluster, lambda: self.describe_cluster().cluster_id)
 
     def features(self) -> list[FeatureRange]:
         """`admin.features()` -> every feature the broker supports, with the level the cluster agreed on."""

@@ -16,6 +16,7 @@ __all__ = [
     "GroupOffset",
     "Member",
     "QuorumDescription",
+    "QuorumDetail",
     "QuorumReplica",
     "SettingValue",
 ]
@@ -129,6 +130,25 @@ class QuorumDescription(NamedTuple):
     def leader_replica(self) -> QuorumReplica | None:
         """`quorum.leader_replica` -> the leader among the voters; None while it removes itself."""
         return next((voter for voter in self.voters if voter.id == self.leader), None)
+
+
+class QuorumDetail(NamedTuple):
+    """What Barnabas says beside `quorum` (None: there is no leader, or the leader runs Apache Kafka).
+
+    `committed`: the voters before the newest set, while that is not committed.  `waiting`: what changes wait for,
+    in words.  `errors`: why nodes do not answer the one that was asked.  `survivable`: voters that may
+    fail now with a majority left, -1 unknown.  `leaderless_ms` -1: there is a leader.
+    """
+
+    quorum: QuorumDescription | None
+    target: tuple[NodeId, ...] = ()
+    steps_left: int = 0
+    committed: tuple[NodeId, ...] = ()
+    could_be_voters: tuple[NodeId, ...] = ()
+    waiting: tuple[str, ...] = ()
+    errors: tuple[tuple[NodeId, str], ...] = ()
+    leaderless_ms: int = -1
+    survivable: int = -1
 
 
 class FeatureRange(NamedTuple):

@@ -36,8 +36,10 @@ from barnabas.wire.schemas.reassignment import (
 
 __all__ = [
     "add_controller",
+    "advice",
     "ask_active",
     "controllers_under_way",
+    "find_active",
     "reassign_controllers",
     "remove_controller",
     "unregister_broker",
@@ -69,10 +71,14 @@ def ask_active(cluster: Cluster, request: Message) -> Any:
             if code in _ELSEWHERE:
                 while active:
                     active.pop().close()
-                found = _find_active(cluster)
+                found = find_active(cluster)
                 if found is not None:
                     active.append(found)
-                raise KafkaError(ErrorCode(code), "no active controller is known")
+                raise KafkaError(
+                    ErrorCode(code),
+                    "no active controller is known",
+                    next_step="`barnabas quorum -C HOST:PORT describe --detail` says who is missing",
+                )
         return response
 
     try:
@@ -82,7 +88,7 @@ def ask_active(cluster: Cluster, request: Message) -> Any:
             line.close()
 
 
-def _find_active(cluster: Cluster) -> BlockingConnection | None:
+def find_active(cluster: Cluster) -> BlockingConnection | None:
     """A connection to the active controller, if a controller was asked and knows it."""
     response = cluster.any().request(DescribeClusterRequest(endpoint_type=CONTROLLERS))
     if response.error_code:
@@ -115,13 +121,28 @@ def _codes_of(response: Any) -> list[int]:
 def _check(response: Any, what: str) -> None:
     if response.error_code:
         code = ErrorCode(response.error_code)
-        raise KafkaError(code, f"{what}: {response.error_message or 'refused'}", next_step=_ADVICE.get(code))
+        raise KafkaError(code, f"{what}: {response.error_message or 'refused'}", next_step=advice(code))
+
+
+def advice(code: ErrorCode) -> str:
+    """What to do about a refused change of the quorum."""
+    return _ADVICE.get(
+        code, "`barnabas quorum describe --detail` shows voters, changes and what they wait for"
+    )
+
+
+def server_timeout_ms(seconds: float) -> int:
+    """How long a server may try, so that its reason arrives before a client of `seconds` gives up."""
+    return int(1000 * (seconds - min(2.0, seconds / 4)))
 
 
 _ADVICE = {
     ErrorCode.DUPLICATE_VOTER: "it is a voter already; `barnabas quorum describe --status` shows them",
     ErrorCode.VOTER_NOT_FOUND: "use an id and a directory id that `barnabas quorum describe --status` shows",
-    ErrorCode.REQUEST_TIMED_OUT: "look at `barnabas quorum describe --replication` before asking again",
+    ErrorCode.REQUEST_TIMED_OUT: "look at `barnabas quorum describe --detail` before asking again",
+    ErrorCode.REASSIGNMENT_IN_PROGRESS: "`barnabas quorum reassign` shows it; `reassign --cancel` ends it",
+    ErrorCode.NO_REASSIGNMENT_IN_PROGRESS: "nothing to do; `barnabas quorum describe --detail` shows the voters",
+    ErrorCode.INVALID_REPLICA_ASSIGNMENT: "`barnabas quorum describe --detail` shows who could vote",
     ErrorCode.UNSUPPORTED_VERSION: "`barnabas features upgrade --feature kraft.version=1` allows it",
     ErrorCode.BROKER_ID_NOT_REGISTERED: "`barnabas cluster list-endpoints --include-fenced-brokers` shows them",
 }
@@ -145,7 +166,7 @@ def add_controller(
         cluster,
         AddRaftVoterRequest(
             cluster_id=cluster_id,
-            timeout_ms=int(cluster.timeout * 1000),
+            timeout_ms=server_timeout_ms(cluster.timeout),
             voter_id=controller,
             voter_directory_id=directory_id,
             listeners=listeners,
@@ -175,7 +196,7 @@ def reassign_controllers(cluster: Cluster, controllers: Iterable[NodeId] | None)
     topic = ReassignableTopic(name=METADATA_TOPIC, partitions=[partition])
     response = ask_active(
         cluster,
-        AlterPartitionReassignmentsRequest(timeout_ms=int(cluster.timeout * 1000), topics=[topic]),
+        AlterPartitionReassignmentsRequest(timeout_ms=server_timeout_ms(cluster.timeout), topics=[topic]),
     )
     _check(response, "changing the controllers")
     _check(response.responses[0].partitions[0], "changing the controllers")
@@ -184,7 +205,7 @@ def reassign_controllers(cluster: Cluster, controllers: Iterable[NodeId] | None)
 def controllers_under_way(cluster: Cluster) -> tuple[list[NodeId], list[NodeId]] | None:
     """Controllers to come and controllers to go, on the way to a target of `reassign_controllers`."""
     asked = ListPartitionReassignmentsTopics(name=METADATA_TOPIC, partition_indexes=[0])
-    response = cluster.ask(ListPartitionReassignmentsRequest(topics=[asked]))
+    response = ask_active(cluster, ListPartitionReassignmentsRequest(topics=[asked]))
     _check(response, "looking for changes of the controllers")
     for topic in response.topics:
         if topic.name == METADATA_TOPIC:

@@ -101,7 +101,7 @@ def _admit(core: Core, token: object, request: Request, now: Now) -> None:
 
 def _refuse_during_reassignment(core: Core, force: bool) -> None:
     if not force and core.log_view.note(target.TARGET) is not None:
-        why = "the voters are on their way to a target set: cancel it first, or force the change"
+        why = "the voters are on their way to a target set: cancel it first"
         raise KafkaError(ErrorCode.REASSIGNMENT_IN_PROGRESS, why)
 
 

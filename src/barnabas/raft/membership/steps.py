@@ -28,12 +28,17 @@ from barnabas.raft.roles import Leader
 from barnabas.raft.voters import VersionRange, Voter, VoterSet
 
 __all__ = [
+    "alive",
     "check_endpoints",
+    "check_new",
+    "guards",
     "open_change",
+    "set_without",
     "step_add",
     "step_remove",
     "step_update",
     "step_upgrade",
+    "would_be_stuck",
 ]
 
 TOMBSTONE = "barnabas.quorum.removed."
@@ -57,7 +62,7 @@ def open_change(core: Core) -> Waiting | None:
     return None
 
 
-def _guards(core: Core) -> Waiting | None:
+def guards(core: Core) -> Waiting | None:
     """Steps 1 and 2 of every change."""
     if not leadership.committed_in_this_epoch(core):
         return Waiting("this leader has not committed anything in its epoch yet")
@@ -98,7 +103,7 @@ def alive(core: Core, role: Leader, voters: VoterSet, now: Now) -> list[ReplicaK
     return found
 
 
-def _would_be_stuck(core: Core, role: Leader, voters: VoterSet, now: Now) -> Waiting | None:
+def would_be_stuck(core: Core, role: Leader, voters: VoterSet, now: Now) -> Waiting | None:
     """A set whose majority is not alive could never commit its own record."""
     living = alive(core, role, voters, now)
     if len(living) >= voters.majority:
@@ -112,8 +117,8 @@ def _append_voters(core: Core, role: Leader, voters: VoterSet, *more: Entry) -> 
     if core.log_view.kraft_version >= 1:
         if len(changed) > 1:
             raise IllegalTransition(f"{core.voters} -> {voters} changes more than one voter: {changed}")
-        if _guards(core) is not None:
-            raise IllegalTransition(f"{core.voters} -> {voters}: {_guards(core)}")
+        if guards(core) is not None:
+            raise IllegalTransition(f"{core.voters} -> {voters}: {guards(core)}")
     elif core.voters.ids != voters.ids:
         raise IllegalTransition(f"{core.voters} -> {voters} changes ids at kraft.version 0")
     offset = leadership.append(core, role, (*more, VotersEntry(voters)))
@@ -137,12 +142,9 @@ def step_add(
     7. The set with it would have a living majority.
     8. Append the new set.  It counts from now on; the caller waits for its commit and answers.
     """
-    if waiting := _guards(core):  # 1, 2
+    if waiting := guards(core):  # 1, 2
         return waiting
-    _needs_version_1(core)  # 3
-    present = core.voters.get(request.voter.id)
-    if present is not None:
-        raise KafkaError(ErrorCode.DUPLICATE_VOTER, f"{present.key} is a voter already")
+    check_new(core, request.voter)  # 3
     buried = core.log_view.note(tombstone(request.voter)) is not None  # 4
     if buried and not request.ack_when_committed:
         raise KafkaError(
@@ -155,11 +157,19 @@ def step_add(
         return waiting
     assert probe.versions is not None
     voters = core.voters.with_voter(Voter(request.voter, request.endpoints, probe.versions))
-    if waiting := _would_be_stuck(core, role, voters, now):  # 7
+    if waiting := would_be_stuck(core, role, voters, now):  # 7
         return waiting
     if buried:
         leadership.append(core, role, (Note(tombstone(request.voter), None),))
     return Appended(_append_voters(core, role, voters))  # 8
+
+
+def check_new(core: Core, replica: ReplicaKey) -> None:
+    """Step 3 of adding a voter.  Raises KafkaError."""
+    _needs_version_1(core)
+    present = core.voters.get(replica.id)
+    if present is not None:
+        raise KafkaError(ErrorCode.DUPLICATE_VOTER, f"{present.key} is a voter already")
 
 
 def _probe(core: Core, request: AddVoterRequest, probe: Probe, now: Now) -> Waiting | None:
@@ -224,19 +234,24 @@ def step_remove(core: Core, role: Leader, request: RemoveVoterRequest, now: Now)
     A leader that removes itself goes on serving until the record is committed by the others, counts
     itself no more, and then resigns.
     """
-    if waiting := _guards(core):  # 1, 2
-        return waiting
-    _needs_version_1(core)  # 3
-    if request.voter not in core.voters.keys:
-        raise KafkaError(ErrorCode.VOTER_NOT_FOUND, f"{request.voter} is no voter")
-    if len(core.voters) == 1:
-        raise KafkaError(ErrorCode.VOTER_NOT_FOUND, f"{request.voter} is the last voter")
-    voters = core.voters.without(request.voter)
-    if waiting := _would_be_stuck(core, role, voters, now):  # 4
-        return waiting
+    if isinstance(voters := set_without(core, role, request.voter, now), Waiting):  # 1 to 4
+        return voters
     note = Note(tombstone(request.voter), str(now.wall_ms))
     leadership.append(core, role, (*_forgotten(core), note))  # 5
     return Appended(_append_voters(core, role, voters))
+
+
+def set_without(core: Core, role: Leader, replica: ReplicaKey, now: Now) -> VoterSet | Waiting:
+    """Steps 1 to 4 of removing a voter: the set without it, or what the removal waits for.  Raises KafkaError."""
+    if waiting := guards(core):  # 1, 2
+        return waiting
+    _needs_version_1(core)  # 3
+    if replica not in core.voters.keys:
+        raise KafkaError(ErrorCode.VOTER_NOT_FOUND, f"{replica} is no voter")
+    if len(core.voters) == 1:
+        raise KafkaError(ErrorCode.VOTER_NOT_FOUND, f"{replica} is the last voter")
+    voters = core.voters.without(replica)
+    return would_be_stuck(core, role, voters, now) or voters  # 4
 
 
 def _forgotten(core: Core) -> tuple[Note, ...]:
@@ -274,7 +289,7 @@ def step_update(core: Core, role: Leader, request: UpdateVoterRequest) -> Waitin
             raise KafkaError(ErrorCode.VOTER_NOT_FOUND, f"{request.voter} is no voter")
         role.volatile[request.voter.id] = voter
         return DONE
-    if waiting := _guards(core):  # 3
+    if waiting := guards(core):  # 3
         return waiting
     present = core.voters.get(request.voter.id)
     if present is None or present.key != request.voter:  # 4

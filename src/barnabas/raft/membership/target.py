@@ -30,7 +30,16 @@ from barnabas.raft.membership.pending_change import DONE, Appended, Done, Pendin
 from barnabas.raft.messages import AddVoterRequest, ReassignRequest, RemoveVoterRequest
 from barnabas.raft.roles import Cause, Leader
 
-__all__ = ["Member", "next_step", "parse_target", "plan", "step_reassign", "target_of", "write_target"]
+__all__ = [
+    "Member",
+    "next_step",
+    "parse_target",
+    "plan",
+    "resolve",
+    "step_reassign",
+    "target_of",
+    "write_target",
+]
 
 TARGET = "barnabas.quorum.target"
 """The note that holds the target while there is one."""
@@ -100,7 +109,7 @@ def step_reassign(core: Core, role: Leader, request: ReassignRequest, now: Now) 
         if current is None:
             raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "there is no target to cancel")
         return Appended(leadership.append(core, role, (Note(TARGET, None),)))
-    members = _resolve(core, role, request, now)  # 3
+    members = resolve(core, role, request, now)  # 3
     wanted = write_target(members)
     unchanged = tuple(member.key for member in members) == core.voters.keys and current is None
     if wanted == current or unchanged:  # 4
@@ -110,7 +119,8 @@ def step_reassign(core: Core, role: Leader, request: ReassignRequest, now: Now) 
     return Appended(leadership.append(core, role, (Note(TARGET, wanted),)))  # 5
 
 
-def _resolve(core: Core, role: Leader, request: ReassignRequest, now: Now) -> tuple[Member, ...]:
+def resolve(core: Core, role: Leader, request: ReassignRequest, now: Now) -> tuple[Member, ...]:
+    """The living replicas of the target.  Raises KafkaError."""
     ids = request.target or ()
     if not ids or len(set(ids)) != len(ids):
         raise KafkaError(

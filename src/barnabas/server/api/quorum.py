@@ -4,13 +4,30 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from barnabas.errors import ErrorCode
+from barnabas.model import ReplicaKey
+from barnabas.raft.messages import (
+    AddVoterRequest,
+    ChangeResponse,
+    ReassignRequest,
+    RemoveVoterRequest,
+    Request,
+)
+from barnabas.server.api.reassignments import registered
 from barnabas.server.kraft.driver import Quorum
 from barnabas.server.net.context import RequestContext
 
 if TYPE_CHECKING:
-    from barnabas.wire.schemas.quorum import DescribeQuorumRequest, DescribeQuorumResponse
+    from barnabas.wire.schemas.quorum import (
+        DescribeQuorumRequest,
+        DescribeQuorumRequestPartitionData,
+        DescribeQuorumResponse,
+    )
 
 __all__ = ["QuorumApi"]
+
+CHECK_ADD, CHECK_REMOVE, CHECK_TARGET, CHECK_CANCEL = 1, 2, 3, 4
+"""What DescribeQuorum shall check without doing it.  A node that does not know the field only describes."""
 
 
 class QuorumApi:
@@ -25,4 +42,27 @@ class QuorumApi:
         """DescribeQuorum (key 55; KIP-595, KIP-836)."""
         from barnabas.server.api.describe_quorum import describe_quorum  # a start does not need it
 
-        return describe_quorum(self._quorum.describe(), request)
+        quorum = self._quorum
+        known = quorum.image.controllers
+        return describe_quorum(
+            quorum.describe(),
+            request,
+            controllers=known,
+            leaderless_ms=quorum.leaderless.ms,
+            check=self._check,
+        )
+
+    def _check(self, asked: DescribeQuorumRequestPartitionData) -> ChangeResponse:
+        voters = [ReplicaKey(node_id, asked.check_directory_id) for node_id in asked.check_voters]
+        change: Request
+        if asked.check in (CHECK_ADD, CHECK_REMOVE) and len(voters) == 1:
+            voter = voters[0]
+            change = AddVoterRequest(voter, ()) if asked.check == CHECK_ADD else RemoveVoterRequest(voter)
+        elif asked.check == CHECK_TARGET:
+            change = ReassignRequest(tuple(asked.check_voters), registered(self._quorum.image))
+        elif asked.check == CHECK_CANCEL:
+            change = ReassignRequest(None)
+        else:
+            why = f"there is no check {asked.check} of {len(voters)} voters"
+            return ChangeResponse(ErrorCode.INVALID_REQUEST, why)
+        return self._quorum.check(change)

@@ -32,7 +32,7 @@ from barnabas.wire.schemas.reassignment import (
     ReassignableTopicResponse,
 )
 
-__all__ = ["ReassignmentApi", "ongoing"]
+__all__ = ["ReassignmentApi", "ongoing", "registered"]
 
 
 class ReassignmentApi:
@@ -74,7 +74,7 @@ class ReassignmentApi:
             if partition.partition_index == 0:
                 target = None if partition.replicas is None else tuple(partition.replicas)
                 change = ReassignRequest(
-                    target, _registered(self._quorum.image), min(seconds, LONGEST_CHANGE_S)
+                    target, registered(self._quorum.image), min(seconds, LONGEST_CHANGE_S)
                 )
                 given = await self._quorum.change(change)
                 assert isinstance(given, ChangeResponse)
@@ -96,8 +96,10 @@ class ReassignmentApi:
         """ListPartitionReassignments (key 46; KIP-455): replicas that come or go, as the active controller has it.
 
         Who has just been told that a move began must find it here, so a broker that may be behind does not say.
+        The quorum's own move is in the log that every controller has, so any of them says how far it is.
         """
-        if not self._quorum.is_active_controller:
+        only_voters = request.topics is not None and all(t.name == METADATA_TOPIC for t in request.topics)
+        if not self._quorum.is_active_controller and not only_voters:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, "this node is not the active controller")
         image = self._quorum.image
 
@@ -140,7 +142,7 @@ def _of(
     )
 
 
-def _registered(image: MetadataImage) -> tuple[tuple[NodeId, tuple[Endpoint, ...]], ...]:
+def registered(image: MetadataImage) -> tuple[tuple[NodeId, tuple[Endpoint, ...]], ...]:
     """Where the registered controllers listen."""
     return tuple(
         (controller.id, tuple(Endpoint(e.listener, e.host, e.port) for e in controller.endpoints))

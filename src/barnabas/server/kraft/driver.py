@@ -45,14 +45,14 @@ from barnabas.raft.effects import (
     Stopped,
     VotersChanged,
 )
-from barnabas.raft.messages import Received, Request, Response, Shutdown, Started
+from barnabas.raft.messages import ChangeResponse, Received, Request, Response, Shutdown, Started
 from barnabas.raft.node import RaftNode
 from barnabas.raft.voters import VoterSet
 from barnabas.server.kraft import quorum_events
 from barnabas.server.kraft.committed import CommittedImage
 from barnabas.server.kraft.maintenance import Maintenance
 from barnabas.server.kraft.proposals import STEPS, Requests, Submission
-from barnabas.server.kraft.quorum_events import tell
+from barnabas.server.kraft.quorum_events import Leaderless, tell
 from barnabas.server.kraft.records import bootstrap_records
 from barnabas.server.kraft.recovery import metadata_log_config, open_store
 from barnabas.server.kraft.registration import Registration, warn_of_other_disk
@@ -101,6 +101,7 @@ class Quorum:
         self.committed = CommittedImage(store.image)
         self._requests = Requests(steps)
         self._closed = False
+        self.leaderless = Leaderless(self._loop, self._clock, self.describe)
         self._peers: Peers | None = None
         self._channel: ControllerChannel | None = None
         self._ready: asyncio.Future[None] = self._loop.create_future()
@@ -245,6 +246,10 @@ class Quorum:
         """The quorum as this node sees it; only a leader knows the replicas."""
         return self._driver.node.describe(self._clock.now())
 
+    def check(self, request: Request) -> ChangeResponse:
+        """What would become of a change of the voters; nothing is changed."""
+        return self._driver.node.check(request, self._clock.now())
+
     def statistics(self) -> QuorumStatistics:
         """A reading for metrics."""
         return QuorumStatistics(
@@ -377,6 +382,7 @@ class Quorum:
             self._ready.set_exception(error)
 
     def _cancel_timers(self) -> None:
+        self.leaderless.close()
         self.steps.cancel_timer()
         self._maintenance.cancel_timer()
 
@@ -423,6 +429,7 @@ class Quorum:
                 events.emit(quorum_events.STEP, what="kraft.version", version=effect.version)
             case Event():
                 tell(effect)
+                self.leaderless.hear(effect)
             case Stopped() if not self._stopped.done():
                 self._store.stopping = True
                 self._stopped.set_result(None)

@@ -203,7 +203,7 @@ class Line:
         if isinstance(error, ConnectionFailed):
             self._failures += 1
             if effect.to >= 0 and not isinstance(error, RequestTimedOut):
-                peers.receive(Disconnected(effect.to))
+                peers.receive(Disconnected(effect.to, error.message))
             peers.receive(Failed(effect.correlation, error.message))
             return
         code = error.code if isinstance(error, KafkaError) else None

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections.abc import Callable
 from typing import Any, Final
 
+from barnabas.ports import Clock
+from barnabas.raft.describe import Description
 from barnabas.raft.effects import Event
+from barnabas.raft.roles import Follower, Leader
 from barnabas.server.observe import events
 
-__all__ = ["tell"]
+__all__ = ["Leaderless", "missing", "tell"]
 
 RECOVERED = events.register("quorum.recovered", logging.INFO, "the metadata log is open")
 ACTIVE = events.register("quorum.active", logging.INFO, "this node is the active controller")
@@ -68,3 +73,91 @@ def tell(event: Event) -> None:
         return
     fields = " ".join(f"{name}={value}" for name, value in event.fields)
     events.emit(STEP, what=event.name, fields=fields)
+
+
+LEADERLESS = events.register(
+    "quorum.leaderless", logging.WARNING, "no leader is known; nothing can be changed until there is one"
+)
+FIRST_S, LONGEST_S = 4.0, 60.0
+"""Seconds until the first line, which an election does not take, and between two lines at most."""
+
+
+class Leaderless:
+    """Since when there is no leader.  `leader_is` hears of every change; `describe` says who does not answer."""
+
+    __slots__ = ("_clock", "_describe", "_follows", "_interval", "_loop", "_since", "_timer")
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, clock: Clock, describe: Callable[[], Description]
+    ) -> None:
+        self._loop = loop
+        self._clock = clock
+        self._describe = describe
+        self._since: float | None = None
+        self._follows = False
+        self._interval = FIRST_S
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __repr__(self) -> str:
+        return f"<Leaderless for {self.ms} ms>"
+
+    @property
+    def ms(self) -> int:
+        """For so many milliseconds; -1: there is a leader."""
+        return (
+            -1 if self._since is None or self._look() else int((self._clock.now().mono - self._since) * 1000)
+        )
+
+    def hear(self, event: Event) -> None:
+        """The role is another.  A follower that failed to be elected follows the leader that it lost again."""
+        if event.name == "raft.role":
+            role = dict(event.fields)["role"]
+            self._follows = role == Follower.name
+            if not self._look():
+                self.leader_is(role == Leader.name or (self._follows and self._since is None))
+
+    def _look(self) -> bool:
+        """Whether this node follows a leader that answers; then the time without one is over."""
+        seen = self._describe()
+        found = self._follows and seen.leader_id is not None and seen.leader_id not in dict(seen.errors)
+        if found:
+            self.leader_is(True)
+        return found
+
+    def leader_is(self, known: bool) -> None:
+        """A leader is known from now on, or is not."""
+        if known:
+            self.close()
+            self._since, self._interval = None, FIRST_S
+        elif self._since is None:
+            self._since = self._clock.now().mono
+            self._timer = self._loop.call_later(self._interval, self._tell)
+
+    def _tell(self) -> None:
+        if self._look():
+            return
+        events.emit(LEADERLESS, seconds=self.ms // 1000, missing=missing(self._describe()) or "unknown")
+        self._interval = min(2 * self._interval, LONGEST_S)
+        self._timer = self._loop.call_later(self._interval, self._tell)
+
+    def close(self) -> None:
+        """The node stops, or a leader is there: say no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+def missing(quorum: Description) -> str:
+    """`voter 1 does not answer (it refuses); ...`: the voters that gave this node no answer, by reason."""
+    ids = quorum.voters.ids
+    by_reason: dict[str, list[str]] = {}
+    for node_id, reason in quorum.errors:
+        if node_id in ids:
+            by_reason.setdefault(reason, []).append(str(node_id))
+    return "; ".join(_sentence(nodes, reason) for reason, nodes in by_reason.items())
+
+
+def _sentence(nodes: list[str], reason: str) -> str:
+    if len(nodes) == 1:
+        return f"voter {nodes[0]} does not answer ({reason})"
+    return f"voters {', '.join(nodes[:-1])} and {nodes[-1]} do not answer ({reason})"

@@ -62,6 +62,7 @@ __all__ = [
     "KRaftVersionFeature",
     "LeaderIdAndEpoch",
     "Node",
+    "PeerError",
     "RemoveRaftVoterRequest",
     "RemoveRaftVoterResponse",
     "ReplicaInfo",
@@ -266,6 +267,9 @@ class DescribeQuorumRequestTopicData(Struct, called="TopicData"):
 
 class DescribeQuorumRequestPartitionData(Struct, called="PartitionData"):
     partition_index: Int32 = 0
+    check: Int16 = since(0, default=0, tag=OWN_TAG, ignorable=True)
+    check_voters: Array[Int32] = since(0, default=[], tag=OWN_TAG + 1, ignorable=True)
+    check_directory_id: Uuid = since(0, default=ZERO_UUID, tag=OWN_TAG + 2, ignorable=True)
 
 
 class DescribeQuorumResponse(Message, key=55, versions="0-2", flexible="0+"):
@@ -291,6 +295,21 @@ class DescribeQuorumResponsePartitionData(Struct, called="PartitionData"):
     high_watermark: Int64 = 0
     current_voters: Array[ReplicaState] = []
     observers: Array[ReplicaState] = []
+    target_voters: Array[Int32] = since(0, default=[], tag=OWN_TAG, ignorable=True)
+    could_be_voters: Array[Int32] = since(0, default=[], tag=OWN_TAG + 1, ignorable=True)
+    committed_voters: Array[Int32] = since(0, default=[], tag=OWN_TAG + 2, ignorable=True)
+    steps_left: Int32 = since(0, default=0, tag=OWN_TAG + 3, ignorable=True)
+    waiting: Array[String] = since(0, default=[], tag=OWN_TAG + 4, ignorable=True)
+    peer_errors: Array[PeerError] = since(0, default=[], tag=OWN_TAG + 5, ignorable=True)
+    leaderless_ms: Int64 = since(0, default=-1, tag=OWN_TAG + 6, ignorable=True)
+    survivable: Int32 = since(0, default=-1, tag=OWN_TAG + 7, ignorable=True)
+    check_error: Int16 = since(0, default=-2, tag=OWN_TAG + 8, ignorable=True)
+    check_message: String = since(0, default="", tag=OWN_TAG + 9, ignorable=True)
+
+
+class PeerError(Struct):
+    node_id: Int32 = 0
+    reason: String = ""
 
 
 class ReplicaState(Struct):

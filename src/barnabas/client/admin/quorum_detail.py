@@ -1,0 +1,158 @@
+"""DescribeQuorum, read: what Apache Kafka's tools show, and what Barnabas adds in tagged fields.
+
+A change can be checked there without being made: a node that does not know the question only describes, so it can
+have no effect anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from barnabas.client.admin.described import QuorumDescription, QuorumDetail, QuorumReplica
+from barnabas.client.admin.quorum import advice, ask_active, find_active
+from barnabas.client.cluster import Cluster
+from barnabas.client.connection import ConnectionFailed
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.model import METADATA_TOPIC, NO_NODE, ZERO_UUID, DirectoryId, NodeId
+from barnabas.wire.schemas.quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumRequestPartitionData,
+    DescribeQuorumRequestTopicData,
+)
+
+__all__ = [
+    "ADD",
+    "CANCEL",
+    "REMOVE",
+    "TARGET",
+    "check_change",
+    "described",
+    "description_request",
+    "quorum_detail",
+]
+
+ADD, REMOVE, TARGET, CANCEL = 1, 2, 3, 4
+"""Changes that can be checked."""
+_NOT_CHECKED = -2
+_ELECTION_MS = 3000
+"""A node may look for a leader for so long before it is asked what it knows itself."""
+
+
+def description_request(
+    check: int = 0, voters: Sequence[NodeId] = (), directory_id: DirectoryId = ZERO_UUID
+) -> DescribeQuorumRequest:
+    """Ask for the quorum, and what would become of a change."""
+    partition = DescribeQuorumRequestPartitionData(
+        partition_index=0, check=check, check_voters=list(voters), check_directory_id=directory_id
+    )
+    topic = DescribeQuorumRequestTopicData(topic_name=METADATA_TOPIC, partitions=[partition])
+    return DescribeQuorumRequest(topics=[topic])
+
+
+def described(response: Any, cluster_id: str) -> QuorumDescription:
+    """A leader's answer as Apache Kafka's tools read it."""
+    data = response.topics[0].partitions[0]
+    endpoints = {
+        node.node_id: tuple(f"{e.name}://{e.host}:{e.port}" for e in node.listeners)
+        for node in response.nodes
+    }
+
+    def replicas(states: Sequence[Any], with_endpoints: bool) -> tuple[QuorumReplica, ...]:
+        return tuple(
+            QuorumReplica(
+                s.replica_id,
+                s.replica_directory_id,
+                s.log_end_offset,
+                s.last_fetch_timestamp,
+                s.last_caught_up_timestamp,
+                endpoints.get(s.replica_id, ()) if with_endpoints else (),
+            )
+            for s in states
+        )
+
+    return QuorumDescription(
+        cluster_id,
+        data.leader_id,
+        data.leader_epoch,
+        data.high_watermark,
+        replicas(data.current_voters, True),
+        replicas(data.observers, False),
+    )
+
+
+def quorum_detail(cluster: Cluster, cluster_id: Callable[[], str]) -> QuorumDetail:
+    """The leader's detail; where there is none, that of the controller that answers.  Raises KafkaError."""
+
+    def attempt() -> Any:
+        response = cluster.any().request(description_request())
+        data = _data(response)
+        if data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            if data.leaderless_ms >= _ELECTION_MS:
+                return response  # it may still name the leader that it has lost
+            if data.leader_id == NO_NODE:
+                raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "no leader is known")
+            return _of_leader(cluster)
+        return response
+
+    response = cluster.retrying(attempt)
+    data = _data(response)
+    leads = not data.error_code
+    if not leads and data.leaderless_ms < 0:
+        code = ErrorCode(data.error_code)
+        raise KafkaError(code, f"describing the quorum: {data.error_message or 'refused'}")
+    return QuorumDetail(
+        described(response, cluster_id()) if leads else None,
+        tuple(data.target_voters),
+        data.steps_left,
+        tuple(data.committed_voters),
+        tuple(data.could_be_voters),
+        tuple(data.waiting),
+        tuple((error.node_id, error.reason) for error in data.peer_errors),
+        data.leaderless_ms,
+        data.survivable,
+    )
+
+
+def _of_leader(cluster: Cluster) -> Any:
+    """What the leader says.  Raises KafkaError where it is just gone: the node that names it will know soon."""
+    leader = find_active(cluster)
+    if leader is None:
+        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the leader does not answer")
+    try:
+        response = leader.request(description_request())
+    except ConnectionFailed as error:
+        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"the leader is gone: {error}") from error
+    finally:
+        leader.close()
+    if response.topics and response.topics[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the leader has changed")
+    return response
+
+
+def _data(response: Any) -> Any:
+    if response.error_code:
+        code = ErrorCode(response.error_code)
+        raise KafkaError(code, f"describing the quorum: {response.error_message or 'refused'}")
+    return response.topics[0].partitions[0]
+
+
+def check_change(
+    cluster: Cluster, kind: int, voters: Sequence[NodeId] = (), directory_id: DirectoryId = ZERO_UUID
+) -> str:
+    """`check_change(cluster, REMOVE, [4], directory_id)` -> what the change would come to; nothing is changed.
+
+    Raises KafkaError with the leader's reason, REQUEST_TIMED_OUT where the change would wait.
+    """
+    data = _data(ask_active(cluster, description_request(kind, voters, directory_id)))
+    if data.check_error == _NOT_CHECKED:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_VERSION,
+            "the leader cannot check a change without making it; nothing was changed",
+            next_step="upgrade that controller, or leave --dry-run out",
+        )
+    code = ErrorCode(data.check_error)
+    if code is not ErrorCode.NONE:
+        raise KafkaError(code, f"{data.check_message}; nothing was changed", next_step=advice(code))
+    message: str = data.check_message
+    return message
