@@ -12,6 +12,7 @@ from barnabas.errors import ErrorCode, KafkaError
 from barnabas.server.api import item_errors
 from barnabas.server.kraft.driver import Quorum
 from barnabas.server.loop.runtime import Runtime
+from barnabas.server.loop.tasks import after
 from barnabas.server.net.context import RequestContext
 from barnabas.server.replication.fast_fencing import FastFencing
 from barnabas.wire.codec.message import Message, replace
@@ -71,29 +72,13 @@ class ControllerApi:
         answer = self._quorum.submit(charge.decided, context.version)
         if charge.refused is None and not charge.wait_s:
             return answer
-        later: asyncio.Future[Message] = runtime.loop.create_future()
-        answer.add_done_callback(lambda decided: _finish(key, charge, decided, later))
-        return later
+        return after(answer, lambda decided: _with_refused(key, charge, decided))
 
     def heartbeat(self, context: RequestContext, request: BrokerHeartbeatRequest) -> asyncio.Future[Message]:
         """BrokerHeartbeat (key 63; KIP-631): a broker reports."""
         if self._fencing is not None:
             self._fencing.heard(context.client, request.broker_id)
         return self._quorum.submit(request, context.version)
-
-
-def _finish(
-    key: int, charge: Charge, decided: asyncio.Future[Message], later: asyncio.Future[Message]
-) -> None:
-    error = None if decided.cancelled() else decided.exception()  # read also where nobody waits any more
-    if later.done():
-        return
-    if decided.cancelled():
-        later.cancel()
-    elif error is not None:
-        later.set_exception(error)
-    else:
-        later.set_result(_with_refused(key, charge, decided.result()))
 
 
 def _with_refused(key: int, charge: Charge, decided: Message | None) -> Message:

@@ -13,6 +13,7 @@ from barnabas.controller.decisions.describe_configs import check_logger_node
 from barnabas.controller.image import RESOURCE_LOGGERS
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import NodeId
+from barnabas.server.loop.tasks import after
 from barnabas.server.net.context import RequestContext
 from barnabas.server.net.route import Handler
 from barnabas.server.observe import levels
@@ -54,9 +55,7 @@ class LoggersFirst:
         answer = self._others(context, replace(request, resources=others))
         if isinstance(answer, Message):
             return _in_order(request, rows, answer)
-        later: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
-        answer.add_done_callback(lambda decided: _finish(request, rows, decided, later))
-        return later
+        return after(answer, lambda decided: _in_order(request, rows, decided))
 
     def _changed(self, request: IncrementalAlterConfigsRequest) -> dict[int, _Row]:
         """Change the levels; the row of the answer for each resource of loggers, by its place in the request."""
@@ -120,23 +119,6 @@ def _check(change: IncrementalAlterConfigsRequestAlterableConfig) -> None:
     elif change.value not in levels.LEVELS:
         known = ", ".join(levels.LEVELS)
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"{change.value!r:.40} is no level; levels are {known}")
-
-
-def _finish(
-    request: IncrementalAlterConfigsRequest,
-    rows: dict[int, _Row],
-    decided: asyncio.Future[Message],
-    later: asyncio.Future[Message],
-) -> None:
-    error = None if decided.cancelled() else decided.exception()  # read also where nobody waits any more
-    if later.done():
-        return
-    if decided.cancelled():
-        later.cancel()
-    elif error is not None:
-        later.set_exception(error)
-    else:
-        later.set_result(_in_order(request, rows, decided.result()))
 
 
 def _in_order(request: IncrementalAlterConfigsRequest, rows: dict[int, _Row], answer: Message) -> Message:

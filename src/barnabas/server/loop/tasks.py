@@ -11,9 +11,29 @@ from typing import Any, TypeVar
 
 from barnabas.server.observe import events
 
-__all__ = ["Tasks"]
+__all__ = ["Tasks", "after"]
 
 _T = TypeVar("_T")
+_U = TypeVar("_U")
+
+
+def after(first: asyncio.Future[_T], then: Callable[[_T], _U]) -> asyncio.Future[_U]:
+    """What `then` makes of the result of `first`; its error, or its end, where there is no result."""
+    later: asyncio.Future[_U] = first.get_loop().create_future()
+
+    def finish(done: asyncio.Future[_T]) -> None:
+        error = None if done.cancelled() else done.exception()  # read also where nobody waits any more
+        if later.done():
+            return
+        if done.cancelled():
+            later.cancel()
+        elif error is not None:
+            later.set_exception(error)
+        else:
+            later.set_result(then(done.result()))
+
+    first.add_done_callback(finish)
+    return later
 
 
 class Tasks:
