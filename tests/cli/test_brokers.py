@@ -116,14 +116,16 @@ def test_a_run_that_lost_its_command_goes_on_and_its_limits_are_removed(type_: O
 def test_what_waits_for_a_broker_that_is_away_says_so_and_is_turned_back(type_: Operator) -> None:
     assert type_("rebalance run --brokers 1,2,3 --wait") == 0, type_.err
     type_.kafka.kill(4)
-    with Admin(type_.kafka.bootstrap) as admin:
-        admin.move({TopicPartition("orders", 0): [1, 2, 4]})
-    assert type_("rebalance run --brokers 1,2,3 --wait --timeout 1") in (0, 5)
-    assert "broker 4 does not serve" in type_.err
-    assert "next: the moves go on" in type_.err
-    assert type_("rebalance cancel --wait") == 0, type_.err
-    assert "Turned back: 1 of 1." in type_.out
-    type_.kafka.start(4)
+    try:
+        with Admin(type_.kafka.bootstrap) as admin:
+            admin.move({TopicPartition("orders", 0): [1, 2, 4]})
+        assert type_("rebalance run --brokers 1,2,3 --wait --timeout 1") in (0, 5), type_.err
+        assert "broker 4 does not serve" in type_.err
+        assert "next: the moves go on" in type_.err
+        assert type_("rebalance cancel --wait") == 0, type_.err
+        assert "Turned back: 1 of 1." in type_.out
+    finally:
+        type_.kafka.start(4)
 
 
 def test_a_broker_that_replicas_name_is_not_forgotten_without_a_word(type_: Operator) -> None:

@@ -57,7 +57,7 @@ def votes_twice() -> tuple[object, str, object]:
 
 def changes_before_its_epoch_has_committed() -> tuple[object, str, object]:
     """The single-server bug: a new leader changes the set while an older change may still come true."""
-    return steps, "_guards", lambda node: None
+    return steps, "guards", lambda node: None
 
 
 def changes_two_at_a_time() -> tuple[object, str, object]:

@@ -169,14 +169,14 @@ def test_clients_that_stop_reading_hold_little_and_stop_nobody(play: Play, tmp_p
 
 def test_a_peer_that_does_not_take_its_answers_is_not_read_from(play: Play, tmp_path: Path) -> None:
     path = tmp_path / "segment"
-    path.write_bytes(os.urandom(4 * MB))
+    path.write_bytes(os.urandom(16 * MB))  # more than a kernel takes that has seen much traffic
 
     async def scenario(world: World) -> None:
         client = await world.client()
         client.stop_reading()
         client.send(FetchRequest(), 12, 1)
         await until(lambda: len(world.broker.fetches) == 1)
-        world.broker.fetches[0].complete(fetch_response(Slice(path, 0, 4 * MB)))
+        world.broker.fetches[0].complete(fetch_response(Slice(path, 0, 16 * MB)))
         await until(lambda: world.only_connection().send_queue.blocked)
         client.send(FetchRequest(), 12, 2)
         await settled(50)

@@ -179,7 +179,7 @@ SUBTLE: tuple[Mutant, ...] = (
         "no living majority",
         "the leader appends a set without a live majority",
         "raft.membership.steps",
-        "_would_be_stuck",
+        "would_be_stuck",
         "if len(living) >= voters.majority:",
         "if True:",
         4,
