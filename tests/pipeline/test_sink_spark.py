@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.patience import LATE_STARTS
+from tests.pipeline import java_end
 from tests.pipeline.sink_histories import committed
 
 from barnabas.client.admin.admin import Admin
@@ -42,7 +43,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
     found = session("sink", "local[2]", **{"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("wh"))})
     yield found
-    found.stop()
+    java_end.end(found)
 
 
 def send(bootstrap: str, numbers: range) -> None:

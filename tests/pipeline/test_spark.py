@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.patience import LATE_STARTS, PATIENCE_S
+from tests.pipeline import java_end
 
 from barnabas.pipeline.late_workers import LATE, LateWorkers
 from barnabas.testing.cluster import Cluster
@@ -72,7 +73,7 @@ def spark(gate: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]
             "tests", "local[2]", **{"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("wh"))}
         )
         yield found
-        found.stop()
+        java_end.end(found)
 
 
 @pytest.fixture(scope="module")
