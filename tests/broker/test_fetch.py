@@ -127,6 +127,18 @@ def test_a_parked_fetch_wakes_when_enough_is_there(node: Node) -> None:
     assert offsets(parked.fetched.records) == [0, 1]
 
 
+def test_what_a_waiting_fetch_reads_again_is_counted_once(node: Node) -> None:
+    size = len(batch("one"))
+    parked = node.fetch(max_wait_ms=500, min_bytes=3 * size)
+    for value in ("one", "two", "six"):
+        assert not parked.here
+        node.append(batch(value))
+    assert offsets(parked.fetched.records) == [0, 1, 2]
+    partition = node.broker.partition("t", 0)
+    assert partition is not None
+    assert partition.leading.traffic.bytes_out == 3 * size
+
+
 def test_a_parked_fetch_ends_with_what_there_is(node: Node) -> None:
     parked = node.fetch(max_wait_ms=500, min_bytes=1_000_000)
     fill(node, 1)

@@ -253,8 +253,6 @@ class FetchReader:
         try:
             size = max(0, min(position.max_bytes, left))
             one.records = found = partition.log.read(position.offset, size, end, at_least_one=first)
-            if self.replica < 0:
-                partition.leading.traffic.bytes_out += len(found)
             if self.committed and len(one.records):
                 one.aborted = [
                     AbortedTransaction(producer_id=gone.producer_id, first_offset=gone.first_offset)
@@ -307,8 +305,7 @@ class FetchReader:
                 return FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH, session_id=session.id)
         elif plan.create:
             self.broker.sessions.create(session, now)
-        if self.replica >= 0 and self.broker.leader_quota.limited:
-            self.count(found, now)
+        self.count(found, now)
         responses: list[FetchableTopicResponse] = []
         by_topic: dict[str | Uuid, list[PartitionData]] = {}
         leaders: set[NodeId] = set()
@@ -331,11 +328,21 @@ class FetchReader:
         return FetchResponse(session_id=session.id, responses=responses, node_endpoints=endpoints)
 
     def count(self, found: list[Found], now: Now) -> None:
-        """Bytes to a follower count for the throttle, in sync or not; only followers that are not in sync wait."""
+        """Count the bytes of an answer, which may have been read more than once while it waited.
+
+        Those of a follower count for the throttle, in sync or not; only followers that are not in sync wait.
+        """
+        follower, quota = self.replica >= 0, self.broker.leader_quota
+        if follower and not quota.limited:
+            return
         for one in found:
-            partition = one.partition
-            if partition is not None and len(one.records) and partition.settings.leader_throttled:
-                self.broker.leader_quota.record(len(one.records), now)
+            partition, size = one.partition, len(one.records)
+            if partition is None or not size:
+                continue
+            if not follower:
+                partition.leading.traffic.bytes_out += size
+            elif partition.settings.leader_throttled:
+                quota.record(size, now)
 
     def news(self, one: Found) -> bool:
         """Whether this must be told in an incremental answer; remembers that it was."""

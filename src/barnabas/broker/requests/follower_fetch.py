@@ -36,8 +36,7 @@ class _PlainReader(FetchReader):
         for one in found:
             if one.error or one.diverging is not None:
                 return super().respond(found, now)
-        if self.broker.leader_quota.limited:
-            self.count(found, now)
+        self.count(found, now)
         topics: dict[bytes, list[AnswerRow]] = {}
         for one in found:
             if self.news(one):
