@@ -34,6 +34,7 @@ from barnabas.server.net.throttle import Throttle
 from barnabas.server.observe import events
 from barnabas.server.observe.metrics import Counter
 from barnabas.wire.frame import write_response
+from barnabas.wire.replica_fetch import PlainAnswer, write_plain_answer
 
 __all__ = ["Acceptor", "Connection", "FastPath", "TakeFrame"]
 
@@ -315,20 +316,19 @@ class Connection(asyncio.BufferedProtocol):
                 response = throttle.answering(self, context, response)
             parts: list[Any] = []
             try:
-                size = write_response(parts, context.correlation_id, route.key, context.version, response)
+                if isinstance(response, PlainAnswer):
+                    size = write_plain_answer(parts, context.correlation_id, response)
+                else:
+                    size = write_response(parts, context.correlation_id, route.key, context.version, response)
             except (WireError, StorageError) as error:
                 events.emit(events.REQUEST_FAILED, api=route.name, version=context.version, error=error)
                 self.close()
                 return
-            self.queue(parts, size)
+            self.send_queue.add(parts, size)
+            if self.send_queue.pending > SENT_AT_ONCE_BYTES:
+                self.send_queue.flush()
+            self.look_again()
         route.finished(context, handled, done)
-
-    def queue(self, parts: list[Any], size: int) -> None:
-        """Send a whole frame of `size` bytes at the end of this loop step, a large one at once."""
-        self.send_queue.add(parts, size)
-        if self.send_queue.pending > SENT_AT_ONCE_BYTES:
-            self.send_queue.flush()
-        self.look_again()
 
     def look_again(self) -> None:
         """Have `flush` called at the end of this loop step."""

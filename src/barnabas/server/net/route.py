@@ -98,15 +98,11 @@ class Route:
             found = self._class = request_class(self.key)
         return found
 
-    def count(self, handled_s: float, total_s: float) -> None:
-        """A request was answered: seconds to the end of its handler, and to the answer."""
-        self.handled_s.observe(handled_s)
-        self.total_s.observe(total_s)
-
     def finished(self, context: RequestContext, handled: float, done: float) -> None:
         """A request was answered: count it, and say so if it was slow (long polls may wait as they like)."""
         received = context.received
-        self.count(handled - received, done - received)
+        self.handled_s.observe(handled - received)
+        self.total_s.observe(done - received)
         spent = handled - received if self.row.waits else done - received
         if spent > self.slow_s:
             events.emit(
