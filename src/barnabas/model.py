@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from enum import IntEnum
 from typing import NamedTuple, TypeAlias
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "TopicId",
     "TopicPartition",
     "Uuid",
+    "VoterCheck",
 ]
 
 NodeId: TypeAlias = int
@@ -155,3 +157,12 @@ class Now(NamedTuple):
 
     mono: float
     wall_ms: int
+
+
+class VoterCheck(IntEnum):
+    """Which change of the voters DescribeQuorum shall check without making it (a field of ours)."""
+
+    ADD = 1
+    REMOVE = 2
+    TARGET = 3
+    CANCEL = 4

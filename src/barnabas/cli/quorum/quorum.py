@@ -24,7 +24,7 @@ from barnabas.cli.output import print_document
 from barnabas.cli.quorum import detail as quorum_detail
 from barnabas.cli.quorum import recover as quorum_recover
 from barnabas.errors import BarnabasError, ConfigError, ErrorCode, KafkaError
-from barnabas.model import ZERO_UUID, Endpoint, Uuid
+from barnabas.model import ZERO_UUID, Endpoint, Uuid, VoterCheck
 
 if TYPE_CHECKING:
     from barnabas.client.admin.described import QuorumDescription, QuorumReplica
@@ -129,13 +129,13 @@ def _add(args: argparse.Namespace) -> int:
     controller, directory_id, endpoints = new_controller(read_properties(args.command_config))
     shown = ", ".join(str(endpoint) for endpoint in endpoints)
     from barnabas.client.admin.quorum import add_controller
-    from barnabas.client.admin.quorum_detail import ADD, check_change
+    from barnabas.client.admin.quorum_detail import check_change
     from barnabas.client.cluster import Cluster
 
     outcome = ""
     with Cluster(bootstrap_of(args), timeout=args.timeout) as cluster:
         if args.dry_run:
-            outcome = check_change(cluster, ADD, [controller], directory_id)
+            outcome = check_change(cluster, VoterCheck.ADD, [controller], directory_id)
         else:
             add_controller(cluster, controller, directory_id, endpoints)
     if args.json:
@@ -189,14 +189,14 @@ def _remove(args: argparse.Namespace) -> int:
             raise ConfigError(f"--controller-directory-id: {error}", next_step=_SHOWN) from error
     from barnabas.client.admin.admin import Admin
     from barnabas.client.admin.quorum import remove_controller
-    from barnabas.client.admin.quorum_detail import REMOVE, check_change
+    from barnabas.client.admin.quorum_detail import check_change
 
     outcome = ""
     with Admin(bootstrap_of(args), timeout=args.timeout) as admin:
         if directory_id is None:
             directory_id = _directory_of(admin.quorum(), controller)
         if args.dry_run:
-            outcome = check_change(admin.cluster, REMOVE, [controller], directory_id)
+            outcome = check_change(admin.cluster, VoterCheck.REMOVE, [controller], directory_id)
         else:
             remove_controller(admin.cluster, controller, directory_id)
     if args.json:
@@ -226,7 +226,7 @@ def _directory_of(quorum: QuorumDescription, controller: int) -> Uuid:
 def _reassign(args: argparse.Namespace) -> int:
     from barnabas.client.admin.admin import Admin
     from barnabas.client.admin.quorum import controllers_under_way, reassign_controllers
-    from barnabas.client.admin.quorum_detail import CANCEL, TARGET, check_change
+    from barnabas.client.admin.quorum_detail import check_change
     from barnabas.client.cluster import Cluster
 
     if args.target and args.cancel:
@@ -243,7 +243,8 @@ def _reassign(args: argparse.Namespace) -> int:
         raise ConfigError("--dry-run goes with --target or --cancel")
     if args.dry_run:
         with Cluster(bootstrap_of(args), timeout=args.timeout) as cluster:
-            outcome = check_change(cluster, CANCEL if target is None else TARGET, target or ())
+            kind = VoterCheck.CANCEL if target is None else VoterCheck.TARGET
+            outcome = check_change(cluster, kind, target or ())
         if args.json:
             checked = {"target": target, "cancelled": args.cancel, "outcome": outcome}
             print_document("quorum.reassignment", {"reassignment": checked, "dry_run": True})

@@ -14,26 +14,15 @@ from barnabas.client.admin.quorum import advice, ask_active, find_active
 from barnabas.client.cluster import Cluster
 from barnabas.client.connection import ConnectionFailed
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.model import METADATA_TOPIC, NO_NODE, ZERO_UUID, DirectoryId, NodeId
+from barnabas.model import METADATA_TOPIC, NO_NODE, ZERO_UUID, DirectoryId, NodeId, VoterCheck
 from barnabas.wire.schemas.quorum import (
     DescribeQuorumRequest,
     DescribeQuorumRequestPartitionData,
     DescribeQuorumRequestTopicData,
 )
 
-__all__ = [
-    "ADD",
-    "CANCEL",
-    "REMOVE",
-    "TARGET",
-    "check_change",
-    "described",
-    "description_request",
-    "quorum_detail",
-]
+__all__ = ["check_change", "described", "description_request", "quorum_detail"]
 
-ADD, REMOVE, TARGET, CANCEL = 1, 2, 3, 4
-"""Changes that can be checked."""
 _NOT_CHECKED = -2
 _ELECTION_MS = 3000
 """A node may look for a leader for so long before it is asked what it knows itself."""
@@ -138,9 +127,9 @@ def _data(response: Any) -> Any:
 
 
 def check_change(
-    cluster: Cluster, kind: int, voters: Sequence[NodeId] = (), directory_id: DirectoryId = ZERO_UUID
+    cluster: Cluster, kind: VoterCheck, voters: Sequence[NodeId] = (), directory_id: DirectoryId = ZERO_UUID
 ) -> str:
-    """`check_change(cluster, REMOVE, [4], directory_id)` -> what the change would come to; nothing is changed.
+    """`check_change(cluster, VoterCheck.REMOVE, [4], directory_id)` -> what it would come to; nothing is changed.
 
     Raises KafkaError with the leader's reason, REQUEST_TIMED_OUT where the change would wait.
     """

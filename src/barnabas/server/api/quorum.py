@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.errors import ErrorCode
-from barnabas.model import ReplicaKey
+from barnabas.model import ReplicaKey, VoterCheck
 from barnabas.raft.messages import (
     AddVoterRequest,
     ChangeResponse,
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     )
 
 __all__ = ["QuorumApi"]
-
-CHECK_ADD, CHECK_REMOVE, CHECK_TARGET, CHECK_CANCEL = 1, 2, 3, 4
-"""What DescribeQuorum shall check without doing it.  A node that does not know the field only describes."""
 
 
 class QuorumApi:
@@ -55,12 +52,14 @@ class QuorumApi:
     def _check(self, asked: DescribeQuorumRequestPartitionData) -> ChangeResponse:
         voters = [ReplicaKey(node_id, asked.check_directory_id) for node_id in asked.check_voters]
         change: Request
-        if asked.check in (CHECK_ADD, CHECK_REMOVE) and len(voters) == 1:
+        if asked.check in (VoterCheck.ADD, VoterCheck.REMOVE) and len(voters) == 1:
             voter = voters[0]
-            change = AddVoterRequest(voter, ()) if asked.check == CHECK_ADD else RemoveVoterRequest(voter)
-        elif asked.check == CHECK_TARGET:
+            change = (
+                AddVoterRequest(voter, ()) if asked.check == VoterCheck.ADD else RemoveVoterRequest(voter)
+            )
+        elif asked.check == VoterCheck.TARGET:
             change = ReassignRequest(tuple(asked.check_voters), registered(self._quorum.image))
-        elif asked.check == CHECK_CANCEL:
+        elif asked.check == VoterCheck.CANCEL:
             change = ReassignRequest(None)
         else:
             why = f"there is no check {asked.check} of {len(voters)} voters"
