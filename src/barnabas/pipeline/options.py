@@ -185,7 +185,7 @@ class SourceOptions:
             max_delay=_duration("maxTriggerDelay", delay),
             min_partitions=words.whole("minPartitions"),
             max_records=words.whole("maxRecordsPerPartition"),
-            columns=columns_of(given),
+            columns=_columns(words),
             group=words.text("kafka.group.id", "") or None,
             rack=words.text("kafka.client.rack", ""),
             isolation=words.one_of("kafka.isolation.level", "read_uncommitted", "read_committed"),
@@ -250,12 +250,12 @@ def _pattern(text: str) -> str:
 
 def columns_of(given: Mapping[str, str]) -> tuple[str, ...]:
     """The columns that these options ask for.  Raises ConfigError."""
-    words = _Words(given)
-    return _columns(words.text("columns", ""), words.boolean("includeHeaders", False))
+    return _columns(_Words(given))
 
 
-def _columns(text: str, include_headers: bool) -> tuple[str, ...]:
+def _columns(words: _Words) -> tuple[str, ...]:
     """Those that were named, in the order of the schema; all of them where none was."""
+    text, include_headers = words.text("columns", ""), words.boolean("includeHeaders", False)
     names = {name.lower(): name for name in COLUMNS}
     wanted: set[str] = set()
     for word in _names(text):

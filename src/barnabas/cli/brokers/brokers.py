@@ -106,7 +106,7 @@ def _describe(admin: Admin, args: argparse.Namespace) -> None:
     look = Placement.of(admin)
     row = next((row for row in _rows(look) if row["id"] == args.id), None)
     if row is None:
-        raise _unknown(args.id, look)
+        raise look.unknown(args.id)
     dirs = look.dirs.get(args.id)
     quorum = admin.quorum()
     voter = any(replica.id == args.id for replica in quorum.voters)
@@ -149,15 +149,6 @@ def _describe(admin: Admin, args: argparse.Namespace) -> None:
         print(f"  It carries nothing: stop it, then `barnabas brokers unregister {args.id}`.")
 
 
-def _unknown(broker: int, look: Placement) -> KafkaError:
-    there = ", ".join(map(str, sorted(look.brokers))) or "none"
-    return KafkaError(
-        ErrorCode.RESOURCE_NOT_FOUND,
-        f"there is no broker {broker}; there are {there}",
-        next_step="`barnabas brokers list` shows them",
-    )
-
-
 def _add(admin: Admin, args: argparse.Namespace) -> int:
     look = Placement.of(admin)
     look.check_serving(args.ids)
@@ -179,7 +170,7 @@ def _add(admin: Admin, args: argparse.Namespace) -> int:
 def _unregister(admin: Admin, args: argparse.Namespace) -> int:
     look = Placement.of(admin)
     if args.id not in look.brokers:
-        raise _unknown(args.id, look)
+        raise look.unknown(args.id)
     if args.id not in look.fenced:
         raise ConfigError(
             f"broker {args.id} runs and would register again",

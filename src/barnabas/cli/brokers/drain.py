@@ -42,7 +42,8 @@ def drain(admin: Admin, args: argparse.Namespace) -> int:
     """`barnabas brokers drain|remove ID`: the exit code."""
     broker: NodeId = args.id
     look = Placement.of(admin)
-    _check_known(look, broker)
+    if broker not in look.brokers and not look.named_by(broker):
+        raise look.unknown(broker)
     plan = look.spread_over(_others(look, broker), leaving=[broker])
     look.check_room(plan)
     voter = None if args.keep_voter else _check_voter(admin, broker)
@@ -84,15 +85,6 @@ def drain(admin: Admin, args: argparse.Namespace) -> int:
     return code or (1 if args.wait and not empty else 0)
 
 
-def _check_known(look: Placement, broker: NodeId) -> None:
-    if broker not in look.brokers and not look.named_by(broker):
-        raise KafkaError(
-            ErrorCode.RESOURCE_NOT_FOUND,
-            f"there is no broker {broker}; there are {', '.join(map(str, sorted(look.brokers)))}",
-            next_step="`barnabas brokers list` shows them",
-        )
-
-
 def _others(look: Placement, broker: NodeId) -> list[NodeId]:
     others = [one for one in look.targets() if one != broker]
     if not others:
@@ -128,9 +120,7 @@ def _cordon(admin: Admin, args: argparse.Namespace, look: Placement, broker: Nod
             )
             print("  next: `barnabas features upgrade --release-version 4.3`, then drain again")
         return
-    if (
-        broker in look.fenced
-    ):  # it does not serve, so nobody can ask it to take nothing; nor does it get anything
+    if broker in look.fenced:  # nobody can ask it to take nothing, and it gets nothing
         return
     admin.alter_configs("broker", str(broker), {CORDON: "*"})
     deadline = time.monotonic() + HEARD_SECONDS

@@ -117,21 +117,21 @@ class Placement:
 
     def cost(self, plan: Mapping[TopicPartition, Sequence[NodeId]]) -> Cost:
         """What carrying out a plan copies; sizes are those of this moment."""
+        copied = sum(len(set(replicas) - set(self.replicas[tp])) for tp, replicas in plan.items())
+        taken = self._taken(plan)
+        return Cost(len(plan), copied, sum(taken.values()), max(taken.values(), default=0))
+
+    def _taken(self, plan: Mapping[TopicPartition, Sequence[NodeId]]) -> Counter[NodeId]:
+        """The bytes that each broker has to copy."""
         taken: Counter[NodeId] = Counter()
-        copied = 0
         for tp, replicas in plan.items():
             for broker in set(replicas) - set(self.replicas[tp]):
-                copied += 1
                 taken[broker] += self.sizes.get(tp, 0)
-        return Cost(len(plan), copied, sum(taken.values()), max(taken.values(), default=0))
+        return taken
 
     def check_room(self, plan: Mapping[TopicPartition, Sequence[NodeId]]) -> None:
         """Raises KafkaError when a broker has too little room on its disks for what it would take."""
-        taken: Counter[NodeId] = Counter()
-        for tp, replicas in plan.items():
-            for broker in set(replicas) - set(self.replicas[tp]):
-                taken[broker] += self.sizes.get(tp, 0)
-        for broker, size in sorted(taken.items()):
+        for broker, size in sorted(self._taken(plan).items()):
             room = self.dirs[broker].usable_bytes if broker in self.dirs else -1
             if 0 <= room < size:
                 raise KafkaError(
@@ -139,6 +139,14 @@ class Placement:
                     f"broker {broker} would take {size_text(size)} and has {size_text(room)} free",
                     next_step="name other brokers with --brokers, or give it more disk",
                 )
+
+    def unknown(self, broker: NodeId) -> KafkaError:
+        """The error of a command about a broker that nobody registered."""
+        return KafkaError(
+            ErrorCode.RESOURCE_NOT_FOUND,
+            f"there is no broker {broker}; there are {', '.join(map(str, sorted(self.brokers))) or 'none'}",
+            next_step="`barnabas brokers list` shows them",
+        )
 
     def check_serving(self, brokers: Iterable[NodeId]) -> None:
         """Raises ConfigError when one of these does not serve."""

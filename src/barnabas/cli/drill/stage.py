@@ -181,9 +181,7 @@ class Stage:
 
     def start(self, *ids: int) -> None:
         """Start nodes on what they have; returns when all are ready."""
-        for id_ in ids:
-            self._say("type", f"barnabas start {self.nodes[id_].file} &")
-            self.nodes[id_].start()
+        self.launch(*ids)
         for id_ in ids:
             self.until(f"node {id_} is ready", self.nodes[id_].is_ready)
 

@@ -8,7 +8,7 @@ those are.  Both are dynamic and stay until somebody removes them: who begins a 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from barnabas.model import NodeId, TopicPartition
 
@@ -86,7 +86,9 @@ def unthrottle(admin: Admin, found: Throttles) -> None:
         admin.alter_configs("topic", topic, reset=[n for n, value in given.items() if value != _ALWAYS])
 
 
-def _given(admin: Admin, kind: str, name: str, wanted: Sequence[str]) -> dict[str, str]:
+def _given(
+    admin: Admin, kind: Literal["topic", "broker"], name: str, wanted: Sequence[str]
+) -> dict[str, str]:
     """Those of the wanted settings that were given to this very topic or broker at run time."""
-    found = admin.configs("topic" if kind == "topic" else "broker", name)
+    found = admin.configs(kind, name)
     return {s.name: s.value for s in found if s.name in wanted and s.value and s.source == kind}

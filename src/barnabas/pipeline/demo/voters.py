@@ -23,7 +23,7 @@ LOOK_EVERY_S = 0.5
 
 
 class VoterMove:
-    """`move.steps()` are the steps in order; `delivered()` says how many rows are acknowledged by now."""
+    """Its methods are the steps, in order; `delivered()` says how many rows are acknowledged by now."""
 
     def __init__(
         self, nodes: Nodes, work: str, say: Callable[[str, str], None], delivered: Callable[[], int]

@@ -18,7 +18,7 @@ from enum import Enum
 from functools import lru_cache
 from math import inf, isfinite
 
-from barnabas.server.observe.metrics import BOUNDS, Counter, Gauge, Histogram, Metrics, Reading
+from barnabas.server.observe.metrics import BOUNDS, Counter, Gauge, Histogram, Metrics, Reading, escaped
 
 __all__ = ["CONTENT_TYPE", "Names", "exposition"]
 
@@ -47,7 +47,7 @@ class _Name:
         words = (domain, tags.pop("type", ""), tags.pop("name", ""))
         base = "_".join(_NOT_WORD.sub("_", word) for word in words if word)
         self.base = base.lower().removesuffix("persec") if style is Names.JMX else base
-        shown = [f'{_NOT_WORD.sub("_", key)}="{_escaped(text)}"' for key, text in sorted(tags.items())]
+        shown = [f'{_NOT_WORD.sub("_", key)}="{escaped(text)}"' for key, text in sorted(tags.items())]
         self.labelled = bool(shown)
         self.labels = f"{{{','.join(shown)}}}" if shown else ""
         self._shown = shown
@@ -61,10 +61,6 @@ class _Name:
                 "{" + ",".join(sorted([*self._shown, f'le="{bound}"'])) + "}" for bound in (*BOUNDS, "+Inf")
             )
         return self._buckets
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
 
 
 _name = lru_cache(maxsize=_REMEMBERED)(_Name)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 
-__all__ = ["Counter", "Gauge", "Histogram", "Metric", "Metrics", "Reading", "sample_of"]
+__all__ = ["Counter", "Gauge", "Histogram", "Metric", "Metrics", "Reading", "escaped", "sample_of"]
 
 BOUNDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 """Upper bounds of a histogram's buckets, in seconds."""
@@ -88,11 +88,12 @@ class Reading(Metric):
 
 def sample_of(name: str, labels: Mapping[str, str], *, counter: bool) -> str:
     """`sample_of("client_x", {"id": "a"}, counter=True)` -> `client_x_total{id="a"}`."""
-    shown = ",".join(f'{key}="{_escaped(text)}"' for key, text in sorted(labels.items()))
+    shown = ",".join(f'{key}="{escaped(text)}"' for key, text in sorted(labels.items()))
     return f"{name}{'_total' if counter else ''}{{{shown}}}"
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
+    """The value of a label as Prometheus' text has it."""
     return text.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
 
 
