@@ -218,3 +218,26 @@ def test_a_pattern_needs_a_broker_that_reads_patterns() -> None:
     assert member(pattern="t.*").join_request(1).subscribed_topic_regex == "t.*"
     with pytest.raises(KafkaError, match="reads no patterns"):
         member(pattern="t.*").join_request(0)
+
+
+def test_a_member_with_a_pattern_asks_soon_until_the_pattern_was_looked_up() -> None:
+    subject = member(pattern="t.*")
+    subject.join_request(1)
+    subject.heard(answer(1))
+    assert subject.heartbeat_interval == 0.1
+    beat(subject)
+    subject.heard(quiet(1))
+    assert subject.heartbeat_interval == 0.2
+    subject.heard(answer(2, 0))
+    assert subject.heartbeat_interval == 3.0
+
+
+def test_a_member_whose_pattern_matches_nothing_asks_less_and_less_often() -> None:
+    subject = member(pattern="t.*")
+    subject.join_request(1)
+    subject.heard(answer(1))
+    intervals = []
+    for _ in range(8):
+        subject.heard(quiet(1))
+        intervals.append(subject.heartbeat_interval)
+    assert intervals == sorted(intervals) and intervals[-1] == 3.0

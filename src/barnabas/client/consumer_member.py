@@ -27,6 +27,8 @@ _LEAVES_FOR_NOW = -2
 _FENCED = frozenset({ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID})
 _FIRST_INTERVAL_S = 5.0
 """Between heartbeats until the coordinator has said how often (its default)."""
+_SOON_S = 0.05
+"""Half of the first wait for the topics of a pattern; each wait is twice the one before."""
 _NEXT_STEP = {
     ErrorCode.UNRELEASED_INSTANCE_ID: "stop the other consumer with this instance_id, or choose another one",
     ErrorCode.FENCED_INSTANCE_ID: "another consumer took this instance_id over; close this one",
@@ -82,6 +84,7 @@ class ConsumerGroupMember:
         self.lost = False
         """Whether what it owns is no longer its own: it joins again once that is released."""
         self.heartbeat_interval = _FIRST_INTERVAL_S
+        self._soon = _SOON_S
         self._owned: frozenset[Owned] = frozenset()
         self._target: frozenset[Owned] = frozenset()
         self._names: dict[TopicId, str] = {}
@@ -169,12 +172,16 @@ class ConsumerGroupMember:
             self._told = self._telling
         self.member_id = response.member_id or self.member_id
         self.generation = response.member_epoch
-        self.heartbeat_interval = response.heartbeat_interval_ms / 1000
         if response.assignment is not None:
             self._target = frozenset(
                 (t.topic_id, p) for t in response.assignment.topic_partitions for p in t.partitions
             )
             self._told = None  # even an assignment that changes nothing is acknowledged
+        self.heartbeat_interval = response.heartbeat_interval_ms / 1000
+        if self.subscription.pattern is not None and not self._target:
+            # The coordinator answers before it has looked the pattern up: ask again soon, then less and less often.
+            self._soon = min(2 * self._soon, self.heartbeat_interval)
+            self.heartbeat_interval = self._soon
 
     def fence(self) -> None:
         """The coordinator takes this member for gone: what it owns is lost, and it joins anew."""
