@@ -20,7 +20,7 @@ HEAVY  := $(BIN)/python tools/heavy.py
 JOBS   ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: demo-quorum drills sink-kills help venv demo test check sim chaos damage fuzz overload spec compat answers suites bench docs clean
+.PHONY: demo-quorum drills moved sink-kills help venv demo test check sim chaos damage fuzz overload spec compat answers suites bench docs clean
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | head -14
@@ -73,6 +73,10 @@ fuzz: $(VENV)/.dev
 # Needs what `make demo` needs, and kills with -9 what it started itself.
 sink-kills: $(VENV)/.dev $(VENV)/.spark
 	@$(HEAVY) $(BIN)/python -m tests.sink_kills --seed $(or $(SEED),1) --runs $(or $(N),1) $(ARGS)
+
+# Controllers that all come back at new addresses, with one known address; needs the ports 23000 to 23999.
+moved: $(VENV)/.base
+	@$(HEAVY) $(BIN)/python -m tools.moved_quorum --times $(or $(N),20) --seed $(or $(SEED),1) $(ARGS)
 
 drills: $(VENV)/.base
 	@$(HEAVY) $(BIN)/barnabas drill run $(or $(NAME),all) --times $(or $(N),1) $(ARGS)

@@ -76,6 +76,15 @@ def level(row: DescribeQuorumResponsePartitionData, id_: int) -> bool:
     return any(s.replica_id == id_ and s.log_end_offset >= row.high_watermark - 2 for s in row.current_voters)
 
 
+def knows_every_request(base: Path) -> None:
+    """No node of Apache Kafka was ever asked something that it does not know (it logs that, and hangs up)."""
+    logs = list(base.glob("n*/server.log"))
+    assert logs
+    for log in logs:
+        text = log.read_text()
+        assert not re.findall(r".*(?:[Uu]nknown API key|Unsupported api key|10642).*", text)
+
+
 def test_an_apache_controller_joins_our_quorum_leads_it_perhaps_and_is_removed(
     apache: Path, tmp_path: Path
 ) -> None:
@@ -115,6 +124,7 @@ def test_an_apache_controller_joins_our_quorum_leads_it_perhaps_and_is_removed(
             row = eventually(lambda: (r := leading(ours)) and voters(r) == [1, 2, 3] and r, 30)
             log = (base / "n4" / "server.log").read_text()
             assert "FATAL" not in log and "Encountered fatal fault" not in log
+            knows_every_request(base)
         nodes.settled([1, 2, 3])
 
 
@@ -148,6 +158,7 @@ def test_our_controller_and_our_broker_join_an_apache_quorum(apache: Path, tmp_p
         subprocess.run([apache / "start3.sh", str(base), str(killed)], check=True, env={**os.environ, **HEAP})
         eventually(lambda: (r := leading(everybody)) and level(r, killed), 60)
         eventually(lambda: (r := leading(everybody)) and level(r, 5), 30)
+        knows_every_request(base)
 
         port = str(controller.controller)
         directory = str(controller.directory_id)

@@ -16,13 +16,16 @@ from tests.server.quorum_node import until
 from barnabas.errors import ErrorCode
 from barnabas.model import Endpoint, ReplicaKey, Uuid
 from barnabas.raft import messages as raft
+from barnabas.raft.discovery.book import Contact
 from barnabas.raft.effects import Send
 from barnabas.server.api.table import served_on
 from barnabas.server.kraft import peers as quorum_peers
+from barnabas.server.kraft.codec.answering import response_out
 from barnabas.server.kraft.peers import Peers
 from barnabas.wire.codec.message import Message
 from barnabas.wire.frame import read_request_header, write_response
 from barnabas.wire.schemas.cluster import ApiVersion, ApiVersionsResponse, SupportedFeatureKey
+from barnabas.wire.schemas.own import ExchangeEndpointsRequest
 from barnabas.wire.schemas.quorum import (
     VoteResponse,
     VoteResponseNodeEndpoint,
@@ -305,5 +308,38 @@ def test_an_answer_of_many_records_is_read_in_several_turns() -> None:
         assert await quorum_peers._in_turns(steps()) == "all of it"
         beside.cancel()
         assert turns >= 4
+
+    run(story)
+
+
+ADDRESSES = raft.ExchangeRequest(ME, (Contact(ME, (Endpoint("CONTROLLER", "h", 9),), 4, 5),), "cluster")
+
+
+def test_our_own_request_is_never_sent_to_a_node_that_does_not_name_it_as_apache_kafka_does_not() -> None:
+    async def story(peers: Peers, heard: asyncio.Queue[raft.Message], other: Other) -> None:
+        other.served = {key: served for key, served in other.served.items() if key < 1000}
+        peers.send(Send(1, -1, other.endpoint, ADDRESSES))
+        failed = await heard.get()
+        assert isinstance(failed, raft.Failed) and failed.correlation == 1 and failed.unsupported
+        assert other.asked == [18]
+
+    run(story)
+
+
+def test_each_exchange_of_addresses_is_dialled_anew_and_leaves_no_connection() -> None:
+    """Behind one name another node may answer every time."""
+
+    async def story(peers: Peers, heard: asyncio.Queue[raft.Message], other: Other) -> None:
+        key = ExchangeEndpointsRequest.KEY
+        assert key is not None
+        other.answers[key] = giving(
+            response_out(raft.ExchangeResponse(ErrorCode.NONE, ADDRESSES.contacts), None, 0, "CONTROLLER")
+        )
+        for correlation in (1, 2):
+            peers.send(Send(correlation, -1, other.endpoint, ADDRESSES))
+            response = raft.ExchangeResponse(ErrorCode.NONE, ADDRESSES.contacts)
+            assert await heard.get() == raft.Answered(correlation, response)
+        assert other.connections == 2 and other.asked == [18, key] * 2
+        await until(lambda: not peers._aside)
 
     run(story)

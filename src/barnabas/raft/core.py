@@ -19,6 +19,7 @@ from typing import TypedDict, TypeVar
 from barnabas.errors import ErrorCode
 from barnabas.model import NO_NODE, ZERO_UUID, Endpoint, Epoch, NodeId, Now, Offset, ReplicaKey, Uuid
 from barnabas.ports import Randomness
+from barnabas.raft.discovery.book import AddressBook, Contact
 from barnabas.raft.effects import (
     Append,
     ApplyEffect,
@@ -128,6 +129,7 @@ class Core:
         config: RaftConfig,
         log_view: LogView,
         random: Randomness,
+        contacts: tuple[Contact, ...] = (),
     ) -> None:
         self.key = key
         self.endpoints = endpoints
@@ -137,7 +139,7 @@ class Core:
         self.epoch: Epoch = 0
         self.role: Role = Unattached(deadline=inf)
         self.high_watermark: Offset | None = None
-        self.peers = Peers(config.request_timeout, config.retry_backoff)
+        self.peers = Peers(config.request_timeout, config.retry_backoff, AddressBook(key, contacts))
         self.out: list[Effect] = []
         self._held: list[tuple[int, Send | Reply, Epoch, int]] = []
         self.asked: ElectionState | None = None
@@ -261,17 +263,31 @@ class Core:
         voter = self.voters.get(node_id)
         return voter.endpoint(self.config.listener) if voter else None
 
+    def addresses_of(self, key: ReplicaKey) -> list[Endpoint]:
+        """Where a replica may be, the likeliest first: as it said itself, as the voters say, as others say."""
+        listener, contact = self.config.listener, self.peers.book.of(key)
+        told = None if contact is None else contact.endpoint(listener)
+        voter = self.address_of(key.id)
+        found = [told, voter] if contact is not None and contact.start else [voter, told]
+        return list(dict.fromkeys(endpoint for endpoint in found if endpoint is not None))
+
     def reach(self, node_id: NodeId) -> Endpoint | None:
         """The endpoint to try next for a request that names its addressee.
 
-        It is the voter's address, and after failures a bootstrap server: when all controllers have moved, the
-        addresses in the voter set are wrong, but one of the bootstrap servers is the one we look for.  Any
-        other server refuses the request, because it is not the addressee.
+        It is where the voter was last heard of, and after failures a bootstrap server: when all controllers
+        have moved, all that we know may be wrong, but one of the bootstrap servers is the one we look for.
+        Whoever else is there refuses the request, because it is not the addressee.
         """
         place, others = self.peers.place(node_id), self.config.bootstrap
         if place % 2 == 0 or not others:
-            return self.address_of(node_id)
+            return self.whereabouts(node_id)
         return others[place // 2 % len(others)]
+
+    def whereabouts(self, node_id: NodeId) -> Endpoint | None:
+        """Where a voter may be: after two failures at another of the places that we heard of."""
+        voter = self.voters.get(node_id)
+        known = self.addresses_of(voter.key) if voter else []
+        return known[self.peers.place(node_id) // 2 % len(known)] if known else None
 
     def endpoints_of(self, node_id: NodeId) -> tuple[Endpoint, ...]:
         voter = self.voters.get(node_id)
@@ -285,6 +301,10 @@ class Core:
     def emit(self, name: str, **fields: object) -> None:
         """An event for the operator."""
         self.out.append(Event(name, tuple(fields.items())))
+
+    def send_aside(self, effect: Send) -> None:
+        """Send what is about addresses only: it waits for nothing, and no peer's turn depends on it."""
+        self.out.append(altered(effect, request=self._signed(effect.request)))
 
     def send(self, effect: Send) -> None:
         self.peers.goes_to(effect.correlation, effect.endpoint)

@@ -12,7 +12,7 @@ from barnabas.raft.roles import Leader
 from barnabas.raft.value import value
 from barnabas.raft.voters import VoterSet
 
-__all__ = ["Description", "ReplicaRow", "describe"]
+__all__ = ["Description", "RaftStatistics", "ReplicaRow", "describe"]
 
 
 @value
@@ -46,6 +46,23 @@ class Description:
     committed: tuple[ReplicaKey, ...] | None = None
     survivable: int = -1
     errors: tuple[tuple[NodeId, str], ...] = ()
+
+
+@value
+class RaftStatistics:
+    """One reading of a node, for metrics.  -1 and None where unknown."""
+
+    role: str
+    epoch: Epoch
+    leader_id: NodeId | None
+    high_watermark: Offset
+    end_offset: Offset
+    last_epoch: Epoch
+    persisted: Offset
+    voters: int
+    observers: int
+    pending_change: bool
+    strangers: int
 
 
 def describe(core: Core, now: Now) -> Description:

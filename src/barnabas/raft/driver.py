@@ -12,12 +12,14 @@ from collections import deque
 from typing import Protocol
 
 from barnabas.model import Now
+from barnabas.raft.discovery.book import Contact
 from barnabas.raft.effects import (
     Append,
     ApplyEffect,
     Effect,
     InstallSnapshot,
     Reply,
+    SaveBook,
     SaveElection,
     Send,
     Truncate,
@@ -54,6 +56,10 @@ class Storage(Protocol):
 
     def save_election(self, effect: SaveElection) -> None:
         """Make it durable; then `receive(ElectionSaved(effect.serial))`, at once or later, in order."""
+        ...
+
+    def save_book(self, contacts: tuple[Contact, ...]) -> None:
+        """Write the addresses down; nobody waits for it, and the newest are enough."""
         ...
 
     def write_snapshot(self, effect: WriteSnapshot) -> None:
@@ -137,6 +143,8 @@ class Driver:
                     store.truncate(end_offset)
                 case SaveElection():
                     store.save_election(effect)
+                case SaveBook(contacts):
+                    store.save_book(contacts)
                 case WriteSnapshot():
                     store.write_snapshot(effect)
                 case InstallSnapshot():

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from barnabas.errors import ErrorCode
 from barnabas.model import Endpoint, Epoch, NodeId, Offset
+from barnabas.raft.discovery.book import Contact
 from barnabas.raft.entries import Batch, ElectionState, SnapshotId
 from barnabas.raft.messages import Request, Response
 from barnabas.raft.value import value
@@ -58,6 +59,13 @@ class InstallSnapshot:
 
     snapshot: SnapshotId
     size: int
+
+
+@value
+class SaveBook:
+    """Write the address book down, some time: nothing waits for it."""
+
+    contacts: tuple[Contact, ...]
 
 
 # ------------------------------------------------------------------ pass 2: send
@@ -148,7 +156,7 @@ class Stopped:
     handed_over: bool
 
 
-PersistEffect: TypeAlias = Append | Truncate | SaveElection | WriteSnapshot | InstallSnapshot
+PersistEffect: TypeAlias = Append | Truncate | SaveElection | WriteSnapshot | InstallSnapshot | SaveBook
 SendEffect: TypeAlias = Send | Reply
 ApplyEffect: TypeAlias = (
     Accepted | Refused | Committed | LeaderChanged | VotersChanged | KraftVersionChanged | Event | Stopped

@@ -148,7 +148,12 @@ def _bootstrap_target(core: Core, now: Now) -> tuple[NodeId, Endpoint | None] | 
     servers: list[tuple[NodeId, Endpoint | None]] = [
         (-2 - index, endpoint) for index, endpoint in enumerate(core.config.bootstrap)
     ]
-    servers += [(i, core.address_of(i)) for i in core.voters.ids if i != core.key.id]
+    servers += [(i, core.whereabouts(i)) for i in core.voters.ids if i != core.key.id]
+    servers += [
+        (i, contact.endpoint(core.config.listener))
+        for i, contact in core.peers.book.others()
+        if i != core.key.id and i not in core.voters.ids
+    ]
     ready = [server for server in servers if core.peers.ready(server[0], now.mono)]
     return ready[core.random.integer(0, len(ready) - 1)] if ready else None
 

@@ -223,4 +223,4 @@ def drive_resigned(core: Core, role: Resigned, now: Now) -> None:
                 core.epoch, core.key.id, role.successors, core.endpoints, core.config.cluster_id
             )
             correlation = core.peers.begin(node_id, request, now.mono)
-            core.send(Send(correlation, node_id, core.address_of(node_id), request))
+            core.send(Send(correlation, node_id, core.whereabouts(node_id), request))

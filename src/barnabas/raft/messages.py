@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeAlias
 
 from barnabas.errors import ErrorCode
 from barnabas.model import NO_NODE, NO_OFFSET, ZERO_UUID, Endpoint, Epoch, NodeId, Offset, ReplicaKey, Uuid
+from barnabas.raft.discovery.book import Contact
 from barnabas.raft.entries import Batch, Entry, EpochEnd, SnapshotId
 from barnabas.raft.value import value
 from barnabas.raft.voters import SUPPORTED, VersionRange
@@ -254,6 +255,25 @@ class ReassignRequest:
 
 
 @value
+class ExchangeRequest:
+    """ExchangeEndpoints (a request of ours): where the controllers listen, as the sender has heard."""
+
+    replica: ReplicaKey
+    contacts: tuple[Contact, ...] = ()
+    cluster_id: str | None = None
+    generation: int = 0
+    origin: Uuid = ZERO_UUID
+
+
+@value
+class ExchangeResponse:
+    error: ErrorCode
+    contacts: tuple[Contact, ...] = ()
+    generation: int = 0
+    origin: Uuid = ZERO_UUID
+
+
+@value
 class CancelChangeRequest:
     """Withdraw the waiting change of this replica, if its record is not appended yet."""
 
@@ -275,6 +295,7 @@ PeerRequest: TypeAlias = (
     | FetchRequest
     | FetchSnapshotRequest
     | UpdateVoterRequest
+    | ExchangeRequest
 )
 ChangeRequest: TypeAlias = (
     AddVoterRequest | RemoveVoterRequest | UpgradeRequest | ReassignRequest | CancelChangeRequest
@@ -288,7 +309,7 @@ QuorumResponse: TypeAlias = (
     | FetchSnapshotResponse
     | UpdateVoterResponse
 )
-Response: TypeAlias = QuorumResponse | ProbeResponse | ChangeResponse
+Response: TypeAlias = QuorumResponse | ProbeResponse | ChangeResponse | ExchangeResponse
 
 
 # ------------------------------------------------------------------ from the node's own driver

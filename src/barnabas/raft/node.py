@@ -16,7 +16,9 @@ from barnabas.model import NO_NODE, NO_OFFSET, ZERO_UUID, Endpoint, Epoch, NodeI
 from barnabas.ports import Randomness
 from barnabas.raft import election, following, leadership, replication
 from barnabas.raft.core import Core, IllegalTransition
-from barnabas.raft.describe import Description, describe
+from barnabas.raft.describe import Description, RaftStatistics, describe
+from barnabas.raft.discovery.book import Contact
+from barnabas.raft.discovery.exchange import Exchange
 from barnabas.raft.effects import Accepted, Effect, Refused, Stopped
 from barnabas.raft.entries import ElectionState, Note, Opaque, SnapshotId
 from barnabas.raft.identity import first_look, origin, superseded
@@ -31,6 +33,8 @@ from barnabas.raft.messages import (
     ElectionSaved,
     EndQuorumEpochRequest,
     EndQuorumEpochResponse,
+    ExchangeRequest,
+    ExchangeResponse,
     Failed,
     FetchRequest,
     FetchResponse,
@@ -57,35 +61,17 @@ from barnabas.raft.messages import (
 )
 from barnabas.raft.roles import Cause, Follower, Leader, Resigned, Role, Unattached
 from barnabas.raft.settings import RaftConfig
-from barnabas.raft.value import value
 from barnabas.raft.voters import VoterSet
 
-__all__ = ["RaftNode", "RaftStatistics"]
+__all__ = ["RaftNode"]
 
 ANOTHER_QUORUM = "it has the id of this cluster and is of another quorum"
-
-
-@value
-class RaftStatistics:
-    """One reading of a node, for metrics.  -1 and None where unknown."""
-
-    role: str
-    epoch: Epoch
-    leader_id: NodeId | None
-    high_watermark: Offset
-    end_offset: Offset
-    last_epoch: Epoch
-    persisted: Offset
-    voters: int
-    observers: int
-    pending_change: bool
-    strangers: int
 
 
 class RaftNode:
     """One member (or observer) of the quorum.  Its first message must be `Started()`."""
 
-    __slots__ = ("_saved", "core")
+    __slots__ = ("_saved", "core", "exchange")
 
     def __init__(
         self,
@@ -96,8 +82,10 @@ class RaftNode:
         saved: ElectionState | None,
         randomness: Randomness,
         now: Now,
+        contacts: tuple[Contact, ...] = (),
     ) -> None:
-        self.core = Core(key, endpoints, config, log_view, randomness)
+        self.core = Core(key, endpoints, config, log_view, randomness, contacts)
+        self.exchange = Exchange()
         self._saved = saved
 
     def __repr__(self) -> str:
@@ -190,7 +178,7 @@ class RaftNode:
         role = core.role
         if core.stopped:
             return inf
-        due = core.peers.next_deadline()
+        due = min(core.peers.next_deadline(), self.exchange.deadline())
         if core.shutdown_deadline is not None:
             due = min(due, core.shutdown_deadline)
         if isinstance(role, Leader):
@@ -247,6 +235,7 @@ class RaftNode:
                 break
         if core.origin == ZERO_UUID:
             origin.learn(core)
+        self.exchange.drive(core, now)
         self._finish_shutdown(now)
 
     # ------------------------------------------------------------ from the driver
@@ -283,6 +272,7 @@ class RaftNode:
                 self._shutdown(timeout, now)
             case Started():
                 election.start(core, self._saved, now)
+                self.exchange.begin(core, now)
             case Tick():
                 pass
             case _:
@@ -336,6 +326,9 @@ class RaftNode:
 
     def _received(self, token: object, request: Request, now: Now) -> None:
         core = self.core
+        if isinstance(request, ExchangeRequest):  # it is about addresses, and changes nothing else
+            self.exchange.requested(core, token, request, now)
+            return
         if core.stopped:
             core.reply(token, _refusal(core, request, ErrorCode.BROKER_NOT_AVAILABLE))
             return
@@ -372,6 +365,9 @@ class RaftNode:
 
     def _answered(self, correlation: int, response: Response, now: Now) -> None:
         core = self.core
+        if self.exchange.expects(correlation):
+            self.exchange.answered(core, correlation, response, now)
+            return
         where = core.peers.address(correlation)
         taken = core.peers.take(correlation)
         if taken is None:
@@ -440,11 +436,16 @@ class RaftNode:
                 following.on_join_response(core, response)
             case ProbeResponse():
                 pending.on_probe_response(core, node_id, response, now)
+            case ExchangeResponse():  # nobody waits for it any more
+                pass
             case _:
                 assert_never(response)
 
     def _failed(self, correlation: int, reason: str, unsupported: bool, now: Now) -> None:
         core = self.core
+        if self.exchange.expects(correlation):
+            self.exchange.failed(correlation, now, unsupported=unsupported)
+            return
         taken = core.peers.take(correlation)
         if taken is None:
             return

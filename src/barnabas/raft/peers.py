@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from math import inf
 
 from barnabas.model import Endpoint, NodeId
+from barnabas.raft.discovery.book import AddressBook
 from barnabas.raft.messages import Request
 
 __all__ = ["Peer", "Peers"]
@@ -38,9 +39,10 @@ class Peers:
     that wants to be let in must go on fetching meanwhile.
     """
 
-    __slots__ = ("_backoff", "_errors", "_next", "_peers", "_places", "_timeout", "_waiting")
+    __slots__ = ("_backoff", "_errors", "_next", "_peers", "_places", "_timeout", "_waiting", "book")
 
-    def __init__(self, timeout: float, backoff: float) -> None:
+    def __init__(self, timeout: float, backoff: float, book: AddressBook) -> None:
+        self.book = book
         self._timeout = timeout
         self._backoff = backoff
         self._peers: dict[tuple[NodeId, int], Peer] = {}
@@ -53,6 +55,16 @@ class Peers:
         """Whether a request may go there now."""
         peer = self._peers.get((node_id, lane))
         return peer is None or (peer.request is None and peer.back_off_until <= now)
+
+    def number(self) -> int:
+        """The correlation of a request that is nobody's turn: it goes to an address, not to a node."""
+        self._next += 1
+        return self._next
+
+    def moved(self, node_id: NodeId) -> None:
+        """It listens somewhere else now: try there next, and at once."""
+        self._places.pop(node_id, None)
+        self.fine(node_id)
 
     def place(self, node_id: NodeId) -> int:
         """How many endpoints were tried in vain.  `reset` keeps this: it is about the network."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from barnabas.model import Endpoint
 from barnabas.raft.value import value
 from barnabas.raft.voters import SUPPORTED, VersionRange
@@ -33,6 +35,7 @@ class RaftConfig:
     auto_join: bool = False  # controller.quorum.auto.join.enable
     observer_expiry: float = 300.0  # an observer silent for so long is forgotten
     reset_grace: float = 0.1  # a reset connection to the leader leaves it so long to come back
+    exchange_interval: float = inf  # between two exchanges of addresses (a leader is known); inf: none
     catch_up_lag: int = 1000  # records: a new voter may lag by so many
     catch_up_rounds: int = 2  # rounds within the bounds, one after the other
     catch_up_round: float = 1.0  # seconds a round may take

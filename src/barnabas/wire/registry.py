@@ -17,6 +17,7 @@ from barnabas.wire.codec.message import Message, MetadataRecord
 __all__ = [
     "API",
     "API_NAMES",
+    "OWN_ROWS",
     "Api",
     "record_class",
     "request_class",
@@ -48,7 +49,9 @@ class Api(NamedTuple):
         return self.last - self.unstable
 
 
-API: dict[int, Api] = {row[0]: Api(*row) for row in ROWS}
+OWN_ROWS = ((10_642, "ExchangeEndpoints", "own", 0, 0, 0, False),)
+"""APIs that only our nodes know."""
+API: dict[int, Api] = {row[0]: Api(*row) for row in (*ROWS, *OWN_ROWS)}
 API_NAMES: dict[int, str] = {api.key: api.name for api in API.values()}
 
 

@@ -52,7 +52,7 @@ from barnabas.server.kraft import quorum_events
 from barnabas.server.kraft.committed import CommittedImage
 from barnabas.server.kraft.maintenance import Maintenance
 from barnabas.server.kraft.proposals import STEPS, Requests, Submission
-from barnabas.server.kraft.quorum_events import Leaderless, tell
+from barnabas.server.kraft.quorum_events import Leaderless, names_of, tell
 from barnabas.server.kraft.records import bootstrap_records
 from barnabas.server.kraft.recovery import metadata_log_config, open_store
 from barnabas.server.kraft.registration import Registration, warn_of_other_disk
@@ -109,7 +109,14 @@ class Quorum:
         now = self._clock.now()
         store.reserve.size, self._requests.reserve = settings.reserve_bytes, store.reserve
         node = RaftNode(
-            settings.key, settings.endpoints, settings.raft, store.log_view, store.saved, random, now
+            settings.key,
+            settings.endpoints,
+            settings.raft,
+            store.log_view,
+            store.saved,
+            random,
+            now,
+            store.contacts,
         )
         self._driver = Driver(node, store, self)
         self.steps = QuorumSteps(
@@ -170,13 +177,9 @@ class Quorum:
             thread.close()
             raise
         quorum = cls(settings, config, thread, store, random, on_fatal=on_fatal, on_step=on_step, steps=steps)
-        found, voters = store.log.recovery, store.log_view.voters
-        if found.bytes_cut:
-            events.emit(quorum_events.CUT, bytes=found.bytes_cut, at=found.cut_at, reason=found.reason)
-        start, end = store.log.log_start_offset, store.log.log_end_offset
-        events.emit(quorum_events.RECOVERED, start=start, end=end, voters=_names(voters))
+        quorum_events.tell_opened(store)
         try:
-            settings.check_reachable(voters, directory)
+            settings.check_reachable(store.log_view.voters, directory)
         except BaseException:
             await quorum.stop()
             raise
@@ -272,7 +275,7 @@ class Quorum:
             self._maintenance.look()
             if not self._ready.done() and self.leader_id == NO_NODE:
                 bootstrap = ",".join(f"{e.host}:{e.port}" for e in self.settings.raft.bootstrap)
-                events.emit(quorum_events.WAITS, voters=_names(self.voters), bootstrap=bootstrap)
+                events.emit(quorum_events.WAITS, voters=names_of(self.voters), bootstrap=bootstrap)
             await self._ready
         except BaseException:
             await self.stop()
@@ -422,7 +425,7 @@ class Quorum:
             case LeaderChanged():
                 self._leader_changed(effect)
             case VotersChanged():
-                events.emit(quorum_events.VOTERS, voters=_names(effect.voters), offset=effect.offset)
+                events.emit(quorum_events.VOTERS, voters=names_of(effect.voters), offset=effect.offset)
                 if self.registration is not None:
                     warn_of_other_disk(self.settings.key, effect.voters)
             case KraftVersionChanged():
@@ -492,7 +495,3 @@ class Quorum:
     def _tell_leader(self) -> None:
         for callback in self._leader_callbacks:
             callback()
-
-
-def _names(voters: VoterSet) -> str:
-    return ",".join(str(key.id) for key in voters.keys) or "none"

@@ -28,6 +28,7 @@ from barnabas.raft.messages import (
     Answered,
     BeginQuorumEpochResponse,
     Disconnected,
+    ExchangeRequest,
     Failed,
     FetchRequest,
     FetchSnapshotRequest,
@@ -91,6 +92,8 @@ class Peers:
         self.strangers: set[Endpoint] = set()
         """The peers that said that this node is of another cluster."""
         self._lines: dict[tuple[NodeId, str], Line] = {}
+        self._aside: dict[int, Line] = {}
+        """Lines for one exchange of addresses each, by correlation."""
         self._closed = False
 
     def __repr__(self) -> str:
@@ -107,16 +110,27 @@ class Peers:
         if effect.endpoint is None:
             self.receive(Failed(effect.correlation, f"node {effect.to} has no address"))
             return
+        if isinstance(effect.request, ExchangeRequest):
+            # Behind the same address another node may answer next time: each goes out on a line of its own.
+            aside = self._aside[effect.correlation] = Line(self, once=True)
+            aside.begin(effect, effect.endpoint)
+            return
         lane = effect.to, _LANES.get(type(effect.request), ELECTIONS)
         line = self._lines.get(lane)
         if line is None:
             line = self._lines[lane] = Line(self)
         line.begin(effect, effect.endpoint)
 
+    def over(self, correlation: int) -> None:
+        """An exchange of addresses has ended: its line is of no more use."""
+        line = self._aside.pop(correlation, None)
+        if line is not None:
+            line.hang_up()
+
     async def close(self) -> None:
         """Close every connection; what is under way is not answered any more."""
         self._closed = True
-        for line in self._lines.values():
+        for line in (*self._lines.values(), *self._aside.values()):
             line.drop()
         await asyncio.sleep(0)
 
@@ -124,10 +138,12 @@ class Peers:
 class Line:
     """One connection to one node, for one kind of request."""
 
-    __slots__ = ("_connection", "_endpoint", "_failures", "_peers", "_task")
+    __slots__ = ("_connection", "_endpoint", "_failures", "_once", "_peers", "_task")
 
-    def __init__(self, peers: Peers) -> None:
+    def __init__(self, peers: Peers, *, once: bool = False) -> None:
+        """`once`: it ends with its first answer."""
         self._peers = peers
+        self._once = once
         self._connection: AsyncConnection | None = None
         self._endpoint: Endpoint | None = None
         self._task: asyncio.Task[None] | None = None
@@ -152,11 +168,24 @@ class Line:
         if self._task is not None:
             self._task.cancel()
             self._task = None
+        self.hang_up()
+
+    def hang_up(self) -> None:
+        """Close the connection."""
         if self._connection is not None:
             self._connection.abort()
             self._connection = None
 
     async def _exchange(self, effect: Send, endpoint: Endpoint) -> None:
+        if not self._once:
+            await self._ask(effect, endpoint)
+            return
+        try:
+            await self._ask(effect, endpoint)
+        finally:
+            self._peers.over(effect.correlation)
+
+    async def _ask(self, effect: Send, endpoint: Endpoint) -> None:
         peers = self._peers
         try:
             connection = await self._connected(endpoint)

@@ -11,9 +11,11 @@ from barnabas.ports import Clock
 from barnabas.raft.describe import Description
 from barnabas.raft.effects import Event
 from barnabas.raft.roles import Follower, Leader
+from barnabas.raft.voters import VoterSet
+from barnabas.server.kraft.storage import MetadataStore
 from barnabas.server.observe import events
 
-__all__ = ["Leaderless", "missing", "tell"]
+__all__ = ["Leaderless", "missing", "names_of", "tell", "tell_opened"]
 
 RECOVERED = events.register("quorum.recovered", logging.INFO, "the metadata log is open")
 ACTIVE = events.register("quorum.active", logging.INFO, "this node is the active controller")
@@ -24,6 +26,11 @@ SNAPSHOT = events.register("quorum.snapshot", logging.INFO, "a metadata snapshot
 CLEANED = events.register("quorum.cleaned", logging.INFO, "metadata that a snapshot covers were deleted")
 FAILED = events.register("quorum.failed", logging.ERROR, "the quorum cannot continue; this node stops")
 CUT = events.register("quorum.cut", logging.WARNING, "the torn end of the metadata log was truncated")
+BOOK_UNREAD = events.register(
+    "quorum.endpoints-unread",
+    logging.WARNING,
+    "what this node had written down of the others' addresses is of no use; it asks for them again",
+)
 STEP = events.register("quorum.step", logging.DEBUG, "the quorum reports an internal step")
 REJECTED = events.register(
     "quorum.snapshot-rejected", logging.WARNING, "a downloaded snapshot cannot be read; it is asked for again"
@@ -73,6 +80,22 @@ def tell(event: Event) -> None:
         return
     fields = " ".join(f"{name}={value}" for name, value in event.fields)
     events.emit(STEP, what=event.name, fields=fields)
+
+
+def tell_opened(store: MetadataStore) -> None:
+    """Say what was found in the directory."""
+    found, log = store.log.recovery, store.log
+    if store.contacts_unread:
+        events.emit(BOOK_UNREAD, directory=store.path, why=store.contacts_unread)
+    if found.bytes_cut:
+        events.emit(CUT, bytes=found.bytes_cut, at=found.cut_at, reason=found.reason)
+    voters = names_of(store.log_view.voters)
+    events.emit(RECOVERED, start=log.log_start_offset, end=log.log_end_offset, voters=voters)
+
+
+def names_of(voters: VoterSet) -> str:
+    """The ids of the voters, for an event."""
+    return ",".join(str(key.id) for key in voters.keys) or "none"
 
 
 LEADERLESS = events.register(

@@ -19,6 +19,7 @@ from barnabas.ports import Clock, Disk
 from barnabas.raft.entries import Batch, Entry, SnapshotId
 from barnabas.raft.log_view import LogView
 from barnabas.raft.voters import VoterSet
+from barnabas.server.kraft.discovery.address_book import read_contacts
 from barnabas.server.kraft.election_state import read_election
 from barnabas.server.kraft.records import decode_batch, read_snapshot
 from barnabas.server.kraft.recovery_point import RecoveryPoint, read_point
@@ -95,6 +96,7 @@ def open_store(
     log_view.known_committed = max(point.offset, image.offset + 1)
     store = kind(disk, clock, log, log_view, read_election(disk, path), image, waiting)
     store.point = point
+    store.contacts, store.contacts_unread = read_contacts(disk, path, cluster_id)
     return store
 
 

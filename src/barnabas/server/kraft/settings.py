@@ -18,6 +18,8 @@ from barnabas.raft.voters import Voter, VoterSet
 
 __all__ = ["LONGEST_CHANGE_S", "QuorumSettings"]
 
+EXCHANGE_S = 30.0
+"""Seconds between two exchanges of addresses with another controller, while there is a leader."""
 LONGEST_CHANGE_S = 20.0
 """Seconds for which a change of the voters may wait: less than clients wait for one answer (30 s)."""
 
@@ -77,6 +79,7 @@ class QuorumSettings(NamedTuple):
                 election_backoff_max=seconds("controller.quorum.election.backoff.max.ms"),
                 fetch_max_bytes=config.int("controller.quorum.fetch.max.bytes"),
                 snapshot_max_bytes=config.int("controller.quorum.fetch.snapshot.max.bytes"),
+                exchange_interval=EXCHANGE_S,
                 auto_join=config.bool("controller.quorum.auto.join.enable"),
             ),
             static_voters=VoterSet.of(_voter(*voter, listener) for voter in config.voters),

@@ -22,6 +22,8 @@ from barnabas.log.storage import snapshot as snapshots
 from barnabas.log.storage.sync import SyncJob
 from barnabas.model import Offset
 from barnabas.ports import Clock, Disk
+from barnabas.raft.describe import RaftStatistics
+from barnabas.raft.discovery.book import Contact
 from barnabas.raft.effects import InstallSnapshot, SaveElection, WriteSnapshot
 from barnabas.raft.entries import Batch, ElectionState, SnapshotId
 from barnabas.raft.log_view import LogView
@@ -34,7 +36,7 @@ from barnabas.raft.messages import (
     SnapshotRejected,
     SyncTicket,
 )
-from barnabas.raft.node import RaftStatistics
+from barnabas.server.kraft.discovery.address_book import write_contacts
 from barnabas.server.kraft.election_state import QUORUM_STATE, election_text
 from barnabas.server.kraft.records import SnapshotContent, encode_batch
 from barnabas.server.kraft.recovery_point import NO_POINT, POINT_EVERY_S, RecoveryPoint, write_point
@@ -162,6 +164,10 @@ class MetadataStore:
         self.bad_snapshots: dict[SnapshotId, str] = {}
         """Finished snapshots that the disk has changed, and what is wrong with them."""
         self._download = SnapshotDownload(disk, log.path)
+        self.contacts: tuple[Contact, ...] = ()
+        """What `endpoints.json` said; `contacts_unread`: why it is not used."""
+        self.contacts_unread = ""
+        self._contacts: tuple[Contact, ...] | None = None
         self.stopping = False
         """The quorum has stopped: `close` will sync what is left."""
         self.syncs = 0
@@ -276,6 +282,23 @@ class MetadataStore:
                 self._receive(ElectionSaved(effect.serial))
 
         self._thread.run(save, saved)
+
+    def save_book(self, contacts: tuple[Contact, ...]) -> None:
+        """Replace `endpoints.json`, in the thread; of several wishes only the newest is written."""
+        is_asked, self._contacts = self._contacts is not None, contacts
+        if is_asked or self.stopping:
+            return
+
+        def write() -> None:
+            newest, self._contacts = self._contacts, None
+            assert newest is not None
+            write_contacts(self.disk, self.path, self.image.cluster_id, newest)
+
+        def written(error: BaseException | None) -> None:
+            if error is not None and not (isinstance(error, StorageError) and error.full):
+                self._fail(error)
+
+        self._thread.run(write, written)
 
     def write_snapshot(self, effect: WriteSnapshot) -> None:
         """Write a piece of a snapshot that the leader sends; not synced."""

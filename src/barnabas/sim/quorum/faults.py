@@ -250,6 +250,22 @@ class Blackout(QuorumFault):
         return "all nodes"
 
 
+class AllMoved(QuorumFault):
+    """All nodes come back at new addresses; the names that their settings have lead there, too."""
+
+    name = "all addresses change"
+    rate = 0.4
+    duration = (0.1, 1.0)
+
+    def begin(self) -> str | None:
+        for node in self.world.nodes.values():
+            if node.process is not None:
+                node.off(self.world.loss(), "it moves")
+            self.world.move(node)
+            node.restart_at = self.world.time + self.rng.uniform(0.1, 3.0)
+        return "all nodes"
+
+
 class Pause(_OnANode):
     """A node stands still, and goes on as if nothing had been."""
 
@@ -419,6 +435,7 @@ FAULTS: tuple[type[QuorumFault], ...] = (
     PowerCut,
     PersistPoint,
     Blackout,
+    AllMoved,
     Pause,
     WallClock,
     Drift,

@@ -86,6 +86,7 @@ class LivenessPhase:
             rest = [other for other in core if other is not node]
             if (
                 quiet
+                and self.world.setup.known != (node.id,)  # the one whom all can find
                 and safety.rng.random() < 0.6
                 and all(found(world, voters, rest) >= voters.majority for voters in sets_in_force(world))
             ):

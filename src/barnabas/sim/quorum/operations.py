@@ -227,10 +227,7 @@ def _move(scene: Scene, node: Node) -> bool:
     if world.calm or node.process is None or not may_move(world, node) or _being_added(scene, node):
         return False
     node.off("none", "it moves", reset=True)
-    old = node.endpoints[0]
-    node.endpoints = (Endpoint(old.listener, old.host, world.new_port()),)
-    world.moved(node)
-    world.tell(node.id, f"listens at port {node.endpoints[0].port}")
+    world.move(node)
     return True
 
 

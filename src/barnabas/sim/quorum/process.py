@@ -180,7 +180,9 @@ class Process:
         rng = SeededRandomness(f"{world.seed}/{owner.id}/{owner.run_number}")
         now = owner.clock.now()
         self.config = config
-        self.node = RaftNode(owner.key, owner.endpoints, config, store.log_view, store.saved, rng, now)
+        self.node = RaftNode(
+            owner.key, owner.endpoints, config, store.log_view, store.saved, rng, now, store.contacts
+        )
         self.driver = Driver(self.node, store, self)
         self.voters_told = store.log_view.voters
         """The set in force, as of the effects carried out so far."""

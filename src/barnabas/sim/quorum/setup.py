@@ -11,6 +11,7 @@ from barnabas.raft.voters import VersionRange, Voter, VoterSet
 
 __all__ = ["Setup"]
 
+EXCHANGE_S = 5.0
 CLUSTER = "simulated-quorum-00000"
 
 
@@ -29,6 +30,8 @@ class Setup:
     snapshot_max_bytes: int
     election_timeout: float
     fetch_timeout: float
+    known: tuple[NodeId, ...] = ()
+    """Whose names are in controller.quorum.bootstrap.servers; none: everybody's."""
     cluster_id: str = CLUSTER
 
     @classmethod
@@ -37,8 +40,9 @@ class Setup:
         count = rng.choice((4, 5, 5, 6))
         first = rng.choice((1, 1, 2, 3, 3, 3))
         fetch_timeout = rng.choice((1.0, 2.0))
+        nodes = tuple(range(1, count + 1))
         return cls(
-            nodes=tuple(range(1, count + 1)),
+            nodes=nodes,
             first=tuple(range(1, first + 1)),
             kraft_version=0 if rng.random() < 0.15 else 1,
             auto_join=rng.random() < 0.2,
@@ -49,13 +53,15 @@ class Setup:
             snapshot_max_bytes=rng.choice((200, 1 << 10, 1 << 20)),
             election_timeout=rng.choice((0.5, 1.0)),
             fetch_timeout=fetch_timeout,
+            known=(rng.choice(nodes),) if rng.random() < 0.5 else nodes,
         )
 
     def __str__(self) -> str:
         kind = "static" if self.kraft_version == 0 else "dynamic"
+        names = f", all know the name of {self.known[0]}" if len(self.known) == 1 else ""
         join = ", who joins by itself" if self.auto_join else ""
         return (
-            f"{len(self.nodes)} nodes{join}, {kind} voters {'·'.join(map(str, self.first))}; "
+            f"{len(self.nodes)} nodes{join}{names}, {kind} voters {'·'.join(map(str, self.first))}; "
             f"segments of {self.segment_bytes} B, snapshots every {self.snapshot_bytes} B, "
             f"fetch timeout {self.fetch_timeout} s"
         )
@@ -76,7 +82,7 @@ class Setup:
 
     def config_of(self, versions: VersionRange) -> RaftConfig:
         """The settings of a node that supports these kraft versions, as it starts."""
-        others = [Endpoint("CONTROLLER", f"name-of-{other}", 9000) for other in self.nodes]
+        others = [Endpoint("CONTROLLER", f"name-of-{other}", 9000) for other in self.known or self.nodes]
         return RaftConfig(
             cluster_id=self.cluster_id,
             bootstrap=tuple(others),
@@ -87,4 +93,5 @@ class Setup:
             fetch_max_bytes=self.fetch_max_bytes,
             snapshot_max_bytes=self.snapshot_max_bytes,
             auto_join=self.auto_join,
+            exchange_interval=EXCHANGE_S,
         )

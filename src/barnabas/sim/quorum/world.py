@@ -13,7 +13,7 @@ from struct import Struct
 from typing import ClassVar, Protocol
 
 from barnabas.controller.feature_levels import bootstrap_levels
-from barnabas.model import NodeId, ReplicaKey
+from barnabas.model import Endpoint, NodeId, ReplicaKey
 from barnabas.raft.effects import Send
 from barnabas.raft.entries import Batch, SnapshotId
 from barnabas.raft.messages import (
@@ -175,6 +175,13 @@ class World(EventHeap):
             del addresses[address]
         addresses[node.address] = node.id
         self.places.add((node.id, *node.address))
+
+    def move(self, node: Node) -> None:
+        """The node, which is down, gets an address where nobody ever was."""
+        old = node.endpoints[0]
+        node.endpoints = (Endpoint(old.listener, old.host, self.new_port()),)
+        self.moved(node)
+        self.tell(node.id, f"listens at port {node.endpoints[0].port}")
 
     def was_at(self, voter: Voter) -> bool:
         """Whether that node ever listened at that voter's endpoint."""

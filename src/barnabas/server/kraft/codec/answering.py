@@ -10,6 +10,7 @@ from barnabas.model import METADATA_TOPIC, METADATA_TOPIC_ID, NO_NODE, ZERO_UUID
 from barnabas.raft import messages as raft
 from barnabas.raft.entries import SnapshotId
 from barnabas.raft.voters import VersionRange
+from barnabas.server.kraft.codec.exchange import exchange_asked, exchange_response_out
 from barnabas.server.kraft.codec.fields import (
     NOWHERE,
     WHOLE,
@@ -18,7 +19,7 @@ from barnabas.server.kraft.codec.fields import (
 )
 from barnabas.server.kraft.settings import LONGEST_CHANGE_S
 from barnabas.wire.codec.message import Message
-from barnabas.wire.schemas import fetch, quorum
+from barnabas.wire.schemas import fetch, own, quorum
 
 __all__ = ["request_in", "response_out"]
 
@@ -172,20 +173,21 @@ _REQUESTS_IN: dict[type[Message], Callable[[Any, int, str], raft.Request]] = {
     fetch.FetchRequest: _fetch_asked,
     quorum.FetchSnapshotRequest: _fetch_snapshot_asked,
     quorum.UpdateRaftVoterRequest: _update_voter_asked,
+    own.ExchangeEndpointsRequest: exchange_asked,
     quorum.AddRaftVoterRequest: _add_voter_asked,
     quorum.RemoveRaftVoterRequest: _remove_voter_asked,
 }
 
 
 def response_out(
-    response: raft.Response, asked: Message, version: int, listener: str, data: bytes = b""
+    response: raft.Response, asked: Message | None, version: int, listener: str, data: bytes = b""
 ) -> Message:
     """The answer to `asked` in `version`.  `data`: what was read from the log or a snapshot for it."""
     return signed(_response_out(response, asked, version, listener, data), response)
 
 
 def _response_out(
-    response: raft.Response, asked: Message, version: int, listener: str, data: bytes
+    response: raft.Response, asked: Message | None, version: int, listener: str, data: bytes
 ) -> Message:
     if isinstance(response, raft.ChangeResponse):
         kind = (
@@ -194,6 +196,8 @@ def _response_out(
             else quorum.RemoveRaftVoterResponse
         )
         return kind(error_code=response.error, error_message=response.message)
+    if isinstance(response, raft.ExchangeResponse):
+        return exchange_response_out(response)
     assert not isinstance(response, raft.ProbeResponse)
     where = next((e for e in response.endpoints if e.listener == listener), None)
     if isinstance(response, raft.UpdateVoterResponse):

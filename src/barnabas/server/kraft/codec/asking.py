@@ -11,6 +11,7 @@ from barnabas.model import METADATA_TOPIC, METADATA_TOPIC_ID, Endpoint, NodeId
 from barnabas.raft import messages as raft
 from barnabas.raft.entries import EpochEnd, SnapshotId
 from barnabas.raft.voters import VersionRange
+from barnabas.server.kraft.codec.exchange import exchange_in, exchange_out
 from barnabas.server.kraft.codec.fields import (
     KRAFT_VERSION,
     NOBODY,
@@ -21,7 +22,7 @@ from barnabas.server.kraft.codec.fields import (
 from barnabas.server.kraft.transfer import take_in_steps
 from barnabas.version import __version__
 from barnabas.wire.codec.message import Message
-from barnabas.wire.schemas import cluster, fetch, quorum
+from barnabas.wire.schemas import cluster, fetch, own, quorum
 
 __all__ = ["request_out", "response_in", "response_in_steps"]
 
@@ -177,6 +178,7 @@ _OUT: dict[type[raft.Request], tuple[type[Message], Callable[[Any, int], Message
     raft.AddVoterRequest: (quorum.AddRaftVoterRequest, _add_voter),
     raft.RemoveVoterRequest: (quorum.RemoveRaftVoterRequest, _remove_voter),
     raft.ProbeRequest: (cluster.ApiVersionsRequest, _probe),
+    raft.ExchangeRequest: (own.ExchangeEndpointsRequest, exchange_out),
 }
 
 
@@ -312,4 +314,5 @@ _RESPONSES_IN: dict[
     quorum.AddRaftVoterResponse: _change_in,
     quorum.RemoveRaftVoterResponse: _change_in,
     cluster.ApiVersionsResponse: _probe_in,
+    own.ExchangeEndpointsResponse: exchange_in,
 }

@@ -47,7 +47,7 @@ _FOLLOWING: tuple[Mutant, ...] = (
         "broker.requests.fetch_reader FetchReader.record_follower",
         "if self._diverging(partition, position) is not None:",
         "if False:",
-        38,
+        40,
     ),
     mutant(
         "follower acknowledges before its sync",
@@ -186,7 +186,7 @@ _LEADING: tuple[Mutant, ...] = (
         "broker.replicas.leader_state LeaderState.may_join",
         "and replica.log_end >= self.epoch_start",
         "",
-        2,
+        35,
     ),
     mutant(
         "joins wherever it is",
@@ -333,7 +333,7 @@ _DECIDING: tuple[Mutant, ...] = (
         "controller.decisions.brokers register_broker",
         "clean = not elr or request.previous_broker_epoch == known.epoch",
         "clean = True",
-        7,
+        146,
     ),
     mutant(
         "a new life stays in sync",

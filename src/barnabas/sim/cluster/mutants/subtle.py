@@ -72,7 +72,7 @@ SUBTLE: tuple[Mutant, ...] = (
         "log.epochs EpochCache.end_offset_for",
         "return self.epochs[row - 1], self.starts[row]",
         "return self.epochs[row - 1], self.starts[min(row + 1, len(self.starts) - 1)]",
-        2,
+        37,
     ),
     mutant(
         "an epoch that begins at the cut stays",
@@ -88,7 +88,7 @@ SUBTLE: tuple[Mutant, ...] = (
         "controller.decisions.partitions _wanted_elr",
         "broker != unclean_shutdown and ",
         "",
-        7,
+        146,
     ),
     mutant(
         "the partition epoch stays",
@@ -104,6 +104,6 @@ SUBTLE: tuple[Mutant, ...] = (
         "broker.replicas.fetcher Followed.advanced",
         "if log.log_start_offset < self.start <= log.high_watermark:",
         "if log.log_start_offset < self.start <= log.log_end_offset:",
-        53,
+        32,
     ),
 )

@@ -45,6 +45,7 @@ class NobodyElse(Invariant):
             other
             for other in self.world.nodes.values()
             if other.process is not None
+            and other.id in (self.world.setup.known or self.world.nodes)  # whose names it was given
             and not (other.apart or other.paused)
             and other.process.node.epoch > 0
             and max(network.base_delay, other.latency[1]) < 0.1

@@ -177,7 +177,7 @@ FIRST: tuple[Mutant, ...] = (
         "drive",
         "change.deadline <= now.mono",
         "change.deadline <= 0.0",
-        10,
+        57,
         (
             Change(
                 "raft.membership.pending", "deadline", "if not change.answered", "if change.answered is None"
@@ -306,7 +306,7 @@ FIRST: tuple[Mutant, ...] = (
         return
 """,
         "    role = core.role\n",
-        64,
+        85,
         (
             Change(
                 "raft.core", "Core.become", "if new_leader or not isinstance(role, Follower):", "if False:"

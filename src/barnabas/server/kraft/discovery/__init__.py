@@ -1,0 +1,1 @@
+"""Addresses on disk: what a controller has heard of the others, and what it starts with after a move."""
