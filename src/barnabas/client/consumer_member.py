@@ -179,7 +179,7 @@ class ConsumerGroupMember:
             self._told = None  # even an assignment that changes nothing is acknowledged
         self.heartbeat_interval = response.heartbeat_interval_ms / 1000
         if self.subscription.pattern is not None and not self._target:
-            # The coordinator answers before it has looked the pattern up: ask again soon, then less and less often.
+            # The coordinator answers before it has looked the pattern up: ask again soon, then less often.
             self._soon = min(2 * self._soon, self.heartbeat_interval)
             self.heartbeat_interval = self._soon
 
