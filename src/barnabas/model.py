@@ -166,3 +166,8 @@ class VoterCheck(IntEnum):
     REMOVE = 2
     TARGET = 3
     CANCEL = 4
+    TRANSFER = 5
+
+
+ANY_VOTER = -2
+"""Asked to lead the quorum (a field of ours): whichever voter has most of the log; -1: nobody is asked."""

@@ -190,9 +190,11 @@ def _tell_silent_voters(core: Core, role: Leader, now: Now) -> None:
 # ------------------------------------------------------------------ the end
 
 
-def resign(core: Core, role: Leader, cause: Cause, now: Now) -> None:
-    """Stop leading; the most up-to-date followers should stand first."""
+def resign(core: Core, role: Leader, cause: Cause, now: Now, *, first: ReplicaKey | None = None) -> None:
+    """Stop leading; `first`, then the most up-to-date followers should stand."""
     successors = successors_of(core.voters, role, core.key)
+    if first is not None:
+        successors = (first, *(key for key in successors if key != first))
     waiting = dict.fromkeys(key.id for key in successors)
     timeout = now.mono + core.random_election_timeout()
     on_purpose = cause is not Cause.QUORUM_LOST

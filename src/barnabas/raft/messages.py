@@ -274,6 +274,19 @@ class ExchangeResponse:
 
 
 @value
+class TransferRequest:
+    """Hand the lead of the quorum to this voter; None: to the one that has most.
+
+    `force` takes a successor that lags, and lets go of changes that wait.
+    """
+
+    to: NodeId | None = None
+    timeout: float = 10.0
+    cluster_id: str | None = None
+    force: bool = False
+
+
+@value
 class CancelChangeRequest:
     """Withdraw the waiting change of this replica, if its record is not appended yet."""
 
@@ -298,7 +311,12 @@ PeerRequest: TypeAlias = (
     | ExchangeRequest
 )
 ChangeRequest: TypeAlias = (
-    AddVoterRequest | RemoveVoterRequest | UpgradeRequest | ReassignRequest | CancelChangeRequest
+    AddVoterRequest
+    | RemoveVoterRequest
+    | UpgradeRequest
+    | ReassignRequest
+    | TransferRequest
+    | CancelChangeRequest
 )
 Request: TypeAlias = PeerRequest | ChangeRequest | ProbeRequest
 QuorumResponse: TypeAlias = (

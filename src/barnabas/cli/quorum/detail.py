@@ -5,17 +5,26 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from barnabas.cli.controllers import bootstrap_of
 from barnabas.cli.output import print_document
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.model import ZERO_UUID, Uuid, VoterCheck
 
 if TYPE_CHECKING:
     from barnabas.client.admin.admin import Admin
     from barnabas.client.admin.described import QuorumDetail, QuorumReplica
 
-__all__ = ["bootstrap_line", "detail_lines", "run_detail", "run_watch", "wait_for_target"]
+__all__ = [
+    "bootstrap_line",
+    "detail_lines",
+    "run_detail",
+    "run_watch",
+    "wait_for_target",
+    "wait_until_possible",
+]
 
 _COLUMNS = ("NODE", "ROLE", "LAG", "LAG_MS", "ENDPOINTS", "LAST_ERROR")
 LEADERLESS_CODE = 1
@@ -79,6 +88,37 @@ def wait_for_target(args: argparse.Namespace, admin: Admin) -> None:
                 next_step="`barnabas quorum watch` goes on looking; `barnabas quorum reassign --cancel` ends it",
             )
         time.sleep(0.2)
+
+
+def wait_until_possible(
+    args: argparse.Namespace,
+    admin: Admin,
+    kind: VoterCheck,
+    voters: Sequence[int],
+    directory_id: Uuid = ZERO_UUID,
+) -> None:
+    """Print what the change waits for, whenever that is another thing, until the leader could begin it.
+
+    Raises KafkaError with the last reason when the time is up, and what the leader refuses for good.
+    """
+    from barnabas.client.admin.quorum_detail import check_change
+
+    deadline = time.monotonic() + args.timeout
+    before = ""
+    while True:
+        try:
+            check_change(admin.cluster, kind, voters, directory_id, force=args.force)
+            return
+        except KafkaError as error:
+            if error.code is ErrorCode.UNSUPPORTED_VERSION:
+                return  # that leader cannot check; it will say itself what is wrong
+            if error.code is not ErrorCode.REQUEST_TIMED_OUT or time.monotonic() > deadline:
+                raise
+            line = error.message.removesuffix("; nothing was changed")
+            if line != before:
+                print(line, file=sys.stderr if args.json else sys.stdout, flush=True)
+                before = line
+        time.sleep(0.1)
 
 
 def bootstrap_line(detail: QuorumDetail) -> str:

@@ -8,6 +8,9 @@ barnabas quorum --bootstrap-controller 127.0.0.1:9093 describe --status
 barnabas quorum --command-config new-controller.properties add-controller
 barnabas quorum remove-controller --controller-id 4
 barnabas quorum reassign --target 4,5,6          (Barnabas only: all the way, one safe change at a time)
+barnabas quorum replace --node 2                 (its new, empty disk takes its vote; --with 4: node 4 does)
+barnabas quorum readmit --node 4                 (a controller that was removed, and runs, votes again)
+barnabas quorum transfer-leadership --to 3
 barnabas quorum recover --config FILE            (Barnabas only: a majority is lost; offline)
 """
 
@@ -15,18 +18,19 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import time
 from typing import TYPE_CHECKING, Any
 
 from barnabas.cli.controllers import add_flags, bootstrap_of, read_properties
 from barnabas.cli.output import print_document
 from barnabas.cli.quorum import detail as quorum_detail
+from barnabas.cli.quorum import lead, target
 from barnabas.cli.quorum import recover as quorum_recover
 from barnabas.errors import BarnabasError, ConfigError, ErrorCode, KafkaError
 from barnabas.model import ZERO_UUID, Endpoint, Uuid, VoterCheck
 
 if TYPE_CHECKING:
+    from barnabas.client.admin.admin import Admin
     from barnabas.client.admin.described import QuorumDescription, QuorumReplica
 
 __all__ = ["add_arguments", "new_controller", "replication_lines", "run", "status_lines"]
@@ -48,7 +52,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `barnabas quorum`."""
     add_flags(parser, before_the_verb=True)
     verbs = parser.add_subparsers(
-        dest="verb", required=True, metavar="describe|watch|add-controller|remove-controller|reassign|recover"
+        dest="verb",
+        required=True,
+        metavar="describe|watch|add-controller|remove-controller|reassign|replace|readmit|transfer-leadership|recover",
     )
     describe = verbs.add_parser("describe", help="barnabas quorum describe --status")
     describe.add_argument("--status", action="store_true", help="leader, epoch, high watermark, voters")
@@ -72,12 +78,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     reassign = verbs.add_parser("reassign", help="name the voters there shall be; without flags: progress")
     reassign.add_argument("--target", metavar="IDS", help="node ids with commas, of controllers that run")
     reassign.add_argument("--cancel", action="store_true", help="stay with the voters of this moment")
-    reassign.add_argument("--wait", action="store_true", help="until the target is reached, with each step")
-    for verb in (add, remove, reassign):
-        verb.add_argument(
-            "--dry-run", action="store_true", help="let the leader check it, and change nothing"
-        )
-    for verb in (describe, watch, add, remove, reassign):
+    replace = verbs.add_parser("replace", help="a node's new disk, or another node, takes its vote")
+    replace.add_argument("--node", type=int, required=True, metavar="ID", help="the voter that goes")
+    replace.add_argument(
+        "--with", dest="by", type=int, metavar="ID", help="who comes (the same, on a new disk)"
+    )
+    readmit = verbs.add_parser("readmit", help="a controller that was removed votes again")
+    readmit.add_argument("--node", type=int, required=True, metavar="ID", help="its node.id; it runs")
+    transfer = verbs.add_parser("transfer-leadership", help="let another voter lead the quorum")
+    transfer.add_argument(
+        "--to", type=int, metavar="ID", help="who leads next (default: who has most of the log)"
+    )
+    for verb, force in (
+        (add, "also on the way to a target, which may undo it"),
+        (remove, "also on the way to a target, which may undo it"),
+        (reassign, ""),
+        (replace, "also on the way to a target, which is given up"),
+        (readmit, "also on the way to a target, which is given up"),
+        (transfer, "give up changes that wait, take a successor that lags"),
+    ):
+        verb.add_argument("--dry-run", action="store_true", help="let the leader check it; change nothing")
+        verb.add_argument("--wait", action="store_true", help="until it can be done and is, with the reason")
+        if force:
+            verb.add_argument("--force", action="store_true", help=force)
+    for verb in (describe, watch, add, remove, reassign, replace, readmit, transfer):
         add_flags(verb)
     quorum_recover.add_arguments(
         verbs.add_parser("recover", help="go on when a majority of the controllers is gone for good")
@@ -85,7 +109,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """`barnabas quorum describe|add-controller|remove-controller`."""
+    """`barnabas quorum VERB`."""
     if args.verb == "describe":
         return _describe(args)
     if args.verb == "recover":
@@ -94,7 +118,14 @@ def run(args: argparse.Namespace) -> int:
         if args.interval <= 0 or args.count < 0:
             raise ConfigError("--interval is more than 0 seconds, --count not negative")
         return quorum_detail.run_watch(args)
-    verbs = {"add-controller": _add, "remove-controller": _remove, "reassign": _reassign}
+    verbs = {
+        "add-controller": _add,
+        "remove-controller": _remove,
+        "reassign": target.reassign,
+        "replace": target.replace,
+        "readmit": target.readmit,
+        "transfer-leadership": lead.transfer,
+    }
     return verbs[args.verb](args)
 
 
@@ -128,16 +159,14 @@ def _add(args: argparse.Namespace) -> int:
         )
     controller, directory_id, endpoints = new_controller(read_properties(args.command_config))
     shown = ", ".join(str(endpoint) for endpoint in endpoints)
+    from barnabas.client.admin.admin import Admin
     from barnabas.client.admin.quorum import add_controller
-    from barnabas.client.admin.quorum_detail import check_change
-    from barnabas.client.cluster import Cluster
 
-    outcome = ""
-    with Cluster(bootstrap_of(args), timeout=args.timeout) as cluster:
-        if args.dry_run:
-            outcome = check_change(cluster, VoterCheck.ADD, [controller], directory_id)
-        else:
-            add_controller(cluster, controller, directory_id, endpoints)
+    with Admin(bootstrap_of(args), timeout=args.timeout) as admin:
+        outcome = _before(args, admin, VoterCheck.ADD, controller, directory_id)
+        if not args.dry_run:
+            add_controller(admin.cluster, controller, directory_id, endpoints, force=args.force)
+        bootstrap = _bootstrap(args, admin)
     if args.json:
         document = {
             "id": controller,
@@ -150,7 +179,27 @@ def _add(args: argparse.Namespace) -> int:
     print(f"{done} controller {controller} with directory id {directory_id} and endpoints: {shown}")
     if outcome:
         print(f"The leader says: {outcome}.  Whether the endpoint answers is only seen when it is added.")
+    if bootstrap:
+        print(bootstrap)
     return 0
+
+
+def _before(args: argparse.Namespace, admin: Admin, kind: VoterCheck, node: int, directory: Uuid) -> str:
+    """What --dry-run, --wait and --force do before a change: what the leader says of it, only with --dry-run."""
+    from barnabas.client.admin.quorum_detail import check_change
+
+    if args.dry_run:
+        return check_change(admin.cluster, kind, [node], directory, force=args.force)
+    if args.force:
+        target.warn_of_force("on the way to a target the leader may undo this with its next steps")
+    if args.wait:
+        quorum_detail.wait_until_possible(args, admin, kind, [node], directory)
+    return ""
+
+
+def _bootstrap(args: argparse.Namespace, admin: Admin) -> str:
+    """With --wait the line for the nodes' files."""
+    return "" if args.dry_run or not args.wait else quorum_detail.bootstrap_line(admin.quorum_detail())
 
 
 def new_controller(properties: dict[str, str]) -> tuple[int, Uuid, tuple[Endpoint, ...]]:
@@ -189,16 +238,14 @@ def _remove(args: argparse.Namespace) -> int:
             raise ConfigError(f"--controller-directory-id: {error}", next_step=_SHOWN) from error
     from barnabas.client.admin.admin import Admin
     from barnabas.client.admin.quorum import remove_controller
-    from barnabas.client.admin.quorum_detail import check_change
 
-    outcome = ""
     with Admin(bootstrap_of(args), timeout=args.timeout) as admin:
         if directory_id is None:
             directory_id = _directory_of(admin.quorum(), controller)
-        if args.dry_run:
-            outcome = check_change(admin.cluster, VoterCheck.REMOVE, [controller], directory_id)
-        else:
-            remove_controller(admin.cluster, controller, directory_id)
+        outcome = _before(args, admin, VoterCheck.REMOVE, controller, directory_id)
+        if not args.dry_run:
+            remove_controller(admin.cluster, controller, directory_id, force=args.force)
+        bootstrap = _bootstrap(args, admin)
     if args.json:
         document = {"id": controller, "directory_id": str(directory_id)}
         print_document("quorum.removed", {"removed": document, "dry_run": args.dry_run, "outcome": outcome})
@@ -207,6 +254,8 @@ def _remove(args: argparse.Namespace) -> int:
     print(f"{done}  KRaft controller {controller} with directory id {directory_id}")  # Kafka's two blanks
     if outcome:
         print(f"The leader says: {outcome}.")
+    if bootstrap:
+        print(bootstrap)
     return 0
 
 
@@ -221,77 +270,6 @@ def _directory_of(quorum: QuorumDescription, controller: int) -> Uuid:
         f"controller {controller} is no voter: the voters are {ids}",
         next_step=_SHOWN,
     )
-
-
-def _reassign(args: argparse.Namespace) -> int:
-    from barnabas.client.admin.admin import Admin
-    from barnabas.client.admin.quorum import controllers_under_way, reassign_controllers
-    from barnabas.client.admin.quorum_detail import check_change
-    from barnabas.client.cluster import Cluster
-
-    if args.target and args.cancel:
-        raise ConfigError("say --target or --cancel, one of the two")
-    target: list[int] | None = None
-    if args.target:
-        try:
-            target = [int(word) for word in args.target.split(",")]
-        except ValueError as error:
-            raise ConfigError(f"--target {args.target}: say node ids with commas, as 4,5,6") from error
-    if args.wait and (target is None or args.dry_run):
-        raise ConfigError("--wait goes with --target")
-    if args.dry_run and target is None and not args.cancel:
-        raise ConfigError("--dry-run goes with --target or --cancel")
-    if args.dry_run:
-        with Cluster(bootstrap_of(args), timeout=args.timeout) as cluster:
-            kind = VoterCheck.CANCEL if target is None else VoterCheck.TARGET
-            outcome = check_change(cluster, kind, target or ())
-        if args.json:
-            checked = {"target": target, "cancelled": args.cancel, "outcome": outcome}
-            print_document("quorum.reassignment", {"reassignment": checked, "dry_run": True})
-        else:
-            print(f"DRY RUN: {outcome}")
-        _warn_of_even(target)
-        return 0
-    wished = target is not None or args.cancel
-    under_way = None
-    with Cluster(bootstrap_of(args), timeout=args.timeout) as cluster:
-        if wished:
-            reassign_controllers(cluster, target)
-        else:
-            under_way = controllers_under_way(cluster)
-    if args.wait:
-        with Admin(bootstrap_of(args), timeout=args.timeout) as admin:
-            quorum_detail.wait_for_target(args, admin)
-    adding, removing = under_way or ([], [])
-    if args.json:
-        done = {"target": target, "cancelled": args.cancel, "to_come": adding, "to_go": removing}
-        print_document("quorum.reassignment", {"reassignment": {**done, "under_way": under_way is not None}})
-    elif args.cancel:
-        print("The voters stay as they are.")
-    elif target is not None:
-        shown = _ids(sorted(target))
-        way = "  `barnabas quorum watch` shows the way there."
-        print(f"The voters are {shown}." if args.wait else f"The voters shall be {shown}.{way}")
-        _warn_of_even(target)
-    elif under_way is None:
-        print("No change of controllers is under way.")
-    else:
-        print(f"Controllers to come: {_ids(adding)}; to go: {_ids(removing)}.")
-    return 0
-
-
-def _warn_of_even(target: list[int] | None) -> None:
-    """An even set costs a node and bears nothing more; with two, either one's death stops the quorum."""
-    if target is not None and len(target) % 2 == 0:
-        bears = (len(target) - 1) // 2
-        failures = "one dies" if bears == 0 else f"more than {bears} die"
-        print(
-            f"warning: {len(target)} voters stop when {failures}, as {len(target) - 1} would", file=sys.stderr
-        )
-
-
-def _ids(controllers: list[int]) -> str:
-    return ", ".join(map(str, controllers)) or "none"
 
 
 def status_lines(quorum: QuorumDescription) -> list[str]:

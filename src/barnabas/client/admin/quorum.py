@@ -16,7 +16,7 @@ from barnabas.client.blocking import BlockingConnection
 from barnabas.client.cluster import Cluster
 from barnabas.client.connection import ConnectionFailed
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.model import METADATA_TOPIC, DirectoryId, NodeId
+from barnabas.model import ANY_VOTER, METADATA_TOPIC, DirectoryId, NodeId
 from barnabas.wire.codec.message import Message
 from barnabas.wire.schemas.brokers import UnregisterBrokerRequest
 from barnabas.wire.schemas.cluster import DescribeClusterRequest
@@ -42,6 +42,7 @@ __all__ = [
     "find_active",
     "reassign_controllers",
     "remove_controller",
+    "transfer_leadership",
     "unregister_broker",
     "update_features",
 ]
@@ -154,10 +155,13 @@ def add_controller(
     directory_id: DirectoryId,
     endpoints: Iterable[tuple[str, str, int]],
     cluster_id: str | None = None,
+    *,
+    force: bool = False,
 ) -> None:
     """Make a controller that follows a voter (KIP-853).  `endpoints`: listener, host, port.
 
-    Returns when a majority of the new set has it.  Raises KafkaError with the reason.
+    Returns when a majority of the new set has it.  `force`: also on the way to a target.  Raises KafkaError with
+    the reason.
     """
     listeners = [
         AddRaftVoterRequestListener(name=name, host=host, port=port) for name, host, port in endpoints
@@ -170,18 +174,26 @@ def add_controller(
             voter_id=controller,
             voter_directory_id=directory_id,
             listeners=listeners,
+            force=force,
         ),
     )
     _check(response, f"adding controller {controller}")
 
 
 def remove_controller(
-    cluster: Cluster, controller: NodeId, directory_id: DirectoryId, cluster_id: str | None = None
+    cluster: Cluster,
+    controller: NodeId,
+    directory_id: DirectoryId,
+    cluster_id: str | None = None,
+    *,
+    force: bool = False,
 ) -> None:
-    """Make a voter an observer (KIP-853).  Raises KafkaError with the reason."""
+    """Make a voter an observer (KIP-853); with `force` also on the way to a target.  Raises KafkaError."""
     response = ask_active(
         cluster,
-        RemoveRaftVoterRequest(cluster_id=cluster_id, voter_id=controller, voter_directory_id=directory_id),
+        RemoveRaftVoterRequest(
+            cluster_id=cluster_id, voter_id=controller, voter_directory_id=directory_id, force=force
+        ),
     )
     _check(response, f"removing controller {controller}")
 
@@ -192,14 +204,30 @@ def reassign_controllers(cluster: Cluster, controllers: Iterable[NodeId] | None)
     Returns when the target is committed; the leader then reaches it by single changes.  Raises KafkaError.
     """
     replicas = None if controllers is None else list(controllers)
-    partition = ReassignablePartition(partition_index=0, replicas=replicas)
+    _alter(cluster, ReassignablePartition(partition_index=0, replicas=replicas), "changing the controllers")
+
+
+def transfer_leadership(
+    cluster: Cluster, to: NodeId | None = None, *, force: bool = False, timeout: float | None = None
+) -> None:
+    """Have this voter lead the quorum, None: any other (Barnabas only; an Apache Kafka node refuses it).
+
+    Returns when the leader has stepped down; the other then stands for election.  Raises KafkaError.
+    """
+    # A node that does not know the field refuses an empty set of voters.
+    lead = ANY_VOTER if to is None else to
+    partition = ReassignablePartition(partition_index=0, replicas=[], lead=lead, force=force)
+    _alter(cluster, partition, "transferring the lead", timeout)
+
+
+def _alter(
+    cluster: Cluster, partition: ReassignablePartition, what: str, timeout: float | None = None
+) -> None:
     topic = ReassignableTopic(name=METADATA_TOPIC, partitions=[partition])
-    response = ask_active(
-        cluster,
-        AlterPartitionReassignmentsRequest(timeout_ms=server_timeout_ms(cluster.timeout), topics=[topic]),
-    )
-    _check(response, "changing the controllers")
-    _check(response.responses[0].partitions[0], "changing the controllers")
+    timeout_ms = server_timeout_ms(cluster.timeout if timeout is None else timeout)
+    response = ask_active(cluster, AlterPartitionReassignmentsRequest(timeout_ms=timeout_ms, topics=[topic]))
+    _check(response, what)
+    _check(response.responses[0].partitions[0], what)
 
 
 def controllers_under_way(cluster: Cluster) -> tuple[list[NodeId], list[NodeId]] | None:

@@ -29,11 +29,19 @@ _ELECTION_MS = 3000
 
 
 def description_request(
-    check: int = 0, voters: Sequence[NodeId] = (), directory_id: DirectoryId = ZERO_UUID
+    check: int = 0,
+    voters: Sequence[NodeId] = (),
+    directory_id: DirectoryId = ZERO_UUID,
+    *,
+    force: bool = False,
 ) -> DescribeQuorumRequest:
     """Ask for the quorum, and what would become of a change."""
     partition = DescribeQuorumRequestPartitionData(
-        partition_index=0, check=check, check_voters=list(voters), check_directory_id=directory_id
+        partition_index=0,
+        check=check,
+        check_voters=list(voters),
+        check_directory_id=directory_id,
+        check_force=force,
     )
     topic = DescribeQuorumRequestTopicData(topic_name=METADATA_TOPIC, partitions=[partition])
     return DescribeQuorumRequest(topics=[topic])
@@ -127,13 +135,18 @@ def _data(response: Any) -> Any:
 
 
 def check_change(
-    cluster: Cluster, kind: VoterCheck, voters: Sequence[NodeId] = (), directory_id: DirectoryId = ZERO_UUID
+    cluster: Cluster,
+    kind: VoterCheck,
+    voters: Sequence[NodeId] = (),
+    directory_id: DirectoryId = ZERO_UUID,
+    *,
+    force: bool = False,
 ) -> str:
     """`check_change(cluster, VoterCheck.REMOVE, [4], directory_id)` -> what it would come to; nothing is changed.
 
     Raises KafkaError with the leader's reason, REQUEST_TIMED_OUT where the change would wait.
     """
-    data = _data(ask_active(cluster, description_request(kind, voters, directory_id)))
+    data = _data(ask_active(cluster, description_request(kind, voters, directory_id, force=force)))
     if data.check_error == _NOT_CHECKED:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_VERSION,

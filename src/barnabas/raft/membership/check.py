@@ -10,14 +10,15 @@ from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import Now, ReplicaKey
 from barnabas.raft import replication
 from barnabas.raft.core import Core
-from barnabas.raft.membership import steps, target
-from barnabas.raft.membership.pending_change import Waiting
+from barnabas.raft.membership import steps, target, transfer
+from barnabas.raft.membership.pending_change import Done, Waiting
 from barnabas.raft.messages import (
     AddVoterRequest,
     ChangeResponse,
     ReassignRequest,
     RemoveVoterRequest,
     Request,
+    TransferRequest,
 )
 from barnabas.raft.roles import Leader
 from barnabas.raft.voters import Voter, VoterSet
@@ -41,13 +42,16 @@ def _found(core: Core, request: Request, now: Now) -> Waiting | str:
         raise KafkaError(error, f"the leader of epoch {core.epoch} is {core.leader_id}")
     role = core.role
     assert isinstance(role, Leader)
+    if isinstance(request, TransferRequest):
+        return _transfer(core, role, request, now)
     if waiting := steps.guards(core):
         return waiting
     match request:
         case AddVoterRequest(voter):
+            _not_during_a_reassignment(core, request.force)
             return _add(core, role, voter, now)
         case RemoveVoterRequest(voter):
-            _not_during_a_reassignment(core)
+            _not_during_a_reassignment(core, request.force)
             steps.check_removal(voter)
             voters = steps.set_without(core, role, voter, now)
             return voters if isinstance(voters, Waiting) else _comes_to(voters)
@@ -56,14 +60,22 @@ def _found(core: Core, request: Request, now: Now) -> Waiting | str:
     raise KafkaError(ErrorCode.INVALID_REQUEST, f"{type(request).__name__} cannot be checked")
 
 
-def _not_during_a_reassignment(core: Core) -> None:
-    if core.log_view.note(target.TARGET) is not None:
+def _transfer(core: Core, role: Leader, request: TransferRequest, now: Now) -> Waiting | str:
+    found = transfer.step_transfer(core, role, request, now)
+    if isinstance(found, Waiting):
+        return found
+    if isinstance(found, Done):
+        return f"node {core.key.id} leads already"
+    return f"node {found.successor.id} would lead after node {core.key.id}"
+
+
+def _not_during_a_reassignment(core: Core, force: bool) -> None:
+    if not force and core.log_view.note(target.TARGET) is not None:
         why = "the voters are on their way to a target set: cancel it first"
         raise KafkaError(ErrorCode.REASSIGNMENT_IN_PROGRESS, why)
 
 
 def _add(core: Core, role: Leader, voter: ReplicaKey, now: Now) -> Waiting | str:
-    _not_during_a_reassignment(core)
     steps.check_removal(voter)  # named in full
     steps.check_new(core, voter)
     if waiting := steps.caught_up(core, role, voter, now):

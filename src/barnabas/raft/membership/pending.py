@@ -17,8 +17,8 @@ from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import NodeId, Now, ReplicaKey
 from barnabas.raft import leadership, replication
 from barnabas.raft.core import Core, IllegalTransition
-from barnabas.raft.membership import steps, target
-from barnabas.raft.membership.pending_change import Appended, Done, PendingChange, Waiting
+from barnabas.raft.membership import steps, target, transfer
+from barnabas.raft.membership.pending_change import Appended, Done, HandOver, Outcome, PendingChange, Waiting
 from barnabas.raft.messages import (
     AddVoterRequest,
     BeginQuorumEpochRequest,
@@ -31,11 +31,12 @@ from barnabas.raft.messages import (
     RemoveVoterRequest,
     Request,
     Response,
+    TransferRequest,
     UpdateVoterRequest,
     UpdateVoterResponse,
     UpgradeRequest,
 )
-from barnabas.raft.roles import Leader
+from barnabas.raft.roles import Cause, Leader
 
 __all__ = ["deadline", "drive", "on_request", "pending_change"]
 
@@ -90,7 +91,7 @@ def _admit(core: Core, token: object, request: Request, now: Now) -> None:
         case RemoveVoterRequest(voter):
             _refuse_during_reassignment(core, request.force)
             steps.check_removal(voter)
-        case ReassignRequest():
+        case ReassignRequest() | TransferRequest():
             timeout = request.timeout
         case UpgradeRequest():
             pass
@@ -150,6 +151,8 @@ def drive(core: Core, role: Leader, now: Now) -> None:
     for change in sorted(role.pending_changes, key=_removals_first):
         if change.offset is None and change in role.pending_changes:
             _step(core, role, change, now)
+        if core.role is not role:
+            return  # the lead is handed over
 
 
 def _removals_first(change: PendingChange) -> bool:
@@ -183,9 +186,14 @@ def _step(core: Core, role: Leader, change: PendingChange, now: Now) -> None:
         case Done():
             role.pending_changes.remove(change)
             _answer(core, change, ErrorCode.NONE)
+        case HandOver(successor):
+            role.pending_changes.remove(change)
+            _answer(core, change, ErrorCode.NONE)
+            core.emit("raft.transfer", leader=core.key.id, to=successor.id)
+            leadership.resign(core, role, Cause.STEP_DOWN, now, first=successor)
 
 
-def _outcome(core: Core, role: Leader, change: PendingChange, now: Now) -> Waiting | Appended | Done:
+def _outcome(core: Core, role: Leader, change: PendingChange, now: Now) -> Outcome:
     match change.request:
         case AddVoterRequest() as request:
             return steps.step_add(core, role, request, change.probe, now)
@@ -195,6 +203,8 @@ def _outcome(core: Core, role: Leader, change: PendingChange, now: Now) -> Waiti
             return target.step_reassign(core, role, request, now)
         case UpgradeRequest() as request:
             return steps.step_upgrade(core, role, request)
+        case TransferRequest() as request:
+            return transfer.step_transfer(core, role, request, now)
         case CancelChangeRequest():
             raise IllegalTransition("a withdrawal is carried out at once")
 

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
-from barnabas.model import Offset
-from barnabas.raft.messages import AddVoterRequest, ChangeRequest, ReassignRequest, RemoveVoterRequest
+from barnabas.model import Offset, ReplicaKey
+from barnabas.raft.messages import (
+    AddVoterRequest,
+    ChangeRequest,
+    ReassignRequest,
+    RemoveVoterRequest,
+    TransferRequest,
+)
 from barnabas.raft.voters import VersionRange
 
-__all__ = ["DONE", "Appended", "Done", "PendingChange", "Probe", "Waiting"]
+__all__ = ["DONE", "Appended", "Done", "HandOver", "Outcome", "PendingChange", "Probe", "Waiting"]
 
 
 class Waiting(NamedTuple):
@@ -32,6 +38,15 @@ class Done(NamedTuple):
 
 
 DONE = Done()
+
+
+class HandOver(NamedTuple):
+    """The leader steps down now, and this voter stands for election first."""
+
+    successor: ReplicaKey
+
+
+Outcome: TypeAlias = Waiting | Appended | Done | HandOver
 
 
 @dataclass(slots=True)
@@ -67,6 +82,8 @@ class PendingChange:
             return f"remove {request.voter}"
         if isinstance(request, ReassignRequest):
             return "cancel the target" if request.target is None else f"reassign to {request.target}"
+        if isinstance(request, TransferRequest):
+            return "transfer the lead" if request.to is None else f"transfer the lead to {request.to}"
         return type(request).__name__.removesuffix("Request").lower()
 
     def describe(self) -> str:

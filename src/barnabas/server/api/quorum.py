@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.errors import ErrorCode
-from barnabas.model import ReplicaKey, VoterCheck
+from barnabas.model import ANY_VOTER, ReplicaKey, VoterCheck
 from barnabas.raft.messages import (
     AddVoterRequest,
     ChangeResponse,
     ReassignRequest,
     RemoveVoterRequest,
     Request,
+    TransferRequest,
 )
 from barnabas.server.api.reassignments import registered
 from barnabas.server.kraft.driver import Quorum
@@ -53,10 +54,13 @@ class QuorumApi:
         voters = [ReplicaKey(node_id, asked.check_directory_id) for node_id in asked.check_voters]
         change: Request
         if asked.check in (VoterCheck.ADD, VoterCheck.REMOVE) and len(voters) == 1:
-            voter = voters[0]
-            change = (
-                AddVoterRequest(voter, ()) if asked.check == VoterCheck.ADD else RemoveVoterRequest(voter)
-            )
+            voter, force = voters[0], asked.check_force
+            change = RemoveVoterRequest(voter, force=force)
+            if asked.check == VoterCheck.ADD:
+                change = AddVoterRequest(voter, (), force=force)
+        elif asked.check == VoterCheck.TRANSFER and len(voters) == 1:
+            to = None if voters[0].id == ANY_VOTER else voters[0].id
+            change = TransferRequest(to, force=asked.check_force)
         elif asked.check == VoterCheck.TARGET:
             change = ReassignRequest(tuple(asked.check_voters), registered(self._quorum.image))
         elif asked.check == VoterCheck.CANCEL:

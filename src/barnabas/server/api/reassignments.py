@@ -1,8 +1,9 @@
 """The voters there should be, as a reassignment of the metadata partition (KIP-642).
 
 AlterPartitionReassignments (key 45) on `__cluster_metadata`-0 names the final set of controllers, by id;
-replicas null cancels.  Apache Kafka answers UNKNOWN_TOPIC_OR_PARTITION there, so no tool of its own depends
-on it.  What is under way is listed like any other reassignment (key 46).
+replicas null cancels.  A field of ours names the voter that shall lead instead (replicas are empty then).  Apache
+Kafka answers UNKNOWN_TOPIC_OR_PARTITION there, so no tool of its own depends on it.  What is under way is listed
+like any other reassignment (key 46).
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from collections.abc import Iterator
 
 from barnabas.controller.image import MetadataImage, PartitionState, Topic
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.model import METADATA_TOPIC, Endpoint, NodeId
+from barnabas.model import ANY_VOTER, METADATA_TOPIC, NO_NODE, Endpoint, NodeId
 from barnabas.raft.membership.target import TARGET, parse_target
-from barnabas.raft.messages import ChangeResponse, ReassignRequest
+from barnabas.raft.messages import ChangeResponse, ReassignRequest, TransferRequest
 from barnabas.raft.voters import VoterSet
 from barnabas.server.kraft.driver import Quorum
 from barnabas.server.kraft.settings import LONGEST_CHANGE_S
@@ -27,6 +28,7 @@ from barnabas.wire.schemas.reassignment import (
     ListPartitionReassignmentsResponse,
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
+    ReassignablePartition,
     ReassignablePartitionResponse,
     ReassignableTopic,
     ReassignableTopicResponse,
@@ -72,11 +74,7 @@ class ReassignmentApi:
         for partition in topic.partitions:
             answer = ChangeResponse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the quorum has one partition")
             if partition.partition_index == 0:
-                target = None if partition.replicas is None else tuple(partition.replicas)
-                change = ReassignRequest(
-                    target, registered(self._quorum.image), min(seconds, LONGEST_CHANGE_S)
-                )
-                given = await self._quorum.change(change)
+                given = await self._quorum.change(self._change(partition, min(seconds, LONGEST_CHANGE_S)))
                 assert isinstance(given, ChangeResponse)
                 answer = given
             if answer.error is ErrorCode.NOT_LEADER_OR_FOLLOWER:
@@ -89,6 +87,14 @@ class ReassignmentApi:
                 )
             )
         return ReassignableTopicResponse(name=METADATA_TOPIC, partitions=rows)
+
+    def _change(self, asked: ReassignablePartition, seconds: float) -> ReassignRequest | TransferRequest:
+        """Who shall lead, or who shall vote."""
+        if asked.lead != NO_NODE:
+            to = None if asked.lead == ANY_VOTER else asked.lead
+            return TransferRequest(to, seconds, force=asked.force)
+        target = None if asked.replicas is None else tuple(asked.replicas)
+        return ReassignRequest(target, registered(self._quorum.image), seconds)
 
     def list(
         self, context: RequestContext, request: ListPartitionReassignmentsRequest

@@ -19,6 +19,7 @@ from barnabas.raft.messages import (
     RemoveVoterRequest,
     Resign,
     Shutdown,
+    TransferRequest,
     UpgradeRequest,
 )
 from barnabas.raft.voters import VersionRange
@@ -287,6 +288,19 @@ def resign(scene: Scene) -> bool:
     return True
 
 
+def transfer(scene: Scene) -> bool:
+    """Hand the lead to somebody: a voter mostly, a node that is none, or nobody in particular."""
+    nodes = list(scene.world.nodes)
+    if scene.leader is None or not nodes:
+        return False
+    to = scene.rng.choice([None, *scene.voter_ids, *scene.voter_ids, scene.rng.choice(nodes)])
+    force = scene.rng.random() < 0.3
+    scene.operator.ask(
+        "transfer the lead", TransferRequest(to, scene.timeout, scene.world.setup.cluster_id, force)
+    )
+    return True
+
+
 def stop_cleanly(scene: Scene) -> bool:
     """A node is stopped as an operator stops it."""
     up = [n for n in scene.world.nodes.values() if n.process is not None and not n.paused]
@@ -315,5 +329,6 @@ OPERATIONS: tuple[Kind, ...] = (
     Kind("upgrade", 3, upgrade),
     Kind("change versions", 0.4, change_versions),
     Kind("resign", 0.7, resign),
+    Kind("transfer the lead", 1, transfer),
     Kind("stop in order", 0.7, stop_cleanly),
 )

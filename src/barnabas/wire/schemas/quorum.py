@@ -270,6 +270,7 @@ class DescribeQuorumRequestPartitionData(Struct, called="PartitionData"):
     check: Int16 = since(0, default=0, tag=OWN_TAG, ignorable=True)
     check_voters: Array[Int32] = since(0, default=[], tag=OWN_TAG + 1, ignorable=True)
     check_directory_id: Uuid = since(0, default=ZERO_UUID, tag=OWN_TAG + 2, ignorable=True)
+    check_force: Bool = since(0, default=False, tag=OWN_TAG + 3, ignorable=True)
 
 
 class DescribeQuorumResponse(Message, key=55, versions="0-2", flexible="0+"):
@@ -411,6 +412,7 @@ class AddRaftVoterRequest(Message, key=80, versions="0-1", flexible="0+"):
     voter_directory_id: Uuid = ZERO_UUID
     listeners: Array[AddRaftVoterRequestListener] = []
     ack_when_committed: Bool = since(1, default=True)
+    force: Bool = since(0, default=False, tag=OWN_TAG, ignorable=True)
 
 
 class AddRaftVoterRequestListener(Struct, called="Listener"):
@@ -433,6 +435,7 @@ class RemoveRaftVoterRequest(Message, key=81, versions="0", flexible="0+"):
     cluster_id: String | None = ""
     voter_id: Int32 = 0
     voter_directory_id: Uuid = ZERO_UUID
+    force: Bool = since(0, default=False, tag=OWN_TAG, ignorable=True)
 
 
 class RemoveRaftVoterResponse(Message, key=81, versions="0", flexible="0+"):

@@ -6,6 +6,7 @@ Declarations printed by tools/print_messages.py; change that, not this.
 from __future__ import annotations
 
 from barnabas.wire.codec.declaration import (
+    OWN_TAG,
     ZERO_UUID,
     Array,
     Bool,
@@ -107,6 +108,8 @@ class ReassignableTopic(Struct):
 class ReassignablePartition(Struct):
     partition_index: Int32 = 0
     replicas: Array[Int32] | None = None
+    lead: Int32 = since(0, default=-1, tag=OWN_TAG, ignorable=True)
+    force: Bool = since(0, default=False, tag=OWN_TAG + 1, ignorable=True)
 
 
 class AlterPartitionReassignmentsResponse(Message, key=45, versions="0-1", flexible="0+"):

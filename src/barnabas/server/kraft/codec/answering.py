@@ -155,6 +155,7 @@ def _add_voter_asked(
         min(wanted, LONGEST_CHANGE_S),
         message.ack_when_committed,
         message.cluster_id,
+        message.force,
     )
 
 
@@ -162,7 +163,7 @@ def _remove_voter_asked(
     message: quorum.RemoveRaftVoterRequest, version: int, listener: str
 ) -> raft.RemoveVoterRequest:
     return raft.RemoveVoterRequest(
-        ReplicaKey(message.voter_id, message.voter_directory_id), message.cluster_id
+        ReplicaKey(message.voter_id, message.voter_directory_id), message.cluster_id, message.force
     )
 
 

@@ -148,6 +148,7 @@ def _add_voter(request: raft.AddVoterRequest, version: int) -> Message:
         voter_id=request.voter.id,
         voter_directory_id=request.voter.directory_id,
         listeners=_listed(quorum.AddRaftVoterRequestListener, request.endpoints),
+        force=request.force,
         **since_1,
     )
 
@@ -157,6 +158,7 @@ def _remove_voter(request: raft.RemoveVoterRequest, version: int) -> Message:
         cluster_id=request.cluster_id,
         voter_id=request.voter.id,
         voter_directory_id=request.voter.directory_id,
+        force=request.force,
     )
 
 

@@ -17,6 +17,7 @@ from barnabas.raft.messages import (
     RemoveVoterRequest,
     Request,
     Response,
+    TransferRequest,
     UpgradeRequest,
     VoteRequest,
 )
@@ -65,6 +66,8 @@ class HonestAnswers(Invariant):
         elif isinstance(request, CancelChangeRequest):
             if (node.key, change.run_number, request.voter) not in self.withdrawn:
                 return "nobody was told that it is withdrawn"
+        elif isinstance(request, TransferRequest) and process.node.is_leader and request.to != node.id:
+            return "it leads on"
         return None
 
     def _check(self, node: Node, change: ChangeAsked) -> None:
@@ -109,7 +112,7 @@ class AnsweredInTime(Invariant):
         process, request = node.process, change.request
         assert process is not None
         limit = process.config.request_timeout
-        if isinstance(request, (AddVoterRequest, ReassignRequest)):
+        if isinstance(request, (AddVoterRequest, ReassignRequest, TransferRequest)):
             limit = request.timeout
         self._look_at(node.clock.mono + limit + self.bound, node, change)
 
