@@ -306,7 +306,7 @@ FIRST: tuple[Mutant, ...] = (
         return
 """,
         "    role = core.role\n",
-        85,
+        93,
         (
             Change(
                 "raft.core", "Core.become", "if new_leader or not isinstance(role, Follower):", "if False:"
