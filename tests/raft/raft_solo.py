@@ -8,7 +8,7 @@ from typing import TypeVar
 from raft_cluster import CLUSTER, SeededRandom, endpoint_of, key_of, voter_set
 
 from barnabas.errors import ErrorCode
-from barnabas.model import Now
+from barnabas.model import Endpoint, Now
 from barnabas.raft.effects import Append, Effect, Reply, SaveElection, Send
 from barnabas.raft.entries import BOOTSTRAP, Batch, ElectionState, KraftVersionEntry, Opaque, VotersEntry
 from barnabas.raft.log_view import LogView
@@ -65,6 +65,7 @@ class Solo:
         saved: ElectionState | None = None,
         config: RaftConfig | None = None,
         node_id: int = 1,
+        endpoint: Endpoint | None = None,
         disk: bool = True,
     ) -> None:
         self.mono = 100.0
@@ -75,7 +76,7 @@ class Solo:
         self.tokens = 0
         self.node = RaftNode(
             key_of(node_id),
-            (endpoint_of(node_id),),
+            (endpoint or endpoint_of(node_id),),
             config or RaftConfig(cluster_id=CLUSTER),
             log_view or journal_of(voters),
             saved,

@@ -16,8 +16,11 @@ from barnabas.raft.messages import (
     ExchangeRequest,
     ExchangeResponse,
     Failed,
+    FetchRequest,
+    FetchResponse,
     Received,
     Tick,
+    UpdateVoterRequest,
     VoteRequest,
 )
 from barnabas.raft.settings import RaftConfig
@@ -238,3 +241,12 @@ def test_the_exchange_changes_nothing_but_the_book() -> None:
     said = ExchangeRequest(key_of(2), (contact(2, 77, epoch=500, start=9),), CLUSTER, 7, QUORUM)
     node.step(Received("t", said))
     assert before == (node.node.epoch, node.role, node.node.core.superseded, node.node.core.origin)
+
+
+def test_a_voter_that_starts_under_the_same_leader_tells_it_where_it_is_now() -> None:
+    node = Solo(saved=ElectionState(3, 2), endpoint=Endpoint("CONTROLLER", "new", 77))
+    node.mono += 2.5
+    for send in [s for s in node.sent if isinstance(s.request, FetchRequest)]:
+        node.step(Answered(send.correlation, FetchResponse(ErrorCode.NONE, 3, 2, (endpoint_of(2),), 0, 0)))
+    updates = [send.request for send in node.sent if isinstance(send.request, UpdateVoterRequest)]
+    assert [update.endpoints for update in updates] == [(Endpoint("CONTROLLER", "new", 77),)]

@@ -75,7 +75,9 @@ def start(core: Core, saved: ElectionState | None, now: Now) -> None:
         role = Candidate(timeout, {core.key.id: True})
     elif leader is not None and core.endpoints_of(leader) and not core.is_sole_voter:
         fetch_timeout = now.mono + core.config.fetch_timeout
-        role = Follower(leader, core.endpoints_of(leader), fetch_timeout, state.voted)
+        role = Follower(
+            leader, core.endpoints_of(leader), fetch_timeout, state.voted, rejoin_at=fetch_timeout
+        )
     else:
         role = Unattached(timeout, leader, state.voted)
     core.become(role, epoch, Cause.START, now)

@@ -11,6 +11,7 @@ barnabas quorum reassign --target 4,5,6          (Barnabas only: all the way, on
 barnabas quorum replace --node 2                 (its new, empty disk takes its vote; --with 4: node 4 does)
 barnabas quorum readmit --node 4                 (a controller that was removed, and runs, votes again)
 barnabas quorum transfer-leadership --to 3
+barnabas quorum -C 127.0.0.1:9093 set-endpoint --node 2 --endpoint HOST:PORT   (Barnabas only: nobody finds it)
 barnabas quorum recover --config FILE            (Barnabas only: a majority is lost; offline)
 """
 
@@ -26,6 +27,7 @@ from barnabas.cli.output import print_document
 from barnabas.cli.quorum import detail as quorum_detail
 from barnabas.cli.quorum import lead, target
 from barnabas.cli.quorum import recover as quorum_recover
+from barnabas.cli.quorum import set_endpoint as quorum_set_endpoint
 from barnabas.errors import BarnabasError, ConfigError, ErrorCode, KafkaError
 from barnabas.model import ZERO_UUID, Endpoint, Uuid, VoterCheck
 
@@ -103,6 +105,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             verb.add_argument("--force", action="store_true", help=force)
     for verb in (describe, watch, add, remove, reassign, replace, readmit, transfer):
         add_flags(verb)
+    moved = verbs.add_parser("set-endpoint", help="say where a controller is that the others do not find")
+    add_flags(moved)
+    quorum_set_endpoint.add_arguments(moved)
     quorum_recover.add_arguments(
         verbs.add_parser("recover", help="go on when a majority of the controllers is gone for good")
     )
@@ -112,6 +117,8 @@ def run(args: argparse.Namespace) -> int:
     """`barnabas quorum VERB`."""
     if args.verb == "describe":
         return _describe(args)
+    if args.verb == "set-endpoint":
+        return quorum_set_endpoint.run(args)
     if args.verb == "recover":
         return quorum_recover.run(args)
     if args.verb == "watch":

@@ -8,6 +8,7 @@ barnabas simulate --status               how many seeds the ledger counts, by co
 barnabas simulate --cluster ...          the same with whole clusters: real nodes, clients, replication
 barnabas simulate --cluster --transactions ...  whole clusters whose clients use transactions
 barnabas simulate --beyond ...           quorums with one fault more than they can bear
+barnabas simulate --moved ...            quorums that all move, and know one address
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ __all__ = ["add_arguments", "run"]
 
 LEDGER = Path("simulation") / "ledger.jsonl"
 BEYOND_LEDGER = Path("simulation") / "beyond.jsonl"
+MOVED_LEDGER = Path("simulation") / "moved.jsonl"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument("--cluster", action="store_true", help="whole clusters instead of quorums")
     kind.add_argument("--beyond", action="store_true", help="faults that a quorum cannot bear")
+    kind.add_argument("--moved", action="store_true", help="all nodes move, and know one address")
     clients = parser.add_mutually_exclusive_group()
     for name, workload in WORKLOADS.items():
         if name:
@@ -118,6 +121,14 @@ def _teller(
                 "refusals": dict(sorted(report.refusals.items())),
             },
         )
+    if arguments.moved:
+        from barnabas.sim.quorum import all_moved
+
+        return (
+            all_moved.run_seed,
+            all_moved.tell,
+            lambda report: {"commits": report.commits, "voters": report.voters, "seconds": report.seconds},
+        )
     if arguments.cluster:
         from barnabas.sim.cluster import seeds as cluster_seeds
 
@@ -146,9 +157,12 @@ def _teller(
 def _many(arguments: argparse.Namespace) -> int:
     from barnabas.cli.simulate.many import run_many, show_status
 
-    kind = (
-        _beyond() if arguments.beyond else _clusters(arguments.workload) if arguments.cluster else _quorums()
-    )
+    if arguments.beyond:
+        kind = _beyond()
+    elif arguments.moved:
+        kind = _moved()
+    else:
+        kind = _clusters(arguments.workload) if arguments.cluster else _quorums()
     return show_status(kind.ledger, arguments.json) if arguments.status else run_many(arguments, kind)
 
 
@@ -174,6 +188,17 @@ def _clusters(workload: str) -> Kind:
         partial(seeds.run_seeds, workload=workload),
         partial(seeds.command, workload=workload),
         flags_of(workload),
+    )
+
+
+def _moved() -> Kind:
+    from barnabas.cli.simulate.many import Kind
+    from barnabas.sim.kernel.ledger import Ledger, code_hash
+    from barnabas.sim.quorum import all_moved
+
+    ledger = Ledger(MOVED_LEDGER, code_hash())
+    return Kind(
+        ledger, code_hash, all_moved.AllMovedSummary, all_moved.run_seeds, all_moved.command, "--moved"
     )
 
 

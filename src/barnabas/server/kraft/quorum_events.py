@@ -101,6 +101,7 @@ def names_of(voters: VoterSet) -> str:
 LEADERLESS = events.register(
     "quorum.leaderless", logging.WARNING, "no leader is known; nothing can be changed until there is one"
 )
+IF_MOVED = "if a voter moved: barnabas quorum -C HOST:PORT set-endpoint --node ID --endpoint HOST:PORT"
 FIRST_S, LONGEST_S = 4.0, 60.0
 """Seconds until the first line, which an election does not take, and between two lines at most."""
 
@@ -159,7 +160,8 @@ class Leaderless:
     def _tell(self) -> None:
         if self._look():
             return
-        events.emit(LEADERLESS, seconds=self.ms // 1000, missing=missing(self._describe()) or "unknown")
+        who = missing(self._describe()) or "unknown"
+        events.emit(LEADERLESS, seconds=self.ms // 1000, missing=who, next=IF_MOVED)
         self._interval = min(2 * self._interval, LONGEST_S)
         self._timer = self._loop.call_later(self._interval, self._tell)
 

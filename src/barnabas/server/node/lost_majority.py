@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from barnabas.config import Config
 from barnabas.controller.feature_levels import METADATA_VERSION
 from barnabas.errors import ConfigError, StorageError
-from barnabas.log.storage.meta_properties import LOCK, read_meta_properties
+from barnabas.log.storage.meta_properties import LOCK, MetaProperties, read_meta_properties
 from barnabas.model import METADATA_PARTITION, ZERO_UUID, Endpoint, NodeId, ReplicaKey, Uuid
 from barnabas.ports import Clock, Disk
 from barnabas.raft.entries import ElectionState
@@ -27,7 +28,17 @@ from barnabas.server.kraft.recovery import metadata_log_config, open_store
 from barnabas.server.kraft.recovery_point import RecoveryPoint, write_point
 from barnabas.server.kraft.storage import MetadataStore
 
-__all__ = ["Found", "document_of", "execute", "found_in", "from_document", "read_survivor", "survivor_of"]
+__all__ = [
+    "Found",
+    "document_of",
+    "execute",
+    "fixed_voters",
+    "found_in",
+    "from_document",
+    "opened_copy",
+    "read_survivor",
+    "survivor_of",
+]
 
 _LEAST_METADATA_VERSION = 21
 """Voters that change at run time are of 3.9 (KIP-853)."""
@@ -61,12 +72,17 @@ def found_in(config: Config) -> tuple[str, tuple[Endpoint, ...], VoterSet]:
     for endpoint in config.controller_listeners:
         own = advertised.get(endpoint.listener, endpoint)
         endpoints.append(own if own.host not in ("", "0.0.0.0", "::") else own._replace(host="localhost"))
-    listener = endpoints[0].listener
-    fixed = VoterSet.of(
+    return config.metadata_log_dir, tuple(endpoints), fixed_voters(config)
+
+
+def fixed_voters(config: Config) -> VoterSet:
+    """The voters of controller.quorum.voters."""
+    names = config.list("controller.listener.names")
+    listener = names[0].upper() if names else "CONTROLLER"
+    return VoterSet.of(
         Voter(ReplicaKey(id_, ZERO_UUID), (Endpoint(listener, host, port),))
         for id_, host, port in config.voters
     )
-    return config.metadata_log_dir, tuple(endpoints), fixed
 
 
 def read_survivor(
@@ -80,26 +96,38 @@ def read_survivor(
 
     Raises StorageError when a node runs on it, when it is not formatted, or is damaged.
     """
+    with opened_copy(disk, clock, directory, fixed) as (meta, store):
+        assert meta.directory_id is not None
+        survivor = survivor_of(store, ReplicaKey(meta.node_id, meta.directory_id), endpoints)
+        return Found(survivor, meta.cluster_id, os.path.abspath(directory), fixed)
+
+
+@contextmanager
+def opened_copy(
+    disk: Disk, clock: Clock, directory: str, fixed: VoterSet
+) -> Iterator[tuple[MetaProperties, MetadataStore]]:
+    """A copy of the metadata in `directory`, opened as its node would; the directory is locked meanwhile.
+
+    Raises StorageError when a node runs on it, when it is not formatted, or is damaged.
+    """
     meta = read_meta_properties(disk, directory)
     if meta is None or meta.directory_id is None:
         raise StorageError(
             f"{directory} is not formatted, or so old that it has no directory.id", directory=directory
         )
-    key = ReplicaKey(meta.node_id, meta.directory_id)
     lock = disk.lock(f"{directory}/{LOCK}")
     try:
         with tempfile.TemporaryDirectory(prefix="barnabas-recover-") as scratch:
             shutil.copytree(f"{directory}/{METADATA_PARTITION}", f"{scratch}/{METADATA_PARTITION}")
             store = _open(disk, clock, scratch, meta.cluster_id, fixed)
             try:
-                survivor = survivor_of(store, key, endpoints)
+                yield meta, store
             finally:
                 store.log.abandon()
     except FileNotFoundError as error:
         raise StorageError(f"{directory} has no {METADATA_PARTITION}", directory=directory) from error
     finally:
         lock.release()
-    return Found(survivor, meta.cluster_id, os.path.abspath(directory), fixed)
 
 
 def _open(disk: Disk, clock: Clock, directory: str, cluster_id: str, fixed: VoterSet) -> MetadataStore:

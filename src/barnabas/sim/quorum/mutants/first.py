@@ -96,7 +96,7 @@ FIRST: tuple[Mutant, ...] = (
         "_advance",
         "held > role.epoch_start and",
         "held > (core.high_watermark or 0) and",
-        1,
+        51,
     ),
     Mutant(
         "fetch before sync",
