@@ -14,7 +14,7 @@ from barnabas.server.api.table import TABLE, served_on
 from barnabas.wire.registry import API
 from barnabas.wire.schemas.groups import HeartbeatRequest
 
-NEVER_FOR_CLIENTS = {52, 53, 54, 56, 58, 59, 62, 63, 67, 70, 73, 82, 10_642}
+NEVER_FOR_CLIENTS = {52, 53, 54, 56, 58, 59, 62, 63, 67, 70, 73, 82, 10_642, 10_643}
 """APIs between nodes: a client listener must not serve them."""
 
 

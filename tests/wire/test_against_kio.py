@@ -29,7 +29,7 @@ from barnabas.wire.codec.schema import Field  # noqa: E402
 
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 CODES = [code.value for code in KioErrorCode]
-NOT_IN_KIO = re.compile(r".*(Key|Value)$|ProducerSnapshot|.*Record$|ExchangeEndpoints.*")
+NOT_IN_KIO = re.compile(r".*(Key|Value)$|ProducerSnapshot|.*Record$|(ExchangeEndpoints|BootstrapQuorum).*")
 HEADERS = ("control_record_type_schema", "request_header", "response_header")
 
 

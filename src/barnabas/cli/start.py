@@ -41,6 +41,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--nodes", metavar="N", help="so many nodes on this machine, a process each; auto: one for each core"
     )
+    parser.add_argument(
+        "--bootstrap", action="store_true", help="begin a cluster with this new node (once, no format step)"
+    )
+    parser.add_argument("--cluster-id", metavar="ID", help="with --bootstrap or --join: the cluster's")
+    parser.add_argument(
+        "--join", metavar="HOST:PORT", help="controllers, with commas: join their cluster (no format step)"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON document when it is ready")
     parser.add_argument(
         "--until-eof",
@@ -71,12 +78,18 @@ def load_config(path: str | None, overrides: list[str] | None = None) -> Config:
 
 def run(args: argparse.Namespace) -> int:
     """`barnabas start`: ends with the node's exit code."""
-    config = load_config(args.properties, args.override)
+    config = load_config(args.properties, [*args.override, *_joining(args)])
     if args.nodes is not None:
         from barnabas.cli.start_nodes import run as run_nodes
 
         return run_nodes(args, config)
     from barnabas.server.node.run import run as run_node
+
+    first = None
+    if args.bootstrap or args.join:
+        from barnabas.server.node.first_start import FirstStart
+
+        first = FirstStart(args.bootstrap, args.cluster_id)
 
     def ready(node: Node) -> None:
         if args.json:
@@ -90,7 +103,8 @@ def run(args: argparse.Namespace) -> int:
     try:
         return run_node(
             config,
-            format_new=None if args.properties is None else False,
+            format_new=None if args.properties is None and first is None else False,
+            first=first,
             on_ready=ready,
             input_ends=sys.stdin.fileno() if args.until_eof else None,
         )
@@ -100,6 +114,37 @@ def run(args: argparse.Namespace) -> int:
 
         report(error)
         return Exit.FAILED
+
+
+def _joining(args: argparse.Namespace) -> list[str]:
+    """The words about the first start, checked; those to join are bootstrap servers, too."""
+    from barnabas.config import parse_properties
+
+    if args.bootstrap and args.join:
+        raise ConfigError(
+            "say --bootstrap or --join: a node begins a cluster or joins one",
+            next_step="--bootstrap at one node, once; --join HOST:PORT at the others",
+        )
+    if args.cluster_id and not (args.bootstrap or args.join):
+        raise ConfigError("--cluster-id goes with --bootstrap or --join")
+    if (args.bootstrap or args.join) and args.nodes is not None:
+        raise ConfigError("--nodes starts a whole cluster: it needs no --bootstrap and no --join")
+    if (args.bootstrap or args.join) and args.properties is None:
+        raise ConfigError(
+            "--bootstrap and --join need the node's properties: its id, roles and listeners",
+            next_step="barnabas start server.properties --bootstrap",
+        )
+    if not args.join:
+        return []
+    name = "controller.quorum.bootstrap.servers"
+    for text in args.join.split(","):
+        host, _, port = text.strip().rpartition(":")
+        if not host or not port.isdigit():
+            raise ConfigError(f"--join {text} is no HOST:PORT", next_step="for example --join 10.0.0.1:9093")
+    with open(args.properties, encoding="utf-8") as file:
+        given = dict(parse_properties(file.read())).get(name, "")
+    known = [text.strip() for text in f"{given},{args.join}".split(",") if text.strip()]
+    return [f"{name}={','.join(dict.fromkeys(known))}"]
 
 
 def about(node: Node) -> dict[str, Any]:

@@ -49,7 +49,10 @@ class Api(NamedTuple):
         return self.last - self.unstable
 
 
-OWN_ROWS = ((10_642, "ExchangeEndpoints", "own", 0, 0, 0, False),)
+OWN_ROWS = (
+    (10_642, "ExchangeEndpoints", "own", 0, 0, 0, False),
+    (10_643, "BootstrapQuorum", "own", 0, 0, 0, False),
+)
 """APIs that only our nodes know."""
 API: dict[int, Api] = {row[0]: Api(*row) for row in (*ROWS, *OWN_ROWS)}
 API_NAMES: dict[int, str] = {api.key: api.name for api in API.values()}

@@ -22,6 +22,7 @@ __all__ = ["DRILLS", "add_arguments", "run"]
 
 DRILLS: dict[str, str] = {
     "bootstrap": "one node forms a quorum, two join it",
+    "no-format": "nodes start without a format step, one command begins the cluster",
     "grow-and-shrink": "1, 3, 5 and again 3 voters",
     "move-quorum": "voters 1,2,3 become 4,5,6 by one command",
     "cancel-move": "a move is cancelled midway and ends in a stated set",

@@ -45,6 +45,8 @@ class StageNode:
             "group.initial.rebalance.delay.ms": "0",
             **settings,
         }
+        self.words: tuple[str, ...] = ()
+        """What is typed after the file."""
         self._directory = directory
         self._child: Child | None = None
         self._expected = False
@@ -101,7 +103,7 @@ class StageNode:
         """Start the process."""
         self._child = Child(
             f"node {self.id}",
-            [sys.executable, "-m", "barnabas", "start", self.file],
+            [sys.executable, "-m", "barnabas", "start", self.file, *self.words],
             self.log,
             cwd=self._directory,
         )

@@ -188,7 +188,8 @@ class Stage:
     def launch(self, *ids: int) -> None:
         """Start nodes that will not be ready (they wait for a quorum, or refuse)."""
         for id_ in ids:
-            self._say("type", f"barnabas start {self.nodes[id_].file} &")
+            words = " ".join((self.nodes[id_].file, *self.nodes[id_].words))
+            self._say("type", f"barnabas start {words} &")
             self.nodes[id_].start()
 
     def join(self, id_: int, roles: str = "controller", **settings: str) -> StageNode:

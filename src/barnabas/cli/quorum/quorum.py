@@ -12,6 +12,7 @@ barnabas quorum replace --node 2                 (its new, empty disk takes its 
 barnabas quorum readmit --node 4                 (a controller that was removed, and runs, votes again)
 barnabas quorum transfer-leadership --to 3
 barnabas quorum -C 127.0.0.1:9093 set-endpoint --node 2 --endpoint HOST:PORT   (Barnabas only: nobody finds it)
+barnabas quorum -C 127.0.0.1:9093 bootstrap      (Barnabas only: begin a cluster, once; see start --join)
 barnabas quorum recover --config FILE            (Barnabas only: a majority is lost; offline)
 """
 
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.cli.controllers import add_flags, bootstrap_of, read_properties
 from barnabas.cli.output import print_document
+from barnabas.cli.quorum import bootstrap as quorum_bootstrap
 from barnabas.cli.quorum import detail as quorum_detail
 from barnabas.cli.quorum import lead, target
 from barnabas.cli.quorum import recover as quorum_recover
@@ -105,6 +107,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             verb.add_argument("--force", action="store_true", help=force)
     for verb in (describe, watch, add, remove, reassign, replace, readmit, transfer):
         add_flags(verb)
+    begin = verbs.add_parser("bootstrap", help="begin a cluster with a node that waits for one, once")
+    add_flags(begin)
+    quorum_bootstrap.add_arguments(begin)
     moved = verbs.add_parser("set-endpoint", help="say where a controller is that the others do not find")
     add_flags(moved)
     quorum_set_endpoint.add_arguments(moved)
@@ -117,6 +122,8 @@ def run(args: argparse.Namespace) -> int:
     """`barnabas quorum VERB`."""
     if args.verb == "describe":
         return _describe(args)
+    if args.verb == "bootstrap":
+        return quorum_bootstrap.run(args)
     if args.verb == "set-endpoint":
         return quorum_set_endpoint.run(args)
     if args.verb == "recover":

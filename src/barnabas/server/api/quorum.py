@@ -19,6 +19,7 @@ from barnabas.server.kraft.driver import Quorum
 from barnabas.server.net.context import RequestContext
 
 if TYPE_CHECKING:
+    from barnabas.wire.schemas.own import BootstrapQuorumRequest, BootstrapQuorumResponse
     from barnabas.wire.schemas.quorum import (
         DescribeQuorumRequest,
         DescribeQuorumRequestPartitionData,
@@ -48,6 +49,20 @@ class QuorumApi:
             controllers=known,
             leaderless_ms=quorum.leaderless.ms,
             check=self._check,
+        )
+
+    def bootstrap(self, context: RequestContext, request: BootstrapQuorumRequest) -> BootstrapQuorumResponse:
+        """BootstrapQuorum (ours): this node is of a cluster already, and begins no other one."""
+        from barnabas.wire.schemas.own import BootstrapQuorumResponse  # hardly ever asked
+
+        settings = self._quorum.settings
+        same = request.cluster_id == settings.cluster_id
+        why = f"this node is of cluster {settings.cluster_id} already"
+        return BootstrapQuorumResponse(
+            error_code=0 if same else int(ErrorCode.INVALID_REQUEST),
+            error_message=None if same else why,
+            cluster_id=settings.cluster_id,
+            node_id=settings.key.id,
         )
 
     def _check(self, asked: DescribeQuorumRequestPartitionData) -> ChangeResponse:

@@ -121,6 +121,7 @@ TABLE: tuple[Row, ...] = (
     Row(59, 0, 1,  "C",  QuorumSteps.handle,              _ACTION,      _CLUSTER, _QUORUM),
     Row(82, 0, 0,  "C",  QuorumSteps.handle,              _ACTION,      _CLUSTER, _QUORUM),
     Row(10642, 0, 0, "C", QuorumSteps.handle,             _ACTION,      _CLUSTER, _QUORUM),  # ours, not Kafka's
+    Row(10643, 0, 0, "C", QuorumApi.bootstrap,            _ALTER,       _CLUSTER),  # ours, not Kafka's
     # what brokers and controllers ask the active controller
     Row(58, 0, 0,  "C",  EnvelopeApi.serve,               _ACTION,      _CLUSTER, waits=True),
     Row(56, 2, 3,  "C",  ControllerApi.decide,            _ACTION,      _CLUSTER, _CONTROLLER),

@@ -125,4 +125,5 @@ def warn_of_other_disk(key: ReplicaKey, voters: VoterSet) -> None:
     """A voter with our id and another directory id is this node before its disk was replaced: say so."""
     entry = voters.get(key.id)
     if entry is not None and not voters.has(key):
-        events.emit(OTHER_DISK, voter=str(entry.key), ours=str(key))
+        command = f"if the old disk is lost: barnabas quorum replace --node {key.id}"
+        events.emit(OTHER_DISK, voter=str(entry.key), ours=str(key), next=command)

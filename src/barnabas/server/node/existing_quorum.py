@@ -24,7 +24,7 @@ from barnabas.raft.messages import FetchRequest, FetchResponse
 from barnabas.server.kraft.codec.asking import request_out, response_in
 from barnabas.wire.schemas.cluster import DescribeClusterRequest
 
-__all__ = ["Existing", "existing_quorum", "format_advice", "refuse_second_quorum"]
+__all__ = ["Existing", "existing_quorum", "format_advice", "refuse_second_quorum", "start_to_join"]
 
 PATIENCE_S = 2.0
 """Seconds that all questions together may take."""
@@ -135,6 +135,11 @@ async def format_advice(config: Config) -> str:
         f"`barnabas {new} --standalone`; else start the others first, then this node again: it will say how to "
         f"join them {missing}"
     )
+
+
+def start_to_join(config: Config, found: Existing) -> str:
+    """What to type to let a node that is not formatted join that quorum."""
+    return f"`barnabas start {quote(config.file or 'FILE')} --join {found.address}` joins it"
 
 
 def _to_join(config: Config, found: Existing) -> str:

@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from barnabas.config import Config
 from barnabas.errors import BarnabasError
@@ -15,6 +15,9 @@ from barnabas.server.loop.collector import Collector
 from barnabas.server.loop.system import most_descriptors, raise_descriptor_limit
 from barnabas.server.node.process import Node
 from barnabas.server.observe import events
+
+if TYPE_CHECKING:
+    from barnabas.server.node.first_start import FirstStart
 
 __all__ = ["loop_factory", "run"]
 
@@ -43,12 +46,14 @@ def run(
     on_ready: Callable[[Node], object] | None = None,
     loop: Callable[[], asyncio.AbstractEventLoop] | None = None,
     input_ends: int | None = None,
+    first: FirstStart | None = None,
 ) -> int:
     """Run a node until a signal.  Returns the exit code: 0 stopped cleanly, 1 failed while running.
 
     Raises BarnabasError, with the next step, when it cannot start.  `on_ready` is called once clients are
     served; `loop` makes the event loop, where it is not the one of the setting.  A second signal ends the
     process at once with 128 plus its number.  The end of the input `input_ends` (a descriptor) counts as a signal.
+    `first` says what a node whose directories are new does.
     """
     events.configure(
         config.str("barnabas.events.format"),
@@ -58,7 +63,7 @@ def run(
     raise_descriptor_limit()
     SEALED.allow(most_descriptors())
     with asyncio.Runner(loop_factory=loop or loop_factory(config)) as runner:
-        return runner.run(_run(config, format_new, on_ready, input_ends))
+        return runner.run(_run(config, format_new, on_ready, input_ends, first))
 
 
 async def _run(
@@ -66,6 +71,7 @@ async def _run(
     format_new: bool | None,
     on_ready: Callable[[Node], object] | None,
     input_ends: int | None,
+    first: FirstStart | None,
 ) -> int:
     collector = Collector()
     collector.install()
@@ -83,7 +89,7 @@ async def _run(
         loop.add_signal_handler(number, signalled, number)
     if input_ends is not None:
         loop.add_reader(input_ends, _read_to_the_end, loop, input_ends, told)
-    starting = asyncio.ensure_future(node.start())
+    starting = asyncio.ensure_future(_start(node, config, first))
     stopping = asyncio.ensure_future(told.wait())
     await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
     if not starting.done():
@@ -100,6 +106,16 @@ async def _run(
         waiting.cancel()
     await node.stop()
     return 0 if node.failure is None else 1
+
+
+async def _start(node: Node, config: Config, first: FirstStart | None) -> None:
+    if first is not None:
+        from barnabas.log.storage.disk import OsDisk
+        from barnabas.server.loop.system import SystemClock, SystemRandomness
+        from barnabas.server.node.first_start import prepare
+
+        await prepare(config, first, OsDisk(), SystemClock(), SystemRandomness())
+    await node.start()
 
 
 def _read_to_the_end(loop: asyncio.AbstractEventLoop, descriptor: int, told: asyncio.Event) -> None:

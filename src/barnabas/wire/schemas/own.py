@@ -20,6 +20,8 @@ from barnabas.wire.codec.declaration import (
 from barnabas.wire.codec.message import Message, Struct
 
 __all__ = [
+    "BootstrapQuorumRequest",
+    "BootstrapQuorumResponse",
     "ExchangeEndpointsRequest",
     "ExchangeEndpointsResponse",
     "KnownListener",
@@ -55,6 +57,21 @@ class KnownNode(Struct):
     epoch: Int32 = 0
     boot: Int64 = 0
     listeners: Array[KnownListener] = []
+
+
+class BootstrapQuorumRequest(Message, key=OWN_TAG + 1, versions="0", flexible="0+"):
+    """Begin a cluster with this node, which waits for one to join; without an id it draws one."""
+
+    cluster_id: String | None = None
+
+
+class BootstrapQuorumResponse(Message, key=OWN_TAG + 1, versions="0", flexible="0+"):
+    """The cluster that the node is of now, or why it began none."""
+
+    error_code: Int16 = 0
+    error_message: String | None = None
+    cluster_id: String | None = None
+    node_id: Int32 = -1
 
 
 class KnownListener(Struct):
