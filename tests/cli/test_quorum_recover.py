@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from barnabas.server.kraft.recovery import metadata_log_config, open_store
 from barnabas.server.kraft.storage import MetadataStore
 from barnabas.wire.metadata import ConfigRecord
 
+METADATA = "__cluster_metadata-0"
 CLUSTER = "5L6g3nShT-eMCtK--X86sw"
 DIRECTORIES = [str(Uuid.of(7, number)) for number in range(1, 6)]
 
@@ -184,17 +186,84 @@ def test_a_running_node_a_broker_and_a_foreign_directory_are_refused(tmp_path: P
     assert main(["quorum", "recover", "--config", str(files[1])]) == 1
     assert "a node is running on this directory" in capsys.readouterr().err
     lock.release()
-    broker = tmp_path / "broker.properties"
-    broker.write_text(
-        "process.roles=broker\nnode.id=9\nlisteners=PLAINTEXT://127.0.0.1:9099\n"
-        "controller.listener.names=CONTROLLER\ncontroller.quorum.bootstrap.servers=127.0.0.1:9091\n"
-        f"log.dirs={tmp_path / 'b'}\n"
-    )
-    assert main(["quorum", "recover", "--config", str(broker)]) == 2
-    assert "is no controller" in capsys.readouterr().err
+    broker = broker_with_the_log_of(tmp_path, 1)
+    assert main(["quorum", "recover", "--config", str(broker)]) == 1
+    assert "only brokers survive" in capsys.readouterr().err
     assert main(["quorum", "recover", "--directory", str(tmp_path)]) == 1
     assert "not formatted" in capsys.readouterr().err
     assert main(["quorum", "recover"]) == 2
+
+
+def broker_with_the_log_of(folder: Path, controller: int) -> Path:
+    """The properties of broker 9, formatted, with a copy of that controller's metadata log."""
+    file = folder / "broker.properties"
+    file.write_text(
+        "process.roles=broker\nnode.id=9\nlisteners=PLAINTEXT://127.0.0.1:9099\n"
+        "controller.listener.names=CONTROLLER\ncontroller.quorum.bootstrap.servers=127.0.0.1:9091\n"
+        f"log.dirs={folder / 'b'}\n"
+    )
+    assert main(["storage", "format", "-t", CLUSTER, "-c", str(file)]) == 0
+    shutil.copytree(folder / str(controller) / METADATA, folder / "b" / METADATA, dirs_exist_ok=True)
+    return file
+
+
+def hash_of(capsys: Any, *words: str) -> str:
+    capsys.readouterr()
+    assert main(["quorum", "recover", "plan", *words, "--json"]) == 0
+    return str(json.loads(capsys.readouterr().out)["hash"])
+
+
+def test_only_the_plan_that_was_shown_is_applied(tmp_path: Path, capsys: Any) -> None:
+    files = formed(tmp_path, {1: (6, 2), 2: (8, 2)}, count=5)
+    both = ["--config", str(files[1]), "--config", str(files[2])]
+    shown = hash_of(capsys, *both)
+    assert shown == hash_of(capsys, *both[2:], *both[:2]), "the order of the words is none of it"
+    assert shown != hash_of(capsys, *both, "--voters", "2") != hash_of(capsys, *both[2:])
+    before = tree(tmp_path)
+    assert main(["quorum", "recover", "apply", *both, "--yes"]) == 2
+    assert "needs the hash" in capsys.readouterr().err
+    assert main(["quorum", "recover", "apply", *both, "--voters", "2", "--plan", shown, "--yes"]) == 2
+    assert "the plan is another one now" in capsys.readouterr().err
+    assert tree(tmp_path) == before
+    assert main(["quorum", "recover", "apply", *both, "--plan", shown, "--yes"]) == 0
+    assert "Written. Start controller 2, then 1." in capsys.readouterr().out
+
+
+def test_the_log_of_a_broker_goes_on_where_it_has_the_most(tmp_path: Path, capsys: Any) -> None:
+    files = formed(tmp_path, {1: (6, 2), 2: (9, 2)}, count=3)
+    broker = broker_with_the_log_of(tmp_path, 2)
+    both = ["--config", str(files[1]), "--config", str(broker)]  # controller 2 is lost
+    shown = hash_of(capsys, *both)
+    assert main(["quorum", "recover", *both]) == 0
+    said = capsys.readouterr().out
+    assert "Broker 9 has the most: its log would be copied to controller 1" in said
+    assert "no (a broker)" in said and "from offset 9 on" in said
+    assert main(["quorum", "recover", "apply", *both, "--plan", shown, "--yes"]) == 0
+    assert "Written. Start controller 1." in capsys.readouterr().out
+    store = opened(tmp_path / "1")
+    assert store.log_view.voters.ids == (1,) and store.log_view.end_offset == 12
+    store.log.close(Now(1.0, 1))
+    kept = tmp_path / f"1.{METADATA}.before-recovery"
+    assert (kept / "00000000000000000000.log").exists(), "what it had is not thrown away"
+    assert main(["quorum", "recover", "verify", *both]) == 1
+    said = capsys.readouterr().out
+    assert "has the recovered log and votes" in said and "of the old quorum" in said
+
+
+def test_after_a_recovery_each_directory_is_told_what_becomes_of_it(tmp_path: Path, capsys: Any) -> None:
+    files = formed(tmp_path, {1: (6, 2), 2: (8, 2), 3: (20, 3)}, count=5)
+    both = ["--config", str(files[1]), "--config", str(files[2])]
+    assert main(["quorum", "recover", "verify", *both]) == 1, "nothing was recovered"
+    assert main(["quorum", "recover", "apply", *both, "--plan", hash_of(capsys, *both), "--yes"]) == 0
+    capsys.readouterr()
+    assert main(["quorum", "recover", "verify", *both]) == 0
+    store = opened(tmp_path / "3")
+    store.committed(20)
+    store.close()
+    assert main(["quorum", "recover", "verify", *both, "--config", str(files[3]), "--json"]) == 1
+    rows = json.loads(capsys.readouterr().out.splitlines()[-1])["directories"]
+    assert {row["id"]: row["ok"] for row in rows} == {1: "yes", 2: "yes", 3: "no"}
+    assert "will be refused: everything below 20 was committed here" in rows[2]["says"]
 
 
 def test_a_damaged_directory_is_no_survivor(tmp_path: Path, capsys: Any) -> None:

@@ -43,6 +43,18 @@ def test_an_observer_counts_as_a_log_but_not_as_a_voter_of_old() -> None:
     assert any("from offset 12" in sentence for sentence in plan.lost)
 
 
+def test_a_brokers_log_goes_on_at_a_controller_and_the_broker_does_not_vote() -> None:
+    broker = altered(survivor(9, 3, 12), can_vote=False)
+    plan = plan_recovery((broker, survivor(1, 3, 10)))
+    assert (plan.chosen, plan.host) == (key_of(9), key_of(1))
+    assert plan.voters == voter_set(1) and plan.batches[0].base_offset == 12
+    same = plan_recovery((altered(survivor(9, 3, 10), can_vote=False), survivor(1, 3, 10)))
+    assert same.chosen == same.host == key_of(1), "of two equal logs the controller's"
+    with pytest.raises(KafkaError) as refused:
+        plan_recovery((broker,))
+    assert "format a new controller" in str(refused.value)
+
+
 def test_half_of_an_even_set_has_everything_that_was_committed() -> None:
     four = (1, 2, 3, 4)
     assert plan_recovery((survivor(1, voters=four), survivor(2, voters=four))).lost == ()

@@ -1,8 +1,12 @@
 """`barnabas quorum recover`: go on when a majority of the controllers is gone for good.
 
-On the machine of each surviving controller, stopped:      recover --config FILE --json > N.json
-With all of them, where the plan is to be written:         recover --config FILE --from N.json ...
-The same, and the plan is carried out:                     recover --config FILE --from N.json --execute
+On the machine of each node that is left, stopped:      recover plan --config FILE --json > N.json
+With all of them, where it is to be written:            recover plan --config FILE --from N.json ...
+The same words, and the hash that the plan showed:      recover apply --config FILE --from N.json ... --plan HASH
+Before the nodes start again:                           recover verify --config FILE --from N.json ...
+
+Brokers have copies of the metadata log, too: give them all.  If a broker's log has the most, it is copied to a
+controller, whose own is kept beside its directory.
 """
 
 from __future__ import annotations
@@ -14,20 +18,29 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from barnabas.cli.exits import Exit
-from barnabas.cli.output import print_document, print_rows
+from barnabas.cli.output import print_document, print_rows, show
 from barnabas.errors import ConfigError, KafkaError
 
 if TYPE_CHECKING:
-    from barnabas.raft.membership.recovery import RecoveryPlan
+    from barnabas.raft.membership.recovery import RecoveryPlan, Survivor
     from barnabas.server.node.lost_majority import Found
 
 __all__ = ["add_arguments", "plan_lines", "run"]
+
+STEPS = ("plan", "apply", "verify")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `barnabas quorum recover`."""
     parser.add_argument(
-        "--config", action="append", default=[], metavar="FILE", help="properties of a survivor, stopped"
+        "step", nargs="?", choices=STEPS, default="plan", metavar="plan|apply|verify", help="default: plan"
+    )
+    parser.add_argument(
+        "--config",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="properties of a node that is left, stopped",
     )
     parser.add_argument(
         "--directory", action="append", default=[], metavar="DIR", help="or its metadata directory"
@@ -36,17 +49,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--from", dest="described", action="append", default=[], metavar="JSON", help="one elsewhere (--json)"
     )
     parser.add_argument("--voters", metavar="IDS", help="only these survivors shall vote (default: all)")
-    parser.add_argument("--execute", action="store_true", help="write the plan; else it is only shown")
-    parser.add_argument("--yes", action="store_true", help="with --execute: do not ask")
+    parser.add_argument("--plan", metavar="HASH", help="with apply: of the plan that was shown, and no other")
+    parser.add_argument("--execute", action="store_true", help="the same as apply, without the hash")
+    parser.add_argument("--yes", action="store_true", help="with apply: do not ask")
     parser.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="one JSON document")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Show the plan; with --execute write it.  1 when it was refused or not confirmed."""
+    """Show the plan, write it, or look at what came of it.  1 when it was refused, or verified as bad."""
     from barnabas.raft.membership.recovery import plan_recovery
-    from barnabas.server.node.lost_majority import document_of
+    from barnabas.server.node.lost_majority import document_of, plan_hash
 
+    writes = args.execute or args.step == "apply"
+    if args.step == "apply" and not args.plan:
+        raise ConfigError(
+            "apply needs the hash of the plan",
+            next_step="`barnabas quorum recover plan`, and the same words, shows it",
+        )
     found = _survivors(args)
+    if args.step == "verify":
+        return _verify(args, found)
     members = _members(args.voters, found)
     plan: RecoveryPlan | None = None
     refused: KafkaError | None = None
@@ -54,20 +76,51 @@ def run(args: argparse.Namespace) -> int:
         plan = plan_recovery(tuple(one.survivor for one in found), members)
     except KafkaError as error:
         refused = error
-    if args.execute and plan is not None:
+    hash_ = "" if plan is None else plan_hash(plan, found)
+    if args.plan and plan is not None and args.plan != hash_:
+        raise ConfigError(
+            f"the plan is another one now: {hash_}, not {args.plan}",
+            next_step="a log or the words changed since it was shown: plan again, and read it again",
+        )
+    if writes and plan is not None:
         _write(args, plan, found)
     if args.json:
         document: dict[str, Any] = {"survivors": [document_of(one) for one in found]}
         document["plan"] = None if plan is None else _plan_document(plan)
         document["refused"] = None if refused is None else refused.message
-        document["executed"] = bool(args.execute and plan is not None)
+        document["hash"] = hash_ or None
+        document["executed"] = bool(writes and plan is not None)
         print_document("quorum.recovery", document)
-        return Exit.FAILED if args.execute and refused else Exit.OK
+        return Exit.FAILED if writes and refused else Exit.OK
     _show(found)
     if refused is not None or plan is None:
         raise refused or AssertionError
-    print("\n".join(plan_lines(plan, found, executed=args.execute)))
+    print("\n".join(plan_lines(plan, found, executed=writes)))
+    if not writes:
+        print(
+            f"Plan {hash_}: `barnabas quorum recover apply ... --plan {hash_}` with the same words writes it."
+        )
     return Exit.OK
+
+
+def _verify(args: argparse.Namespace, found: Sequence[Found]) -> int:
+    """What each directory is now; 1 where one must not start as it is."""
+    from barnabas.server.node.lost_majority import verify
+
+    verdicts = verify(found)
+    rows = [
+        {
+            "id": one.found.survivor.voter.key.id,
+            "incarnation": one.found.survivor.generation,
+            "last_epoch": one.found.survivor.last_epoch,
+            "records": one.found.survivor.end_offset,
+            "ok": "yes" if one.is_good else "no",
+            "says": one.says,
+        }
+        for one in verdicts
+    ]
+    show(args, "directories", rows, ["id", "incarnation", "last_epoch", "records", "ok", "says"])
+    return Exit.OK if all(one.is_good for one in verdicts) else Exit.FAILED
 
 
 def _survivors(args: argparse.Namespace) -> list[Found]:
@@ -81,15 +134,17 @@ def _survivors(args: argparse.Namespace) -> list[Found]:
     for file in args.config:
         from barnabas.cli.controllers import read_properties
 
-        directory, endpoints, fixed = found_in(Config.load(read_properties(file)))
-        found.append(read_survivor(disk, clock, directory, endpoints, fixed))
+        config = Config.load(read_properties(file))
+        directory, endpoints, fixed = found_in(config)
+        can_vote = "controller" in config.roles
+        found.append(read_survivor(disk, clock, directory, endpoints, fixed, can_vote=can_vote))
     found += [read_survivor(disk, clock, directory) for directory in args.directory]
     for path in args.described:
         found += _described(path)
     if not found:
         raise ConfigError(
             "there is nothing to recover from",
-            next_step="give the properties of every surviving controller with --config",
+            next_step="give the properties of every node that is left with --config, brokers, too",
         )
     clusters = sorted({one.cluster_id for one in found})
     keys = [one.survivor.voter.key for one in found]
@@ -134,21 +189,27 @@ def _write(args: argparse.Namespace, plan: RecoveryPlan, found: Sequence[Found])
     from barnabas.server.node.lost_majority import execute
 
     chosen = next(one for one in found if one.survivor.voter.key == plan.chosen)
+    host = next(one for one in found if one.survivor.voter.key == plan.host)
+    if not host.directory:
+        raise ConfigError(
+            f"the plan is to be written on the machine of controller {plan.host.id}",
+            next_step="run it there, with --config for it and --from for the others",
+        )
     if not chosen.directory:
         raise ConfigError(
-            f"the plan is to be written on the machine of controller {plan.chosen.id}",
-            next_step="run it there, with --config for it and --from for the others",
+            f"the log of broker {plan.chosen.id} has the most, and lies on another machine",
+            next_step=f"copy its directory to controller {plan.host.id}'s machine, and give it with --directory",
         )
     if not args.yes:
         _confirm(plan, found)
-    execute(OsDisk(), SystemClock(), plan, chosen)
+    execute(OsDisk(), SystemClock(), plan, chosen, host)
 
 
 def _confirm(plan: RecoveryPlan, found: Sequence[Found]) -> None:
     print("\n".join(plan_lines(plan, found, executed=False)), file=sys.stderr)
     if not sys.stdin.isatty():
         raise ConfigError("nobody is there to confirm this", next_step="say --yes")
-    print(f"Write this to controller {plan.chosen.id}'s log? It cannot be undone [yes/no] ", file=sys.stderr)
+    print(f"Write this to controller {plan.host.id}'s log? It cannot be undone [yes/no] ", file=sys.stderr)
     if sys.stdin.readline().strip() != "yes":
         raise KeyboardInterrupt
 
@@ -163,21 +224,36 @@ def _show(found: Sequence[Found]) -> None:
                 survivor.voter.key.directory_id,
                 survivor.last_epoch,
                 survivor.end_offset,
-                "yes" if survivor.voters.has(survivor.voter.key) else "no",
+                survivor.high_watermark,
+                _role_of(survivor),
                 str(survivor.voters),
                 max(survivor.generation, survivor.saved.generation),
             ]
         )
-    print_rows(["id", "directory", "last_epoch", "records", "voter", "of_voters", "incarnation"], rows)
+    columns = ["id", "directory", "last_epoch", "records", "committed", "voter", "of_voters", "incarnation"]
+    print_rows(columns, rows)
+
+
+def _role_of(survivor: Survivor) -> str:
+    if not survivor.can_vote:
+        return "no (a broker)"
+    return "yes" if survivor.voters.has(survivor.voter.key) else "no"
 
 
 def plan_lines(plan: RecoveryPlan, found: Sequence[Found], *, executed: bool) -> list[str]:
     """The plan in words, and what is to be done next."""
     keys = ", ".join(str(voter.key) for voter in plan.voters)
-    first, rest = plan.chosen.id, [voter.key.id for voter in plan.voters if voter.key != plan.chosen]
+    first, rest = plan.host.id, [voter.key.id for voter in plan.voters if voter.key != plan.host]
     lines = [
         "",
         f"Controller {first} has the most: the quorum {'goes' if executed else 'would go'} on from its log.",
+    ]
+    if plan.chosen != plan.host:
+        lines[1] = (
+            f"Broker {plan.chosen.id} has the most: its log {'was' if executed else 'would be'} copied to "
+            f"controller {first}, and the quorum {'goes' if executed else 'would go'} on from it."
+        )
+    lines += [
         f"New voters: {keys}.",
         f"Incarnation {plan.generation} of the quorum, from epoch {plan.epoch} on.",
     ]
@@ -185,7 +261,7 @@ def plan_lines(plan: RecoveryPlan, found: Sequence[Found], *, executed: bool) ->
     lines += [f"  - {sentence}" for sentence in plan.lost]
     lines.append("")
     if not executed:
-        return [*lines, "Nothing is written yet: --execute does it. Copy the directories first."]
+        return [*lines, "Nothing is written yet. Copy the directories first."]
     lines.append(
         f"Written. Start controller {first}" + (f", then {', '.join(map(str, rest))}." if rest else ".")
     )
@@ -199,6 +275,7 @@ def plan_lines(plan: RecoveryPlan, found: Sequence[Found], *, executed: bool) ->
 def _plan_document(plan: RecoveryPlan) -> dict[str, Any]:
     return {
         "chosen": {"id": plan.chosen.id, "directory_id": str(plan.chosen.directory_id)},
+        "host": {"id": plan.host.id, "directory_id": str(plan.host.directory_id)},
         "voters": [{"id": v.key.id, "directory_id": str(v.key.directory_id)} for v in plan.voters],
         "epoch": plan.epoch,
         "incarnation": plan.generation,

@@ -25,7 +25,7 @@ __all__ = ["RecoveryPlan", "Survivor", "plan_recovery"]
 
 @value
 class Survivor:
-    """One log that is left, as its node would read it at start."""
+    """One log that is left, as its node would read it at start.  `can_vote`: False for a broker's."""
 
     voter: Voter
     last_epoch: Epoch
@@ -34,6 +34,7 @@ class Survivor:
     voters: VoterSet
     saved: ElectionState
     generation: int = 0
+    can_vote: bool = True
 
     def __str__(self) -> str:
         return f"{self.voter.key} (epoch {self.last_epoch}, {self.end_offset} records)"
@@ -43,11 +44,13 @@ class Survivor:
 class RecoveryPlan:
     """What to write where, and what it costs.
 
-    `batches` go to the end of the log of `chosen`, `saved` is its new election state.  `lost` are sentences
-    for the operator; empty: no committed record can be missing.
+    `batches` go to the end of the log of `chosen`, `saved` is its new election state.  Where a broker's log is
+    chosen, that is done with a copy of it on `host`, which votes.  `lost` are sentences for the operator; empty:
+    no committed record can be missing.
     """
 
     chosen: ReplicaKey
+    host: ReplicaKey
     voters: VoterSet
     epoch: Epoch
     generation: int
@@ -66,22 +69,31 @@ def plan_recovery(
     """
     if not survivors:
         raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "there is no surviving log to continue with")
+    eligible = [survivor for survivor in survivors if survivor.can_vote]
+    if not eligible:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "only brokers survive, and they cannot vote: format a new controller with --no-initial-controllers "
+            "and give it, too",
+        )
     committed = max(survivor.high_watermark for survivor in survivors)
     chosen = max(
         [survivor for survivor in survivors if survivor.end_offset >= committed] or survivors,
-        key=lambda s: (s.last_epoch, s.end_offset, s.voters.has(s.voter.key), s.voter.key),
+        key=_completeness,
     )
-    known = {survivor.voter.key: survivor.voter for survivor in survivors}
+    known = {survivor.voter.key: survivor.voter for survivor in eligible}
     for key in members or ():
         if key not in known:
             raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{key} is not among the surviving logs")
     wanted = members or tuple(known)
-    if chosen.voter.key not in wanted:
+    host = max((survivor for survivor in eligible if survivor.voter.key in wanted), key=_completeness)
+    if chosen.can_vote and chosen.voter.key not in wanted:
         raise KafkaError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             f"{chosen} has the longest log and must be one of the voters",
         )
-    alive = [survivor for survivor in survivors if chosen.voters.has(survivor.voter.key)]
+    host = chosen if chosen.can_vote else host
+    alive = [survivor for survivor in eligible if chosen.voters.has(survivor.voter.key)]
     if len(alive) >= chosen.voters.majority:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
@@ -97,7 +109,13 @@ def plan_recovery(
     )
     saved = ElectionState(epoch, generation=generation, origin=chosen.saved.origin)
     lost = _may_be_lost(chosen, alive)
-    return RecoveryPlan(chosen.voter.key, voters, epoch, generation, batches, saved, lost)
+    return RecoveryPlan(chosen.voter.key, host.voter.key, voters, epoch, generation, batches, saved, lost)
+
+
+def _completeness(survivor: Survivor) -> tuple[Epoch, Offset, bool, bool, ReplicaKey]:
+    """Of two logs the one with the newer epoch has more, then the longer one; a voter's goes first."""
+    key = survivor.voter.key
+    return survivor.last_epoch, survivor.end_offset, survivor.can_vote, survivor.voters.has(key), key
 
 
 def _may_be_lost(chosen: Survivor, alive: list[Survivor]) -> tuple[str, ...]:
@@ -109,7 +127,8 @@ def _may_be_lost(chosen: Survivor, alive: list[Survivor]) -> tuple[str, ...]:
     gone = [str(key) for key in voters.keys if key not in [survivor.voter.key for survivor in alive]]
     return (
         f"{len(alive)} of {len(voters)} voters survive; so few can lack what the others committed",
-        f"records from offset {chosen.end_offset} on may have been committed on {', '.join(gone)} and are lost",
+        f"records from offset {chosen.end_offset} on (of epoch {chosen.last_epoch} or a later one) may have been "
+        f"committed on {', '.join(gone)} and are lost",
         f"changes of the voters after {voters} may be among them",
         f"what is in the log of {chosen.voter.key} and was never committed is committed now",
     )

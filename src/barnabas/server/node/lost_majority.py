@@ -6,11 +6,13 @@ directory is copied, and the copy is opened as a node would open it.  `raft.reco
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from hashlib import sha256
 from typing import Any, NamedTuple
 
 from barnabas.config import Config
@@ -30,14 +32,18 @@ from barnabas.server.kraft.storage import MetadataStore
 
 __all__ = [
     "Found",
+    "Verdict",
     "document_of",
     "execute",
     "fixed_voters",
     "found_in",
     "from_document",
+    "kept_beside",
     "opened_copy",
+    "plan_hash",
     "read_survivor",
     "survivor_of",
+    "verify",
 ]
 
 _LEAST_METADATA_VERSION = 21
@@ -58,15 +64,7 @@ class Found(NamedTuple):
 
 
 def found_in(config: Config) -> tuple[str, tuple[Endpoint, ...], VoterSet]:
-    """What a node's properties say: its metadata directory, where it listens, the fixed voters.
-
-    Raises ConfigError for a node that is no controller.
-    """
-    if "controller" not in config.roles:
-        raise ConfigError(
-            f"node {config.node_id} is no controller: it cannot vote",
-            next_step="its copy of the metadata can still be used: give it process.roles=controller",
-        )
+    """What a node's properties say: its metadata directory, where it listens (if it does), the fixed voters."""
     advertised = {endpoint.listener: endpoint for endpoint in config.advertised_listeners}
     endpoints = []
     for endpoint in config.controller_listeners:
@@ -91,6 +89,8 @@ def read_survivor(
     directory: str,
     endpoints: tuple[Endpoint, ...] = (),
     fixed: VoterSet = VoterSet.EMPTY,
+    *,
+    can_vote: bool | None = None,
 ) -> Found:
     """Read the log in `directory` as its node would at start, and change nothing there.
 
@@ -98,7 +98,8 @@ def read_survivor(
     """
     with opened_copy(disk, clock, directory, fixed) as (meta, store):
         assert meta.directory_id is not None
-        survivor = survivor_of(store, ReplicaKey(meta.node_id, meta.directory_id), endpoints)
+        key = ReplicaKey(meta.node_id, meta.directory_id)
+        survivor = survivor_of(store, key, endpoints, can_vote=can_vote)
         return Found(survivor, meta.cluster_id, os.path.abspath(directory), fixed)
 
 
@@ -118,14 +119,13 @@ def opened_copy(
     lock = disk.lock(f"{directory}/{LOCK}")
     try:
         with tempfile.TemporaryDirectory(prefix="barnabas-recover-") as scratch:
-            shutil.copytree(f"{directory}/{METADATA_PARTITION}", f"{scratch}/{METADATA_PARTITION}")
+            if os.path.isdir(f"{directory}/{METADATA_PARTITION}"):  # a new node has none
+                shutil.copytree(f"{directory}/{METADATA_PARTITION}", f"{scratch}/{METADATA_PARTITION}")
             store = _open(disk, clock, scratch, meta.cluster_id, fixed)
             try:
                 yield meta, store
             finally:
                 store.log.abandon()
-    except FileNotFoundError as error:
-        raise StorageError(f"{directory} has no {METADATA_PARTITION}", directory=directory) from error
     finally:
         lock.release()
 
@@ -141,17 +141,27 @@ def _open(disk: Disk, clock: Clock, directory: str, cluster_id: str, fixed: Vote
     )
 
 
-def survivor_of(store: MetadataStore, key: ReplicaKey, endpoints: tuple[Endpoint, ...]) -> Survivor:
-    """What an open log says of its node.  Raises ConfigError where it cannot be a voter."""
+def survivor_of(
+    store: MetadataStore, key: ReplicaKey, endpoints: tuple[Endpoint, ...], *, can_vote: bool | None = None
+) -> Survivor:
+    """What an open log says of its node.  Raises ConfigError where it cannot be a voter, though it should.
+
+    `can_vote` None: a node that the log knows as a broker, and not as a controller, cannot.
+    """
     log_view = store.log_view
     known = log_view.voters.get(key.id)
+    if can_vote is None:
+        image = store.image
+        can_vote = known is not None or key.id in image.controllers or key.id not in image.brokers
+    if not can_vote:
+        endpoints = ()
     if not endpoints and known is not None:
         endpoints = known.endpoints
     if not endpoints and key.id in store.image.controllers:
         endpoints = tuple(
             Endpoint(e.listener, e.host, e.port) for e in store.image.controllers[key.id].endpoints
         )
-    if not endpoints:
+    if not endpoints and can_vote:
         raise ConfigError(
             f"nobody knows where controller {key.id} listens",
             next_step="give its properties with --config instead of --directory",
@@ -170,18 +180,22 @@ def survivor_of(store: MetadataStore, key: ReplicaKey, endpoints: tuple[Endpoint
         log_view.voters,
         store.saved or ElectionState(),
         QuorumGeneration.of(log_view.note(GENERATION_NOTE)).number,
+        can_vote,
     )
 
 
-def execute(disk: Disk, clock: Clock, plan: RecoveryPlan, chosen: Found) -> None:
+def execute(disk: Disk, clock: Clock, plan: RecoveryPlan, chosen: Found, host: Found | None = None) -> None:
     """Write the plan at the end of the chosen log, durably, then the new election state.
 
+    Where that is a broker's log, it is copied to the `host` first; what the host had is kept beside its directory.
     A crash in between leaves the old log, or the new one; then run it again.  Raises StorageError, also
     when the log is not the one that was planned for.
     """
-    directory, survivor = chosen.directory, chosen.survivor
+    directory, survivor = (host or chosen).directory, chosen.survivor
     lock = disk.lock(f"{directory}/{LOCK}")
     try:
+        if host is not None and host is not chosen:
+            _copy_log(disk, chosen.directory, directory)
         store = _open(disk, clock, directory, chosen.cluster_id, chosen.fixed)
         log_view = store.log_view
         if (log_view.end_offset, log_view.last_epoch) != (survivor.end_offset, survivor.last_epoch):
@@ -203,6 +217,81 @@ def execute(disk: Disk, clock: Clock, plan: RecoveryPlan, chosen: Found) -> None
         lock.release()
 
 
+def kept_beside(directory: str) -> str:
+    """Where the metadata that a host had before are kept."""
+    return f"{directory.rstrip('/')}.{METADATA_PARTITION}.before-recovery"
+
+
+def _copy_log(disk: Disk, source: str, target: str) -> None:
+    """Replace the host's metadata by a copy of the broker's, durably."""
+    lock = disk.lock(f"{source}/{LOCK}")
+    try:
+        log, copy, kept = f"{target}/{METADATA_PARTITION}", f"{target}.recovering", kept_beside(target)
+        if os.path.exists(kept):
+            raise StorageError(
+                f"{kept} is of an earlier recovery",
+                directory=target,
+                next_step="move it away, then plan again",
+            )
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(f"{source}/{METADATA_PARTITION}", copy)
+        for name in os.listdir(copy):
+            with open(f"{copy}/{name}", "rb") as file:
+                os.fsync(file.fileno())
+        disk.sync_directory(copy)
+        if os.path.exists(log):
+            os.rename(log, kept)
+        os.rename(copy, log)
+        disk.sync_directory(target)
+    except OSError as error:
+        raise StorageError(f"{source} cannot be copied to {target}: {error}", directory=target) from error
+    finally:
+        lock.release()
+
+
+def plan_hash(plan: RecoveryPlan, found: Iterable[Found]) -> str:
+    """A short digest of the plan and of every log that it was made from: it changes when one of them does."""
+    rows = sorted(json.dumps(document_of(one), sort_keys=True) for one in found)
+    text = json.dumps([rows, str(plan.chosen), str(plan.host), plan.epoch, plan.generation, str(plan.voters)])
+    return sha256(text.encode()).hexdigest()[:12]
+
+
+class Verdict(NamedTuple):
+    """What a directory is after a recovery; `is_good`: its node may start and takes part."""
+
+    found: Found
+    is_good: bool
+    says: str
+
+
+def verify(found: Iterable[Found]) -> list[Verdict]:
+    """Which of these directories are of the newest generation, follow it, or will be refused."""
+    rows = list(found)
+    newest = max((one.survivor for one in rows), key=lambda s: s.generation, default=None)
+    verdicts = []
+    for one in rows:
+        survivor = one.survivor
+        if newest is None or newest.generation == 0:
+            verdicts.append(Verdict(one, False, "of a quorum that was never put together by force"))
+        elif survivor.generation == newest.generation:
+            votes = "votes" if survivor.voters.has(survivor.voter.key) else "does not vote"
+            verdicts.append(Verdict(one, True, f"has the recovered log and {votes}"))
+        elif survivor.high_watermark > newest.end_offset:
+            why = f"everything below {survivor.high_watermark} was committed here, and the recovered log lacks it"
+            verdicts.append(Verdict(one, False, f"will be refused: {why}; keep a copy, format it anew"))
+        else:
+            verdicts.append(
+                Verdict(
+                    one, True, "of the old quorum: as a voter it follows, what the recovered log lacks is cut"
+                )
+                if newest.voters.has(survivor.voter.key)
+                else Verdict(
+                    one, False, "of the old quorum and no voter: refused if its log went another way"
+                )
+            )
+    return verdicts
+
+
 # The same as documents, for survivors on several machines.
 
 
@@ -218,6 +307,7 @@ def document_of(found: Found) -> dict[str, Any]:
         "voters": [_voter_document(voter) for voter in survivor.voters],
         "epoch": saved.epoch,
         "incarnation": max(survivor.generation, saved.generation),
+        "can_vote": survivor.can_vote,
     }
 
 
@@ -232,6 +322,7 @@ def from_document(content: Mapping[str, Any]) -> Found:
             VoterSet.of(map(_voter_of, _listed(content["voters"]))),
             ElectionState(int(content["epoch"])),
             int(content["incarnation"]),
+            bool(content.get("can_vote", True)),
         )
         return Found(survivor, str(content["cluster_id"]))
     except (KeyError, ValueError, TypeError) as error:

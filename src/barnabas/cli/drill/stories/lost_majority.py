@@ -16,10 +16,14 @@ def play(stage: Stage) -> None:
     )
     stage.kill(1, 2)
     stage.flowing(metadata=False)
-    stage.why("The survivor is stopped, the plan is read, then carried out.")
+    stage.why(
+        "The survivor is stopped. The plan is read, then applied by its hash: what was read, nothing else."
+    )
     stage.stop(3)
-    stage.type("quorum recover --config n3.properties")
-    stage.type("quorum recover --config n3.properties --execute --yes")
+    said = stage.type("quorum recover plan --config n3.properties", shows="What may be lost:")
+    shown = said.rpartition("Plan ")[2].partition(":")[0]
+    stage.type(f"quorum recover apply --config n3.properties --plan {shown} --yes")
+    stage.type("quorum recover verify --config n3.properties", shows="has the recovered log and votes")
     stage.start(3)
     stage.voters_are(3)
     stage.flowing()

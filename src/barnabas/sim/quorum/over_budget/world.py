@@ -103,7 +103,8 @@ class WithinGeneration(Invariant):
     def committed(self, node: Node, batch: Batch) -> None:
         assert node.process is not None
         core = node.process.node.core
-        wrong = self.committed_logs[min(core.known_generation, 1)].commit(batch, core.epoch)
+        # Who has heard of the new generation may follow a leader of the old one until that has heard of it, too.
+        wrong = self.committed_logs[int(core.epoch >= self.first_epoch)].commit(batch, core.epoch)
         if wrong:
             self.fail(f"node {node.id} of generation {core.generation.number}: {wrong}")
 
