@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.controller.cluster import CLUSTER
 from tests.server.quorum_node import METADATA, Node, formatted, run, running, until
-from tests.server.quorum_processes import Members, free_ports
+from tests.server.quorum_processes import Members, eventually, free_ports
 
 from barnabas.model import Endpoint, ReplicaKey, Uuid
 from barnabas.raft import messages as raft
@@ -118,3 +118,31 @@ def test_four_voters_that_all_moved_find_each_other_by_one_known_address(tmp_pat
             member.write_properties()
         nodes.start()
         nodes.settled([1, 2, 3, 4])
+
+
+def test_a_node_that_was_down_during_a_move_finds_the_quorum_though_its_configured_address_is_gone(
+    tmp_path: Path,
+) -> None:
+    with Members.formed(tmp_path, 1, "controller", how="standalone") as nodes:
+        nodes.start()
+        nodes.leader()
+        second = nodes.join(2)
+        nodes.observed(second)
+        absent = nodes.join(7, "broker")
+        nodes.observed(absent)
+        absent.kill()
+        nodes.add(second)
+        nodes.settled([1, 2])
+        nodes.remove(nodes[1])
+        nodes.settled([2])
+        nodes[1].kill()
+        second.settings["controller.quorum.bootstrap.servers"] = f"127.0.0.1:{nodes[1].controller}"
+        absent.settings["controller.quorum.bootstrap.servers"] = f"127.0.0.1:{nodes[1].controller}"
+        for member in (second, absent):
+            member.write_properties()
+        second.kill()
+        second.start()
+        absent.start()
+        nodes.observed(absent)
+        line = f"set controller.quorum.bootstrap.servers=127.0.0.1:{second.controller}"
+        eventually(lambda: line in absent.text(), 40.0)

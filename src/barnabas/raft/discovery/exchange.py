@@ -48,12 +48,14 @@ class _Asked:
 class Exchange:
     """The state of the exchange of one node.  `book` is `core.peers.book`."""
 
-    __slots__ = ("_asked", "_due", "_waiting")
+    __slots__ = ("_asked", "_due", "_outdated", "_waiting")
 
     def __init__(self) -> None:
         self._asked: dict[tuple[str, int], _Asked] = {}
         self._waiting: dict[int, tuple[str, int]] = {}
         self._due = inf
+        self._outdated = False
+        """It was said that none of the configured addresses answers."""
 
     def __repr__(self) -> str:
         return f"<Exchange asked={len(self._asked)} waiting={len(self._waiting)}>"
@@ -98,10 +100,21 @@ class Exchange:
                 self._ask(core, endpoint, now)
             self._due = now.mono + core.random.uniform(SOON_S / 2, SOON_S)
         else:
+            self._warn_of_bootstrap(core)
             if ready:
                 self._ask(core, ready[core.random.integer(0, len(ready) - 1)], now)
             interval = core.config.exchange_interval
             self._due = now.mono + core.random.uniform(interval / 2, interval)
+
+    def _warn_of_bootstrap(self, core: Core) -> None:
+        """The quorum was found, and none of the configured addresses answered: somebody should change them."""
+        asked = [self._asked.get((server.host, server.port)) for server in core.config.bootstrap]
+        if self._outdated or not asked or not all(one is not None and one.failures for one in asked):
+            return
+        self._outdated = True
+        named = [voter.endpoint(core.config.listener) for voter in core.voters]
+        servers = ",".join(f"{e.host}:{e.port}" for e in named if e is not None)
+        core.emit("raft.bootstrap.outdated", next=f"set controller.quorum.bootstrap.servers={servers}")
 
     def _is_ready(self, endpoint: Endpoint, now: Now) -> bool:
         one = self._asked.get((endpoint.host, endpoint.port))
@@ -141,7 +154,7 @@ class Exchange:
         """Nobody is there, or somebody who does not know the request."""
         place = self._waiting[correlation]
         rest = UNSUPPORTED_REST_S if unsupported else 0.0
-        self._ended(place, self._asked[place], now, worked=False, rest=rest)
+        self._ended(place, self._asked[place], now, worked=unsupported, rest=rest)
 
     def answered(self, core: Core, correlation: int, response: Response, now: Now) -> None:
         """Take what is newer, unless a node of another quorum answered."""

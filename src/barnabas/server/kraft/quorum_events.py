@@ -31,6 +31,11 @@ BOOK_UNREAD = events.register(
     logging.WARNING,
     "what this node had written down of the others' addresses is of no use; it asks for them again",
 )
+OUTDATED = events.register(
+    "quorum.bootstrap-outdated",
+    logging.WARNING,
+    "no configured address answers: this node found its quorum by what it had written down",
+)
 STEP = events.register("quorum.step", logging.DEBUG, "the quorum reports an internal step")
 REJECTED = events.register(
     "quorum.snapshot-rejected", logging.WARNING, "a downloaded snapshot cannot be read; it is asked for again"
@@ -68,6 +73,7 @@ _LOUD: Final = {
     "raft.incarnation.superseded": SUPERSEDED,
     "raft.incarnation.unbelievable": UNBELIEVABLE,
     "raft.stranger": SECOND,
+    "raft.bootstrap.outdated": OUTDATED,
 }
 
 
