@@ -85,7 +85,11 @@ NOUNS: dict[str, tuple[str, str, str]] = {
         "barnabas metadata shell -s 0-0.checkpoint",
     ),
     "simulate": ("barnabas.cli.simulate.simulate", "whole quorums by seed", "barnabas simulate --seed 1"),
-    "pipeline": ("barnabas.cli.pipeline", "Spark pipelines and their lag", "barnabas pipeline --help"),
+    "pipeline": (
+        "barnabas.cli.pipeline.pipeline",
+        "Spark pipelines and their lag",
+        "barnabas pipeline --help",
+    ),
 }
 
 

@@ -1,8 +1,10 @@
-"""Spark pipelines: what the source understands, how far behind a query is, whether Spark can start here.
+"""Spark pipelines: options, lag, whether Spark can start here, and jobs: archive, restore, audit.
 
 barnabas pipeline options                    the options of format("barnabas"), source and sink
 barnabas pipeline lag CHECKPOINT             records between a query's checkpoint and the end of its topics
 barnabas pipeline check                      Python packages and Java that Spark would be started with
+barnabas pipeline run JOB                    archive, restore or audit topics
+barnabas pipeline list, status, stop         the jobs that run, and those that have run
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import importlib.metadata
 from typing import Any
 
 from barnabas.cli.output import add_cluster_flags, print_document, print_rows, show
+from barnabas.cli.pipeline.jobs import add_job_arguments, run_job
 from barnabas.errors import BarnabasError
 
 __all__ = ["add_arguments", "run"]
@@ -27,13 +30,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     lag = verbs.add_parser("lag", help="how far behind a streaming query is")
     lag.add_argument("checkpoint", help="the checkpointLocation of the query")
     add_cluster_flags(lag)
+    add_job_arguments(verbs)
     check = verbs.add_parser("check", help="can Spark start here, and with which Java")
     check.add_argument("--json", action="store_true", help="print one JSON document instead of a table")
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the verb; its exit code."""
-    return {"options": _options, "lag": _lag, "check": _check}[args.verb](args)
+    return {"options": _options, "lag": _lag, "check": _check}.get(args.verb, run_job)(args)
 
 
 def _options(args: argparse.Namespace) -> int:

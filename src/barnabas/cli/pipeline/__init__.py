@@ -1,0 +1,1 @@
+"""`barnabas pipeline`: Spark and the log. `pipeline` has the verbs, `jobs` runs and watches jobs."""

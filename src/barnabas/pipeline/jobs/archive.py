@@ -1,0 +1,87 @@
+"""Archive topics: what committed readers see of them goes to Parquet files, and again from there the next time.
+
+    barnabas pipeline run archive 127.0.0.1:9092/flights /data/archive
+
+Each row keeps key, value, headers, partition, offset, timestamp and its type.  The query's checkpoint is in the
+directory: a run that was cut off goes on where the last whole micro-batch ended, and no row comes twice, for Spark
+lists the files of a micro-batch in one step, and readers read listed files only.  Copy this file and change it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from barnabas.client.cluster import Cluster
+from barnabas.client.offsets import list_offsets
+from barnabas.model import TopicPartition
+from barnabas.pipeline.jobs.archive_directory import ArchiveDirectory, ArchivedTopic
+from barnabas.pipeline.jobs.progress import Progress, run_to_end
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+__all__ = ["SETTINGS", "archive"]
+
+SETTINGS = {
+    # Files are written without a sort before: a task has the rows of one partition, and they are in their order.
+    "spark.sql.maxConcurrentOutputFileWriters": "64",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+}
+"""What the session of an archive needs."""
+_AGAIN = "run the same command again: it goes on after the last whole micro-batch"
+
+
+def archive(
+    spark: SparkSession,
+    bootstrap: str,
+    topics: list[str],
+    directory: str,
+    progress: Progress,
+    *,
+    options: Mapping[str, str] = {},
+    rows: int = 200_000,
+    every: str | None = None,
+    heard: Callable[[int, int], bool] = lambda rows, lag: False,
+) -> None:
+    """`archive(spark, "127.0.0.1:9092", ["flights"], "/data/archive", Progress("archive"))`.
+
+    `options` of the source beside; `rows` of a micro-batch; `every`: go on for ever, so often ("10 seconds").
+    Raises BarnabasError, with what to do.
+    """
+    place = ArchiveDirectory(directory)
+    with Cluster(bootstrap, client_id="barnabas-archive") as cluster:
+        found = [cluster.topic(name, refresh=True) for name in sorted(set(topics))]
+        known = [ArchivedTopic(info.name, str(info.id), len(info.partitions)) for info in found]
+        goal = {
+            TopicPartition(topic.name, number): at.offset
+            for topic in known
+            for number, at in list_offsets(cluster, topic.name, isolation="read_committed").items()
+        }
+        place.claim(cluster.cluster_id(), known)
+    for name, value in SETTINGS.items():
+        spark.conf.set(name, value)
+
+    def start() -> StreamingQuery:
+        records = (
+            spark.readStream.format("barnabas")
+            .options(**options)
+            .option("kafka.bootstrap.servers", bootstrap)
+            .option("subscribe", ",".join(topic.name for topic in known))
+            .option("startingOffsets", "earliest")
+            .option("kafka.isolation.level", "read_committed")
+            .option("includeHeaders", "true")
+            .option("maxOffsetsPerTrigger", str(rows))
+            .load()
+        )
+        writer = (
+            records.writeStream.format("parquet")
+            .partitionBy("topic", "partition")
+            .option("path", place.records)
+            .option("checkpointLocation", place.checkpoint)
+        )
+        follows = {"processingTime": every} if every else {"availableNow": True}
+        return writer.trigger(**follows).start()
+
+    run_to_end(start, progress, goal=goal, again=_AGAIN, heard=heard)

@@ -1,0 +1,184 @@
+"""How far a job is: a bar with rows per second on a terminal, a plain line every few seconds elsewhere.
+
+`run_to_end` is what jobs that are streaming queries do: start, follow, start again where Spark had no patience.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from barnabas.errors import BarnabasError
+from barnabas.pipeline.late_workers import LateWorkers
+from barnabas.pipeline.offsets import Offsets, Positions
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+__all__ = ["JobFailedError", "Progress", "plain_failure", "run_to_end"]
+
+_PLAIN_EVERY_S = 5.0
+_LOOK_S = 0.3
+
+
+class JobFailedError(BarnabasError):
+    """A job did not come to its end; what it wrote whole is kept."""
+
+
+class Progress:
+    """`with Progress("archive") as progress: progress.show(rows, lag)`; on stderr."""
+
+    def __init__(self, title: str, *, plain: bool | None = None) -> None:
+        self.title = title
+        self.plain = not sys.stderr.isatty() if plain is None else plain
+        self.rows = 0
+        self._began = time.monotonic()
+        self._told = self._began
+        self._bar: Any = None
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def say(self, line: str) -> None:
+        """One line that stays."""
+        if self._bar is not None:
+            self._bar.console.print(line)
+        else:
+            sys.stderr.write(line + "\n")
+            sys.stderr.flush()
+
+    def begin(self) -> None:
+        """The work begins now: what came before was Spark's start."""
+        self._began = time.monotonic()
+
+    def rate(self) -> float:
+        """Rows per second."""
+        return self.rows / max(time.monotonic() - self._began, 0.001)
+
+    def show(self, rows: int, lag: int) -> None:
+        """Rows of this run so far, and offsets that are left."""
+        self.rows = rows
+        if not self.plain:
+            self._show_bar(rows, lag)
+        elif time.monotonic() - self._told >= _PLAIN_EVERY_S:
+            self._told = time.monotonic()
+            self.say(f"{self.title}: {rows:,} rows, {self.rate():,.0f} a second, {lag:,} to go")
+
+    def _show_bar(self, rows: int, lag: int) -> None:
+        if self._bar is None:
+            self._bar = _bar()
+            self._bar.start()
+            self._bar.add_task(self.title, total=rows + lag, rate="")
+        self._bar.update(0, completed=rows, total=rows + lag, rate=f"{self.rate():,.0f}/s")
+
+
+def _bar() -> Any:
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+    from rich.progress import Progress as RichProgress
+
+    return RichProgress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+    )
+
+
+def run_to_end(
+    start: Callable[[], StreamingQuery],
+    progress: Progress,
+    *,
+    goal: Offsets,
+    again: str,
+    heard: Callable[[int, int], bool] = lambda rows, lag: False,
+) -> None:
+    """Run a query until it ends.  Raises JobFailedError, with `again` as the next step.
+
+    `goal`: where its partitions end as far as is known.  `heard` takes rows of this run and the lag now and then;
+    True: the job is to stop here, which is no error.
+    """
+    late = LateWorkers(progress.say)
+    earlier = 0  # rows of queries that Spark gave up on
+    while True:
+        query = late.retry(start)
+        progress.begin()
+        done = Done(earlier, goal)
+        try:
+            while query.isActive:
+                time.sleep(_LOOK_S)
+                if done.look(query, progress) and heard(done.rows, done.lag):
+                    return
+            if (failure := query.exception()) is None:
+                done.look(query, progress)
+                heard(done.rows, done.lag)
+                return
+        finally:
+            query.stop()
+        if not late.forgives(failure):
+            raise plain_failure(failure, again) from failure
+        earlier = done.rows
+
+
+class Done:
+    """What a query has done, added up from its micro-batches."""
+
+    def __init__(self, rows: int, goal: Offsets) -> None:
+        self.rows = rows
+        self.lag = sum(goal.values())
+        self._goal = goal
+        self._seen = -1
+
+    def look(self, query: StreamingQuery, progress: Progress) -> bool:
+        """Take micro-batches that are new, and show them; False before the first one."""
+        for one in query.recentProgress:
+            batch = json.loads(one.json)
+            if batch["batchId"] <= self._seen:
+                continue
+            self._seen = batch["batchId"]
+            self.rows += batch["numInputRows"]
+            source = batch["sources"][0]
+            at = _offsets(source.get("endOffset"))
+            ends = self._goal | _offsets(source.get("latestOffset"))
+            self.lag = sum(max(0, end - at.get(where, 0)) for where, end in ends.items())
+        if self._seen < 0:
+            return False
+        progress.show(self.rows, self.lag)
+        return True
+
+
+def _offsets(said: Any) -> Offsets:
+    return dict(Positions.read(said).offsets) if said else {}
+
+
+def plain_failure(error: BaseException, again: str) -> BarnabasError:
+    """What went wrong in one line: the words of our own error if it was one, else Spark's innermost cause."""
+    text = str(error)
+    if "No space left on device" in text or "Disk quota exceeded" in text:
+        return JobFailedError("the disk is full", next_step=f"free some space, then {again}")
+    ours = re.findall(r"^.*?\b(?:barnabas\.[\w.]+|[A-Z]\w+(?:Error|Failed)): (.+)$", text, re.MULTILINE)
+    caused = re.findall(r"^Caused by: (.+)$", text, re.MULTILINE)
+    lines = [line for line in text.splitlines() if line.strip()]
+    reason = (ours or caused or lines or [type(error).__name__])[-1].strip()
+    reason, _, advice = reason.partition("; next: ")
+    return JobFailedError(reason, next_step=advice or again)
