@@ -78,6 +78,10 @@ sink-kills: $(VENV)/.dev $(VENV)/.spark
 moved: $(VENV)/.base
 	@$(HEAVY) $(BIN)/python -m tools.moved_quorum --times $(or $(N),20) --seed $(or $(SEED),1) $(ARGS)
 
+# Five million records through source, aggregation, sink, archive, audit, restore, audit.
+jobs-proof: $(VENV)/.dev $(VENV)/.spark
+	@$(HEAVY) $(BIN)/python -m tests.jobs_proof --records $(or $(N),5000000) $(ARGS)
+
 drills: $(VENV)/.base
 	@$(HEAVY) $(BIN)/barnabas drill run $(or $(NAME),all) --times $(or $(N),1) $(ARGS)
 

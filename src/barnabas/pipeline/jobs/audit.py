@@ -43,6 +43,13 @@ class Side:
     bootstrap: str | None = None
     topics: tuple[str, ...] = ()
 
+    @property
+    def label(self) -> str:
+        """For a table: of several addresses the first."""
+        if self.bootstrap is None:
+            return self.text
+        return f"{self.bootstrap.split(',')[0]}/{','.join(self.topics)}"
+
     @classmethod
     def parse(cls, text: str) -> Side:
         """`HOST:PORT/topic,topic` or a directory.  Raises ConfigError."""
@@ -147,4 +154,4 @@ def audit(
     options: Mapping[str, str] = {},
 ) -> list[Finding]:
     """`audit(spark, [Side.parse("127.0.0.1:9092/flights"), Side.parse("/data/archive")])`."""
-    return compare([(side.text, sum_up(spark, side, options)) for side in sides], rename)
+    return compare([(side.label, sum_up(spark, side, options)) for side in sides], rename)

@@ -178,7 +178,7 @@ def plain_failure(error: BaseException, again: str) -> BarnabasError:
         return JobFailedError("the disk is full", next_step=f"free some space, then {again}")
     ours = re.findall(r"^.*?\b(?:barnabas\.[\w.]+|[A-Z]\w+(?:Error|Failed)): (.+)$", text, re.MULTILINE)
     caused = re.findall(r"^Caused by: (.+)$", text, re.MULTILINE)
-    lines = [line for line in text.splitlines() if line.strip()]
-    reason = (ours or caused or lines or [type(error).__name__])[-1].strip()
-    reason, _, advice = reason.partition("; next: ")
-    return JobFailedError(reason, next_step=advice or again)
+    first = [line for line in text.splitlines() if line.strip()][:1]
+    reason = (ours or caused or first or [type(error).__name__])[-1].strip()
+    advice = re.findall(r"^next: (.+)$", text, re.MULTILINE) if ours else []
+    return JobFailedError(reason, next_step=advice[-1].strip() if advice else again)

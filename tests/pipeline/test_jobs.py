@@ -1,0 +1,210 @@
+"""What jobs are made of, without Spark: checksums, indexes, plans, comparisons, reasons in one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from barnabas.errors import BarnabasError, ConfigError
+from barnabas.model import TopicPartition
+from barnabas.pipeline.jobs.archive_directory import (
+    ArchivedFile,
+    ArchiveDirectory,
+    ArchivedTopic,
+    DamagedArchiveError,
+    NoArchiveError,
+    index_of,
+)
+from barnabas.pipeline.jobs.archive_source import admit_files, files_between
+from barnabas.pipeline.jobs.audit import Side, compare
+from barnabas.pipeline.jobs.checksums import Run, join_runs, run_of_row, runs_of
+from barnabas.pipeline.jobs.progress import plain_failure
+
+pa = pytest.importorskip("pyarrow")
+
+HERE = TopicPartition("t", 0)
+HASHES = st.lists(st.integers(-(1 << 63), (1 << 63) - 1), min_size=1, max_size=30)
+
+
+def rows(hashes: list[int], first: int = 0, partition: int = 0) -> pa.RecordBatch:
+    """Rows of one partition as a task of an audit sees them."""
+    count = len(hashes)
+    return pa.RecordBatch.from_pydict(
+        {
+            "topic": ["t"] * count,
+            "partition": pa.array([partition] * count, pa.int32()),
+            "offset": pa.array(range(first, first + count), pa.int64()),
+            "hash": pa.array(hashes, pa.int64()),
+        }
+    )
+
+
+def run(*batches: pa.RecordBatch) -> Run:
+    """What one partition comes to, read in one task."""
+    return join_runs(run_of_row(row) for batch in runs_of(batches) for row in batch.to_pylist())[HERE]
+
+
+@given(HASHES, st.data())
+def test_a_checksum_does_not_depend_on_where_tasks_and_batches_end(
+    hashes: list[int], data: st.DataObject
+) -> None:
+    cut = data.draw(st.integers(0, len(hashes)))
+    whole = run(rows(hashes))
+    assert run(rows(hashes[:cut]), rows(hashes[cut:], first=cut)) == whole
+    parts = [one for one in (rows(hashes[cut:], first=cut), rows(hashes[:cut])) if one.num_rows]
+    assert join_runs(run(part) for part in parts)[HERE] == whole
+
+
+@given(HASHES, st.data())
+def test_a_checksum_sees_a_record_that_is_missing_twice_changed_or_elsewhere(
+    hashes: list[int], data: st.DataObject
+) -> None:
+    at = data.draw(st.integers(0, len(hashes) - 1))
+    whole = run(rows(hashes))
+    changed = [*hashes[:at], hashes[at] ^ 1, *hashes[at + 1 :]]
+    assert run(rows(changed)).checksum != whole.checksum
+    twice = run(rows([*hashes[:at], hashes[at], *hashes[at:]]))
+    assert (twice.records, twice.checksum) != (whole.records, whole.checksum)
+    if at and hashes[at] != hashes[at - 1]:
+        swapped = [*hashes[: at - 1], hashes[at], hashes[at - 1], *hashes[at + 1 :]]
+        assert run(rows(swapped)).checksum != whole.checksum
+
+
+def test_the_checksum_of_a_partition_ignores_offsets() -> None:
+    assert run(rows([5, 6], first=0)).checksum == run(rows([5], first=3), rows([6], first=9)).checksum
+
+
+def test_rows_of_several_partitions_in_one_batch_are_told_apart() -> None:
+    both = pa.Table.from_batches([rows([1, 2]), rows([3], partition=1)]).combine_chunks().to_batches()
+    found = join_runs(run_of_row(row) for batch in runs_of(both) for row in batch.to_pylist())
+    assert {where.partition: one.records for where, one in found.items()} == {0: 2, 1: 1}
+
+
+def test_an_offset_that_was_read_twice_is_an_error() -> None:
+    with pytest.raises(BarnabasError, match="t-0: offset 1 was read twice"):
+        join_runs([Run(HERE, 0, 1, 2, 0), Run(HERE, 1, 2, 2, 0)])
+
+
+def file(first: int, last: int, partition: int = 0) -> ArchivedFile:
+    return ArchivedFile("t", partition, first, last, last - first + 1, f"{partition}-{first}")
+
+
+def test_a_micro_batch_takes_whole_files_of_each_partition_in_turn() -> None:
+    files = [file(0, 9), file(10, 19), file(0, 9, partition=1)]
+    other = TopicPartition("t", 1)
+    assert admit_files(files, {}, 15) == {HERE: 10, other: 10}
+    assert admit_files(files, {HERE: 10, other: 10}, 15) == {HERE: 20, other: 10}
+    assert admit_files(files, {}, None) == {HERE: 20, other: 10}
+    assert files_between(files, {HERE: 10, other: 10}, {HERE: 20, other: 10}) == {HERE: [files[1]]}
+
+
+def write_file(directory: Path, offsets: list[int], name: str = "a.parquet") -> str:
+    """A file of an archive, with offsets alone."""
+    import pyarrow.parquet as pq
+
+    folder = directory / "records" / "topic=t" / "partition=0"
+    folder.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table({"offset": pa.array(offsets, pa.int64())}), folder / name)
+    return f"file://{folder / name}"
+
+
+def test_an_index_has_the_files_by_offset_without_empty_ones(tmp_path: Path) -> None:
+    later, earlier = write_file(tmp_path, [5, 7]), write_file(tmp_path, [1, 2], "b.parquet")
+    found = index_of([later, write_file(tmp_path, [], "c.parquet"), earlier])
+    assert [(one.where, one.first, one.last, one.records) for one in found] == [
+        (HERE, 1, 2, 2),
+        (HERE, 5, 7, 2),
+    ]
+
+
+def test_files_that_overlap_or_cannot_be_read_are_damage(tmp_path: Path) -> None:
+    with pytest.raises(DamagedArchiveError, match="both have offset 2"):
+        index_of([write_file(tmp_path, [1, 3]), write_file(tmp_path, [2], "b.parquet")])
+    broken = write_file(tmp_path, [1])
+    Path(broken.removeprefix("file://")).write_bytes(b"PAR1, but nothing else")
+    with pytest.raises(DamagedArchiveError, match=r"a\.parquet cannot be read"):
+        index_of([broken])
+    with pytest.raises(ConfigError, match="an archive in s3:// cannot be read"):
+        index_of(["s3://bucket/records/topic=t/partition=0/a.parquet"])
+
+
+def test_a_directory_is_the_archive_of_one_set_of_topics_of_one_cluster(tmp_path: Path) -> None:
+    place, topic = ArchiveDirectory(str(tmp_path / "new")), ArchivedTopic("t", "id-1", 3)
+    place.claim("cluster", [topic])
+    place.claim("cluster", [topic])
+    assert place.topics() == [topic]
+    with pytest.raises(ConfigError, match="an archive of cluster cluster, not of other"):
+        place.claim("other", [topic])
+    with pytest.raises(ConfigError, match=r"is an archive of t\n"):
+        place.claim("cluster", [topic, ArchivedTopic("u", "id-2", 1)])
+    with pytest.raises(ConfigError, match="another topic t, which was deleted"):
+        place.claim("cluster", [ArchivedTopic("t", "id-3", 3)])
+
+
+def test_a_directory_with_something_else_is_neither_written_nor_read(tmp_path: Path) -> None:
+    (tmp_path / "letter.txt").write_text("dear")
+    with pytest.raises(ConfigError, match="holds something else"):
+        ArchiveDirectory(str(tmp_path)).claim("cluster", [])
+    with pytest.raises(NoArchiveError, match="is not an archive"):
+        ArchiveDirectory(str(tmp_path)).topics()
+    (tmp_path / "archive.json").write_text("{}")
+    with pytest.raises(DamagedArchiveError):
+        ArchiveDirectory(str(tmp_path)).topics()
+
+
+def verdicts(*sides: dict[TopicPartition, Run], rename: dict[str, str] | None = None) -> list[str]:
+    named = [(str(number), side) for number, side in enumerate(sides)]
+    return [finding.verdict for finding in compare(named, rename or {})]
+
+
+def test_an_audit_says_what_is_missing_more_or_other() -> None:
+    one = Run(HERE, 0, 9, 10, 77)
+    copy = Run(TopicPartition("copy", 0), 3, 14, 10, 77)
+    assert verdicts({HERE: one}, {copy.where: copy}) == ["", "equal"]
+    assert verdicts({HERE: one}, {HERE: Run(HERE, 0, 9, 10, 78)}) == ["", "other contents or order"]
+    assert verdicts({HERE: one}, {HERE: Run(HERE, 0, 8, 9, 77)}) == ["", "1 missing"]
+    assert verdicts({HERE: one}, {}) == ["", "10 missing"]
+    assert verdicts({}, {HERE: one}) == ["10 more"]
+
+
+def test_an_audit_of_several_topics_follows_their_new_names() -> None:
+    first, second = Run(HERE, 0, 9, 10, 77), Run(TopicPartition("u", 0), 0, 4, 5, 3)
+    moved = {TopicPartition("t2", 0): first, second.where: second}
+    assert verdicts({HERE: first, second.where: second}, moved, rename={"t": "t2"}) == [
+        "",
+        "equal",
+        "",
+        "equal",
+    ]
+
+
+def test_a_side_is_a_directory_or_topics_of_a_cluster(tmp_path: Path) -> None:
+    assert Side.parse(str(tmp_path)).bootstrap is None
+    assert Side.parse("a:1,b:2/t,u") == Side("a:1,b:2/t,u", "a:1,b:2", ("t", "u"))
+    for wrong in ("nowhere", "host/t", "host:1/", "host:1"):
+        with pytest.raises(ConfigError, match="neither a directory nor topics"):
+            Side.parse(wrong)
+
+
+def test_a_failure_of_spark_is_said_in_one_line() -> None:
+    said = (
+        "[STREAM_FAILED] Query terminated\nTraceback (most recent call last):\n"
+        "barnabas.pipeline.plan.DataLossError: t-0 from offset 3: it is gone\n"
+        "next: archive from where the log begins\n"
+    )
+    failure = plain_failure(RuntimeError(said), "run it again")
+    assert (str(failure), failure.next_step) == (
+        "t-0 from offset 3: it is gone",
+        "archive from where the log begins",
+    )
+    full = plain_failure(
+        RuntimeError("x\nCaused by: java.io.IOException: No space left on device"), "run it again"
+    )
+    assert (str(full), full.next_step) == ("the disk is full", "free some space, then run it again")
+    other = plain_failure(
+        RuntimeError("first\nCaused by: java.lang.Error: a\nCaused by: b.C: last"), "run it again"
+    )
+    assert (str(other), other.next_step) == ("b.C: last", "run it again")
