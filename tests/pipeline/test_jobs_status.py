@@ -1,0 +1,50 @@
+"""What jobs say of themselves outlives them, and one can ask them to stop."""
+
+from __future__ import annotations
+
+import pytest
+
+from barnabas.errors import BarnabasError
+from barnabas.pipeline.jobs.progress import Progress
+from barnabas.pipeline.jobs.status import JobReport, JobStatus, ask_to_stop, read_jobs
+from barnabas.testing.cluster import Cluster
+
+
+def test_a_job_that_runs_can_be_asked_to_stop_and_is_remembered() -> None:
+    with Cluster() as node:
+        assert read_jobs(node.bootstrap) == []
+        with pytest.raises(BarnabasError, match="no job copy runs"):
+            ask_to_stop(node.bootstrap, "copy")
+        with JobReport(node.bootstrap, "copy", "archive", Progress("archive", plain=True)) as report:
+            assert not report.heard(5, 7)
+            ask_to_stop(node.bootstrap, "copy")
+            report.look_every_s = 0.0
+            assert report.heard(6, 6)
+        [job] = read_jobs(node.bootstrap)
+        assert (job.state, job.rows, job.lag) == ("stopped", 6, 6)
+        with pytest.raises(BarnabasError, match="copy does not run: it is stopped"):
+            ask_to_stop(node.bootstrap, "copy")
+
+        with (
+            pytest.raises(BarnabasError, match="gone"),
+            JobReport(node.bootstrap, "copy", "archive", Progress("archive", plain=True)) as again,
+        ):
+            again.look_every_s = 0.0
+            assert not again.heard(0, 9), "the wish to stop went with the run that it was for"
+            raise BarnabasError("the disk is gone")
+        [job] = read_jobs(node.bootstrap)
+        assert (job.state, job.reason) == ("failed", "the disk is gone")
+
+
+def test_a_cluster_that_takes_no_reports_does_not_stop_the_job(capsys: pytest.CaptureFixture[str]) -> None:
+    with Cluster({"auto.create.topics.enable": "false"}) as node:
+        bootstrap = node.bootstrap
+    with JobReport(bootstrap, "copy", "archive", Progress("archive", plain=True), timeout=0.2) as report:
+        assert not report.heard(1, 1)
+    assert capsys.readouterr().err.count("the job goes on, but reports nothing to __barnabas_jobs") == 1
+
+
+def test_a_job_that_says_nothing_for_long_is_silent() -> None:
+    job = JobStatus("copy", "archive", "running", 1, 2, 3.0, "here:1", 0, 1000)
+    assert job.row(20_000)["state"] == "running"
+    assert job.row(40_000)["state"] == "silent"
