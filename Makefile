@@ -10,6 +10,7 @@
 #   make fuzz      frames that no client sends, beside one that behaves: SEED= FRAMES=
 #   make answers   drawn sequences side by side with an Apache Kafka: N=sequences SEED=first
 #   make sink-kills  a Spark copy, exactly once, while its processes and the brokers are killed: SEED= N=runs ARGS="--apache" or "--voters"
+#   make jobs-proof  five million records through aggregation, sink, archive, audit, restore, audit: N=records
 #   make drills    changes of a running cluster, rehearsed with real processes: NAME=move-quorum N=times
 #   make overload  what a good client notices while others attack: ARGS="--only bombs --check"
 
@@ -20,10 +21,10 @@ HEAVY  := $(BIN)/python tools/heavy.py
 JOBS   ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: demo-quorum drills moved sink-kills help venv demo test check sim chaos damage fuzz overload spec compat answers suites bench docs clean
+.PHONY: demo-quorum drills jobs-proof moved sink-kills help venv demo test check sim chaos damage fuzz overload spec compat answers suites bench docs clean
 
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile | head -14
+	@sed -n 's/^# \{0,1\}//p' Makefile | head -15
 
 # One script makes the environment, shows its progress and says clearly what is missing.
 $(VENV)/.base: pyproject.toml constraints.txt tools/environment.py setup.py src/barnabas/wire/walk.py
