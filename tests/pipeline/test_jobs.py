@@ -16,7 +16,10 @@ from barnabas.pipeline.jobs.archive_directory import (
     ArchivedTopic,
     DamagedArchiveError,
     NoArchiveError,
+    grown_index,
     index_of,
+    read_index,
+    write_index,
 )
 from barnabas.pipeline.jobs.archive_source import admit_files, files_between
 from barnabas.pipeline.jobs.audit import Side, compare
@@ -153,6 +156,31 @@ def test_a_directory_with_something_else_is_neither_written_nor_read(tmp_path: P
     (tmp_path / "archive.json").write_text("{}")
     with pytest.raises(DamagedArchiveError):
         ArchiveDirectory(str(tmp_path)).topics()
+
+
+def test_a_list_of_files_that_lost_a_micro_batch_is_damage_not_an_empty_archive(tmp_path: Path) -> None:
+    place = ArchiveDirectory(str(tmp_path))
+    assert not place.check_list(), "no micro-batch has ended yet"
+    commits, listed = tmp_path / "_checkpoint" / "commits", tmp_path / "records" / "_spark_metadata"
+    for directory, name in ((commits, "0"), (commits, "9"), (listed, "9.compact"), (listed, ".9.crc")):
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / name).touch()
+    assert place.check_list()
+    (commits / "10").touch()
+    with pytest.raises(DamagedArchiveError, match="up to 9, and 10 has ended"):
+        place.check_list()
+    (listed / "9.compact").unlink()
+    with pytest.raises(DamagedArchiveError, match="the list of its files, is gone"):
+        place.check_list()
+
+
+def test_an_index_grows_with_its_archive_and_refuses_another_one(tmp_path: Path) -> None:
+    path = str(tmp_path / "index.json")
+    write_index(path, [file(0, 9)])
+    grown_index(path, [file(0, 9), file(10, 19)])
+    assert [one.last for one in read_index(path)] == [9, 19]
+    with pytest.raises(ConfigError, match="belongs to another archive"):
+        grown_index(path, [file(0, 8), file(10, 19)])
 
 
 def verdicts(*sides: dict[TopicPartition, Run], rename: dict[str, str] | None = None) -> list[str]:

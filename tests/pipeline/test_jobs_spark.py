@@ -73,6 +73,14 @@ def test_what_is_archived_in_two_runs_is_restored_as_it_was(
     assert [one.verdict for one in audit(spark, [sides[0], sides[2]])] == ["", "equal"] * 2
     with pytest.raises(BarnabasError, match="the topic in has records already"):
         restore(spark, directory, bootstrap, progress)
+    send(bootstrap, range(400, 440))
+    archive(spark, bootstrap, ["in"], directory, progress)
+    restore(spark, directory, bootstrap, progress, rename={"in": "back"})
+    assert [one.verdict for one in audit(spark, [sides[0], sides[2]])] == ["", "equal"] * 2, "it grew, too"
+    with Admin(bootstrap) as admin:
+        admin.delete_topic("back")
+    with pytest.raises(BarnabasError, match="the topic back was deleted since this restore began"):
+        restore(spark, directory, bootstrap, progress, rename={"in": "back"})
     damaged = max((tmp_path / "archive" / "records").rglob("*.parquet"))
     content = bytearray(damaged.read_bytes())
     content[4:40] = bytes(36)

@@ -10,11 +10,12 @@ micro-batch that did not end, and nobody may read it.  The index has the listed 
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from typing import Any
 from urllib.parse import unquote, urlparse
 
@@ -26,6 +27,7 @@ __all__ = [
     "ArchivedFile",
     "ArchivedTopic",
     "DamagedArchiveError",
+    "grown_index",
     "index_of",
     "read_index",
     "write_index",
@@ -99,6 +101,23 @@ class ArchiveDirectory:
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise DamagedArchiveError(f"{self._manifest} cannot be read: {error}") from error
 
+    def check_list(self) -> bool:
+        """Whether there is a list of files.  Raises DamagedArchiveError where it lacks a micro-batch that ended.
+
+        Spark lists the files of a micro-batch before it notes that this one has ended: so a list that is shorter
+        has lost something, and reading on would leave records out without a word.
+        """
+        ended = _newest(self.checkpoint, "commits")
+        listed = _newest(self.records, "_spark_metadata")
+        if listed < ended:
+            raise DamagedArchiveError(
+                f"{self.records}/_spark_metadata lists micro-batches up to {listed}, and {ended} has ended"
+                if listed >= 0
+                else f"{self.records}/_spark_metadata, the list of its files, is gone",
+                next_step="bring it back from a copy, or archive the topics again, into another directory",
+            )
+        return listed >= 0
+
     def claim(self, cluster: str, topics: Iterable[ArchivedTopic]) -> None:
         """Make this the archive of these topics, or see that it is.  Raises ConfigError where it is another's."""
         wanted = {topic.name: topic for topic in topics}
@@ -137,6 +156,15 @@ class ArchiveDirectory:
                     f"{found['topics'][name]['id']}, not {topic.id}",
                     next_step="name another directory",
                 )
+
+
+def _newest(directory: str, log: str) -> int:
+    """The number of the newest micro-batch in one of Spark's logs; -1 where there is none."""
+    try:
+        names = os.listdir(os.path.join(directory, log))
+    except FileNotFoundError:
+        return -1
+    return max((int(name.split(".")[0]) for name in names if name.split(".")[0].isdigit()), default=-1)
 
 
 class NoArchiveError(BarnabasError):
@@ -209,6 +237,25 @@ def damaged(path: str, error: object) -> DamagedArchiveError:
 def write_index(path: str, files: Iterable[ArchivedFile]) -> None:
     """Keep an index, whole or not at all."""
     replace(path, json.dumps([asdict(file) for file in files]))
+
+
+def grown_index(path: str, files: list[ArchivedFile]) -> None:
+    """Put an archive's files of now in place of an index that was kept.  ConfigError where that had others.
+
+    Positions in the old index hold in the new one: an archive only gets files with later offsets.
+    """
+    had, has = ({astuple(replace_path(file)) for file in some} for some in (read_index(path), files))
+    if not had <= has:
+        raise ConfigError(
+            f"{path} has files that the archive has not: it belongs to another archive",
+            next_step="name another --checkpoint",
+        )
+    write_index(path, files)
+
+
+def replace_path(file: ArchivedFile) -> ArchivedFile:
+    """The same file wherever it lies: an archive may be mounted somewhere else."""
+    return dataclasses.replace(file, path=os.path.basename(file.path))
 
 
 def read_index(path: str) -> list[ArchivedFile]:

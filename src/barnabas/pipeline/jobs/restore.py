@@ -9,15 +9,23 @@ are others afterwards.  Copy this file and change it.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from barnabas.client.admin.admin import Admin
 from barnabas.client.cluster import Cluster
 from barnabas.client.offsets import list_offsets
-from barnabas.errors import ConfigError, ErrorCode, KafkaError
-from barnabas.pipeline.jobs.archive_directory import ArchiveDirectory, index_of, read_index, write_index
+from barnabas.errors import BarnabasError, ConfigError, ErrorCode, KafkaError
+from barnabas.pipeline.jobs.archive_directory import (
+    ArchiveDirectory,
+    grown_index,
+    index_of,
+    read_index,
+    replace,
+    write_index,
+)
 from barnabas.pipeline.jobs.archive_source import ArchiveSource
 from barnabas.pipeline.jobs.progress import Progress, run_to_end
 
@@ -27,6 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["archived_files", "restore"]
 
+_TARGETS = "targets.json"
 _AGAIN = "run the same command again: it goes on where it was"
 
 
@@ -34,7 +43,7 @@ def archived_files(spark: SparkSession, directory: str) -> list[str]:
     """Spark's addresses of the files of an archive that whole micro-batches wrote."""
     place = ArchiveDirectory(directory)
     place.topics()
-    if not os.path.isdir(os.path.join(place.records, "_spark_metadata")):
+    if not place.check_list():
         return []  # no micro-batch has ended yet
     return list(spark.read.schema("offset long").parquet(place.records).inputFiles())
 
@@ -54,7 +63,8 @@ def restore(
     """`restore(spark, "/data/archive", "127.0.0.1:9092", Progress("restore"))`; the names that topics have now.
 
     Topics that are not there are made; one that has records, or fewer partitions, is refused.  `checkpoint`: how
-    far it is (in the archive's directory, one for each cluster and names, unless said).  Raises BarnabasError.
+    far it is (in the archive's directory, one for each cluster and names, unless said).
+    Restored again, topics get what was archived since.  Raises BarnabasError.
     """
     place = ArchiveDirectory(directory)
     names = {topic.name: rename.get(topic.name, topic.name) for topic in place.topics()}
@@ -69,10 +79,14 @@ def restore(
         place.path, "_restore", hashlib.sha256(target.encode()).hexdigest()[:16]
     )
     index = os.path.join(work, "index.json")
-    if not os.path.exists(index):
-        files = index_of(archived_files(spark, directory))
+    files = index_of(archived_files(spark, directory))
+    if os.path.exists(index):
+        _check_targets(work, bootstrap)
+        grown_index(index, files)
+    else:
         _prepare(place, bootstrap, names)
         os.makedirs(work, exist_ok=True)
+        write_targets(work, target_ids(bootstrap, names.values()))
         write_index(index, files)
     goal = {file.where: file.last + 1 for file in read_index(index)}
     spark.dataSource.register(ArchiveSource)
@@ -100,6 +114,35 @@ def restore(
 
     run_to_end(start, progress, goal=goal, again=_AGAIN, heard=heard)
     return names
+
+
+def target_ids(bootstrap: str, names: Iterable[str]) -> dict[str, str]:
+    """The ids of topics by name; without those that are not there."""
+    with Cluster(bootstrap, client_id="barnabas-restore") as cluster:
+        return {name: str(info.id) for name, info in cluster.find(list(names)).items()}
+
+
+def write_targets(work: str, ids: Mapping[str, str]) -> None:
+    """Keep which topics a restore writes to: before the index, which says that it has begun."""
+    replace(os.path.join(work, _TARGETS), json.dumps(ids))
+
+
+def _check_targets(work: str, bootstrap: str) -> None:
+    """A restore that goes on needs the topics it began with: else it would end as done, and they be empty."""
+    path = os.path.join(work, _TARGETS)
+    try:
+        with open(path, encoding="utf-8") as file:
+            began: dict[str, str] = json.load(file)
+    except (OSError, ValueError) as error:
+        raise BarnabasError(
+            f"{path} cannot be read: {error}", next_step=f"restore from the start: remove {work}"
+        ) from error
+    there = target_ids(bootstrap, began)
+    if gone := sorted(name for name, id_ in began.items() if there.get(name) != id_):
+        raise ConfigError(
+            f"the topic {', '.join(gone)} was deleted since this restore began",
+            next_step=f"restore from the start: remove {work}, or name another --checkpoint",
+        )
 
 
 def _prepare(place: ArchiveDirectory, bootstrap: str, names: Mapping[str, str]) -> None:
