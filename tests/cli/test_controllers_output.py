@@ -70,11 +70,30 @@ def test_brokers_and_controllers_at_once_are_refused() -> None:
         ("disable --feature streams.version", {"streams.version": 0}),
         (
             "downgrade --release-version 4.0",
-            {"metadata.version": 25, "group.version": 1, "transaction.version": 2},
+            {
+                "metadata.version": 25,
+                "group.version": 1,
+                "transaction.version": 2,
+                "eligible.leader.replicas.version": 0,
+                "share.version": 0,
+                "streams.version": 0,
+            },
+        ),
+        (
+            "upgrade --release-version 4.3",
+            {
+                "metadata.version": 30,
+                "group.version": 1,
+                "transaction.version": 2,
+                "eligible.leader.replicas.version": 1,
+                "share.version": 1,
+                "streams.version": 1,
+                "kraft.version": 1,
+            },
         ),
     ],
 )
-def test_levels_are_read_as_kafka_reads_them_but_no_release_raises_kraft_version(
+def test_levels_are_those_that_apache_kafkas_tool_asks_for_but_no_downgrade_names_kraft_version(
     words: str, levels: dict[str, int]
 ) -> None:
     parser = ArgumentParser()

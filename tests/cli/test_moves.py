@@ -140,7 +140,6 @@ def test_topics_are_spread_over_brokers_and_the_plan_and_its_undoing_are_saved(
         "topics reassign orders --replicas 1,2",
         "topics reassign orders --brokers one",
         "topics reassign orders --partition 9 --replicas 1",
-        "topics reassign --plan /no/such/file",
         "topics elect-leaders --partition 1",
         "cluster add-brokers 5",
         "cluster remove-brokers 1 2 3 4",

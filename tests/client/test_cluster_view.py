@@ -39,7 +39,8 @@ def cluster(*brokers: FakeBroker, **options: Any) -> tuple[Cluster, Watch]:
 
 def test_addresses_are_read_as_people_write_them() -> None:
     assert parse_bootstrap("a:1, [::1]:2") == [("a", 1), ("::1", 2)]
-    for wrong in ("a", "a:", ":1", "a:x", "a:70000", ""):
+    assert parse_bootstrap(":9092") == [("127.0.0.1", 9092)], "as Kafka's tools take it"
+    for wrong in ("a", "a:", ":", "a:x", "a:70000", ""):
         with pytest.raises(ConfigError, match="no address of a broker"):
             parse_bootstrap(wrong)
 

@@ -78,6 +78,22 @@ def test_the_lead_is_handed_over_and_who_cannot_take_it_is_refused(tmp_path: Pat
         assert "4 voters stop when more than 1 die, as 3 would" in err
         nodes.settled([1, 2, 3, 4])
 
+        def told(at: Member) -> list[str]:
+            code, out, _ = typed(at, "history", "--json")
+            assert code == 0
+            return [line["what"].partition("-")[0] for line in json.loads(out)["history"]]
+
+        # Every controller has it: also the one that led first, and the one that came last.
+        eventually(lambda: told(third)[-1] == f"add {third.id}")
+        assert [what for what in told(third) if what.startswith(("add", "remove"))] == [
+            "add 4",
+            f"remove {third.id}",
+            f"add {third.id}",
+        ]
+        assert f"transfer the lead from {leader.id} to {other.id}" in told(third)
+        code, out, _ = typed(leader, "history", "--last", "1")
+        assert code == 0 and "on the way to the target" in out and len(out.splitlines()) == 2
+
 
 def test_a_new_disk_takes_the_vote_of_the_old_one_and_not_where_the_rest_is_no_live_majority(
     tmp_path: Path, typed: Typed

@@ -23,6 +23,8 @@ def test_a_leader_alone_tells_its_role_its_voters_and_that_it_is_active() -> Non
             assert read["current-state"] == STATES.index("leader")
             assert (read["current-leader"], read["current-epoch"]) == (1, node.quorum.epoch)
             assert read["number-of-voters"] == 1 and read["number-of-observers"] == 0
+            assert read["pending-add-voter"] == read["pending-remove-voter"] == 0
+            assert read["number-of-possible-voters"] == 0
             assert read["uncommitted-voter-change"] == 0 and read["ActiveControllerCount"] == 1
             assert read["high-watermark"] == read["log-end-offset"] == read["LastAppliedRecordOffset"] + 1
 

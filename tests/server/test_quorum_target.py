@@ -46,7 +46,9 @@ async def asked(node: Node, partition: int, replicas: list[int] | None) -> Error
     rows = [ReassignablePartition(partition_index=partition, replicas=replicas)]
     topics = [ReassignableTopic(name=METADATA_TOPIC, partitions=rows)]
     request = AlterPartitionReassignmentsRequest(timeout_ms=60_000, topics=topics)
-    answer = await ReassignmentApi(node.quorum).alter(SimpleNamespace(version=1), request)  # type: ignore[arg-type]
+    answer = await ReassignmentApi(node.quorum).alter(
+        SimpleNamespace(version=1, principal="User:ANONYMOUS", client_host="127.0.0.1"), request
+    )  # type: ignore[arg-type]
     assert isinstance(answer, AlterPartitionReassignmentsResponse)
     return ErrorCode(answer.responses[0].partitions[0].error_code)
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.errors import BarnabasError
 from barnabas.pipeline.demo.screen import Numbers, Screen
+from barnabas.pipeline.extras import to_install
 
 if TYPE_CHECKING:
     from barnabas.pipeline.demo.directory import ResultDirectory
@@ -105,10 +106,10 @@ def check_arguments(args: argparse.Namespace) -> None:
         raise BarnabasError("--rows is 1 to 336776, --seconds is not negative")
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if missing:
-        extras = ",".join(sorted({_NEEDED[name] for name in missing}, reverse=True))
+        extras = sorted({_NEEDED[name] for name in missing}, reverse=True)
         raise BarnabasError(
             f"the demo needs packages that are not installed: {', '.join(missing)}",
-            next_step=f"pip install 'barnabas[{extras}]', or run `make demo`, which does it",
+            next_step=f"{to_install(*extras)}, or run `make demo`, which does it",
         )
 
 

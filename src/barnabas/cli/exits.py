@@ -18,7 +18,7 @@ from barnabas.errors import (
     StorageError,
 )
 
-__all__ = ["Exit", "exit_code"]
+__all__ = ["Exit", "MissingFileError", "exit_code", "next_step_of"]
 
 
 class Exit(IntEnum):
@@ -52,6 +52,11 @@ MEANINGS = {
     Exit.INTERRUPTED: "interrupted with Ctrl-C",
 }
 
+
+class MissingFileError(StorageError):
+    """A file or directory that was named does not exist."""
+
+
 _NOT_FOUND = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -71,14 +76,40 @@ def exit_code(error: BaseException) -> Exit:
         if error.code in _NOT_FOUND:
             return Exit.NOT_FOUND
         return Exit.TIMED_OUT if error.code == ErrorCode.REQUEST_TIMED_OUT else Exit.FAILED
+    if isinstance(error, (MissingFileError, FileNotFoundError)) or isinstance(
+        error.__cause__, FileNotFoundError
+    ):
+        return Exit.NOT_FOUND
     if isinstance(error, CorruptRecordError):
         return Exit.DAMAGED
     if isinstance(error, ConfigError):
         return Exit.USAGE
-    if isinstance(error, FileNotFoundError):
-        return Exit.NOT_FOUND
     if isinstance(error, StorageError):
         return Exit.FAILED
     if isinstance(error, BarnabasError):
         return Exit(getattr(error, "exit_code", Exit.FAILED))
     return Exit.FAILED
+
+
+_NEXT = {
+    Exit.NOT_FOUND: "look at what there is: a list of the same noun, or the path as it was typed",
+    Exit.UNREACHABLE: "start a node with `barnabas start`, or give its address with --bootstrap-server",
+    Exit.TIMED_OUT: "look at what became of it before you repeat it; --timeout gives it longer",
+    Exit.DAMAGED: "`barnabas log verify DIR` shows which batches are damaged",
+}
+
+
+def next_step_of(error: BaseException, noun: str = "") -> str:
+    """`next_step_of(error, "topics")`: what it says itself, else what helps with such an error."""
+    own = getattr(error, "next_step", None)
+    if own:
+        return str(own)
+    if isinstance(error, PermissionError):
+        return "run it as the user who owns that, or change its permissions"
+    if isinstance(error, FileNotFoundError):
+        return "check the path"
+    if isinstance(error, KafkaError) and error.code in _NOT_FOUND:
+        nouns = {ErrorCode.GROUP_ID_NOT_FOUND: "groups", ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "transactions"}
+        return f"`barnabas {nouns.get(error.code, 'topics')} list` shows what there is"
+    explained = f"`barnabas {noun} --help`" if noun else "`barnabas --help`"
+    return _NEXT.get(exit_code(error), f"{explained} shows what it takes, with examples")

@@ -6,8 +6,8 @@ barnabas features upgrade --release-version 4.3 --dry-run
 barnabas features downgrade --feature transaction.version=1
 barnabas features disable --feature streams.version
 
-A level is raised when every node supports it, or not at all.  --release-version leaves kraft.version alone:
-from 1 on the voters change at run time, and it can never be lowered, so only its own name raises it.
+A level is raised when every node supports it, or not at all.  --release-version 3.9 and newer raises
+kraft.version, too: from 1 on the voters change at run time, and it can never be lowered again.
 """
 
 from __future__ import annotations
@@ -81,13 +81,13 @@ def _level(name: str, level: int) -> str:
 
 def _wanted(args: argparse.Namespace) -> dict[str, int]:
     """The levels that the flags ask for.  Raises ConfigError."""
-    from barnabas.controller.feature_levels import METADATA_VERSION, bootstrap_levels, release_level
+    from barnabas.controller.feature_levels import METADATA_VERSION, release_level, release_levels
 
     release = getattr(args, "release_version", None)
     if bool(release) == bool(args.feature):
         raise ConfigError("say --feature or --release-version, one of the two")
     if release:
-        return bootstrap_levels(release_level(release))
+        return release_levels(release_level(release), upgrade=args.verb == "upgrade")
     levels: dict[str, int] = {}
     for text in args.feature:
         name, equals, level = text.partition("=")

@@ -84,6 +84,11 @@ NOUNS: dict[str, tuple[str, str, str]] = {
         "what a metadata snapshot or log says",
         "barnabas metadata shell -s 0-0.checkpoint",
     ),
+    "completion": (
+        "barnabas.cli.typed.completion",
+        "Tab completes nouns, verbs and flags",
+        "barnabas completion bash",
+    ),
     "simulate": ("barnabas.cli.simulate.simulate", "whole quorums by seed", "barnabas simulate --seed 1"),
     "pipeline": (
         "barnabas.cli.pipeline.pipeline",
@@ -135,6 +140,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments[0] in ("-V", "--version", "version"):
         print(f"barnabas {__version__}")
         return 0
+    from barnabas.cli.typed.usage import with_flags_last
+
+    arguments = with_flags_last(arguments, 1)
     noun = find_noun(arguments[0])
     if noun is None:
         return _unknown(arguments[0])
@@ -152,14 +160,18 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(noun: str, arguments: list[str]) -> int:
     from importlib import import_module
 
+    from barnabas.cli.typed.usage import Parser, with_flags_last
+
     module_name, about, _ = NOUNS[noun]
     module = import_module(module_name)
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=f"barnabas {noun}",
         description=(module.__doc__ or about).strip(),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     module.add_arguments(parser)
+    if any(isinstance(action, argparse._SubParsersAction) for action in parser._actions):
+        arguments = with_flags_last(arguments, 1)
     parsed = parser.parse_args(arguments)
     from barnabas.errors import BarnabasError
 
@@ -168,17 +180,17 @@ def _run(noun: str, arguments: list[str]) -> int:
     except BrokenPipeError:
         raise
     except (BarnabasError, OSError) as error:
-        return report(error)
+        return report(error, noun)
 
 
-def report(error: Exception) -> int:
+def report(error: Exception, noun: str = "") -> int:
     """`return report(error)`: print what went wrong and what to do, give the exit code."""
-    from barnabas.cli.exits import exit_code
+    from barnabas.cli.exits import exit_code, next_step_of
 
     sys.stdout.flush()
-    print(f"error: {error}", file=sys.stderr)
-    if next_step := getattr(error, "next_step", None):
-        print(f"  next: {next_step}", file=sys.stderr)
+    what = f"{error.strerror}: {error.filename}" if isinstance(error, OSError) and error.filename else error
+    print(f"error: {what}", file=sys.stderr)
+    print(f"  next: {next_step_of(error, noun)}", file=sys.stderr)
     return int(exit_code(error))
 
 

@@ -1,6 +1,7 @@
 """Run a node in the foreground until Ctrl-C (a second one ends it at once).
 
   barnabas start                         one node: data in ./barnabas-data, listening on 127.0.0.1:9092
+  barnabas start --port 19092 --data /tmp/one
   barnabas start --override listeners=PLAINTEXT://127.0.0.1:19092
   barnabas start server.properties       Kafka's property names; the directories must be formatted
   barnabas start --nodes auto            a cluster on this machine: one node for each core
@@ -39,6 +40,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a setting that wins over the file; may be given several times",
     )
     parser.add_argument(
+        "--port", type=int, metavar="N", help="listen on 127.0.0.1:N, its controller on the next port"
+    )
+    parser.add_argument("--data", metavar="DIR", help="where its data is (log.dirs)")
+    parser.add_argument(
         "--nodes", metavar="N", help="so many nodes on this machine, a process each; auto: one for each core"
     )
     parser.add_argument(
@@ -71,14 +76,36 @@ def load_config(path: str | None, overrides: list[str] | None = None) -> Config:
                 f"{path} is no text file", next_step="give a file of NAME=VALUE lines"
             ) from error
         except OSError as error:
-            raise StorageError(f"cannot read {path}: {error.strerror}") from error
-    properties.update(parse_settings(overrides or []))
+            raise StorageError(
+                f"cannot read {path}: {error.strerror}",
+                next_step="give the path of the node's properties; `barnabas start` without one needs none",
+            ) from error
+    given = parse_settings(overrides or [])
+    if path is None and "listeners" in given:
+        given["listeners"] = with_controller(given["listeners"], given.get("process.roles"))
+    properties.update(given)
     return Config.load(properties, file=path)
+
+
+def with_controller(listeners: str, roles: str | None) -> str:
+    """`with_controller("PLAINTEXT://h:9092", None)` adds CONTROLLER://h:9093: a node without a file needs one."""
+    first, _, more = listeners.partition(",")
+    name, _, address = first.partition("://")
+    host, _, port = address.rpartition(":")
+    alone = not more and name != "CONTROLLER" and port.isdigit()
+    if not alone or "controller" not in (roles or "controller"):
+        return listeners
+    return f"{listeners},CONTROLLER://{host}:{int(port) + 1 if int(port) else 0}"
 
 
 def run(args: argparse.Namespace) -> int:
     """`barnabas start`: ends with the node's exit code."""
-    config = load_config(args.properties, [*args.override, *_joining(args)])
+    overrides = [f"log.dirs={args.data}"] if args.data is not None else []
+    if args.port is not None:
+        if args.properties is not None:
+            raise ConfigError("--port goes without FILE", next_step="change `listeners` in the file")
+        overrides.append(f"listeners=PLAINTEXT://127.0.0.1:{args.port}")
+    config = load_config(args.properties, [*overrides, *args.override, *_joining(args)])
     if args.nodes is not None:
         from barnabas.cli.start_nodes import run as run_nodes
 
@@ -158,6 +185,7 @@ def about(node: Node) -> dict[str, Any]:
         "directories": list(config.log_dirs),
         "formatted": home.formatted,
         "listeners": sorted((str(endpoint) for endpoint in node.endpoints), key=_clients_first(config)),
+        "http": None if node.http_address is None else f"http://{node.http_address}",
         "durability": "sync" if config.log_config().sync_before_ack else "page-cache",
     }
 
@@ -177,6 +205,7 @@ def banner(node: Node) -> list[str]:
         "page-cache": "records are acknowledged from the page cache: a power cut may lose them",
     }[said["durability"]]
     formatted = ", formatted just now" if said["formatted"] else ""
+    http = [] if said["http"] is None else [f"  http          {said['http']}/metrics, /health/ready"]
     return [
         f"Barnabas {__version__} is ready.  Ctrl-C stops it.",
         f"  cluster id    {said['cluster_id']}",
@@ -184,5 +213,6 @@ def banner(node: Node) -> list[str]:
         f"  directory id  {said['directory_id']}",
         f"  data          {', '.join(said['directories'])}{formatted}",
         f"  listeners     {', '.join(said['listeners'])}",
+        *http,
         f"  durability    {durability}",
     ]

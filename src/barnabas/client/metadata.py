@@ -69,13 +69,14 @@ class TopicInfo(NamedTuple):
 
 
 def parse_bootstrap(bootstrap: str | Iterable[str]) -> list[tuple[str, int]]:
-    """`parse_bootstrap("a:9092,[::1]:9093")` -> [("a", 9092), ("::1", 9093)]; ConfigError if it is none."""
+    """`parse_bootstrap("a:9092,[::1]:9093")` -> [("a", 9092), ("::1", 9093)].  Raises ConfigError."""
     texts = bootstrap.split(",") if isinstance(bootstrap, str) else list(bootstrap)
     found: list[tuple[str, int]] = []
     for text in (t.strip() for t in texts):
         host, colon, port = text.rpartition(":")
         host = host.removeprefix("[").removesuffix("]") if host.startswith("[") else host
-        if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
+        host = host or "127.0.0.1"  # `:9092`, as Kafka's tools take it
+        if not colon or not port.isdigit() or not 0 < int(port) < 65536:
             raise ConfigError(
                 f"{text!r} is no address of a broker", next_step="write host:port, for example 127.0.0.1:9092"
             )

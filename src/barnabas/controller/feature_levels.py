@@ -22,6 +22,7 @@ __all__ = [
     "Feature",
     "bootstrap_levels",
     "bootstrap_records",
+    "release_levels",
     "supported",
 ]
 
@@ -91,6 +92,18 @@ def release_level(release: str) -> int:
     raise ConfigError(
         f"unknown release {release!r}", next_step=f"give one of {RELEASES[MINIMUM]} to {RELEASES[LATEST]}"
     )
+
+
+def release_levels(metadata_version: int, *, upgrade: bool) -> dict[str, int]:
+    """What `features upgrade|downgrade --release-version` asks for, as Apache Kafka's tool does.
+
+    An upgrade passes over what would stay at 0, and raises kraft.version where the release has it.  A downgrade
+    names every feature but kraft.version, which cannot be lowered.
+    """
+    levels = bootstrap_levels(metadata_version)
+    if upgrade:
+        return levels | ({KRAFT_VERSION: 1} if metadata_version >= FEATURES[KRAFT_VERSION].since[0] else {})
+    return dict.fromkeys((name for name in FEATURES if name != KRAFT_VERSION), 0) | levels
 
 
 def bootstrap_levels(

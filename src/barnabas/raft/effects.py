@@ -150,6 +150,20 @@ class Event:
 
 
 @value
+class ChangeNoted:
+    """For the history: a change of the quorum stands in the log now, or was given up (REQUEST_TIMED_OUT).
+
+    `token` is its request's, None for a step to a target; `waited_for` says what was waited for last, if anything.
+    """
+
+    token: object
+    what: str
+    outcome: ErrorCode
+    seconds: float
+    waited_for: str
+
+
+@value
 class Stopped:
     """A Shutdown is done: `handed_over` False means the time was up."""
 
@@ -159,6 +173,14 @@ class Stopped:
 PersistEffect: TypeAlias = Append | Truncate | SaveElection | WriteSnapshot | InstallSnapshot | SaveBook
 SendEffect: TypeAlias = Send | Reply
 ApplyEffect: TypeAlias = (
-    Accepted | Refused | Committed | LeaderChanged | VotersChanged | KraftVersionChanged | Event | Stopped
+    Accepted
+    | Refused
+    | Committed
+    | LeaderChanged
+    | VotersChanged
+    | KraftVersionChanged
+    | ChangeNoted
+    | Event
+    | Stopped
 )
 Effect: TypeAlias = PersistEffect | SendEffect | ApplyEffect

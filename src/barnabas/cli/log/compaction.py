@@ -6,9 +6,8 @@ import argparse
 import os
 from typing import Any
 
-from barnabas.cli.exits import Exit
+from barnabas.cli.exits import Exit, MissingFileError
 from barnabas.cli.output import show
-from barnabas.errors import StorageError
 from barnabas.log.storage.checkpoint import CLEANER_OFFSETS, read_offsets
 from barnabas.log.storage.disk import OsDisk
 from barnabas.model import Offset, TopicPartition
@@ -22,7 +21,7 @@ def compaction(args: argparse.Namespace) -> int:
     """List the logs that were ever compacted.  Raises StorageError when DIR is no data directory."""
     root = args.directory
     if not os.path.isdir(root):
-        raise StorageError(f"there is no directory {root}", next_step="give a data directory (log.dirs)")
+        raise MissingFileError(f"there is no directory {root}", next_step="give a data directory (log.dirs)")
     marks = read_offsets(OsDisk(), os.path.join(root, CLEANER_OFFSETS))
     rows = [row for where, mark in sorted(marks.items()) if (row := _row(root, where, mark)) is not None]
     show(args, "log.compaction", rows, COLUMNS)

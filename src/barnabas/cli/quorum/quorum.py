@@ -3,6 +3,7 @@
 barnabas quorum describe --status
 barnabas quorum describe --replication --human-readable
 barnabas quorum describe --detail        (who waits for what, who does not answer, what may fail)
+barnabas quorum history                  (who changed it when, what it waited for)
 barnabas quorum watch                    (the same, whenever it changes)
 barnabas quorum --bootstrap-controller 127.0.0.1:9093 describe --status
 barnabas quorum --command-config new-controller.properties add-controller
@@ -27,6 +28,7 @@ from barnabas.cli.controllers import add_flags, bootstrap_of, read_properties
 from barnabas.cli.output import print_document
 from barnabas.cli.quorum import bootstrap as quorum_bootstrap
 from barnabas.cli.quorum import detail as quorum_detail
+from barnabas.cli.quorum import history as quorum_history
 from barnabas.cli.quorum import lead, target
 from barnabas.cli.quorum import recover as quorum_recover
 from barnabas.cli.quorum import set_endpoint as quorum_set_endpoint
@@ -58,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_subparsers(
         dest="verb",
         required=True,
-        metavar="describe|watch|add-controller|remove-controller|reassign|replace|readmit|transfer-leadership|recover",
+        metavar="describe|watch|history|add-controller|remove-controller|reassign|replace|readmit|transfer-leadership|recover",
     )
     describe = verbs.add_parser("describe", help="barnabas quorum describe --status")
     describe.add_argument("--status", action="store_true", help="leader, epoch, high watermark, voters")
@@ -67,6 +69,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     watch = verbs.add_parser("watch", help="describe --detail, printed again whenever it changes")
     watch.add_argument("--interval", type=float, default=1.0, metavar="SECONDS", help="between two looks (1)")
     watch.add_argument("--count", type=int, default=0, metavar="N", help="end after so many looks")
+    history = verbs.add_parser("history", help="who changed the quorum when, what each change waited for")
+    history.add_argument(
+        "--last", type=int, default=0, metavar="N", help="only the newest N (all, 200 at most)"
+    )
     describe.add_argument("--human-readable", action="store_true", help="times as `N ms ago`")
     add = verbs.add_parser(
         "add-controller", help="make the controller of --command-config, which runs and follows, a voter"
@@ -105,7 +111,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         verb.add_argument("--wait", action="store_true", help="until it can be done and is, with the reason")
         if force:
             verb.add_argument("--force", action="store_true", help=force)
-    for verb in (describe, watch, add, remove, reassign, replace, readmit, transfer):
+    for verb in (describe, watch, history, add, remove, reassign, replace, readmit, transfer):
         add_flags(verb)
     begin = verbs.add_parser("bootstrap", help="begin a cluster with a node that waits for one, once")
     add_flags(begin)
@@ -128,6 +134,10 @@ def run(args: argparse.Namespace) -> int:
         return quorum_set_endpoint.run(args)
     if args.verb == "recover":
         return quorum_recover.run(args)
+    if args.verb == "history":
+        if args.last < 0:
+            raise ConfigError("--last is not negative")
+        return quorum_history.run(args)
     if args.verb == "watch":
         if args.interval <= 0 or args.count < 0:
             raise ConfigError("--interval is more than 0 seconds, --count not negative")

@@ -6,6 +6,7 @@ have no effect anywhere.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,7 +22,7 @@ from barnabas.wire.schemas.quorum import (
     DescribeQuorumRequestTopicData,
 )
 
-__all__ = ["check_change", "described", "description_request", "quorum_detail"]
+__all__ = ["check_change", "described", "description_request", "quorum_detail", "quorum_history"]
 
 _NOT_CHECKED = -2
 _ELECTION_MS = 3000
@@ -34,6 +35,7 @@ def description_request(
     directory_id: DirectoryId = ZERO_UUID,
     *,
     force: bool = False,
+    history: bool = False,
 ) -> DescribeQuorumRequest:
     """Ask for the quorum, and what would become of a change."""
     partition = DescribeQuorumRequestPartitionData(
@@ -42,6 +44,7 @@ def description_request(
         check_voters=list(voters),
         check_directory_id=directory_id,
         check_force=force,
+        history=history,
     )
     topic = DescribeQuorumRequestTopicData(topic_name=METADATA_TOPIC, partitions=[partition])
     return DescribeQuorumRequest(topics=[topic])
@@ -109,6 +112,15 @@ def quorum_detail(cluster: Cluster, cluster_id: Callable[[], str]) -> QuorumDeta
         data.leaderless_ms,
         data.survivable,
     )
+
+
+def quorum_history(cluster: Cluster) -> list[dict[str, Any]]:
+    """What became of the quorum, oldest first, as the node that answers knows it; empty: nobody keeps it.
+
+    Each has `at` (ms since 1970), `by`, `what`, `outcome`, and where it waited `seconds` and `waited_for`.
+    """
+    response = cluster.retrying(lambda: cluster.any().request(description_request(history=True)))
+    return [json.loads(line) for line in _data(response).history]
 
 
 def _of_leader(cluster: Cluster) -> Any:

@@ -54,7 +54,7 @@ __all__ = [
 _LONGEST = 32767
 """Bytes of a string in a record."""
 _MIN_ISR = "min.insync.replicas"
-_NOTES = "barnabas.quorum."
+_NOTES = ("barnabas.quorum.", "barnabas.history.")
 """What the quorum notes for itself is a setting of all brokers with such a name."""
 
 

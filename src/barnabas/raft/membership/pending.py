@@ -17,6 +17,7 @@ from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import NodeId, Now, ReplicaKey
 from barnabas.raft import leadership, replication
 from barnabas.raft.core import Core, IllegalTransition
+from barnabas.raft.effects import ChangeNoted
 from barnabas.raft.membership import steps, target, transfer
 from barnabas.raft.membership.pending_change import Appended, Done, HandOver, Outcome, PendingChange, Waiting
 from barnabas.raft.messages import (
@@ -97,7 +98,7 @@ def _admit(core: Core, token: object, request: Request, now: Now) -> None:
             pass
         case _:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"{type(request).__name__} is not for the quorum")
-    role.pending_changes.append(PendingChange(token, request, now.mono + timeout))
+    role.pending_changes.append(PendingChange(token, request, now.mono + timeout, began=now.mono))
 
 
 def _refuse_during_reassignment(core: Core, force: bool) -> None:
@@ -107,7 +108,11 @@ def _refuse_during_reassignment(core: Core, force: bool) -> None:
 
 
 def _update(core: Core, role: Leader, token: object, request: UpdateVoterRequest, now: Now) -> None:
+    before = core.voters
     outcome = steps.step_update(core, role, request)
+    if core.voters is not before:
+        where = ", ".join(map(str, request.endpoints))
+        core.do(ChangeNoted(token, f"update {request.voter} to {where}", ErrorCode.NONE, 0.0, ""))
     if isinstance(outcome, Waiting):
         raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, outcome.reason)
     leadership.heard(core, role, request.voter, now)
@@ -147,7 +152,7 @@ def drive(core: Core, role: Leader, now: Now) -> None:
             _answer(core, change, ErrorCode.NONE)
             role.pending_changes.remove(change)
         elif change.deadline <= now.mono and not change.answered:
-            _give_up(core, role, change)
+            _give_up(core, role, change, now)
     for change in sorted(role.pending_changes, key=_removals_first):
         if change.offset is None and change in role.pending_changes:
             _step(core, role, change, now)
@@ -159,9 +164,10 @@ def _removals_first(change: PendingChange) -> bool:
     return not isinstance(change.request, RemoveVoterRequest)
 
 
-def _give_up(core: Core, role: Leader, change: PendingChange) -> None:
+def _give_up(core: Core, role: Leader, change: PendingChange, now: Now) -> None:
     if change.offset is None:
         role.pending_changes.remove(change)
+        _note(core, change, ErrorCode.REQUEST_TIMED_OUT, now)
         _answer(core, change, ErrorCode.REQUEST_TIMED_OUT, f"{change} was given up: {change.waits}")
     else:
         why = f"{change} is in the log at offset {change.offset}, but a majority of {core.voters} has not got it"
@@ -178,9 +184,10 @@ def _step(core: Core, role: Leader, change: PendingChange, now: Now) -> None:
         return
     match outcome:
         case Waiting(reason):
-            change.waits = reason
+            change.waits, change.has_waited = reason, True
         case Appended(offset):
             change.offset = offset
+            _note(core, change, ErrorCode.NONE, now)
             if isinstance(request, AddVoterRequest) and not request.ack_when_committed:
                 _answer(core, change, ErrorCode.NONE)
         case Done():
@@ -207,6 +214,12 @@ def _outcome(core: Core, role: Leader, change: PendingChange, now: Now) -> Outco
             return transfer.step_transfer(core, role, request, now)
         case CancelChangeRequest():
             raise IllegalTransition("a withdrawal is carried out at once")
+
+
+def _note(core: Core, change: PendingChange, outcome: ErrorCode, now: Now) -> None:
+    """Have it kept in the history: who reads it later was not there."""
+    waits = change.waits if change.has_waited else ""
+    core.do(ChangeNoted(change.token, str(change), outcome, max(0.0, now.mono - change.began), waits))
 
 
 def _answer(core: Core, change: PendingChange, error: ErrorCode, why: str | None = None) -> None:

@@ -73,6 +73,8 @@ class PendingChange:
     answered: bool = False
     waits: str = "it had no time to begin"
     planned: bool = False
+    began: float = 0.0
+    has_waited: bool = False
 
     def __str__(self) -> str:
         request = self.request

@@ -258,7 +258,9 @@ def _take(core: Core, role: Leader, members: tuple[Member, ...], step: Step | Wa
     if planned and planned[0].request == request:
         return
     _drop_planned(role)
-    role.pending_changes.append(PendingChange(None, request, inf, planned=True, answered=True))
+    role.pending_changes.append(
+        PendingChange(None, request, inf, planned=True, answered=True, began=now.mono)
+    )
 
 
 def _drop_planned(role: Leader) -> None:

@@ -32,6 +32,7 @@ def describe_quorum(
     controllers: Collection[NodeId] = (),
     leaderless_ms: int = -1,
     check: Callable[[DescribeQuorumRequestPartitionData], ChangeResponse] | None = None,
+    history: Callable[[], list[str]] | None = None,
 ) -> DescribeQuorumResponse:
     """The answer for the partitions asked for; there is one, the metadata log.
 
@@ -50,6 +51,8 @@ def describe_quorum(
             if asked.check and check is not None and quorum.is_leader:
                 outcome = check(asked)
                 detail |= {"check_error": int(outcome.error), "check_message": outcome.message or ""}
+            if asked.history and history is not None:
+                detail["history"] = history()
             partitions.append(_partition(quorum, detail))
         topics.append(DescribeQuorumResponseTopicData(topic_name=topic.topic_name, partitions=partitions))
     nodes = []

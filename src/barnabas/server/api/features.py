@@ -14,6 +14,7 @@ from barnabas.errors import ErrorCode, KafkaError
 from barnabas.raft.messages import ChangeResponse, UpgradeRequest
 from barnabas.server.kraft.driver import Quorum
 from barnabas.server.net.context import RequestContext
+from barnabas.server.observe.history import asker
 from barnabas.wire.codec.message import Message
 from barnabas.wire.schemas.configs import (
     FeatureUpdateKey,
@@ -37,10 +38,10 @@ class FeatureApi:
         """UpdateFeatures (key 57; KIP-584, KIP-853)."""
         if not any(update.feature == KRAFT_VERSION for update in request.feature_updates):
             return self._quorum.submit(request, context.version)
-        work = self._with_kraft_version(request, context.version)
+        work = self._with_kraft_version(request, context.version, asker(context))
         return asyncio.get_running_loop().create_task(work)
 
-    async def _with_kraft_version(self, request: UpdateFeaturesRequest, version: int) -> Message:
+    async def _with_kraft_version(self, request: UpdateFeaturesRequest, version: int, by: str) -> Message:
         quorum = self._quorum
         own = next(update for update in request.feature_updates if update.feature == KRAFT_VERSION)
         others = [update for update in request.feature_updates if update.feature != KRAFT_VERSION]
@@ -54,7 +55,7 @@ class FeatureApi:
             assert isinstance(checked, UpdateFeaturesResponse)
             if checked.error_code:
                 return checked
-        answer = await quorum.change(UpgradeRequest(level, request.validate_only))
+        answer = await quorum.change(UpgradeRequest(level, request.validate_only), by)
         assert isinstance(answer, ChangeResponse)
         if answer.error is not ErrorCode.NONE:
             if answer.error is ErrorCode.NOT_LEADER_OR_FOLLOWER:

@@ -17,6 +17,7 @@ from barnabas.raft.messages import (
 from barnabas.server.api.reassignments import registered
 from barnabas.server.kraft.driver import Quorum
 from barnabas.server.net.context import RequestContext
+from barnabas.server.observe.history import lines_of
 
 if TYPE_CHECKING:
     from barnabas.wire.schemas.own import BootstrapQuorumRequest, BootstrapQuorumResponse
@@ -49,6 +50,7 @@ class QuorumApi:
             controllers=known,
             leaderless_ms=quorum.leaderless.ms,
             check=self._check,
+            history=lambda: lines_of(quorum.image.cluster_config()),
         )
 
     def bootstrap(self, context: RequestContext, request: BootstrapQuorumRequest) -> BootstrapQuorumResponse:

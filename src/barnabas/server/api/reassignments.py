@@ -20,6 +20,7 @@ from barnabas.raft.voters import VoterSet
 from barnabas.server.kraft.driver import Quorum
 from barnabas.server.kraft.settings import LONGEST_CHANGE_S
 from barnabas.server.net.context import RequestContext
+from barnabas.server.observe.history import asker
 from barnabas.wire.codec.message import Message
 from barnabas.wire.schemas.reassignment import (
     AlterPartitionReassignmentsRequest,
@@ -51,30 +52,36 @@ class ReassignmentApi:
         """AlterPartitionReassignments (key 45; KIP-455, KIP-642)."""
         if not any(topic.name == METADATA_TOPIC for topic in request.topics):
             return self._quorum.submit(request, context.version)
-        return asyncio.get_running_loop().create_task(self._alter(request, context.version))
+        return asyncio.get_running_loop().create_task(self._alter(context, request))
 
-    async def _alter(self, request: AlterPartitionReassignmentsRequest, version: int) -> Message:
+    async def _alter(self, context: RequestContext, request: AlterPartitionReassignmentsRequest) -> Message:
         if not self._quorum.is_active_controller:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, "this node is not the active controller")
         responses: list[ReassignableTopicResponse] = []
         others = [topic for topic in request.topics if topic.name != METADATA_TOPIC]
         if others:
-            answer = await self._quorum.submit(_of(request, others), version)
+            answer = await self._quorum.submit(_of(request, others), context.version)
             assert isinstance(answer, AlterPartitionReassignmentsResponse)
             if answer.error_code:
                 return answer
             responses += answer.responses
         for topic in request.topics:
             if topic.name == METADATA_TOPIC:
-                responses.append(await self._set_target(topic, request.timeout_ms / 1000))
+                seconds = request.timeout_ms / 1000
+                responses.append(await self._set_target(topic, seconds, asker(context)))
         return AlterPartitionReassignmentsResponse(error_message=None, responses=responses)
 
-    async def _set_target(self, topic: ReassignableTopic, seconds: float) -> ReassignableTopicResponse:
+    async def _set_target(
+        self, topic: ReassignableTopic, seconds: float, by: str
+    ) -> ReassignableTopicResponse:
         rows = []
         for partition in topic.partitions:
             answer = ChangeResponse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the quorum has one partition")
             if partition.partition_index == 0:
-                given = await self._quorum.change(self._change(partition, min(seconds, LONGEST_CHANGE_S)))
+                change = self._change(partition, min(seconds, LONGEST_CHANGE_S))
+                if isinstance(change, TransferRequest):
+                    self._note_transfer(change, by)
+                given = await self._quorum.change(change, by)
                 assert isinstance(given, ChangeResponse)
                 answer = given
             if answer.error is ErrorCode.NOT_LEADER_OR_FOLLOWER:
@@ -95,6 +102,13 @@ class ReassignmentApi:
             return TransferRequest(to, seconds, force=asked.force)
         target = None if asked.replicas is None else tuple(asked.replicas)
         return ReassignRequest(target, registered(self._quorum.image), seconds)
+
+    def _note_transfer(self, change: TransferRequest, by: str) -> None:
+        """Before it happens: afterwards this node may append nothing.  The successor has it when it leads."""
+        said = self._quorum.check(change).error
+        if said in (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT) and change.to != self._quorum.leader_id:
+            to = "" if change.to is None else f" to {change.to}"
+            self._quorum.history.note(by, f"transfer the lead from {self._quorum.leader_id}{to}", "asked for")
 
     def list(
         self, context: RequestContext, request: ListPartitionReassignmentsRequest

@@ -33,12 +33,14 @@ SPOILED = events.register(
 class Caller:
     """One request to the quorum.  `future` gets the answer."""
 
-    __slots__ = ("_listener", "_request", "_version", "future")
+    __slots__ = ("_listener", "_request", "_version", "by", "future")
 
     def __init__(
         self, future: asyncio.Future[Message], request: Message, version: int, listener: str
     ) -> None:
         self.future = future
+        self.by = ""
+        """Who asks, for the history."""
         self._request = request
         self._version = version
         self._listener = listener

@@ -35,6 +35,7 @@ from barnabas.raft.driver import Driver
 from barnabas.raft.effects import (
     Accepted,
     ApplyEffect,
+    ChangeNoted,
     Committed,
     Event,
     KraftVersionChanged,
@@ -60,6 +61,7 @@ from barnabas.server.kraft.settings import QuorumSettings
 from barnabas.server.kraft.steps import QuorumSteps
 from barnabas.server.kraft.storage import MetadataStore, QuorumStatistics, QuorumThread
 from barnabas.server.observe import events
+from barnabas.server.observe.history import History
 from barnabas.wire.codec.message import Message
 
 if TYPE_CHECKING:
@@ -129,6 +131,7 @@ class Quorum:
             fail=self._fail,
             listener=settings.raft.listener,
         )
+        self.history = History(self._clock, lambda: self._leading_image, self.steps.append_own)
         store.attach(
             self,
             self.steps.receive,
@@ -263,8 +266,6 @@ class Quorum:
             self._maintenance.keeper.taken,
         )
 
-    # Start and stop.
-
     async def start(self) -> None:
         """Take part: elect or find a leader, register; returns once the image is there and knows us.
 
@@ -346,12 +347,10 @@ class Quorum:
             return self.submit(request)
         return self.channel.submit(request)
 
-    # Requests of peers and operators to the quorum itself.
-
-    def change(self, request: Request) -> asyncio.Future[Response]:
-        """A change of the quorum that this node itself asks for; the core's answer."""
+    def change(self, request: Request, by: str = "this node") -> asyncio.Future[Response]:
+        """A change of the quorum that this node itself asks for, or `by` through it; the core's answer."""
         future: asyncio.Future[Response] = self._loop.create_future()
-        self.steps.receive(Received(future, request))
+        self.steps.receive(Received(self.history.asked(future, by), request))
         return future
 
     @property
@@ -430,6 +429,8 @@ class Quorum:
                     warn_of_other_disk(self.settings.key, effect.voters)
             case KraftVersionChanged():
                 events.emit(quorum_events.STEP, what="kraft.version", version=effect.version)
+            case ChangeNoted() if self.is_active_controller:
+                self.history.hear(effect)
             case Event():
                 tell(effect)
                 self.leaderless.hear(effect)

@@ -18,6 +18,7 @@ from barnabas.raft.log_view import LogView
 from barnabas.raft.messages import Message, Propose, Received, Tick
 from barnabas.server.kraft.proposals import Requests
 from barnabas.server.net.context import RequestContext
+from barnabas.server.observe.history import asker
 from barnabas.wire.codec.message import Message as WireMessage
 from barnabas.wire.codec.message import MetadataRecord
 
@@ -91,6 +92,7 @@ class QuorumSteps:
         if self._halted:
             raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "this controller does not run")
         caller = Caller(self._loop.create_future(), request, context.version, self._listener)
+        caller.by = asker(context)
         self.receive(Received(caller, caller.asked()))
         return caller.future
 

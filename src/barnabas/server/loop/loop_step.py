@@ -35,6 +35,8 @@ __all__ = ["Flushable", "LoopStep"]
 
 LATE_STEP_S = 0.1
 """A step of the loop that took longer (seconds) gets a line."""
+LATE_LINES_S = 60.0
+"""Seconds between two such lines."""
 LONG_STEP_S = 0.01
 """Loop steps that take longer (seconds) are counted: nobody else is served meanwhile."""
 MAINTENANCE_S = 1.0
@@ -71,6 +73,8 @@ class LoopStep:
         "_coordinators",
         "_deadlines_at",
         "_dirty",
+        "_late",
+        "_late_again",
         "_loop",
         "_maintenance",
         "_on_behind",
@@ -112,6 +116,8 @@ class LoopStep:
         self._deadlines_at = -inf
         """Before then (mono s) nobody is asked for its deadline again."""
         self._maintenance: asyncio.TimerHandle | None = None
+        self._late: list[tuple[float, str]] = []
+        self._late_again = -inf
         self.stopped = False
         self.steps = metrics.histogram(
             "barnabas:type=Loop,name=TurnEndTime", "Seconds that the end of a turn took"
@@ -202,7 +208,18 @@ class LoopStep:
         if seconds > LONG_STEP_S:
             self.long_turns.value += 1
             if seconds > LATE_STEP_S:
-                events.emit(events.LOOP_LATE, what=what, seconds=f"{seconds:.3f}")
+                self._say_late(what, seconds)
+
+    def _say_late(self, what: str, seconds: float) -> None:
+        """A busy machine makes many steps late: one line a minute has the longest, and how many there were."""
+        self._late.append((seconds, what))
+        now = monotonic()
+        if now < self._late_again:
+            return
+        longest, its = max(self._late)
+        events.emit(events.LOOP_LATE, what=its, seconds=f"{longest:.3f}", steps=len(self._late))
+        self._late.clear()
+        self._late_again = now + LATE_LINES_S
 
     def _synced(self, sync: Job, error: StorageError | None) -> None:
         if self.stopped or self._broker is None:

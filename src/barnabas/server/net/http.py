@@ -51,6 +51,12 @@ class HttpServer:
         self._tasks: dict[asyncio.Task[None], None] = {}
 
     @property
+    def address(self) -> str:
+        """`HOST:PORT` where it listens."""
+        host, port = self._socket.getsockname()[:2]
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+    @property
     def port(self) -> int:
         return cast("int", self._socket.getsockname()[1])
 

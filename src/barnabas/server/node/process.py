@@ -116,6 +116,11 @@ class Node:
         return None if self._http is None else self._http.port
 
     @property
+    def http_address(self) -> str | None:
+        """`HOST:PORT` of /metrics and /health, None where they are not served."""
+        return None if self._http is None else self._http.address
+
+    @property
     def endpoints(self) -> tuple[Endpoint, ...]:
         """Every listener with the port it really has."""
         return tuple(listener.endpoint for listener in self.listeners)

@@ -1,7 +1,8 @@
 """Gauges of the quorum, on every node that takes part in it, under Kafka's names (KIP-595, KIP-853).
 
-`number-of-observers` and `uncommitted-voter-change` tell something on the leader only, as with Kafka; the
-names that KIP-856 proposed and Kafka did not take (`pending-add-voter` and the like) are not there.
+`number-of-observers` and `uncommitted-voter-change` tell something on the leader only, as with Kafka, and so do
+the names that KIP-856 proposed and Kafka did not take (`number-of-possible-voters`, `pending-add-voter`,
+`pending-remove-voter`).
 """
 
 from __future__ import annotations
@@ -39,6 +40,13 @@ def register_quorum_gauges(metrics: Metrics, quorum: Quorum) -> None:
         role = quorum.statistics().raft.role
         return float(STATES.index(role)) if role in STATES else -1.0
 
+    def waits(kind: str) -> Callable[[], float]:
+        return lambda: float(any(line.startswith(f"{kind} ") for line in quorum.describe().waiting))
+
+    def possible() -> float:
+        observers = {row.key.id for row in quorum.describe().observers}
+        return float(len(observers & set(quorum.image.controllers) - set(quorum.voters.ids)))
+
     read: tuple[tuple[str, str, Callable[[], float]], ...] = (
         (f"{_RAFT}current-state", f"Role: {', '.join(f'{i} {s}' for i, s in enumerate(STATES))}", state),
         (f"{_RAFT}current-leader", "Id of the quorum's leader, -1 unknown", leader),
@@ -50,6 +58,10 @@ def register_quorum_gauges(metrics: Metrics, quorum: Quorum) -> None:
         (f"{_RAFT}number-of-observers", "Observers that fetch from this leader", raft("observers")),
         (f"{_RAFT}uncommitted-voter-change", "1 while a change of the voters is not committed",
          raft("pending_change")),
+        (f"{_RAFT}number-of-possible-voters", "Registered controllers that follow this leader and do not vote",
+         possible),
+        (f"{_RAFT}pending-add-voter", "1 while a voter is to be added", waits("add")),
+        (f"{_RAFT}pending-remove-voter", "1 while a voter is to be removed", waits("remove")),
         ("barnabas:type=Quorum,name=Strangers", "Messages and leaders of another quorum with this cluster's id",
          raft("strangers")),
         (f"{_CONTROLLER}ActiveControllerCount", "1 on the active controller",

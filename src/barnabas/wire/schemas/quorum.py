@@ -271,6 +271,7 @@ class DescribeQuorumRequestPartitionData(Struct, called="PartitionData"):
     check_voters: Array[Int32] = since(0, default=[], tag=OWN_TAG + 1, ignorable=True)
     check_directory_id: Uuid = since(0, default=ZERO_UUID, tag=OWN_TAG + 2, ignorable=True)
     check_force: Bool = since(0, default=False, tag=OWN_TAG + 3, ignorable=True)
+    history: Bool = since(0, default=False, tag=OWN_TAG + 4, ignorable=True)
 
 
 class DescribeQuorumResponse(Message, key=55, versions="0-2", flexible="0+"):
@@ -306,6 +307,7 @@ class DescribeQuorumResponsePartitionData(Struct, called="PartitionData"):
     survivable: Int32 = since(0, default=-1, tag=OWN_TAG + 7, ignorable=True)
     check_error: Int16 = since(0, default=-2, tag=OWN_TAG + 8, ignorable=True)
     check_message: String = since(0, default="", tag=OWN_TAG + 9, ignorable=True)
+    history: Array[String] = since(0, default=[], tag=OWN_TAG + 10, ignorable=True)
 
 
 class PeerError(Struct):

@@ -1,0 +1,85 @@
+"""What is typed: flags in any place, and a line of reason and a next step for what makes no sense."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+__all__ = ["Parser", "with_flags_last"]
+
+_WITH_VALUE = ("--bootstrap-server", "--bootstrap-controller", "--timeout", "-b", "-C")
+_ALONE = ("--json",)
+"""The flags of every command that talks to a cluster: they may also stand before the noun or the verb."""
+
+
+def with_flags_last(arguments: Sequence[str], before: int) -> list[str]:
+    """`with_flags_last(["--json", "topics", "list"], 2)` -> ["topics", "list", "--json"].
+
+    Common flags among the first words move to the end, until `before` words that are no flags were found.
+    """
+    words: list[str] = []
+    moved: list[str] = []
+    rest = list(arguments)
+    while rest and len(words) < before:
+        word = rest.pop(0)
+        name, equals, _ = word.partition("=")
+        if name in _WITH_VALUE and (equals or rest):
+            moved += [word] if equals else [word, rest.pop(0)]
+        elif word in _ALONE:
+            moved.append(word)
+        elif word.startswith("-"):
+            return [*words, word, *rest, *moved] if not moved else _joined(words, [word, *rest], moved)
+        else:
+            words.append(word)
+    return _joined(words, rest, moved)
+
+
+def _joined(words: list[str], rest: list[str], moved: list[str]) -> list[str]:
+    if "--" in rest:
+        at = rest.index("--")
+        return [*words, *rest[:at], *moved, *rest[at:]]
+    return [*words, *rest, *moved]
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse's parser; what it refuses is said in two lines, with the nearest word or flag."""
+
+    def error(self, message: str) -> NoReturn:
+        """`error: ...` and `next: ...` on standard error, exit code 2."""
+        sys.stdout.flush()
+        reason, hint = self._explained(message)
+        print(f"error: {reason}", file=sys.stderr)
+        print(f"  next: {hint}", file=sys.stderr)
+        raise SystemExit(2)
+
+    def _explained(self, message: str) -> tuple[str, str]:
+        import difflib
+
+        help_ = f"`{self.prog} --help` shows what it takes"
+        wrong = re.search(r"invalid choice: \'?([^\' ]*)\'? \(choose from (.*)\)$", message)
+        if wrong is not None:
+            word, choices = wrong[1], re.findall(r"[^\', ]+", wrong[2])
+            near = difflib.get_close_matches(word, choices, 2, 0.5)
+            near = [one for one in choices if word and one.startswith(word)][:2] or near
+            hint = " or ".join(f"`{one}`" for one in near)
+            return f"`{self.prog}` has no {word!r}", f"did you mean {hint}?" if near else help_
+        unknown = message.removeprefix("unrecognized arguments: ")
+        if unknown != message:
+            flag = unknown.split()[0].partition("=")[0]
+            near = difflib.get_close_matches(flag, self._all_flags(), 1, 0.6) if flag.startswith("-") else []
+            return f"`{self.prog}` does not know {unknown}", f"did you mean `{near[0]}`?" if near else help_
+        missing = message.removeprefix("the following arguments are required: ")
+        if missing != message:
+            return f"`{self.prog}` needs {missing}", help_
+        return f"{self.prog}: {message}", help_
+
+    def _all_flags(self) -> list[str]:
+        flags = list(self._option_string_actions)
+        for action in self._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                for parser in action.choices.values():
+                    flags += parser._option_string_actions
+        return sorted(set(flags))

@@ -1,0 +1,273 @@
+"""Whatever the command line refuses, it says in one line why, and in another one what to do next."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from barnabas.cli.exits import Exit, next_step_of
+from barnabas.cli.main import NOUNS, main, overview
+from barnabas.cli.typed.completion import words
+from barnabas.cli.typed.usage import Parser, with_flags_last
+from barnabas.errors import (
+    BarnabasError,
+    ConfigError,
+    CorruptRecordError,
+    ErrorCode,
+    KafkaError,
+    StorageError,
+)
+
+ROOT = Path(__file__).parents[2]
+NOBODY = "127.0.0.1:1"
+
+
+def parser_of(noun: str) -> Parser:
+    parser = Parser(prog=f"barnabas {noun}")
+    import_module(NOUNS[noun][0]).add_arguments(parser)
+    return parser
+
+
+def verbs_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            return dict(action.choices)
+    return {}
+
+
+def every_command() -> Iterator[tuple[str, ...]]:
+    """Each noun with each of its verbs, and nouns that have none."""
+    for noun in NOUNS:
+        verbs = verbs_of(parser_of(noun))
+        yield from ((noun, verb) for verb in verbs) if verbs else [(noun,)]
+
+
+def said(capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:
+    """The reason and the next step of a refusal; there is nothing else."""
+    out, err = capsys.readouterr()
+    lines = err.splitlines()
+    assert len(lines) == 2 and not out, (out, err)
+    assert lines[0].startswith("error: ") and lines[1].startswith("  next: "), err
+    assert "Traceback" not in err and len(lines[0]) > 12 and len(lines[1]) > 12
+    return lines[0], lines[1]
+
+
+@pytest.mark.parametrize("command", list(every_command()), ids=" ".join)
+def test_a_flag_that_no_command_knows_is_refused_in_two_lines(
+    command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*command, "--no-such-flag"]) == Exit.USAGE
+    said(capsys)
+
+
+@pytest.mark.parametrize("noun", [n for n in NOUNS if verbs_of(parser_of(n))])
+def test_a_verb_that_is_none_or_missing_is_refused_and_a_near_one_is_named(
+    noun: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([noun, "frobnicate"]) == Exit.USAGE
+    said(capsys)
+    assert main([noun]) == Exit.USAGE
+    said(capsys)
+    verb = max(verbs_of(parser_of(noun)), key=len)
+    assert main([noun, verb[:-2] + verb[-1]]) == Exit.USAGE
+    assert verb in said(capsys)[1]
+
+
+NOT_THERE = [
+    "log dump /no/such/0.log",
+    "log dump --files /no/such/0.log,/no/such/1.log",
+    "log verify /no/such",
+    "log compaction /no/such",
+    "metadata shell -s /no/such",
+    "start /no/such.properties",
+    "storage info -c /no/such.properties",
+    "storage format -t 5L6g3nShT-eMCtK--X86sw -c /no/such.properties",
+    "quorum -c /no/such.properties add-controller",
+    "quorum recover --config /no/such.properties",
+    "quorum recover --from /no/such.json",
+]
+
+
+@pytest.mark.parametrize("line", NOT_THERE)
+def test_a_file_that_is_not_there_is_code_4(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(line.split()) == Exit.NOT_FOUND
+    assert "no such" in said(capsys)[0].lower().replace("/no/such", "no such")
+
+
+ASKING = [
+    "topics list",
+    "groups list",
+    "transactions list",
+    "configs show topic orders",
+    "telemetry list",
+    "quotas list",
+    "brokers list",
+    "rebalance plan",
+    "cluster id",
+    "quorum describe --status",
+    "quorum describe --detail",
+    "quorum history",
+    "quorum watch --count 1",
+    "quorum reassign",
+    "quorum reassign --target 4,5,6",
+    "quorum replace --node 2",
+    "quorum readmit --node 2",
+    "quorum transfer-leadership",
+    "features describe",
+    "features upgrade --release-version 4.3",
+    "consume orders --max 1",
+]
+
+
+@pytest.mark.parametrize("line", ASKING)
+def test_where_nobody_listens_every_command_says_so_with_code_3(
+    line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main([*line.split(), "--bootstrap-server", NOBODY, "--timeout", "0.2"])
+    assert code == Exit.UNREACHABLE, capsys.readouterr()
+    assert NOBODY in said(capsys)[0]
+
+
+SENSELESS = [
+    "quorum describe",
+    "quorum describe --status --detail",
+    "quorum describe --status --human-readable",
+    "quorum watch --interval 0",
+    "quorum history --last -1",
+    "quorum add-controller",
+    "quorum remove-controller -i 1 -d notauuid",
+    "quorum reassign --target 1,x",
+    "quorum reassign --target 1 --cancel",
+    "quorum reassign --wait",
+    "quorum reassign --dry-run",
+    "quorum transfer-leadership --to x",
+    "quorum replace",
+    "quorum describe --status -b 1.2.3.4:5 -C 1.2.3.4:5",
+    "quorum recover",
+    "quorum recover --voters 1",
+    "features upgrade",
+    "features upgrade -r 0.1",
+    "features upgrade -f metadata.version",
+    "features downgrade -f group.version=x",
+    "log dump",
+    "start --override nonsense",
+    "start --override no.such.setting=1",
+    "start --port x",
+    "start --nodes 0",
+    "storage format -t x",
+    "completion tcsh",
+    "cluster id -b nonsense",
+    "topics create",
+]
+
+
+@pytest.mark.parametrize("line", SENSELESS)
+def test_what_makes_no_sense_is_code_2(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(line.split()) == Exit.USAGE, capsys.readouterr()
+    said(capsys)
+
+
+@pytest.mark.parametrize("code", list(ErrorCode))
+def test_every_refusal_of_a_server_has_a_next_step(code: ErrorCode) -> None:
+    assert len(next_step_of(KafkaError(code, "x"), "topics")) > 12
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        BarnabasError("x"),
+        ConfigError("x"),
+        StorageError("x"),
+        CorruptRecordError("x"),
+        PermissionError(13, "Permission denied", "/x"),
+        FileNotFoundError(2, "No such file or directory", "/x"),
+        OSError(28, "No space left on device"),
+    ],
+)
+def test_every_error_has_a_next_step(error: Exception) -> None:
+    assert len(next_step_of(error, "log")) > 8 and next_step_of(error)
+
+
+def test_flags_may_stand_before_the_noun_and_before_the_verb() -> None:
+    assert with_flags_last(["--json", "-b", ":9", "topics", "list"], 1) == [
+        "topics",
+        "list",
+        "--json",
+        "-b",
+        ":9",
+    ]
+    assert with_flags_last(["--timeout=1", "list", "--", "x"], 1) == ["list", "--timeout=1", "--", "x"]
+    assert with_flags_last(["--what", "list"], 1) == ["--what", "list"]
+    assert with_flags_last([], 1) == []
+
+
+def test_completion_knows_nouns_verbs_and_flags() -> None:
+    assert words([]) == list(NOUNS)
+    assert {"list", "describe"} <= set(words(["topics"]))
+    assert "--target" in words(["quorum", "reassign"]) and words(["nonsense"]) == []
+
+
+# -- what documents and help type ------------------------------------------------------------------
+
+_PLACES = re.compile(r"^\s*(?:\$ |# )?(?:[A-Z_]+=\S+ )*barnabas ((?:[a-z]|--).*)$")
+
+
+def typed_in(text: str) -> Iterator[str]:
+    """Lines that begin with `barnabas`, and what stands so in backticks."""
+    for line in text.splitlines():
+        if (found := _PLACES.match(line)) is not None:
+            yield found[1]
+        yield from (one for one in re.findall(r"`barnabas ([a-z][^`]*)`", line))
+
+
+def commands() -> Iterator[tuple[str, str]]:
+    for page in sorted([*(ROOT / "docs").glob("*.md"), ROOT / "README.md"]):
+        for line in typed_in(page.read_text()):
+            yield page.name, line
+    yield from (("--help", line) for line in typed_in(overview()))
+    for noun in NOUNS:
+        yield from (
+            (f"{noun} --help", line) for line in typed_in(import_module(NOUNS[noun][0]).__doc__ or "")
+        )
+
+
+def as_typed(line: str) -> list[str]:
+    """The words of one command: without pipes, comments, examples' blanks."""
+    line = re.split(r"\s{3,}|\s\(", line)[0].rstrip("\\")
+    line = re.sub(r"\$\(.*?\)", "x", line).replace("...", "").rstrip(".,:")
+    tokens = shlex.split(line, comments=True)
+    ends = [at for at, token in enumerate(tokens) if token in ("|", "&", "&&", "||", ">", ">>", ";")]
+    return tokens[: min(ends, default=len(tokens))]
+
+
+UPPER = {"N": "2", "NAME": "x", "ID": "4", "HOST:PORT": "127.0.0.1:1", "NOUN": "topics", "VERB": "list"}
+
+
+@pytest.mark.parametrize(("page", "line"), sorted(set(commands())), ids=lambda text: str(text)[:60])
+def test_every_command_in_docs_and_help_is_one_that_the_parsers_take(
+    page: str, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words_ = [UPPER.get(word, word) for word in as_typed(line)]
+    words_ = with_flags_last(words_, 1)
+    if not words_ or words_[0].startswith("-"):
+        return
+    noun = words_[0]
+    assert noun in NOUNS, f"{page}: there is no `barnabas {noun}`"
+    rest = with_flags_last(words_[1:], 1)
+    verbs = verbs_of(parser_of(noun))
+    flags = set(parser_of(noun)._option_string_actions)
+    verb = next((word for word in rest if word in verbs), None)
+    alternatives = [word for word in rest if "|" in word]
+    if verb is not None:
+        flags |= set(verbs[verb]._option_string_actions)
+    elif verbs and rest and not rest[0].startswith("-") and not alternatives:
+        pytest.fail(f"{page}: `barnabas {noun}` has no {rest[0]!r}")
+    unknown = [w for w in rest if w.startswith("--") and w.partition("=")[0] not in flags and w != "--"]
+    near = [w for w in unknown if not any(flag.startswith(w) for flag in flags)]
+    assert not near, f"{page}: `barnabas {line}` has flags that nobody knows: {near}"
