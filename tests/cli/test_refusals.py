@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import io
 import re
 import shlex
+import sys
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -12,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.cli.exits import Exit, next_step_of
+from barnabas.cli.log.dump import Dumper
 from barnabas.cli.main import NOUNS, main, overview
 from barnabas.cli.typed.completion import words
 from barnabas.cli.typed.usage import Parser, with_flags_last
@@ -192,6 +195,21 @@ def test_every_refusal_of_a_server_has_a_next_step(code: ErrorCode) -> None:
 )
 def test_every_error_has_a_next_step(error: Exception) -> None:
     assert len(next_step_of(error, "log")) > 8 and next_step_of(error)
+
+
+def test_a_dump_whose_reader_has_gone_ends_quietly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Gone(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError(32, "Broken pipe")
+
+    file = tmp_path / "00000000000000000000.log"
+    file.write_bytes(bytes(100))
+    monkeypatch.setattr("sys.stdout", Gone())
+    with pytest.raises(BrokenPipeError):  # `main` ends quietly at that
+        Dumper(sys.stdout, sys.stderr).dump(str(file))
+    assert capsys.readouterr().err == ""
 
 
 def test_flags_may_stand_before_the_noun_and_before_the_verb() -> None:

@@ -149,6 +149,8 @@ class Dumper:
             kind(path)
         except FileNotFoundError as error:
             raise MissingFileError(f"there is no file {error.filename}", next_step=_A_FILE) from error
+        except BrokenPipeError:
+            raise  # `| head` has read enough: nothing is wrong with the file
         except OSError as error:
             raise StorageError(f"cannot read {path}: {error.strerror}") from error
 
