@@ -255,12 +255,15 @@ def commands() -> Iterator[tuple[str, str]]:
         )
 
 
+_ENDS = ("|", "&", "&&", "||", ">", ">>", ";")
+
+
 def as_typed(line: str) -> list[str]:
     """The words of one command: without pipes, comments, examples' blanks."""
-    line = re.split(r"\s{3,}|\s\(", line)[0].rstrip("\\")
+    line = re.split(r"\s{3,}", line)[0].rstrip("\\")
     line = re.sub(r"\$\(.*?\)", "x", line).replace("...", "").rstrip(".,:")
     tokens = shlex.split(line, comments=True)
-    ends = [at for at, token in enumerate(tokens) if token in ("|", "&", "&&", "||", ">", ">>", ";")]
+    ends = [at for at, token in enumerate(tokens) if token in _ENDS or re.match(r"\([a-z]", token)]
     return tokens[: min(ends, default=len(tokens))]
 
 
