@@ -13,6 +13,7 @@ kraft.version, too: from 1 on the voters change at run time, and it can never be
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import TYPE_CHECKING
 
 from barnabas.cli.controllers import add_flags, bootstrap_of
@@ -124,7 +125,8 @@ def _update(args: argparse.Namespace, cluster: object) -> int:
     for name, level in sorted(levels.items()):
         print(_result(args.verb, name, level, refusal, args.dry_run))
     if refusal is not None:
-        print(f"{len(levels)} out of {len(levels)} operation(s) failed.")
+        print(f"{len(levels)} out of {len(levels)} operation(s) failed.", flush=True)
+        print("  next: `barnabas features describe` shows ranges and levels", file=sys.stderr)
     return 0 if refusal is None else 1
 
 
