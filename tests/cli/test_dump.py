@@ -79,7 +79,7 @@ def test_only_the_first_bytes_are_read_when_told(
 
 
 def test_a_file_that_is_not_there_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["log", "dump", f"nowhere/{Z}.log"]) == 1
+    assert main(["log", "dump", f"nowhere/{Z}.log"]) == 4
     assert "error: there is no file nowhere/" in capsys.readouterr().err
 
 

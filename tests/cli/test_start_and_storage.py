@@ -104,7 +104,7 @@ def test_an_unknown_setting_names_the_nearest(capsys: pytest.CaptureFixture[str]
 
 
 def test_a_file_that_is_not_there_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["start", "/nowhere/server.properties"]) == 1
+    assert main(["start", "/nowhere/server.properties"]) == 4
     assert "cannot read /nowhere/server.properties: No such file" in capsys.readouterr().err
 
 

@@ -18,7 +18,9 @@ from barnabas.wire.schemas.configs import FeatureUpdateKey, UpdateFeaturesReques
 async def upgrade(node: Node, level: int = 1) -> UpdateFeaturesResponse:
     keys = [FeatureUpdateKey(feature=KRAFT_VERSION, max_version_level=level, upgrade_type=1)]
     asked = UpdateFeaturesRequest(feature_updates=keys, validate_only=True)
-    answer = await FeatureApi(node.quorum).update(SimpleNamespace(version=2), asked)  # type: ignore[arg-type]
+    answer = await FeatureApi(node.quorum).update(
+        SimpleNamespace(version=2, principal="User:ANONYMOUS", client_host="127.0.0.1"), asked
+    )  # type: ignore[arg-type]
     assert isinstance(answer, UpdateFeaturesResponse)
     return answer
 
