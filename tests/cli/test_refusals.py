@@ -287,6 +287,8 @@ def test_every_command_in_docs_and_help_is_one_that_the_parsers_take(
     alternatives = [word for word in rest if "|" in word]
     if verb is not None:
         flags |= set(verbs[verb]._option_string_actions)
+        if (noun, verb) == ("pipeline", "run"):
+            return  # what follows is the job's own
     elif verbs and rest and not rest[0].startswith("-") and not alternatives:
         pytest.fail(f"{page}: `barnabas {noun}` has no {rest[0]!r}")
     unknown = [w for w in rest if w.startswith("--") and w.partition("=")[0] not in flags and w != "--"]
