@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from barnabas.cli.controllers import add_flags, bootstrap_of
+from barnabas.cli.controllers import add_flags, bootstrap_of, security_of
 from barnabas.cli.moves import add_plan_flags, carry_out, ids, placed
 from barnabas.cli.output import print_document, show
 from barnabas.errors import ConfigError
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     from barnabas.client.admin.admin import Admin
 
     listing = args.verb in ("list-endpoints", "endpoints")
-    with Admin(bootstrap_of(args), timeout=args.timeout) as admin:
+    with Admin(bootstrap_of(args), timeout=args.timeout, security=security_of(args)) as admin:
         if args.verb == "unregister":
             from barnabas.client.admin.quorum import unregister_broker
 

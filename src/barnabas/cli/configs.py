@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from barnabas.cli.controllers import security_of
 from barnabas.cli.output import add_cluster_flags, print_document, show
 
 __all__ = ["add_arguments", "run"]
@@ -50,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     """`barnabas configs list|show|set|reset`."""
     from barnabas.client.admin.admin import Admin
 
-    with Admin(args.bootstrap_server, timeout=args.timeout) as admin:
+    with Admin(args.bootstrap_server, timeout=args.timeout, security=security_of(args)) as admin:
         if args.verb == "list":
             from barnabas.client.admin.resources import resources_of
 

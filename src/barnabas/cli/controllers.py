@@ -13,7 +13,7 @@ from typing import Any
 from barnabas.cli.output import DEFAULT_BOOTSTRAP
 from barnabas.errors import ConfigError
 
-__all__ = ["add_flags", "bootstrap_of", "read_properties"]
+__all__ = ["add_flags", "bootstrap_of", "read_properties", "security_of"]
 
 
 def add_flags(parser: argparse.ArgumentParser, *, before_the_verb: bool = False) -> None:
@@ -46,6 +46,17 @@ def bootstrap_of(args: argparse.Namespace) -> str:
         raise ConfigError("say --bootstrap-server or --bootstrap-controller, one of the two")
     given: str | None = args.bootstrap_controller or args.bootstrap_server
     return given or os.environ.get("BARNABAS_BOOTSTRAP", DEFAULT_BOOTSTRAP)
+
+
+def security_of(args: argparse.Namespace) -> dict[str, str]:
+    """How to log in: the security options in --command-config, if that is a client's file.  Raises ConfigError."""
+    from barnabas.client.security.options import is_security_option
+
+    path = getattr(args, "command_config", None)
+    properties = read_properties(path) if path else {}
+    if "process.roles" in properties:
+        return {}  # a node's file, as add-controller takes it, says how others log in there
+    return {name: value for name, value in properties.items() if is_security_option(name)}
 
 
 def read_properties(path: str) -> dict[str, str]:

@@ -16,7 +16,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from barnabas.cli.controllers import add_flags, bootstrap_of
+from barnabas.cli.controllers import add_flags, bootstrap_of, security_of
 from barnabas.cli.output import print_document
 from barnabas.errors import ConfigError, KafkaError
 
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     """`barnabas features describe|upgrade|downgrade|disable`."""
     from barnabas.client.admin.admin import Admin
 
-    with Admin(bootstrap_of(args), timeout=args.timeout) as admin:
+    with Admin(bootstrap_of(args), timeout=args.timeout, security=security_of(args)) as admin:
         if args.verb != "describe":
             return _update(args, admin.cluster)
         features = admin.features()

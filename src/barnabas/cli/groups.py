@@ -13,6 +13,7 @@ import argparse
 import sys
 from typing import Any
 
+from barnabas.cli.controllers import security_of
 from barnabas.cli.output import add_cluster_flags, print_document, print_rows, show
 from barnabas.errors import ConfigError
 from barnabas.model import TopicPartition
@@ -49,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     """`barnabas groups list|describe|reset|delete`."""
     from barnabas.client.admin.admin import Admin
 
-    with Admin(args.bootstrap_server, timeout=args.timeout) as admin:
+    with Admin(args.bootstrap_server, timeout=args.timeout, security=security_of(args)) as admin:
         if args.verb == "list":
             rows = [group._asdict() for group in admin.groups()]
             show(args, "groups", rows, ["group", "type", "protocol", "state"])

@@ -28,6 +28,11 @@ def add_cluster_flags(parser: argparse.ArgumentParser, *, json_flag: bool = True
         default=os.environ.get("BARNABAS_BOOTSTRAP", DEFAULT_BOOTSTRAP),
         help="where the cluster is; several with commas (default: $BARNABAS_BOOTSTRAP or 127.0.0.1:9092)",
     )
+    parser.add_argument(
+        "--command-config",
+        metavar="FILE",
+        help="property file with security.protocol, sasl.* and ssl.*, as of Kafka's tools",
+    )
     parser.add_argument("--timeout", type=float, default=30.0, metavar="SECONDS", help="how long to try (30)")
     if json_flag:
         parser.add_argument("--json", action="store_true", help="print one JSON document instead of a table")

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from barnabas.cli.controllers import security_of
 from barnabas.cli.output import add_cluster_flags, print_document, print_rows
 from barnabas.errors import ConfigError
 
@@ -60,7 +61,9 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError("say whom the quota limits", next_step="for example --user alice or --default-user")
     change = _numbers(args.quotas) if args.verb == "set" else {}
     remove = args.quotas if args.verb == "delete" else []
-    cluster = Cluster(args.bootstrap_server, client_id="barnabas-quotas", timeout=args.timeout)
+    cluster = Cluster(
+        args.bootstrap_server, client_id="barnabas-quotas", timeout=args.timeout, security=security_of(args)
+    )
     try:
         if args.verb == "list":
             _list(cluster, args, entity)

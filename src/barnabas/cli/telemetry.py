@@ -13,6 +13,7 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
+from barnabas.cli.controllers import security_of
 from barnabas.cli.output import add_cluster_flags, show
 from barnabas.errors import BarnabasError
 
@@ -78,7 +79,7 @@ def _list(args: argparse.Namespace) -> None:
     from barnabas.client.admin.admin import Admin
     from barnabas.client.admin.resources import resources_of
 
-    with Admin(args.bootstrap_server, timeout=args.timeout) as admin:
+    with Admin(args.bootstrap_server, timeout=args.timeout, security=security_of(args)) as admin:
         rows = [
             {
                 "name": found.name,

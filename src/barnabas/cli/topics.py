@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from barnabas.cli.controllers import security_of
 from barnabas.cli.moves import add_plan_flags, carry_out, ids_of, placed, read_plan, show_moves
 from barnabas.cli.output import add_cluster_flags, print_document, print_rows, show
 from barnabas.errors import ConfigError
@@ -91,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
     """`barnabas topics list|describe|create|grow|delete|reassign|elect-leaders`."""
     from barnabas.client.admin.admin import Admin
 
-    with Admin(args.bootstrap_server, timeout=args.timeout) as admin:
+    with Admin(args.bootstrap_server, timeout=args.timeout, security=security_of(args)) as admin:
         verb: Any = {
             "list": _list,
             "describe": _describe,

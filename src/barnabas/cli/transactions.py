@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import time
 
+from barnabas.cli.controllers import security_of
 from barnabas.cli.output import add_cluster_flags, print_document, show
 
 __all__ = ["add_arguments", "run"]
@@ -54,7 +55,9 @@ def run(args: argparse.Namespace) -> int:
     )
     from barnabas.client.cluster import Cluster
 
-    with Cluster(args.bootstrap_server, client_id="barnabas-admin", timeout=args.timeout) as cluster:
+    with Cluster(
+        args.bootstrap_server, client_id="barnabas-admin", timeout=args.timeout, security=security_of(args)
+    ) as cluster:
         if args.verb == "list":
             rows = [one._asdict() for one in list_transactions(cluster, states=args.state or ())]
             show(args, "transactions", rows, ["id", "state", "producer_id", "coordinator"])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import socket
 import time
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from barnabas.client.connection import (
     DEFAULT_MAX_FRAME,
@@ -20,7 +20,8 @@ from barnabas.client.connection import (
     Response,
     Sent,
 )
-from barnabas.errors import WireError
+from barnabas.client.security.options import PLAINTEXT, Security, why_ended
+from barnabas.errors import BarnabasError, WireError
 from barnabas.wire.codec.message import Message
 
 __all__ = ["BlockingConnection", "ConnectionFailed", "RequestTimedOut"]
@@ -34,10 +35,22 @@ class BlockingConnection:
     """`BlockingConnection("127.0.0.1", 9092).request(MetadataRequest())` -> MetadataResponse.
 
     Connects and negotiates versions at construction.  `timeout` (seconds) bounds each request,
-    `connect_timeout` the connecting with its negotiation.  Raises ConnectionFailed.
+    `connect_timeout` the connecting with its negotiation and login.  Raises ConnectionFailed, and
+    AuthenticationFailed where `security` asks for TLS or a login.
     """
 
-    __slots__ = ("_answers", "_core", "_forgotten", "_socket", "address", "host", "port", "timeout")
+    __slots__ = (
+        "_answers",
+        "_core",
+        "_forgotten",
+        "_renew_at",
+        "_security",
+        "_socket",
+        "address",
+        "host",
+        "port",
+        "timeout",
+    )
 
     def __init__(
         self,
@@ -48,6 +61,7 @@ class BlockingConnection:
         timeout: float = 30.0,
         connect_timeout: float = 10.0,
         max_frame: int = DEFAULT_MAX_FRAME,
+        security: Security = PLAINTEXT,
     ) -> None:
         self.host = host
         self.port = port
@@ -56,6 +70,8 @@ class BlockingConnection:
         self._core = Connection(client_id, max_frame)
         self._answers: dict[int, Response] = {}
         self._forgotten: set[int] = set()
+        self._security = security
+        self._renew_at = float("inf")
         self._socket: socket.socket | None = None
         deadline = time.monotonic() + connect_timeout
         self._socket = self._connect(connect_timeout)
@@ -64,6 +80,7 @@ class BlockingConnection:
             while sent is not None:
                 self._write(sent, deadline)
                 sent = self._core.negotiate(self._read_until(sent.correlation_id, deadline))
+            self._log_in(deadline)
         except BaseException:
             self.close()
             raise
@@ -117,8 +134,11 @@ class BlockingConnection:
     ) -> int:
         """`ticket = connection.post(fetch)`: send without waiting for the answer; `collect(ticket)` later."""
         self._open()
+        deadline = time.monotonic() + (self.timeout if timeout is None else timeout)
+        if time.monotonic() >= self._renew_at:
+            self._log_in(deadline)
         sent = self._core.send(message, version, silent=silent)
-        self._write(sent, time.monotonic() + (self.timeout if timeout is None else timeout))
+        self._write(sent, deadline)
         return sent.correlation_id
 
     def collect(self, ticket: int, timeout: float | None = None) -> Any:
@@ -135,8 +155,17 @@ class BlockingConnection:
             self._forgotten.add(ticket)
 
     def has_arrived(self, ticket: int) -> bool:
-        """`connection.has_arrived(ticket)`: its answer was read already, on the way to another one."""
-        return ticket in self._answers
+        """`connection.has_arrived(ticket)`: its answer, or a part of it, was read already with another one.
+
+        The socket says nothing of it then.
+        """
+        return ticket in self._answers or self._read_ahead()
+
+    def _read_ahead(self) -> bool:
+        """Whether TLS holds bytes that were read from the socket already."""
+        if self._security.tls is None or self._socket is None:
+            return False
+        return int(cast(Any, self._socket).pending()) > 0
 
     def close(self) -> None:
         """`connection.close()`: close the socket; answers under way are lost."""
@@ -173,12 +202,57 @@ class BlockingConnection:
                 next_step="start a node with `barnabas start`, or give its address with --bootstrap-server",
             ) from error
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return sock
+        return sock if self._security.tls is None else self._in_tls(sock)
+
+    def _in_tls(self, sock: socket.socket) -> socket.socket:
+        from barnabas.client.security.access import tls_context
+        from barnabas.client.security.tls import failure_in_words
+
+        try:
+            context = tls_context(self._security)
+            assert context is not None
+            return context.wrap_socket(sock, server_hostname=self.host)
+        except TimeoutError as error:
+            sock.close()
+            raise ConnectionFailed(
+                f"{self.address} does not finish the TLS handshake",
+                address=self.address,
+                next_step="check that this is a TLS listener, and that the node is not overloaded",
+            ) from error
+        except OSError as error:
+            sock.close()
+            raise failure_in_words(error, self.address, self.host) or self._failed(error, "TLS") from error
+        except BaseException:
+            sock.close()
+            raise
+
+    def _log_in(self, deadline: float) -> None:
+        """Say who we are, where that is asked for: at the beginning, and before the session is over."""
+        if self._security.sasl is None:
+            return
+        from barnabas.client.security.access import login_at, renew_after
+
+        try:
+            login = login_at(self._security, self.address)
+            assert login is not None
+            request: Message | None = login.begin()
+            while request is not None:
+                sent = self._core.send(request)
+                self._write(sent, deadline)
+                request = login.take(self._read_until(sent.correlation_id, deadline).message)
+        except BaseException:
+            self.close()
+            raise
+        self._renew_at = renew_after(login, time.monotonic())
 
     def _write(self, sent: Sent, deadline: float) -> None:
         sock = self._open()
         pending = [memoryview(part) for part in sent.parts if len(part)]
         try:
+            if self._security.tls is not None:
+                sock.settimeout(_left(deadline))
+                sock.sendall(b"".join(pending))  # (it has no sendmsg, and a record each would be dear)
+                return
             while pending:
                 sock.settimeout(_left(deadline))
                 count = sock.sendmsg(pending[:_MAX_PARTS])
@@ -225,8 +299,13 @@ class BlockingConnection:
         except OSError as error:
             raise self._failed(error, "waiting for an answer") from error
 
-    def _failed(self, error: OSError, doing: str) -> ConnectionFailed:
+    def _failed(self, error: OSError, doing: str) -> BarnabasError:
         self.close()
+        if self._security.tls is not None:
+            from barnabas.client.security.tls import refusal_in_words
+
+            if said := refusal_in_words(error, self.address):
+                return said
         if isinstance(error, TimeoutError):
             return RequestTimedOut(
                 f"{self.address} did not answer in time ({doing})",
@@ -238,7 +317,7 @@ class BlockingConnection:
         return ConnectionFailed(
             f"{self.address}: {reason} ({doing})",
             address=self.address,
-            next_step="see the node's log for the reason; listeners with TLS or SASL end plain connections",
+            next_step=why_ended(self._security),
         )
 
 

@@ -24,6 +24,7 @@ from barnabas.client.metadata import (
     nobody_reached,
     parse_bootstrap,
 )
+from barnabas.client.security.options import Security, SecurityOptions
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import NodeId, Uuid
 from barnabas.wire.codec.message import Message
@@ -38,7 +39,7 @@ Connect = Callable[[str, int], BlockingConnection]
 class Cluster:
     """`with Cluster("127.0.0.1:9092") as cluster: cluster.topic("t").partitions[0].leader`.
 
-    `timeout` (seconds) bounds every call with all its repetitions.
+    `timeout` (seconds) bounds every call with all its repetitions.  `security`: options by Kafka's names.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class Cluster:
         *,
         client_id: str = "barnabas",
         timeout: float = 30.0,
+        security: SecurityOptions = None,
         connect: Connect | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
@@ -54,6 +56,7 @@ class Cluster:
         self.metadata = Metadata(parse_bootstrap(bootstrap))
         self.client_id = client_id
         self.timeout = timeout
+        self.security = Security.parse(security)
         self._connect = connect or self._dial
         self._clock = clock
         self._sleep = sleep
@@ -205,6 +208,7 @@ class Cluster:
             client_id=self.client_id,
             timeout=self.timeout,
             connect_timeout=min(10.0, self.timeout),
+            security=self.security,
         )
 
     # -- asking again ----------------------------------------------------------------------------

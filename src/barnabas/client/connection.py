@@ -20,6 +20,7 @@ from barnabas.wire.frame import (
     HEAP,
     FrameMemory,
     FrameReader,
+    FrameTooLarge,
     RequestHeader,
     read_response_header,
     write_request,
@@ -201,10 +202,7 @@ class Connection:
         """`connection.frame_size(four_bytes)` -> bytes to follow; WireError when that cannot be an answer."""
         size = int.from_bytes(prefix, "big", signed=True)
         if not 4 <= size <= self.max_frame:
-            raise WireError(
-                f"the other side announces an answer of {size} bytes: it does not speak Kafka, or speaks TLS",
-                next_step="check the port: it should be a Kafka listener without TLS",
-            )
+            raise _strange(bytes(prefix), size)
         return size
 
     def receive_frame(self, frame: Buffer) -> Response:
@@ -232,6 +230,21 @@ class Connection:
     def answers(self) -> list[Response]:
         """`connection.answers()` -> those complete by what was received into `connection.frames`."""
         found: list[Response] = []
-        while (frame := self.frames.take()) is not None:
-            found.append(self.receive_frame(frame))
+        try:
+            while (frame := self.frames.take()) is not None:
+                found.append(self.receive_frame(frame))
+        except FrameTooLarge as error:
+            raise _strange(error.size.to_bytes(4, "big", signed=True), error.size) from None
         return found
+
+
+def _strange(prefix: bytes, size: int) -> WireError:
+    """What is at the other side, where four bytes cannot be the length of an answer."""
+    if prefix[:2] in (b"\x15\x03", b"\x16\x03"):
+        return WireError(
+            "the other side answers in TLS", next_step="set security.protocol to SSL or SASL_SSL"
+        )
+    return WireError(
+        f"the other side announces an answer of {size} bytes: it does not speak Kafka, or speaks TLS",
+        next_step="check the port: it should be a Kafka listener, and security.protocol that listener's",
+    )

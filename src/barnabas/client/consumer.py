@@ -28,6 +28,7 @@ from barnabas.client.offsets import (
 )
 from barnabas.client.prefetch import Prefetcher
 from barnabas.client.producing.transaction_machine import GroupMember
+from barnabas.client.security.options import SecurityOptions
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.model import Offset, TopicPartition, Uuid
 
@@ -64,6 +65,7 @@ class Consumer:
     offset is gone ("error": raise OFFSET_OUT_OF_RANGE instead).  group: share the topics with others.
     isolation: "read_committed" hides open and aborted transactions.  auto_commit: with a group, commit by
     itself.  idle: iteration ends after so many seconds without a record (None: never).  One thread.
+    security: TLS and login, options by Kafka's names.
 
     group_protocol: "classic", or "consumer" (KIP-848: the coordinator makes the assignments, and only the
     partitions that move stop).  With "consumer": pattern, topics that match it (RE2, beside those named), and
@@ -85,6 +87,7 @@ class Consumer:
         timeout: float = 30.0,
         session_timeout: float = 45.0,
         rebalance_timeout: float = 60.0,
+        security: SecurityOptions = None,
         group_protocol: str = "classic",
         pattern: str | None = None,
         assignor: str | None = None,
@@ -97,7 +100,7 @@ class Consumer:
         self.topics = topics
         self.isolation = isolation
         self.idle = idle
-        self._cluster = Cluster(bootstrap, client_id=client_id, timeout=timeout)
+        self._cluster = Cluster(bootstrap, client_id=client_id, timeout=timeout, security=security)
         self._prefetcher = Prefetcher(self._cluster, isolation=isolation_level(isolation))
         self._member: Membership | None = None
         self._auto_commit = auto_commit and group is not None
@@ -107,7 +110,7 @@ class Consumer:
         member = make_member(group, topics, options, Uuid(uuid4().bytes))
         if member is not None:
             self._member = Membership(
-                Cluster(bootstrap, client_id=client_id, timeout=timeout),
+                Cluster(bootstrap, client_id=client_id, timeout=timeout, security=self._cluster.security),
                 member,
                 stable=isolation == READ_COMMITTED,
             )

@@ -21,6 +21,7 @@ from barnabas.client.producing.dispatch import Dispatch, codec_of
 from barnabas.client.producing.placement import Partitions, Placement
 from barnabas.client.producing.sending import Sender
 from barnabas.client.producing.transactions import Transactions
+from barnabas.client.security.options import SecurityOptions
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.model import NO_OFFSET, Offset
 
@@ -101,7 +102,8 @@ class Producer:
     waits for company.  batch_size: bytes of a batch before compression.  buffer: bytes held back at most;
     `send` waits when there are more.  delivery_timeout: seconds after which a record is given up.
     stop_at_error: after the first record that is refused or given up, send nothing more; `send`, `flush` and
-    `close` then raise its error.  transactions: what `TransactionalProducer` works with.
+    `close` then raise its error.  security: TLS and login, options by Kafka's names.
+    transactions: what `TransactionalProducer` works with.
     Safe to use from several threads.
     """
 
@@ -119,6 +121,7 @@ class Producer:
         request_timeout: float = 30.0,
         delivery_timeout: float = 120.0,
         stop_at_error: bool = False,
+        security: SecurityOptions = None,
         transactions: Transactions | None = None,
     ) -> None:
         if acks not in ACKS:
@@ -133,10 +136,10 @@ class Producer:
         self._placement = Placement(self._accumulator, random.randrange)
         # Nothing that is asked on a record's behalf may take longer than the record has.
         patience = min(request_timeout, delivery_timeout)
-        self._lookup = Cluster(bootstrap, client_id=client_id, timeout=patience)
+        self._lookup = Cluster(bootstrap, client_id=client_id, timeout=patience, security=security)
         self._lookup_lock = threading.Lock()
         self._partitions = Partitions()
-        cluster = Cluster(bootstrap, client_id=client_id, timeout=patience)
+        cluster = Cluster(bootstrap, client_id=client_id, timeout=patience, security=self._lookup.security)
         dispatch = Dispatch(
             self._accumulator,
             acks=level,

@@ -19,6 +19,7 @@ from barnabas.client.consumer import Consumer
 from barnabas.client.producer import Producer
 from barnabas.client.producing.transaction_machine import GroupMember, ProducerEpoch, State
 from barnabas.client.producing.transactions import Transactions
+from barnabas.client.security.options import SecurityOptions
 from barnabas.errors import BarnabasError
 from barnabas.model import Offset, TopicPartition
 
@@ -43,10 +44,11 @@ class TransactionalProducer(Producer):
         two_phases: bool = False,
         client_id: str = "barnabas-producer",
         request_timeout: float = 30.0,
+        security: SecurityOptions = None,
         **options: Any,
     ) -> None:
         self._transaction = Transactions(
-            Cluster(bootstrap, client_id=client_id, timeout=max(request_timeout, 1.0)),
+            Cluster(bootstrap, client_id=client_id, timeout=max(request_timeout, 1.0), security=security),
             transactional_id,
             timeout_ms=int(transaction_timeout * 1000),
             two_phases=two_phases,
@@ -55,6 +57,7 @@ class TransactionalProducer(Producer):
             bootstrap,
             client_id=client_id,
             request_timeout=request_timeout,
+            security=security,
             transactions=self._transaction,
             **options,
         )

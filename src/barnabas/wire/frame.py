@@ -21,6 +21,7 @@ __all__ = [
     "LENGTH",
     "FrameMemory",
     "FrameReader",
+    "FrameTooLarge",
     "RequestHeader",
     "read_request_header",
     "read_response_header",
@@ -157,6 +158,14 @@ HEAP = _Heap()
 _SMALL_BYTES = 64 * 1024
 
 
+class FrameTooLarge(WireError):  # noqa: N818  says what it is
+    """A length that no frame has: what follows is no frame."""
+
+    def __init__(self, size: int, most: int) -> None:
+        super().__init__(f"a frame claims {size} bytes; {most} are allowed")
+        self.size = size
+
+
 class FrameReader:
     """Cuts a stream into frames: receive into `room()`, say how much it was with `received`, `take` until None.
 
@@ -231,7 +240,7 @@ class FrameReader:
             return None
         (size,) = LENGTH.unpack_from(self._buffer, self._position)
         if size < 0 or size > self.max_size:
-            raise WireError(f"a frame claims {size} bytes; {self.max_size} are allowed")
+            raise FrameTooLarge(size, self.max_size)
         if have >= size:
             self._position = start + size
             return bytes(self._buffer[start : start + size])

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from barnabas.cli.brokers.drain import CORDON, drain
 from barnabas.cli.brokers.placement import Placement, size_text
 from barnabas.cli.brokers.rebalance import add_move_flags, carry_out, request_timeout
+from barnabas.cli.controllers import security_of
 from barnabas.cli.output import add_cluster_flags, print_document, show
 from barnabas.errors import ConfigError, ErrorCode, KafkaError
 
@@ -61,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     """`barnabas brokers list|describe|add|drain|remove|unregister`."""
     from barnabas.client.admin.admin import Admin
 
-    with Admin(args.bootstrap_server, timeout=request_timeout(args)) as admin:
+    with Admin(args.bootstrap_server, timeout=request_timeout(args), security=security_of(args)) as admin:
         verbs: dict[str, Any] = {
             "list": _list,
             "describe": _describe,

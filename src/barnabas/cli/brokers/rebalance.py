@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.cli.brokers.moving import Watch, begin, end_throttles, progress, wait
 from barnabas.cli.brokers.placement import Placement, byte_rate, size_text
+from barnabas.cli.controllers import security_of
 from barnabas.cli.moves import ids, ids_of
 from barnabas.cli.output import add_cluster_flags, print_document, print_rows
 from barnabas.errors import ConfigError
@@ -71,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     """`barnabas rebalance plan|run|status|cancel`."""
     from barnabas.client.admin.admin import Admin
 
-    with Admin(args.bootstrap_server, timeout=request_timeout(args)) as admin:
+    with Admin(args.bootstrap_server, timeout=request_timeout(args), security=security_of(args)) as admin:
         verbs: dict[str, Any] = {"plan": _plan, "run": _run, "status": _status, "cancel": _cancel}
         return int(verbs[args.verb](admin, args) or 0)
 

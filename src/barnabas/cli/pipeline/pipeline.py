@@ -13,6 +13,7 @@ import argparse
 import importlib.metadata
 from typing import Any
 
+from barnabas.cli.controllers import security_of
 from barnabas.cli.output import add_cluster_flags, print_document, print_rows, show
 from barnabas.cli.pipeline.jobs import add_job_arguments, run_job
 from barnabas.errors import BarnabasError
@@ -69,7 +70,7 @@ def _lag(args: argparse.Namespace) -> int:
             f"the query {state.query_id} has not finished a batch yet", next_step="try again when it has"
         )
     latest: Offsets = {}
-    with Cluster(args.bootstrap_server, timeout=args.timeout) as cluster:
+    with Cluster(args.bootstrap_server, timeout=args.timeout, security=security_of(args)) as cluster:
         for topic in sorted({where.topic for where in read}):
             ends = list_offsets(cluster, topic, "latest")
             latest.update({TopicPartition(topic, number): at.offset for number, at in ends.items()})

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from barnabas.cli.controllers import bootstrap_of
+from barnabas.cli.controllers import bootstrap_of, security_of
 from barnabas.cli.output import print_document
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import ZERO_UUID, Uuid, VoterCheck
@@ -48,7 +48,7 @@ def run_watch(args: argparse.Namespace) -> int:
     before: list[str] = []
     looks = 0
     code = 0
-    with Admin(bootstrap_of(args), timeout=args.timeout) as admin:
+    with Admin(bootstrap_of(args), timeout=args.timeout, security=security_of(args)) as admin:
         while True:
             detail = admin.quorum_detail()
             code = 0 if detail.quorum is not None else LEADERLESS_CODE

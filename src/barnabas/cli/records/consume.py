@@ -12,6 +12,7 @@ import argparse
 import sys
 from typing import Any
 
+from barnabas.cli.controllers import security_of
 from barnabas.cli.output import add_cluster_flags
 from barnabas.cli.records.template import printer_of
 from barnabas.errors import ConfigError, ErrorCode, KafkaError
@@ -60,6 +61,7 @@ def run(args: argparse.Namespace) -> int:
         isolation=args.isolation_level,
         idle=args.idle,
         timeout=args.timeout,
+        security=security_of(args),
     )
     try:
         with consumer:

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
+from barnabas.cli.controllers import security_of
 from barnabas.cli.output import add_cluster_flags, print_document
 from barnabas.cli.records.template import Line, header_of, parser_of
 from barnabas.errors import BarnabasError, ConfigError, StorageError
@@ -70,6 +71,7 @@ def run(args: argparse.Namespace) -> int:
         request_timeout=args.timeout,
         delivery_timeout=max(args.timeout, 1.0),
         stop_at_error=True,
+        security=security_of(args),
     )
     ledger = Ledger(args.from_line)
     begun = time.monotonic()

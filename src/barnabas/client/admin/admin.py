@@ -23,6 +23,7 @@ from barnabas.client.admin.methods import DelegatedMethods
 from barnabas.client.cluster import Cluster
 from barnabas.client.metadata import Broker, TopicInfo
 from barnabas.client.offsets import OffsetAt, list_offsets
+from barnabas.client.security.options import SecurityOptions
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import NodeId
 from barnabas.version import __version__
@@ -67,9 +68,14 @@ class Admin(DelegatedMethods):
     """
 
     def __init__(
-        self, bootstrap: str | Iterable[str], *, client_id: str = "barnabas-admin", timeout: float = 30.0
+        self,
+        bootstrap: str | Iterable[str],
+        *,
+        client_id: str = "barnabas-admin",
+        timeout: float = 30.0,
+        security: SecurityOptions = None,
     ) -> None:
-        self.cluster = Cluster(bootstrap, client_id=client_id, timeout=timeout)
+        self.cluster = Cluster(bootstrap, client_id=client_id, timeout=timeout, security=security)
 
     def __repr__(self) -> str:
         return f"<Admin {self.cluster!r}>"

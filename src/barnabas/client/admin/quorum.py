@@ -103,6 +103,7 @@ def find_active(cluster: Cluster) -> BlockingConnection | None:
                     client_id=cluster.client_id,
                     timeout=cluster.timeout,
                     connect_timeout=min(5.0, cluster.timeout),
+                    security=cluster.security,
                 )
             except ConnectionFailed:
                 return None

@@ -24,6 +24,7 @@ from barnabas.client.metadata import (
     nobody_reached,
     parse_bootstrap,
 )
+from barnabas.client.security.options import Security, SecurityOptions
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import NodeId
 from barnabas.wire.codec.message import Message
@@ -37,15 +38,21 @@ T = TypeVar("T")
 class AsyncCluster:
     """`async with AsyncCluster("127.0.0.1:9092") as cluster: await cluster.topic("t")`.
 
-    `timeout` (seconds) bounds every call with all its repetitions.
+    `timeout` (seconds) bounds every call with all its repetitions.  `security`: options by Kafka's names.
     """
 
     def __init__(
-        self, bootstrap: str | Iterable[str], *, client_id: str = "barnabas", timeout: float = 30.0
+        self,
+        bootstrap: str | Iterable[str],
+        *,
+        client_id: str = "barnabas",
+        timeout: float = 30.0,
+        security: SecurityOptions = None,
     ) -> None:
         self.metadata = Metadata(parse_bootstrap(bootstrap))
         self.client_id = client_id
         self.timeout = timeout
+        self.security = Security.parse(security)
         self._connections: dict[tuple[str, int], AsyncConnection] = {}
         self._dialling: dict[tuple[str, int], asyncio.Lock] = {}
 
@@ -140,6 +147,7 @@ class AsyncCluster:
                     client_id=self.client_id,
                     timeout=self.timeout,
                     connect_timeout=min(10.0, self.timeout),
+                    security=self.security,
                 )
             return connection
 

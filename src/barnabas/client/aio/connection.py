@@ -22,6 +22,7 @@ from barnabas.client.connection import (
     Response,
     Sent,
 )
+from barnabas.client.security.options import PLAINTEXT, Security, why_ended
 from barnabas.errors import BarnabasError, WireError
 from barnabas.wire.codec.message import Message
 from barnabas.wire.frame import HEAP, FrameMemory
@@ -33,7 +34,14 @@ class AsyncConnection(asyncio.BufferedProtocol):
     """`await AsyncConnection.connect("127.0.0.1", 9092)`, then `await connection.request(message)`."""
 
     def __init__(
-        self, address: str, *, client_id: str, timeout: float, max_frame: int, memory: FrameMemory = HEAP
+        self,
+        address: str,
+        *,
+        client_id: str,
+        timeout: float,
+        max_frame: int,
+        memory: FrameMemory = HEAP,
+        security: Security = PLAINTEXT,
     ) -> None:
         self.address = address
         self.timeout = timeout
@@ -42,6 +50,10 @@ class AsyncConnection(asyncio.BufferedProtocol):
         self._answers: dict[int, Callable[[Response | BarnabasError], None]] = {}
         """By correlation id: who waits for the answer."""
         self._writable: asyncio.Future[None] | None = None
+        self._security = security
+        self._renew_at = float("inf")
+        self._renewing: asyncio.Task[None] | None = None
+        """A login while the connection is in use: other requests wait for its end."""
         self._closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def __repr__(self) -> str:
@@ -66,11 +78,12 @@ class AsyncConnection(asyncio.BufferedProtocol):
         connect_timeout: float = 10.0,
         max_frame: int = DEFAULT_MAX_FRAME,
         memory: FrameMemory = HEAP,
+        security: Security = PLAINTEXT,
     ) -> AsyncConnection:
         """`await AsyncConnection.connect("127.0.0.1", 9092)`: connect and agree on versions.
 
         `memory` is where large answers are received, whose records last as long as it says.  Raises
-        ConnectionFailed.
+        ConnectionFailed, and AuthenticationFailed where `security` asks for TLS or a login.
         """
         address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         loop = asyncio.get_running_loop()
@@ -79,15 +92,23 @@ class AsyncConnection(asyncio.BufferedProtocol):
                 connection: AsyncConnection
                 _, connection = await loop.create_connection(
                     lambda: cls(
-                        address, client_id=client_id, timeout=timeout, max_frame=max_frame, memory=memory
+                        address,
+                        client_id=client_id,
+                        timeout=timeout,
+                        max_frame=max_frame,
+                        memory=memory,
+                        security=security,
                     ),
                     host,
                     port,
+                    **_tls(security, host),
                 )
                 try:
                     sent = connection._core.negotiate()
                     while sent is not None:
                         sent = connection._core.negotiate(await connection._expect(sent))
+                    if security.sasl is not None:
+                        await connection._log_in()
                 except BaseException:
                     connection._fail(
                         ConnectionFailed(f"{address}: the connection was given up", address=address)
@@ -100,6 +121,11 @@ class AsyncConnection(asyncio.BufferedProtocol):
                 next_step="check that host and port are right and no firewall drops the packets",
             ) from error
         except OSError as error:
+            if security.tls is not None and not isinstance(error, ConnectionRefusedError):
+                from barnabas.client.security.tls import failure_in_words
+
+                if said := failure_in_words(error, address, host):
+                    raise said from error
             raise ConnectionFailed(
                 f"cannot connect to {address}: {error.strerror or error}",
                 address=address,
@@ -141,6 +167,8 @@ class AsyncConnection(asyncio.BufferedProtocol):
         if self._writable is not None:
             await asyncio.shield(self._writable)
         limit = self.timeout if timeout is None else timeout
+        if self._renewing is not None or self._renew_at != float("inf"):
+            await self._renewed(limit)
         try:
             async with asyncio.timeout(limit):
                 return (await self._expect(self._core.send(message, version))).message
@@ -171,6 +199,39 @@ class AsyncConnection(asyncio.BufferedProtocol):
     def abort(self) -> None:
         """`connection.abort()`: close without waiting for the end; requests under way fail."""
         self._fail(ConnectionFailed(f"the connection to {self.address} was dropped", address=self.address))
+
+    async def _renewed(self, limit: float) -> None:
+        """Log in again before the session is over; wait for a login under way."""
+        loop = asyncio.get_running_loop()
+        if self._renewing is None and loop.time() >= self._renew_at:
+            self._renewing = loop.create_task(self._log_in())
+        if self._renewing is None:
+            return
+        renewing = self._renewing
+        done, _ = await asyncio.wait([renewing], timeout=limit)
+        if not done:
+            self._fail(ConnectionFailed(f"{self.address}: the login takes too long", address=self.address))
+        elif self._renewing is renewing:
+            self._renewing = None
+        await renewing
+
+    async def _log_in(self) -> None:
+        """Say who we are."""
+        from barnabas.client.security.access import login_at, renew_after
+
+        loop = asyncio.get_running_loop()
+        try:
+            login = await loop.run_in_executor(
+                None, login_at, self._security, self.address
+            )  # may ask for a token
+            assert login is not None
+            request: Message | None = login.begin()
+            while request is not None:
+                request = login.take((await self._expect(self._core.send(request))).message)
+        except BarnabasError as error:
+            self._fail(error)
+            raise
+        self._renew_at = renew_after(login, loop.time())
 
     def _expect(self, sent: Sent) -> asyncio.Future[Response]:
         future: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
@@ -210,11 +271,23 @@ class AsyncConnection(asyncio.BufferedProtocol):
                 on_answer(answer)
 
     def connection_lost(self, error: Exception | None) -> None:
-        reason = str(error) if error else "the broker closed the connection"
-        self._fail(ConnectionFailed(f"{self.address}: {reason}", address=self.address))
+        self._fail(self._ended_by(error))
         self.resume_writing()
         if not self._closed.done():
             self._closed.set_result(None)
+
+    def _ended_by(self, error: Exception | None) -> BarnabasError:
+        if self._security.tls is not None and isinstance(error, OSError):
+            from barnabas.client.security.tls import refusal_in_words
+
+            if said := refusal_in_words(error, self.address):
+                return said
+        reason = str(error) if error else "the broker closed the connection"
+        return ConnectionFailed(
+            f"{self.address}: {reason}",
+            address=self.address,
+            next_step=why_ended(self._security),
+        )
 
     def pause_writing(self) -> None:
         self._writable = asyncio.get_running_loop().create_future()
@@ -223,6 +296,15 @@ class AsyncConnection(asyncio.BufferedProtocol):
         if self._writable is not None:
             self._writable.set_result(None)
             self._writable = None
+
+
+def _tls(security: Security, host: str) -> dict[str, Any]:
+    """What `create_connection` needs for TLS."""
+    if security.tls is None:
+        return {}
+    from barnabas.client.security.access import tls_context
+
+    return {"ssl": tls_context(security), "server_hostname": host}
 
 
 def settle(future: asyncio.Future[Any], result: Any) -> None:

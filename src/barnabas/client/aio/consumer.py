@@ -32,6 +32,7 @@ from barnabas.client.offsets import (
     special_time,
 )
 from barnabas.client.producing.transaction_machine import GroupMember
+from barnabas.client.security.options import SecurityOptions
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.model import NodeId, Offset, TopicPartition, Uuid
 
@@ -60,6 +61,7 @@ class AsyncConsumer:
         auto_commit: bool = True,
         session_timeout: float = 45.0,
         rebalance_timeout: float = 60.0,
+        security: SecurityOptions = None,
         start: str = "latest",
         isolation: str = READ_UNCOMMITTED,
         idle: float | None = None,
@@ -77,7 +79,7 @@ class AsyncConsumer:
         self.topics = topics
         self.idle = idle
         self._level = isolation_level(isolation)
-        self._cluster = AsyncCluster(bootstrap, client_id=client_id, timeout=timeout)
+        self._cluster = AsyncCluster(bootstrap, client_id=client_id, timeout=timeout, security=security)
         self._fetcher = AsyncFetcher(self._cluster, isolation=self._level)
         self._member: AsyncMembership | None = None
         options = GroupOptions(
@@ -86,7 +88,9 @@ class AsyncConsumer:
         member = make_member(group, topics, options, Uuid(uuid4().bytes))
         if member is not None:
             self._member = AsyncMembership(
-                AsyncCluster(bootstrap, client_id=client_id, timeout=timeout),
+                AsyncCluster(
+                    bootstrap, client_id=client_id, timeout=timeout, security=self._cluster.security
+                ),
                 member,
                 stable=isolation == READ_COMMITTED,
             )

@@ -20,6 +20,7 @@ from barnabas.client.producer import Delivered, outcome
 from barnabas.client.producing.batching import RECORD_OVERHEAD, Accumulator, AccumulatorStatistics, Batch
 from barnabas.client.producing.dispatch import Dispatch, Outcome, codec_of, requests_of
 from barnabas.client.producing.placement import Partitions, Placement
+from barnabas.client.security.options import SecurityOptions
 from barnabas.errors import BarnabasError
 from barnabas.model import NodeId
 from barnabas.wire.schemas.produce import ProduceRequest
@@ -47,10 +48,14 @@ class AsyncProducer:
         client_id: str = "barnabas-producer",
         request_timeout: float = 30.0,
         delivery_timeout: float = 120.0,
+        security: SecurityOptions = None,
         transactions: AsyncTransactions | None = None,
     ) -> None:
         self._cluster = AsyncCluster(
-            bootstrap, client_id=client_id, timeout=min(request_timeout, delivery_timeout)
+            bootstrap,
+            client_id=client_id,
+            timeout=min(request_timeout, delivery_timeout),
+            security=security,
         )
         self._delivery_timeout = delivery_timeout
         self._buffer = buffer

@@ -19,6 +19,7 @@ from barnabas.client.aio.consumer import AsyncConsumer
 from barnabas.client.aio.producer import AsyncProducer
 from barnabas.client.aio.transactions import AsyncTransactions
 from barnabas.client.producing.transaction_machine import GroupMember, State
+from barnabas.client.security.options import SecurityOptions
 from barnabas.errors import BarnabasError
 from barnabas.model import Offset, TopicPartition
 
@@ -41,10 +42,13 @@ class AsyncTransactionalProducer(AsyncProducer):
         transaction_timeout: float = 60.0,
         client_id: str = "barnabas-producer",
         request_timeout: float = 30.0,
+        security: SecurityOptions = None,
         **options: Any,
     ) -> None:
         self._transaction = AsyncTransactions(
-            AsyncCluster(bootstrap, client_id=client_id, timeout=max(request_timeout, 1.0)),
+            AsyncCluster(
+                bootstrap, client_id=client_id, timeout=max(request_timeout, 1.0), security=security
+            ),
             transactional_id,
             timeout_ms=int(transaction_timeout * 1000),
         )
@@ -52,6 +56,7 @@ class AsyncTransactionalProducer(AsyncProducer):
             bootstrap,
             client_id=client_id,
             request_timeout=request_timeout,
+            security=security,
             transactions=self._transaction,
             **options,
         )
