@@ -242,7 +242,8 @@ def _strange(prefix: bytes, size: int) -> WireError:
     """What is at the other side, where four bytes cannot be the length of an answer."""
     if prefix[:2] in (b"\x15\x03", b"\x16\x03"):
         return WireError(
-            "the other side answers in TLS", next_step="set security.protocol to SSL or SASL_SSL"
+            "the other side does not speak Kafka, it answers in TLS",
+            next_step="set security.protocol to SSL or SASL_SSL",
         )
     return WireError(
         f"the other side announces an answer of {size} bytes: it does not speak Kafka, or speaks TLS",
