@@ -7,7 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from barnabas.cli.controllers import bootstrap_of
+from barnabas.cli.controllers import bootstrap_of, security_of
 from barnabas.cli.output import print_document
 from barnabas.cli.quorum.target import warn_of_force
 from barnabas.errors import ErrorCode, KafkaError
@@ -29,7 +29,7 @@ def transfer(args: argparse.Namespace) -> int:
     from barnabas.client.admin.quorum import transfer_leadership
     from barnabas.client.admin.quorum_detail import check_change
 
-    with Admin(bootstrap_of(args), timeout=args.timeout) as admin:
+    with Admin(bootstrap_of(args), timeout=args.timeout, security=security_of(args)) as admin:
         before = admin.quorum()
         to = ANY_VOTER if args.to is None else args.to
         if args.dry_run:

@@ -24,7 +24,7 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
-from barnabas.cli.controllers import add_flags, bootstrap_of, read_properties
+from barnabas.cli.controllers import add_flags, bootstrap_of, read_properties, security_of
 from barnabas.cli.output import print_document
 from barnabas.cli.quorum import bootstrap as quorum_bootstrap
 from barnabas.cli.quorum import detail as quorum_detail
@@ -161,7 +161,7 @@ def _describe(args: argparse.Namespace) -> int:
         raise ConfigError("--human-readable goes with --replication only")
     from barnabas.client.admin.admin import Admin
 
-    with Admin(bootstrap_of(args), timeout=args.timeout) as admin:
+    with Admin(bootstrap_of(args), timeout=args.timeout, security=security_of(args)) as admin:
         if args.detail:
             return quorum_detail.run_detail(args, admin)
         quorum = admin.quorum()
@@ -186,7 +186,7 @@ def _add(args: argparse.Namespace) -> int:
     from barnabas.client.admin.admin import Admin
     from barnabas.client.admin.quorum import add_controller
 
-    with Admin(bootstrap_of(args), timeout=args.timeout) as admin:
+    with Admin(bootstrap_of(args), timeout=args.timeout, security=security_of(args)) as admin:
         outcome = _before(args, admin, VoterCheck.ADD, controller, directory_id)
         if not args.dry_run:
             add_controller(admin.cluster, controller, directory_id, endpoints, force=args.force)
@@ -263,7 +263,7 @@ def _remove(args: argparse.Namespace) -> int:
     from barnabas.client.admin.admin import Admin
     from barnabas.client.admin.quorum import remove_controller
 
-    with Admin(bootstrap_of(args), timeout=args.timeout) as admin:
+    with Admin(bootstrap_of(args), timeout=args.timeout, security=security_of(args)) as admin:
         if directory_id is None:
             directory_id = _directory_of(admin.quorum(), controller)
         outcome = _before(args, admin, VoterCheck.REMOVE, controller, directory_id)

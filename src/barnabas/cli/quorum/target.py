@@ -11,7 +11,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from barnabas.cli.controllers import bootstrap_of
+from barnabas.cli.controllers import bootstrap_of, security_of
 from barnabas.cli.output import print_document
 from barnabas.cli.quorum.detail import wait_for_target
 from barnabas.errors import ConfigError, ErrorCode, KafkaError
@@ -38,7 +38,7 @@ def reassign(args: argparse.Namespace) -> int:
         raise ConfigError("--dry-run goes with --target or --cancel")
     from barnabas.client.admin.admin import Admin
 
-    with Admin(bootstrap_of(args), timeout=args.timeout) as admin:
+    with Admin(bootstrap_of(args), timeout=args.timeout, security=security_of(args)) as admin:
         if target is None and not args.cancel:
             return _under_way(args, admin)
         if args.dry_run:
@@ -62,7 +62,7 @@ def replace(args: argparse.Namespace) -> int:
     """
     from barnabas.client.admin.admin import Admin
 
-    with Admin(bootstrap_of(args), timeout=args.timeout) as admin:
+    with Admin(bootstrap_of(args), timeout=args.timeout, security=security_of(args)) as admin:
         detail = admin.quorum_detail()
         quorum = _led(detail)
         old = next((voter for voter in quorum.voters if voter.id == args.node), None)
@@ -94,7 +94,7 @@ def readmit(args: argparse.Namespace) -> int:
     """`quorum readmit --node N`: a controller that was removed, and runs, votes again."""
     from barnabas.client.admin.admin import Admin
 
-    with Admin(bootstrap_of(args), timeout=args.timeout) as admin:
+    with Admin(bootstrap_of(args), timeout=args.timeout, security=security_of(args)) as admin:
         detail = admin.quorum_detail()
         quorum = _led(detail)
         ids = [voter.id for voter in quorum.voters]
