@@ -7,6 +7,7 @@ import pytest
 from barnabas.errors import ConfigError
 from barnabas.model import TopicPartition
 from barnabas.pipeline.options import EARLIEST, LATEST, Bound, SourceOptions
+from barnabas.pipeline.sink.options import SinkOptions
 
 GIVEN = {"kafka.bootstrap.servers": "a:9092", "subscribe": "flights, weather"}
 
@@ -58,7 +59,10 @@ def test_a_timestamp_wins_over_offsets() -> None:
         ("startingOffsets", '{"flights": {"0": true}}', "no offsets"),
         ("endingOffsets", "latest", "no end"),
         ("kafka.isolation.level", "serializable", "read_uncommitted or read_committed"),
-        ("kafka.security.protocol", "SASL_SSL", "not supported"),
+        ("kafka.security.protocol", "SASL_SSL", "sasl.mechanism is missing"),
+        ("kafka.security.protocol", "TLS", "it is one of"),
+        ("kafka.sasl.pasword", "x", "unknown security option"),
+        ("kafka.sasl.password", "x", "no effect with security.protocol=PLAINTEXT"),
         ("maxTriggerDelay", "soon", "500ms"),
         ("assign", '{"flights": [0]}', "exactly one"),
         ("minPartitions", "-1", "whole number"),
@@ -104,7 +108,6 @@ def test_settings_of_a_consumer_that_do_nothing_here_are_said() -> None:
 
 def test_options_of_somebody_else_are_passed_over_with_one_warning(caplog: pytest.LogCaptureFixture) -> None:
     foreign = {
-        "kafka.ssl.truststore.location": "/x",
         "kafka.retry.backoff.max.ms": "9",
         "mergeSchema": "true",
     }
@@ -145,3 +148,16 @@ def test_delays_are_read_with_their_unit() -> None:
         900,
         3600,
     ]
+
+
+def test_a_password_is_shown_by_no_options_of_ours() -> None:
+    login = {"kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": "SCRAM-SHA-512"}
+    login |= {
+        "kafka.sasl.username": "ada",
+        "kafka.sasl.password": "geheim",
+        "kafka.ssl.ca.location": "ca.pem",
+    }
+    source = stream(**login)
+    sink = SinkOptions.parse({"kafka.bootstrap.servers": "a:1", "topic": "t", **login})
+    assert "geheim" not in f"{source!r} {sink!r}" and source.security == sink.security
+    assert source.security.sasl is not None and source.security.sasl.password == "geheim"

@@ -10,9 +10,15 @@ import difflib
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+from barnabas.client.security.options import NAMES as SECURITY_NAMES
+from barnabas.client.security.options import Security, is_security_option
 from barnabas.errors import ConfigError
 
-__all__ = ["CLIENT_SETTINGS", "OptionWords"]
+__all__ = ["CLIENT_SETTINGS", "SECURITY", "OptionWords"]
+
+_KAFKA = "kafka."
+SECURITY = {f"{_KAFKA}{name}": meaning for name, meaning in SECURITY_NAMES.items()}
+"""How source and sink log in: the client's options."""
 
 CLIENT_SETTINGS = frozenset(
     f"kafka.{name}"
@@ -61,7 +67,12 @@ class OptionWords:
         refused = {name.lower(): why for name, why in refused.items()}
         self.values: dict[str, str] = {}
         foreign: set[str] = set()
+        self._security: dict[str, str] = {}
         for word, value in given.items():
+            setting = word.lower().removeprefix(_KAFKA)
+            if word.lower().startswith(_KAFKA) and is_security_option(setting):
+                self._security[setting] = value
+                continue
             if why := refused.get(word.lower()):
                 raise ConfigError(f"option {word} cannot be set", next_step=why)
             name = known.get(word.lower())
@@ -73,6 +84,10 @@ class OptionWords:
             else:
                 foreign.add(word)
         self.without_effect = tuple(sorted(foreign | (set(no_effect) & self.values.keys())))
+
+    def security(self) -> Security:
+        """How to log in.  Raises ConfigError, which shows no secret."""
+        return Security.parse(self._security)
 
     def required(self, name: str) -> str:
         value = self.values.get(name, "").strip()

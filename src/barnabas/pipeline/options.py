@@ -14,11 +14,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from barnabas.client.security.options import PLAINTEXT, Security
 from barnabas.errors import ConfigError
 from barnabas.model import TopicPartition
 from barnabas.pipeline.java_patterns import python_pattern
 from barnabas.pipeline.offsets import Offsets, Positions
-from barnabas.pipeline.option_words import CLIENT_SETTINGS, OptionWords
+from barnabas.pipeline.option_words import CLIENT_SETTINGS, SECURITY, OptionWords
 
 __all__ = ["COLUMNS", "EARLIEST", "LATEST", "NAMES", "Bound", "SourceOptions", "columns_of"]
 
@@ -83,12 +84,12 @@ NAMES: dict[str, str] = {
     "kafka.client.rack": "where the tasks run: they read at a replica in this rack (KIP-392)",
     "kafka.client.id": "client id under which brokers see the tasks",
     "kafka.isolation.level": "read_uncommitted (default) or read_committed",
-    "kafka.security.protocol": "PLAINTEXT is the only one yet",
     "kafkaConsumer.pollTimeoutMs": "how long a task waits for its records, 120000 by default",
     "kafka.request.timeout.ms": "how long a question may take with its repetitions, 60000 by default",
     "kafka.max.partition.fetch.bytes": "bytes asked for in one fetch, 16777216 by default",
     "fetchOffset.numRetries": "has no effect: questions are repeated until kafka.request.timeout.ms",
     "fetchOffset.retryIntervalMs": "has no effect: the pauses between repetitions grow by themselves",
+    **SECURITY,
 }
 """Every option, with its meaning."""
 
@@ -150,6 +151,7 @@ class SourceOptions:
     timeout: float = 60.0
     read_timeout: float = 120.0
     fetch_bytes: int = 16 << 20
+    security: Security = PLAINTEXT
     without_effect: tuple[str, ...] = field(default=(), compare=False)
 
     @classmethod
@@ -167,9 +169,6 @@ class SourceOptions:
         if end.everywhere == EARLIEST:
             raise ConfigError("a batch that ends at the earliest offset reads nothing: endingOffsets")
         default_start = Bound(everywhere=LATEST if streaming else EARLIEST)
-        protocol = words.text("kafka.security.protocol", "PLAINTEXT").upper()
-        if protocol != "PLAINTEXT":
-            raise ConfigError(f"kafka.security.protocol={protocol} is not supported yet, only PLAINTEXT is")
         delay = words.text("maxTriggerDelay", "15m")
         return cls(
             bootstrap=words.required("kafka.bootstrap.servers"),
@@ -193,6 +192,7 @@ class SourceOptions:
             timeout=(words.whole("kafka.request.timeout.ms") or 60_000) / 1000,
             read_timeout=(words.whole("kafkaConsumer.pollTimeoutMs") or 120_000) / 1000,
             fetch_bytes=words.whole("kafka.max.partition.fetch.bytes") or 16 << 20,
+            security=words.security(),
             without_effect=words.without_effect,
         )._agreeing()
 

@@ -16,6 +16,7 @@ from barnabas.client.connection import ConnectionFailed
 from barnabas.client.fetching import RawBatch, fetch_range
 from barnabas.client.group_offsets import commit_offsets
 from barnabas.client.offsets import list_offsets_at
+from barnabas.client.security.options import Security
 from barnabas.errors import KafkaError
 from barnabas.model import TopicPartition, Uuid
 from barnabas.pipeline.offsets import Offsets
@@ -33,14 +34,19 @@ PATIENCE_WITH_A_MISSING_TOPIC = 3.0
 PATIENCE_WITH_A_GROUP = 5.0
 """Seconds that a micro-batch may wait for the group in which it is shown."""
 
-_clusters: dict[tuple[str, str], Cluster] = {}
+_clusters: dict[tuple[str, str, Security], Cluster] = {}
 
 
 def shared_cluster(options: SourceOptions) -> Cluster:
     """The connection of this process to the cluster of a source."""
-    key = (options.bootstrap, options.client_id)
+    key = (options.bootstrap, options.client_id, options.security)
     if key not in _clusters:
-        _clusters[key] = Cluster(options.bootstrap, client_id=options.client_id, timeout=options.timeout)
+        _clusters[key] = Cluster(
+            options.bootstrap,
+            client_id=options.client_id,
+            timeout=options.timeout,
+            security=options.security,
+        )
     return _clusters[key]
 
 

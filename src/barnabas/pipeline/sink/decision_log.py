@@ -89,6 +89,7 @@ class DecisionLog:
                 driver,
                 transaction_timeout=DRIVER_TIMEOUT_S,
                 client_id=self._cluster.client_id,
+                security=self._cluster.security,
                 linger=0.0,
             )
         try:
@@ -100,7 +101,7 @@ class DecisionLog:
     def _make(self) -> None:
         if self._position is not None:
             return
-        with Admin(self._bootstrap) as admin:
+        with Admin(self._bootstrap, security=self._cluster.security) as admin:
             try:
                 admin.create_topic(TOPIC, partitions=1, replication=self._replicas(), configs=_SETTINGS)
             except KafkaError as error:

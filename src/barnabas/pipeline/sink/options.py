@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from barnabas.client.security.options import PLAINTEXT, Security
 from barnabas.errors import ConfigError
-from barnabas.pipeline.option_words import CLIENT_SETTINGS, OptionWords
+from barnabas.pipeline.option_words import CLIENT_SETTINGS, SECURITY, OptionWords
 
 __all__ = ["AT_LEAST_ONCE", "EXACTLY_ONCE", "NAMES", "REQUIRED", "SinkOptions"]
 
@@ -35,7 +36,7 @@ NAMES: dict[str, str] = {
     "kafka.delivery.timeout.ms": "how long a record may take, 120000 by default",
     "kafka.request.timeout.ms": "how long a request may take, 30000 by default",
     "kafka.client.id": "client id under which brokers see the tasks",
-    "kafka.security.protocol": "PLAINTEXT is the only one yet",
+    **SECURITY,
 }
 """Every option, with its meaning."""
 
@@ -91,14 +92,12 @@ class SinkOptions:
     delivery_timeout: float
     request_timeout: float
     client_id: str
+    security: Security = PLAINTEXT
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> SinkOptions:
         """Check what was given to `.option()`; names in any case.  ConfigError names the nearest."""
         words = OptionWords(given, NAMES, _NO_EFFECT, _REFUSED)
-        protocol = words.text("kafka.security.protocol", "PLAINTEXT").upper()
-        if protocol != "PLAINTEXT":
-            raise ConfigError(f"kafka.security.protocol={protocol} is not supported yet, only PLAINTEXT is")
         if strange := [name for name in words.without_effect if name not in _SPARKS_OWN]:
             log.warning("options without effect on this sink: %s", ", ".join(strange))
         two_phases = _one_of(words, "twoPhaseCommit", (AUTO, REQUIRED, OFF))
@@ -119,6 +118,7 @@ class SinkOptions:
             delivery_timeout=(words.whole("kafka.delivery.timeout.ms") or 120_000) / 1000,
             request_timeout=(words.whole("kafka.request.timeout.ms") or 30_000) / 1000,
             client_id=words.text("kafka.client.id", "barnabas-spark-sink"),
+            security=words.security(),
         )
 
     def producer_options(self) -> dict[str, Any]:
@@ -129,6 +129,7 @@ class SinkOptions:
             "batch_size": self.batch_size,
             "buffer": self.buffer,
             "client_id": self.client_id,
+            "security": self.security,
             "request_timeout": self.request_timeout,
             "delivery_timeout": self.delivery_timeout,
         }

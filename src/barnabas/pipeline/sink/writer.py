@@ -76,7 +76,12 @@ def _driver(options: SinkOptions, name: str) -> SinkDriver:
 
 
 def _new_driver(options: SinkOptions, name: str) -> SinkDriver:
-    cluster = Cluster(options.bootstrap, client_id=options.client_id, timeout=options.request_timeout)
+    cluster = Cluster(
+        options.bootstrap,
+        client_id=options.client_id,
+        timeout=options.request_timeout,
+        security=options.security,
+    )
     return SinkDriver(options.bootstrap, cluster, name, fail_on_data_loss=options.fail_on_data_loss)
 
 

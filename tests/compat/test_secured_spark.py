@@ -1,0 +1,106 @@
+"""PySpark's source and sink at an Apache Kafka 4.3.1 with TLS and SASL: read, written exactly once, refused."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.compat.secured import SecuredKafka
+from tests.patience import LATE_STARTS
+from tests.pipeline import java_end
+
+from barnabas import Admin, Consumer, Producer
+from barnabas.pipeline.late_workers import LateWorkers
+
+pytest.importorskip("pyspark")
+
+pytestmark = [pytest.mark.compat, pytest.mark.spark]
+
+PASSWORD = "secret-512"
+late = LateWorkers(print, LATE_STARTS)
+
+
+@pytest.fixture(scope="module")
+def kafka(apache: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
+    secured = SecuredKafka(tmp_path_factory.mktemp("secured"))
+    try:
+        yield secured.start()
+    finally:
+        secured.stop()
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    from barnabas.pipeline.session import session
+
+    found = session("secured", "local[2]", **{"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("wh"))})
+    yield found
+    java_end.end(found)
+
+
+def options(kafka: SecuredKafka, password: str = PASSWORD) -> dict[str, str]:
+    security = kafka.login("SCRAM-SHA-512", password)
+    return {"kafka.bootstrap.servers": kafka.address("LOGIN")} | {
+        f"kafka.{name}": value for name, value in security.items()
+    }
+
+
+def test_a_stream_is_read_and_written_exactly_once_over_sasl_ssl(
+    spark: Any, kafka: SecuredKafka, tmp_path: Path
+) -> None:
+    address, security = kafka.address("LOGIN"), kafka.login("SCRAM-SHA-512")
+    with Admin(address, security=security) as admin:
+        for topic in ("in", "out"):
+            admin.create_topic(topic, partitions=2)
+    shown: list[str] = []
+
+    def copy() -> None:
+        rows = (
+            spark.readStream.format("barnabas")
+            .options(**options(kafka), subscribe="in", startingOffsets="earliest", maxOffsetsPerTrigger="300")
+            .load()
+        )
+        query = (
+            rows.select("key", "value")
+            .writeStream.format("barnabas")
+            .options(**options(kafka), topic="out", checkpointLocation=str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        shown.append(json.dumps(query.lastProgress, default=str))
+        shown.append(rows._jdf.queryExecution().toString())
+
+    for numbers in (range(500), range(500, 800)):
+        with Producer(address, security=security) as producer:
+            for number in numbers:
+                producer.send("in", str(number), str(number % 7))
+        late.retry(copy)
+    with Consumer(
+        address, "out", security=security, start="earliest", isolation="read_committed", idle=2.0
+    ) as consumer:
+        found = Counter(int(message.value or b"") for message in consumer)
+    assert found == Counter(range(800))
+    written = [path.read_bytes() for path in (tmp_path / "checkpoint").rglob("*") if path.is_file()]
+    assert PASSWORD not in "".join(shown) and not any(PASSWORD.encode() in content for content in written)
+
+
+def test_a_wrong_password_fails_at_once_and_is_not_shown(spark: Any, kafka: SecuredKafka) -> None:
+    wrong = options(kafka, "geheim-0815")
+
+    def read() -> None:
+        spark.read.format("barnabas").options(**wrong, subscribe="in").load().count()
+
+    def write() -> None:
+        rows = spark.range(3).selectExpr("CAST(id AS STRING) AS value")
+        rows.write.format("barnabas").options(**wrong, topic="out").mode("append").save()
+
+    for talk in (read, write):
+        with pytest.raises(Exception) as caught:
+            late.retry(talk)
+        said = f"{caught.value} {caught.value.__cause__}"
+        assert "Authentication failed" in said and "geheim-0815" not in said
