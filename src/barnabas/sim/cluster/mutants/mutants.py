@@ -47,7 +47,7 @@ _FOLLOWING: tuple[Mutant, ...] = (
         "broker.requests.fetch_reader FetchReader.record_follower",
         "if self._diverging(partition, position) is not None:",
         "if False:",
-        40,
+        50,
     ),
     mutant(
         "follower acknowledges before its sync",
