@@ -22,23 +22,25 @@ BELOW = {
     "wire": OPEN,
     "log": OPEN | {"wire"},
     "raft": WORDS | {"ports"},
-    "controller": OPEN | {"wire", "log"},
-    "broker": OPEN | {"wire", "log", "controller.image"},
+    "security": WORDS,
+    "controller": OPEN | {"wire", "log", "security"},
+    "broker": OPEN | {"wire", "log", "security", "controller.image"},
     "client": OPEN | {"wire"},
     "aio": {"client"},
-    "server": OPEN | {"wire", "log", "raft", "controller", "broker", "client"},
+    "server": OPEN | {"wire", "log", "raft", "security", "controller", "broker", "client"},
     "pipeline": OPEN | {"wire", "client"},
     "console": OPEN | {"wire", "client"},
     "cli": OPEN
-    | {"wire", "log", "client", "pipeline", "sim", "testing", "raft.membership.recovery"}
+    | {"security", "wire", "log", "client", "pipeline", "sim", "testing", "raft.membership.recovery"}
     | {"controller.snapshot", "controller.feature_levels", "controller.image"}
     | {"server.node", "server.loop.system"},
-    "sim": OPEN | {"wire", "log", "raft", "controller", "broker", "server", "client"},
-    "testing": OPEN | {"wire", "log", "raft", "controller", "broker", "server", "client", "sim", "cli"},
+    "sim": OPEN | {"wire", "log", "raft", "security", "controller", "broker", "server", "client"},
+    "testing": OPEN
+    | {"wire", "log", "raft", "security", "controller", "broker", "server", "client", "sim", "cli"},
 }
 
 # Cores are functions of (state, message, now): they may not even see these.
-PURE = ("raft", "controller", "broker", "wire")
+PURE = ("raft", "security", "controller", "broker", "wire")
 IMPURE = {
     "asyncio",
     "socket",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from barnabas.errors import BarnabasError, ConfigError, StorageError
 from barnabas.log.storage.log_directory import LogDirectory
 from barnabas.model import DirectoryId, NodeId, Offset, TopicId, TopicPartition
+from barnabas.security.acl import OPERATIONS, Operation, ResourceType
 
 if TYPE_CHECKING:
     from barnabas.broker.txn_verification import Question
@@ -62,55 +62,9 @@ class RequestContext(Protocol):
     def local_port(self) -> int: ...
 
 
-class Operation(IntEnum):
-    """What one may do to a resource (codes of KIP-11 and its successors)."""
-
-    ANY = 1
-    ALL = 2
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
-    TWO_PHASE_COMMIT = 15
-
-
-class ResourceType(IntEnum):
-    """What one may be allowed to touch (codes of KIP-11 and its successors)."""
-
-    TOPIC = 2
-    GROUP = 3
-    CLUSTER = 4
-    TRANSACTIONAL_ID = 5
-
-
-_EVERYWHERE = (Operation.ALTER, Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS)
-_OPERATIONS = {
-    ResourceType.TOPIC: (*_EVERYWHERE, Operation.READ, Operation.WRITE, Operation.CREATE, Operation.DELETE),
-    ResourceType.GROUP: (
-        Operation.READ,
-        Operation.DELETE,
-        Operation.DESCRIBE,
-        Operation.DESCRIBE_CONFIGS,
-        Operation.ALTER_CONFIGS,
-    ),
-    ResourceType.CLUSTER: (
-        *_EVERYWHERE,
-        Operation.CREATE,
-        Operation.CLUSTER_ACTION,
-        Operation.IDEMPOTENT_WRITE,
-    ),
-}
-
-
 def authorized_operations(resource: ResourceType) -> int:
     """The operations that exist on a resource, one bit each (KIP-430): without an authorizer all are allowed."""
-    return sum(1 << operation for operation in _OPERATIONS[resource])
+    return sum(1 << operation for operation in OPERATIONS[resource])
 
 
 class Authorizer(Protocol):
