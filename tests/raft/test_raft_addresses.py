@@ -179,6 +179,33 @@ def test_a_node_that_does_not_know_the_request_is_left_alone() -> None:
     assert asked(node)["known", 9].correlation > first
 
 
+def test_a_leader_that_needs_nobody_tells_where_it_is_until_the_known_place_has_heard_it() -> None:
+    """Quorum seeds 200261, 200423 and 200991: a lone voter moved, and those who looked for it never found it."""
+    config = RaftConfig(cluster_id=CLUSTER, bootstrap=(KNOWN,), exchange_interval=30.0)
+    node = Solo((1,), config=config, saved=ElectionState(3, origin=QUORUM))
+    tries = 0
+    while node.mono < 110.0:
+        for send in asked(node).values():
+            node.step(Failed(send.correlation, "refused"))
+            tries += 1
+        node.sent.clear()
+        wait(node)
+    assert node.role == "leader" and 4 <= tries <= 8, "with pauses that grow"
+    while not asked(node):
+        wait(node)
+    assert node.mono < 120.0, "it still asks"
+    answer = ExchangeResponse(ErrorCode.NONE, (contact(2, 77, start=9),), origin=QUORUM)
+    heard, question = node.mono, asked(node)["known", 9].correlation
+    node.sent.clear()
+    node.step(Answered(question, answer))
+    assert set(asked(node)) == {("n2", 77)}, "and asks those of whom it hears then"
+    node.step(Answered(asked(node)["n2", 77].correlation, ExchangeResponse(ErrorCode.NONE, (), origin=QUORUM)))
+    node.sent.clear()
+    while not asked(node):
+        wait(node)
+    assert node.mono - heard >= 5.0, "once heard, from time to time"
+
+
 def test_without_an_interval_nobody_is_asked() -> None:
     node = Solo(config=RaftConfig(cluster_id=CLUSTER, bootstrap=(KNOWN,)))
     wait(node)

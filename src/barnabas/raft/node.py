@@ -444,7 +444,7 @@ class RaftNode:
     def _failed(self, correlation: int, reason: str, unsupported: bool, now: Now) -> None:
         core = self.core
         if self.exchange.expects(correlation):
-            self.exchange.failed(correlation, now, unsupported=unsupported)
+            self.exchange.failed(core, correlation, now, unsupported=unsupported)
             return
         taken = core.peers.take(correlation)
         if taken is None:

@@ -4,6 +4,8 @@ A node that knows no leader, or whose leader does not answer, asks every address
 servers, the voters' places, everybody in its address book), tells them its own book, and takes theirs.  So nodes
 that all came back at new addresses find each other as long as they all reach one node, whichever: it passes
 on what it learned.  A node with a leader asks one of the others from time to time, so that books stay fresh.
+A node that starts also asks every address until it has heard from each, whether it has a leader or not: a
+leader that moved needs nobody, and those who look for it ask at the node that all of them reach.
 
 The request is one of our own.  It travels on a connection of its own, to an address and not to a node: behind
 a name or a load balancer another node may answer every time.  A server that does not know the request (Apache
@@ -41,19 +43,30 @@ class _Asked:
 
     correlation: int = 0
     deadline: float = inf
-    rest_until: float = 0.0
+    ended: float = -inf
     failures: int = 0
+    worked: bool = False
+    """It has answered since this node started."""
+    supported: bool = True
+
+    def rest_until(self, longest: float) -> float:
+        """When it may be asked again, if pauses grow up to `longest` seconds."""
+        if not self.supported:
+            return self.ended + UNSUPPORTED_REST_S
+        return self.ended + min(longest, SOON_S * 2.0 ** min(self.failures, 8))
 
 
 class Exchange:
     """The state of the exchange of one node.  `book` is `core.peers.book`."""
 
-    __slots__ = ("_asked", "_due", "_outdated", "_waiting")
+    __slots__ = ("_asked", "_due", "_outdated", "_round", "_waiting")
 
     def __init__(self) -> None:
         self._asked: dict[tuple[str, int], _Asked] = {}
         self._waiting: dict[int, tuple[str, int]] = {}
         self._due = inf
+        self._round = inf
+        """When a node with a leader asks one of the others again."""
         self._outdated = False
         """It was said that none of the configured addresses answers."""
 
@@ -68,11 +81,11 @@ class Exchange:
             return
         if core.endpoints and core.config.can_vote:
             core.peers.book.enter(core.endpoints, core.epoch, now.wall_ms)
-        self._due = now.mono
+        self._due = self._round = now.mono
 
     def deadline(self) -> float:
         """When to look again."""
-        return min([self._due, *(one.deadline for one in self._asked.values())])
+        return min([self._due, self._round, *(one.deadline for one in self._asked.values())])
 
     def drive(self, core: Core, now: Now) -> None:
         """Ask whoever is to be asked now, and write down what is new."""
@@ -84,27 +97,34 @@ class Exchange:
             core.do(SaveBook(tuple(book)))
         for place, one in list(self._asked.items()):
             if one.deadline <= now.mono:
-                self._ended(place, one, now, worked=False)
+                self._ended(core, place, one, now, worked=False)
         lost = _is_lost(core)
         if lost and self._due > now.mono + SOON_S:  # since just now: an election may be all it takes
             self._due = now.mono + core.random.uniform(SOON_S / 2, SOON_S)
-        if self._due > now.mono:
+        if min(self._due, self._round) > now.mono:
             return
         if core.first_look is not None:
-            self._due = now.mono + SOON_S
-            return
-        ready = [e for e in _addresses(core) if self._is_ready(e, now)]
-        if lost:
+            self._due = self._round = now.mono + SOON_S
+        elif lost:
+            ready = self._ready(core, now, LONGEST_REST_S)
             first = core.random.integer(0, len(ready) - 1) if ready else 0
-            for endpoint in [*ready[first:], *ready[:first]][: max(0, MOST_ASKED - len(self._waiting))]:
-                self._ask(core, endpoint, now)
-            self._due = now.mono + core.random.uniform(SOON_S / 2, SOON_S)
+            self._ask_all(core, [*ready[first:], *ready[:first]], now)
+            self._due = self._round = now.mono + core.random.uniform(SOON_S / 2, SOON_S)
         else:
+            self._tell(core, now)
+
+    def _tell(self, core: Core, now: Now) -> None:
+        """There is a leader: ask those that were never heard, and one of all from time to time."""
+        interval = core.config.exchange_interval
+        ready = self._ready(core, now, interval / 2)
+        self._ask_all(core, [e for e in ready if not self._has_worked(e)], now)
+        self._due = inf  # an answer that fails to come sets it
+        if self._round <= now.mono:
             self._warn_of_bootstrap(core)
+            ready = self._ready(core, now, interval / 2)
             if ready:
                 self._ask(core, ready[core.random.integer(0, len(ready) - 1)], now)
-            interval = core.config.exchange_interval
-            self._due = now.mono + core.random.uniform(interval / 2, interval)
+            self._round = now.mono + core.random.uniform(interval / 2, interval)
 
     def _warn_of_bootstrap(self, core: Core) -> None:
         """The quorum was found, and none of the configured addresses answered: somebody should change them."""
@@ -116,9 +136,22 @@ class Exchange:
         servers = ",".join(f"{e.host}:{e.port}" for e in named if e is not None)
         core.emit("raft.bootstrap.outdated", next=f"set controller.quorum.bootstrap.servers={servers}")
 
-    def _is_ready(self, endpoint: Endpoint, now: Now) -> bool:
+    def _ready(self, core: Core, now: Now, longest: float) -> list[Endpoint]:
+        """The addresses that may be asked now."""
+        found = []
+        for endpoint in _addresses(core):
+            one = self._asked.get((endpoint.host, endpoint.port))
+            if one is None or (one.deadline == inf and one.rest_until(longest) <= now.mono):
+                found.append(endpoint)
+        return found
+
+    def _has_worked(self, endpoint: Endpoint) -> bool:
         one = self._asked.get((endpoint.host, endpoint.port))
-        return one is None or (one.deadline == inf and one.rest_until <= now.mono)
+        return one is not None and one.worked
+
+    def _ask_all(self, core: Core, endpoints: list[Endpoint], now: Now) -> None:
+        for endpoint in endpoints[: max(0, MOST_ASKED - len(self._waiting))]:
+            self._ask(core, endpoint, now)
 
     def _ask(self, core: Core, endpoint: Endpoint, now: Now) -> None:
         place = endpoint.host, endpoint.port
@@ -135,14 +168,13 @@ class Exchange:
         for place in [p for p, one in self._asked.items() if one.deadline == inf]:
             del self._asked[place]
 
-    def _ended(
-        self, place: tuple[str, int], one: _Asked, now: Now, *, worked: bool, rest: float = 0.0
-    ) -> None:
+    def _ended(self, core: Core, place: tuple[str, int], one: _Asked, now: Now, *, worked: bool) -> None:
         self._waiting.pop(one.correlation, None)
-        one.deadline = inf
+        one.deadline, one.ended = inf, now.mono
         one.failures = 0 if worked else one.failures + 1
-        pause = SOON_S if worked else min(LONGEST_REST_S, SOON_S * 2.0 ** min(one.failures, 8))
-        one.rest_until = now.mono + (rest or pause)
+        one.worked |= worked
+        if not one.worked:
+            self._due = min(self._due, one.rest_until(core.config.exchange_interval / 2))
 
     # ------------------------------------------------------------ what comes back
 
@@ -150,18 +182,20 @@ class Exchange:
         """Whether that was a request of this exchange."""
         return correlation in self._waiting
 
-    def failed(self, correlation: int, now: Now, *, unsupported: bool) -> None:
+    def failed(self, core: Core, correlation: int, now: Now, *, unsupported: bool) -> None:
         """Nobody is there, or somebody who does not know the request."""
         place = self._waiting[correlation]
-        rest = UNSUPPORTED_REST_S if unsupported else 0.0
-        self._ended(place, self._asked[place], now, worked=unsupported, rest=rest)
+        one = self._asked[place]
+        one.supported = not unsupported
+        self._ended(core, place, one, now, worked=unsupported)
 
     def answered(self, core: Core, correlation: int, response: Response, now: Now) -> None:
         """Take what is newer, unless a node of another quorum answered."""
         place = self._waiting[correlation]
         worked = isinstance(response, ExchangeResponse) and response.error is ErrorCode.NONE
         worked = worked and not origin.is_stranger(core, response)
-        self._ended(place, self._asked[place], now, worked=worked)
+        self._asked[place].supported = True
+        self._ended(core, place, self._asked[place], now, worked=worked)
         if worked and isinstance(response, ExchangeResponse) and self._take(core, response.contacts):
             self._due = now.mono  # there are new places to ask
 
