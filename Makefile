@@ -18,7 +18,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 HEAVY  := $(BIN)/python tools/heavy.py
-JOBS   ?= 2
+JOBS   ?= 3
 
 .DEFAULT_GOAL := help
 .PHONY: demo-quorum drills jobs-proof moved sink-kills help venv demo test check sim chaos damage fuzz overload spec compat answers suites bench docs clean
@@ -43,7 +43,7 @@ demo-quorum: $(VENV)/.spark
 	@$(BIN)/barnabas demo --quorum $(ARGS)
 
 test: $(VENV)/.dev $(VENV)/.spark
-	@$(HEAVY) $(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not slow and not compat" $(ARGS)
+	@$(HEAVY) $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "not slow and not compat" $(ARGS)
 
 check: $(VENV)/.dev $(VENV)/.spark
 	$(BIN)/ruff check src tests tools examples bench

@@ -25,3 +25,8 @@ def unlimited_events() -> None:
     """Lines that another test's clients caused do not count against this one's."""
     for event in events.CATALOGUE.values():
         event.limit = EventLimit()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long files come first, so that no worker is left with one at the end (`--no-loadscope-reorder`)."""
+    items.sort(key=lambda item: not (item.get_closest_marker("spark") or item.get_closest_marker("long")))

@@ -199,7 +199,9 @@ def test_a_leader_that_needs_nobody_tells_where_it_is_until_the_known_place_has_
     node.sent.clear()
     node.step(Answered(question, answer))
     assert set(asked(node)) == {("n2", 77)}, "and asks those of whom it hears then"
-    node.step(Answered(asked(node)["n2", 77].correlation, ExchangeResponse(ErrorCode.NONE, (), origin=QUORUM)))
+    node.step(
+        Answered(asked(node)["n2", 77].correlation, ExchangeResponse(ErrorCode.NONE, (), origin=QUORUM))
+    )
     node.sent.clear()
     while not asked(node):
         wait(node)

@@ -6,7 +6,10 @@ their machine.
 
 from __future__ import annotations
 
+import pytest
 from bench.overload import run
+
+pytestmark = pytest.mark.long
 
 
 def test_a_good_client_is_served_beside_those_who_attack() -> None:

@@ -15,6 +15,8 @@ from tests.server.quorum_processes import CLUSTER, Member, Members, create_topic
 
 from barnabas.errors import ErrorCode
 
+pytestmark = pytest.mark.long
+
 
 def typed(command: str, code: int = 0) -> subprocess.CompletedProcess[str]:
     """A command line, typed into a shell as it was printed."""

@@ -11,6 +11,8 @@ from barnabas.sim.quorum.mutants.mutants import MUTANTS
 from barnabas.sim.quorum.mutants.subtle import SUBTLE
 from barnabas.sim.quorum.seed_run import run_seed
 
+pytestmark = pytest.mark.long
+
 FOUND = [mutant for mutant in MUTANTS if mutant.seed]
 
 

@@ -9,6 +9,8 @@ from barnabas.sim.quorum.seeds import Summary
 from barnabas.sim.quorum.targeted_faults import TARGETED_FAULTS
 from barnabas.sim.quorum.wrong_format import WrongFormat
 
+pytestmark = pytest.mark.long
+
 CHUNK = 10
 FIRST = range(1, 41, CHUNK)
 """`.ci/run` goes on where these end (`make sim`)."""

@@ -14,6 +14,8 @@ from barnabas.sim.cluster.clients.workloads import WORKLOADS, seed_runner
 from barnabas.sim.cluster.seed_run import ClusterReport, run_seed
 from barnabas.sim.cluster.seeds import Summary, code_hash, command, tell
 
+pytestmark = pytest.mark.long
+
 CHUNK = 10
 FIRST = range(1, 31, CHUNK)
 """`.ci/run` goes on where these end (`make sim CLUSTER=1`)."""

@@ -10,6 +10,8 @@ from barnabas.sim.cluster.mutants.mutants import MUTANTS
 from barnabas.sim.cluster.seed_run import run_seed
 from barnabas.sim.kernel.mutants import SEARCHED, Mutant, applied, find
 
+pytestmark = pytest.mark.long
+
 FOUND = [mutant for mutant in MUTANTS if mutant.seed]
 NEIGHBOURS = 30
 """Any change of the code draws other histories from the seeds: then as many others are looked at as well."""

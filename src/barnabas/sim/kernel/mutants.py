@@ -36,7 +36,7 @@ class Change(NamedTuple):
 class Mutant(NamedTuple):
     """`function` in `module`: `old` becomes `new`; `also`: more of that kind.
 
-    `seed` is the first seed, counted from 1, that raises an alarm; 0: no seed tried so far.  `guard` then names
+    `seed` is one that raises an alarm soon; 0: no seed tried so far.  `guard` then names
     the test that finds the bug, or the guard that makes it harmless.
     """
 

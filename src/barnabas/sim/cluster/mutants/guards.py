@@ -13,7 +13,7 @@ GUARDS: tuple[Mutant, ...] = (
         "server.node.existing_quorum _of_a_quorum",
         "answer.epoch > 0 or answer.leader_id >= 0 or answer.origin != ZERO_UUID",
         "False",
-        9,
+        21,
     ),
     mutant(
         "no first look",

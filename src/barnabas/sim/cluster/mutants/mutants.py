@@ -39,7 +39,7 @@ _FOLLOWING: tuple[Mutant, ...] = (
         "broker.requests.fetch_reader FetchReader._diverging",
         "if position.last_fetched_epoch < 0:",
         "if True:",
-        2,
+        14,
     ),
     mutant(
         "a diverging follower counts",
@@ -63,7 +63,7 @@ _FOLLOWING: tuple[Mutant, ...] = (
         "broker.replicas.fetcher Follower._take",
         "followed.high_watermark = data.high_watermark",
         "followed.high_watermark = followed.partition.log.log_end_offset",
-        8,
+        13,
     ),
     mutant(
         "late answers count",
@@ -138,7 +138,7 @@ _LEADING: tuple[Mutant, ...] = (
         "broker.replicas.acknowledgements AcknowledgementQueue.advance",
         "if acknowledgement.end <= high_watermark:",
         "if acknowledgement.end <= here:",
-        3,
+        2,
     ),
     mutant(
         "a majority is enough",
@@ -178,7 +178,7 @@ _LEADING: tuple[Mutant, ...] = (
         "broker.replicas.leader_state LeaderState.count_in_sync",
         "len(self.isr) >= min(least, replicas or 1)",
         "True",
-        3,
+        2,
     ),
     mutant(
         "joins before this epoch",
@@ -202,7 +202,7 @@ _LEADING: tuple[Mutant, ...] = (
         "broker.replicas.partition Partition.lead",
         "self.high_watermark = self.log.high_watermark",
         "self.high_watermark = self.log.high_watermark = self.log.log_end_offset",
-        4,
+        6,
     ),
     mutant(
         "what was reported to an earlier leader counts",
@@ -242,7 +242,7 @@ _LEADING: tuple[Mutant, ...] = (
         "broker.replicas.partition Partition.offsets_available",
         "return self.high_watermark >= self.leading.epoch_start",
         "return True",
-        2,
+        4,
     ),
     mutant(
         "a former life counts",
@@ -309,7 +309,7 @@ _DECIDING: tuple[Mutant, ...] = (
         "controller.decisions.partitions _wanted_elr",
         "len(isr) >= min(rules.min_isr, len(replicas))",
         "False",
-        2,
+        1,
     ),
     mutant(
         "eligible beside a living set",
@@ -317,7 +317,7 @@ _DECIDING: tuple[Mutant, ...] = (
         "controller.decisions.partitions _elect",
         "(not isr and broker in elr)",
         "broker in elr",
-        12,
+        9,
     ),
     mutant(
         "every replica is eligible",
@@ -325,7 +325,7 @@ _DECIDING: tuple[Mutant, ...] = (
         "controller.decisions.partitions _wanted_elr",
         "{*state.elr, *state.isr}",
         "set(replicas)",
-        2,
+        4,
     ),
     mutant(
         "a lost disk stays eligible",
@@ -341,7 +341,7 @@ _DECIDING: tuple[Mutant, ...] = (
         "controller.decisions.brokers register_broker",
         "if known is not None and not same_incarnation:",
         "if False:",
-        1,
+        8,
     ),
     mutant(
         "the leader epoch stays",

@@ -16,7 +16,7 @@ SUBTLE: tuple[Mutant, ...] = (
         "broker.replicas.acknowledgements AcknowledgementQueue.refuse_unwritten",
         "acknowledgement.settle(ErrorCode.KAFKA_STORAGE_ERROR)",
         "acknowledgement.settle(ErrorCode.NONE)",
-        1,
+        15,
     ),
     mutant(
         "refused records stay known",
@@ -32,7 +32,7 @@ SUBTLE: tuple[Mutant, ...] = (
         "broker.replicas.partition Partition.advance",
         "if high_watermark > self.high_watermark and leading.enough_in_sync:",
         "if high_watermark > self.high_watermark:",
-        4,
+        5,
     ),
     mutant(
         "followers count one too many",
@@ -56,7 +56,7 @@ SUBTLE: tuple[Mutant, ...] = (
         "broker.replicas.fetcher Follower._begin_at",
         "if timestamp == _LATEST and row.offset < before:",
         "if False:",
-        4,
+        13,
     ),
     mutant(
         "an old session goes on",
@@ -80,7 +80,7 @@ SUBTLE: tuple[Mutant, ...] = (
         "log.epochs EpochCache.truncate_from_end",
         "bisect_left(self.starts, end)",
         "bisect_right(self.starts, end)",
-        4,
+        7,
     ),
     mutant(
         "an unclean shutdown stays eligible",

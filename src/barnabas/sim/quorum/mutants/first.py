@@ -23,7 +23,7 @@ FIRST: tuple[Mutant, ...] = (
         "_grants",
         ">= mine",
         ">= (0, 0)",
-        1,
+        4,
     ),
     Mutant(
         "vote before it is saved",
@@ -41,7 +41,7 @@ FIRST: tuple[Mutant, ...] = (
         "_addressed",
         "_same(voter, core.key)",
         "voter.id == core.key.id",
-        4,
+        7,
     ),
     Mutant(
         "same epoch again",
@@ -68,7 +68,7 @@ FIRST: tuple[Mutant, ...] = (
         "VoterSet.majority",
         "len(self.voters) // 2 + 1",
         "(len(self.voters) + 1) // 2",
-        1,
+        2,
     ),
     Mutant(
         "leader counts what it has not synced",
@@ -87,7 +87,7 @@ FIRST: tuple[Mutant, ...] = (
         "held = ends[len(ends) // 2]",
         "ends = sorted(ends + ([] if core.voters.has(core.key) else [core.log_view.persisted]))[::-1]; "
         "held = ends[len(ends) // 2]",
-        9,
+        3,
     ),
     Mutant(
         "older epochs count",
@@ -96,7 +96,7 @@ FIRST: tuple[Mutant, ...] = (
         "_advance",
         "held > role.epoch_start and",
         "held > (core.high_watermark or 0) and",
-        51,
+        49,
     ),
     Mutant(
         "fetch before sync",
@@ -114,7 +114,7 @@ FIRST: tuple[Mutant, ...] = (
         "LogView.check_fetch",
         "known.epoch != last_epoch or known.end_offset < offset",
         "False",
-        1,
+        6,
     ),
     Mutant(
         "cut too far",
@@ -123,7 +123,7 @@ FIRST: tuple[Mutant, ...] = (
         "LogView.divergence",
         "return min(mine.end_offset, leader.end_offset)",
         "return self.log_start",
-        1,
+        6,
     ),
     Mutant(
         "voters are not taken back",
@@ -132,7 +132,7 @@ FIRST: tuple[Mutant, ...] = (
         "LogView.truncate",
         "self.voter_sets.truncate(end_offset)",
         "pass",
-        2,
+        8,
     ),
     Mutant(
         "two changes at once",
@@ -141,7 +141,7 @@ FIRST: tuple[Mutant, ...] = (
         "open_change",
         "offset is not None and",
         "offset is None and",
-        1,
+        2,
     ),
     Mutant(
         "change before the own epoch",
@@ -150,7 +150,7 @@ FIRST: tuple[Mutant, ...] = (
         "committed_in_this_epoch",
         "(core.high_watermark or 0) > role.epoch_start",
         "True",
-        4,
+        15,
     ),
     Mutant(
         "nobody asks who it is",
@@ -177,7 +177,7 @@ FIRST: tuple[Mutant, ...] = (
         "drive",
         "change.deadline <= now.mono",
         "change.deadline <= 0.0",
-        57,
+        12,
         (
             Change(
                 "raft.membership.pending", "deadline", "if not change.answered", "if change.answered is None"
@@ -191,7 +191,7 @@ FIRST: tuple[Mutant, ...] = (
         "_grants",
         "return up_to_date and not follows",
         "return up_to_date",
-        2,
+        4,
     ),
     Mutant(
         "voters of the snapshot's end",
@@ -200,7 +200,7 @@ FIRST: tuple[Mutant, ...] = (
         "SnapshotKeeper.begin",
         "log_view.voters_at(end)",
         "log_view.voters",
-        2,
+        3,
     ),
     Mutant(
         "voters forgotten by the snapshot",
@@ -263,7 +263,7 @@ FIRST: tuple[Mutant, ...] = (
         "batches_of",
         "if not check_crc(chunk, at, header):",
         "if False:",
-        21,
+        26,
     ),
     Mutant(
         "send before persist",
@@ -281,7 +281,7 @@ FIRST: tuple[Mutant, ...] = (
         "Peers.try_next_endpoint",
         "self.place(node_id) + 1",
         "max(1, self.place(node_id))",
-        9,
+        2,
     ),
     Mutant(
         "old name of a segment",
@@ -290,7 +290,7 @@ FIRST: tuple[Mutant, ...] = (
         "LogState.rename_deleted",
         "if file.path != path",
         "if file is not segment.file",
-        5,
+        21,
     ),
     Mutant(
         "late answers count",
@@ -306,7 +306,7 @@ FIRST: tuple[Mutant, ...] = (
         return
 """,
         "    role = core.role\n",
-        93,
+        1,
         (
             Change(
                 "raft.core", "Core.become", "if new_leader or not isinstance(role, Follower):", "if False:"

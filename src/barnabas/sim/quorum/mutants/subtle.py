@@ -23,7 +23,7 @@ SUBTLE: tuple[Mutant, ...] = (
         "is_stranger",
         "return theirs != core.origin and",
         "return False and",
-        24,
+        8,
     ),
     Mutant(
         "answers of strangers are believed",
@@ -32,7 +32,7 @@ SUBTLE: tuple[Mutant, ...] = (
         "RaftNode._unbelievable",
         "if origin.is_stranger(core, response):",
         "if False:",
-        1,
+        2,
     ),
     Mutant(
         "a stranger's leader ends the node",
@@ -41,7 +41,7 @@ SUBTLE: tuple[Mutant, ...] = (
         "_cut",
         "if end_offset >= core.committed:",
         "if True:",
-        4,
+        3,
         (
             Change(
                 "raft.identity.origin", "is_stranger", "return theirs != core.origin and", "return False and"
@@ -55,7 +55,7 @@ SUBTLE: tuple[Mutant, ...] = (
         "start",
         "core.origin = state.origin",
         "core.origin = ZERO_UUID",
-        24,
+        22,
     ),
     Mutant(
         "batch that ends at the cut",
@@ -64,7 +64,7 @@ SUBTLE: tuple[Mutant, ...] = (
         "MetadataStore.truncate",
         "self.waiting[-1].batch.end_offset > end_offset",
         "self.waiting[-1].batch.end_offset >= end_offset",
-        1,
+        6,
     ),
     Mutant(
         "applied late",
@@ -110,7 +110,7 @@ SUBTLE: tuple[Mutant, ...] = (
         "_needed",
         "core.voters.majority - (1 if core.voters.has(core.key) else 0)",
         "core.voters.majority - 1",
-        3,
+        13,
     ),
     Mutant(
         "resigns before its removal is committed",
@@ -119,7 +119,7 @@ SUBTLE: tuple[Mutant, ...] = (
         "resign_when_removed",
         "committed and not",
         "offset is not None and not",
-        3,
+        4,
     ),
     Mutant(
         "a voter's progress by its id",
@@ -128,7 +128,7 @@ SUBTLE: tuple[Mutant, ...] = (
         "progress_of",
         "if core.voters.has(replica):",
         "if core.voters.get(replica.id) is not None:",
-        4,
+        11,
     ),
     Mutant(
         "every leader writes the voters",
@@ -146,7 +146,7 @@ SUBTLE: tuple[Mutant, ...] = (
         "committed_in_this_epoch",
         "> role.epoch_start",
         "> role.epoch_start - 1",
-        10,
+        17,
     ),
     Mutant(
         "answer one record early",
@@ -182,7 +182,7 @@ SUBTLE: tuple[Mutant, ...] = (
         "would_be_stuck",
         "if len(living) >= voters.majority:",
         "if True:",
-        4,
+        32,
     ),
     Mutant(
         "epoch below the snapshot's",
@@ -191,7 +191,7 @@ SUBTLE: tuple[Mutant, ...] = (
         "LogView.check_fetch",
         "or last_epoch < self._base_epoch",
         "or False",
-        2,
+        3,
     ),
     Mutant(
         "history reads one too far",
@@ -209,7 +209,7 @@ SUBTLE: tuple[Mutant, ...] = (
         "History.forget_before",
         "del self._offsets[: max(0, index - 1)], self._values[: max(0, index - 1)]",
         "del self._offsets[:index], self._values[:index]",
-        1,
+        3,
     ),
     Mutant(
         "an epoch ends where the log ends",
@@ -218,7 +218,7 @@ SUBTLE: tuple[Mutant, ...] = (
         "LogView.end_of_epoch",
         "        end = start\n",
         "        pass\n",
-        2,
+        6,
     ),
     Mutant(
         "the leader's high watermark",
