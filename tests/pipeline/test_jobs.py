@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,12 +11,9 @@ from hypothesis import strategies as st
 
 from barnabas.errors import BarnabasError, ConfigError
 from barnabas.model import TopicPartition
-from barnabas.pipeline.jobs.archive_directory import (
+from barnabas.pipeline.jobs.archive_directory import ArchiveDirectory, ArchivedTopic, NoArchiveError
+from barnabas.pipeline.jobs.archive_index import (
     ArchivedFile,
-    ArchiveDirectory,
-    ArchivedTopic,
-    DamagedArchiveError,
-    NoArchiveError,
     grown_index,
     index_of,
     read_index,
@@ -24,7 +22,9 @@ from barnabas.pipeline.jobs.archive_directory import (
 from barnabas.pipeline.jobs.archive_source import admit_files, files_between
 from barnabas.pipeline.jobs.audit import Side, compare
 from barnabas.pipeline.jobs.checksums import Run, join_runs, run_of_row, runs_of
+from barnabas.pipeline.jobs.file_log import DamagedArchiveError, listed_files
 from barnabas.pipeline.jobs.progress import plain_failure
+from barnabas.pipeline.jobs.restored_topics import changes_needed
 
 pa = pytest.importorskip("pyarrow")
 
@@ -111,7 +111,7 @@ def write_file(directory: Path, offsets: list[int], name: str = "a.parquet") -> 
     folder = directory / "records" / "topic=t" / "partition=0"
     folder.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.table({"offset": pa.array(offsets, pa.int64())}), folder / name)
-    return f"file://{folder / name}"
+    return str(folder / name)
 
 
 def test_an_index_has_the_files_by_offset_without_empty_ones(tmp_path: Path) -> None:
@@ -127,11 +127,9 @@ def test_files_that_overlap_or_cannot_be_read_are_damage(tmp_path: Path) -> None
     with pytest.raises(DamagedArchiveError, match="both have offset 2"):
         index_of([write_file(tmp_path, [1, 3]), write_file(tmp_path, [2], "b.parquet")])
     broken = write_file(tmp_path, [1])
-    Path(broken.removeprefix("file://")).write_bytes(b"PAR1, but nothing else")
+    Path(broken).write_bytes(b"PAR1, but nothing else")
     with pytest.raises(DamagedArchiveError, match=r"a\.parquet cannot be read"):
         index_of([broken])
-    with pytest.raises(ConfigError, match="an archive in s3:// cannot be read"):
-        index_of(["s3://bucket/records/topic=t/partition=0/a.parquet"])
 
 
 def test_a_directory_is_the_archive_of_one_set_of_topics_of_one_cluster(tmp_path: Path) -> None:
@@ -156,6 +154,77 @@ def test_a_directory_with_something_else_is_neither_written_nor_read(tmp_path: P
     (tmp_path / "archive.json").write_text("{}")
     with pytest.raises(DamagedArchiveError):
         ArchiveDirectory(str(tmp_path)).topics()
+
+
+def list_files(records: Path, name: str, *paths: str) -> None:
+    """One log file of Spark's file sink."""
+    (records / "_spark_metadata").mkdir(parents=True, exist_ok=True)
+    lines = [json.dumps({"path": path, "size": 1, "isDir": False, "action": "add"}) for path in paths]
+    (records / "_spark_metadata" / name).write_text("\n".join(["v1", *lines]))
+
+
+def test_files_are_looked_for_in_the_archive_itself_wherever_it_was_when_spark_listed_them(
+    tmp_path: Path,
+) -> None:
+    below = [f"topic=t/partition=0/part-{number}.parquet" for number in range(4)]
+    was = [f"file:///elsewhere/with%20space/records/{path}" for path in below]
+    list_files(tmp_path, "8", was[0])
+    list_files(tmp_path, "9.compact", was[0], was[1])
+    list_files(tmp_path, "10", was[2])
+    list_files(tmp_path, "11")
+    assert listed_files(str(tmp_path)) == [str(tmp_path / path) for path in below[:3]]
+    list_files(tmp_path, "13", was[3])
+    with pytest.raises(DamagedArchiveError, match="lacks a micro-batch"):
+        listed_files(str(tmp_path))
+    list_files(tmp_path, "12", "x")
+    with pytest.raises(DamagedArchiveError, match="x is no file of an archive"):
+        listed_files(str(tmp_path))
+    (tmp_path / "_spark_metadata" / "12").write_text("v9")
+    with pytest.raises(DamagedArchiveError, match="its version is 'v9'"):
+        listed_files(str(tmp_path))
+
+
+def test_a_file_in_place_of_a_directory_is_refused_in_one_line(tmp_path: Path) -> None:
+    letter = tmp_path / "letter.txt"
+    letter.write_text("dear")
+    for action in (
+        ArchiveDirectory(str(letter)).topics,
+        lambda: ArchiveDirectory(str(letter)).claim("c", []),
+    ):
+        with pytest.raises(ConfigError, match="is a file: an archive is a directory"):
+            action()
+    with pytest.raises(ConfigError, match="cannot be written: Not a directory"):
+        ArchiveDirectory(str(letter / "below")).claim("c", [])
+
+
+def test_an_archive_keeps_the_configs_of_its_topics_also_where_they_cannot_be_seen_later(
+    tmp_path: Path,
+) -> None:
+    place, configs = ArchiveDirectory(str(tmp_path)), {"retention.ms": "5"}
+    place.claim("c", [ArchivedTopic("t", "id", 1, configs)])
+    place.claim("c", [ArchivedTopic("t", "id", 2)])
+    assert place.topics() == [ArchivedTopic("t", "id", 2, configs)]
+
+
+DAY = 86_400_000
+
+
+def test_a_restored_topic_neither_deletes_nor_changes_what_it_gets() -> None:
+    def changed(oldest: int | None, **configs: str) -> dict[str, str]:
+        said = {name.replace("_", "."): value for name, value in configs.items()}
+        return {one.name: one.value for one in changes_needed(said, oldest, now=10 * DAY)}
+
+    week = str(7 * DAY)
+    assert changed(4 * DAY, retention_ms=week) == {}
+    assert changed(2 * DAY, retention_ms=week) == {"retention.ms": "-1"}
+    assert changed(None, retention_ms=week) == {"retention.ms": "-1"}, "nobody knows how old they are"
+    assert changed(-1, retention_ms="-1", retention_bytes="-1") == {}
+    assert changed(0, retention_ms=week, retention_bytes="1", cleanup_policy="compact") == {}
+    assert changed(9 * DAY, retention_ms=week, retention_bytes="1000") == {"retention.bytes": "-1"}
+    assert changed(9 * DAY, message_timestamp_type="LogAppendTime") == {
+        "message.timestamp.type": "CreateTime"
+    }
+    assert list(changed(1, message_timestamp_before_max_ms="5")) == ["message.timestamp.before.max.ms"]
 
 
 def test_a_list_of_files_that_lost_a_micro_batch_is_damage_not_an_empty_archive(tmp_path: Path) -> None:
@@ -183,7 +252,7 @@ def test_an_index_grows_with_its_archive_and_refuses_another_one(tmp_path: Path)
         grown_index(path, [file(0, 8), file(10, 19)])
 
 
-def verdicts(*sides: dict[TopicPartition, Run], rename: dict[str, str] | None = None) -> list[str]:
+def verdicts(*sides: dict[TopicPartition, Run | None], rename: dict[str, str] | None = None) -> list[str]:
     named = [(str(number), side) for number, side in enumerate(sides)]
     return [finding.verdict for finding in compare(named, rename or {})]
 
@@ -194,8 +263,20 @@ def test_an_audit_says_what_is_missing_more_or_other() -> None:
     assert verdicts({HERE: one}, {copy.where: copy}) == ["", "equal"]
     assert verdicts({HERE: one}, {HERE: Run(HERE, 0, 9, 10, 78)}) == ["", "other contents or order"]
     assert verdicts({HERE: one}, {HERE: Run(HERE, 0, 8, 9, 77)}) == ["", "1 missing"]
-    assert verdicts({HERE: one}, {}) == ["", "10 missing"]
-    assert verdicts({}, {HERE: one}) == ["10 more"]
+    assert verdicts({HERE: one}, {HERE: None}) == ["", "10 missing"]
+    assert verdicts({HERE: None}, {HERE: one}) == ["", "10 more"]
+
+
+def test_what_is_empty_on_both_sides_is_equal_and_what_is_not_there_is_not() -> None:
+    other, more = TopicPartition("u", 0), TopicPartition("t", 1)
+    assert verdicts({HERE: None}, {HERE: None}) == ["", "equal"]
+    assert verdicts({HERE: None}, {HERE: None, more: None}) == ["", "equal", "equal"]
+    assert verdicts({HERE: None, other: None}, {HERE: None}) == [
+        "",
+        "equal",
+        "",
+        "one side has no such topic",
+    ]
 
 
 def test_an_audit_of_several_topics_follows_their_new_names() -> None:

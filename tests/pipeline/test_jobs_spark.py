@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from barnabas.pipeline.jobs.archive import archive
 from barnabas.pipeline.jobs.audit import Side, audit
 from barnabas.pipeline.jobs.progress import Progress
 from barnabas.pipeline.jobs.restore import restore
+from barnabas.pipeline.jobs.restored_topics import own_configs
 from barnabas.testing.cluster import Cluster
 
 pytest.importorskip("pyspark")
@@ -28,7 +30,9 @@ pytestmark = pytest.mark.spark
 def bootstrap() -> Iterator[str]:
     allowed = {"transaction.two.phase.commit.enable": "true", "unstable.api.versions.enable": "true"}
     with Cluster(allowed) as kafka, Admin(kafka.bootstrap) as admin:
-        admin.create_topic("in", partitions=2)
+        admin.create_topic(
+            "in", partitions=2, configs={"retention.ms": "9000000000", "segment.bytes": "2000000"}
+        )
         yield kafka.bootstrap
 
 
@@ -48,11 +52,12 @@ def send(bootstrap: str, numbers: range) -> None:
             key = (None, b"", b"k%d" % number)[number % 3]
             value = (None, b"", b"v%d" % number, b"w" * number)[number % 4]
             headers = [("n", b"%d" % number), ("n", None)] if number % 5 == 0 else ()
-            producer.send("in", value, key, partition=number % 2, headers=headers)
+            stamp = -1 if number % 50 == 0 else None  # as records of old have none
+            producer.send("in", value, key, partition=number % 2, headers=headers, timestamp=stamp)
 
 
 def test_what_is_archived_in_two_runs_is_restored_as_it_was(
-    spark: Any, bootstrap: str, tmp_path: Path
+    spark: Any, bootstrap: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     directory, progress = str(tmp_path / "archive"), Progress("job", plain=True)
     send(bootstrap, range(300))
@@ -60,7 +65,13 @@ def test_what_is_archived_in_two_runs_is_restored_as_it_was(
     send(bootstrap, range(300, 400))
     archive(spark, bootstrap, ["in"], directory, progress, rows=200)
     assert progress.rows == 100, "the second run goes on where the first one ended"
+    moved = str(tmp_path / "moved here")
+    os.rename(directory, moved)
+    directory = moved
     restore(spark, directory, bootstrap, progress, rename={"in": "back"}, rows=150)
+    assert "back: retention.ms is -1 here, for it is 9000000000" in capsys.readouterr().err
+    with Admin(bootstrap) as admin:
+        assert own_configs(admin, "back") == {"retention.ms": "-1", "segment.bytes": "2000000"}
     sides = [Side.parse(text) for text in (f"{bootstrap}/in", directory, f"{bootstrap}/back")]
     findings = audit(spark, sides)
     assert [(one.verdict, one.run.records if one.run else 0) for one in findings] == [
@@ -81,10 +92,22 @@ def test_what_is_archived_in_two_runs_is_restored_as_it_was(
         admin.delete_topic("back")
     with pytest.raises(BarnabasError, match="the topic back was deleted since this restore began"):
         restore(spark, directory, bootstrap, progress, rename={"in": "back"})
-    damaged = max((tmp_path / "archive" / "records").rglob("*.parquet"))
+    damaged = max((tmp_path / "moved here" / "records").rglob("*.parquet"))
     content = bytearray(damaged.read_bytes())
     content[4:40] = bytes(36)
     damaged.write_bytes(content)
     with pytest.raises(BarnabasError, match=rf"{damaged.name} cannot be read") as caught:
         audit(spark, [sides[1]])
     assert caught.value.next_step and "archive the topic again" in caught.value.next_step
+
+
+def test_an_audit_of_a_topic_that_is_not_there_is_an_error_and_of_empty_ones_equal(
+    spark: Any, bootstrap: str
+) -> None:
+    with Admin(bootstrap) as admin:
+        for name in ("empty", "hollow"):
+            admin.create_topic(name, partitions=1)
+    sides = [Side.parse(f"{bootstrap}/{name}") for name in ("empty", "hollow", "nowhere")]
+    assert [one.verdict for one in audit(spark, sides[:2])] == ["", "equal"]
+    with pytest.raises(BarnabasError, match="nowhere"):
+        audit(spark, [sides[0], sides[2]])

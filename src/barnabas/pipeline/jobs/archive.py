@@ -12,11 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from barnabas.client.cluster import Cluster
+from barnabas.client.admin.admin import Admin
 from barnabas.client.offsets import list_offsets
+from barnabas.errors import KafkaError
 from barnabas.model import TopicPartition
 from barnabas.pipeline.jobs.archive_directory import ArchiveDirectory, ArchivedTopic
+from barnabas.pipeline.jobs.job_options import security_in
 from barnabas.pipeline.jobs.progress import Progress, run_to_end
+from barnabas.pipeline.jobs.restored_topics import own_configs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,15 +54,18 @@ def archive(
     Raises BarnabasError, with what to do.
     """
     place = ArchiveDirectory(directory)
-    with Cluster(bootstrap, client_id="barnabas-archive") as cluster:
-        found = [cluster.topic(name, refresh=True) for name in sorted(set(topics))]
-        known = [ArchivedTopic(info.name, str(info.id), len(info.partitions)) for info in found]
+    with Admin(bootstrap, client_id="barnabas-archive", security=security_in(options)) as admin:
+        found = [admin.describe_topic(name) for name in sorted(set(topics))]
+        known = [
+            ArchivedTopic(info.name, str(info.id), len(info.partitions), _configs(admin, info.name, progress))
+            for info in found
+        ]
         goal = {
             TopicPartition(topic.name, number): at.offset
             for topic in known
-            for number, at in list_offsets(cluster, topic.name, isolation="read_committed").items()
+            for number, at in list_offsets(admin.cluster, topic.name, isolation="read_committed").items()
         }
-        place.claim(cluster.cluster_id(), known)
+        place.claim(admin.cluster.cluster_id(), known)
     for name, value in SETTINGS.items():
         spark.conf.set(name, value)
 
@@ -85,3 +91,12 @@ def archive(
         return writer.trigger(**follows).start()
 
     run_to_end(start, progress, goal=goal, again=_AGAIN, heard=heard)
+
+
+def _configs(admin: Admin, topic: str, progress: Progress) -> dict[str, str] | None:
+    """A topic's own configs; None, and a line, where they may not be seen."""
+    try:
+        return own_configs(admin, topic)
+    except KafkaError as error:
+        progress.say(f"the archive does not have the configs of {topic}: {error}")
+        return None

@@ -1,70 +1,44 @@
-"""A directory that holds archived topics: what it says of itself, and an index of its files.
+"""A directory that holds archived topics, and what it says of itself.
 
-    DIR/archive.json           the cluster, the topics, their ids and numbers of partitions
+    DIR/archive.json           the cluster; of each topic its id, number of partitions and configs
     DIR/records/topic=.../partition=.../*.parquet
     DIR/_checkpoint            how far the archiving query is (Spark's)
 
 The files are in `records/_spark_metadata`, too: a file that is there and not in that list was written by a
-micro-batch that did not end, and nobody may read it.  The index has the listed files only, by first offset.
+micro-batch that did not end, and nobody may read it.  A copy of the directory is an archive like the original.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import itertools
 import json
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import dataclass
 from typing import Any
-from urllib.parse import unquote, urlparse
 
 from barnabas.errors import BarnabasError, ConfigError
-from barnabas.model import TopicPartition
+from barnabas.pipeline.jobs.archive_index import write_whole
+from barnabas.pipeline.jobs.file_log import LISTED, DamagedArchiveError, listed_files, newest_batch
 
-__all__ = [
-    "ArchiveDirectory",
-    "ArchivedFile",
-    "ArchivedTopic",
-    "DamagedArchiveError",
-    "grown_index",
-    "index_of",
-    "read_index",
-    "write_index",
-]
+__all__ = ["ArchiveDirectory", "ArchivedTopic", "NoArchiveError"]
 
 _FORMAT = 1
 
 
-class DamagedArchiveError(BarnabasError):
-    """A file of an archive is not what it should be."""
+class NoArchiveError(BarnabasError):
+    """There is no archive where one was named."""
 
-    exit_code = 6
+    exit_code = 4
 
 
 @dataclass(frozen=True, slots=True)
 class ArchivedTopic:
-    """A topic of an archive; `id` as text."""
+    """A topic of an archive; `id` as text.  `configs` that were its own; None: the archive does not say."""
 
     name: str
     id: str
     partitions: int
-
-
-@dataclass(frozen=True, slots=True)
-class ArchivedFile:
-    """One file: records of one partition, from offset `first` to offset `last`, in their order."""
-
-    topic: str
-    partition: int
-    first: int
-    last: int
-    records: int
-    path: str
-
-    @property
-    def where(self) -> TopicPartition:
-        return TopicPartition(self.topic, self.partition)
+    configs: Mapping[str, str] | None = None
 
 
 class ArchiveDirectory:
@@ -82,11 +56,17 @@ class ArchiveDirectory:
     def topics(self) -> list[ArchivedTopic]:
         """What is archived here.  Raises BarnabasError where that is nothing."""
         return [
-            ArchivedTopic(name, str(said["id"]), int(said["partitions"]))
+            ArchivedTopic(name, str(said["id"]), int(said["partitions"]), said.get("configs"))
             for name, said in sorted(self._read()["topics"].items())
         ]
 
+    def files(self) -> list[str]:
+        """The paths of the files that whole micro-batches wrote.  Raises BarnabasError."""
+        self._read()
+        return listed_files(self.records) if self.check_list() else []  # (none has ended yet)
+
     def _read(self) -> dict[str, Any]:
+        self._check_kind()
         try:
             with open(self._manifest, encoding="utf-8") as file:
                 tree = json.load(file)
@@ -99,7 +79,15 @@ class ArchiveDirectory:
                 next_step="name the directory that `barnabas pipeline run archive` wrote",
             ) from error
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise DamagedArchiveError(f"{self._manifest} cannot be read: {error}") from error
+            raise DamagedArchiveError(
+                f"{self._manifest} cannot be read: {error}", next_step="bring it back from a copy"
+            ) from error
+
+    def _check_kind(self) -> None:
+        if os.path.exists(self.path) and not os.path.isdir(self.path):
+            raise ConfigError(
+                f"{self.path} is a file: an archive is a directory", next_step="name a directory"
+            )
 
     def check_list(self) -> bool:
         """Whether there is a list of files.  Raises DamagedArchiveError where it lacks a micro-batch that ended.
@@ -107,13 +95,13 @@ class ArchiveDirectory:
         Spark lists the files of a micro-batch before it notes that this one has ended: so a list that is shorter
         has lost something, and reading on would leave records out without a word.
         """
-        ended = _newest(self.checkpoint, "commits")
-        listed = _newest(self.records, "_spark_metadata")
+        ended = newest_batch(self.checkpoint, "commits")
+        listed = newest_batch(self.records, LISTED)
         if listed < ended:
             raise DamagedArchiveError(
-                f"{self.records}/_spark_metadata lists micro-batches up to {listed}, and {ended} has ended"
+                f"{self.records}/{LISTED} lists micro-batches up to {listed}, and {ended} has ended"
                 if listed >= 0
-                else f"{self.records}/_spark_metadata, the list of its files, is gone",
+                else f"{self.records}/{LISTED}, the list of its files, is gone",
                 next_step="bring it back from a copy, or archive the topics again, into another directory",
             )
         return listed >= 0
@@ -121,23 +109,32 @@ class ArchiveDirectory:
     def claim(self, cluster: str, topics: Iterable[ArchivedTopic]) -> None:
         """Make this the archive of these topics, or see that it is.  Raises ConfigError where it is another's."""
         wanted = {topic.name: topic for topic in topics}
+        self._check_kind()
+        before: dict[str, Any] = {}
         if os.path.exists(self._manifest):
-            self._check(cluster, wanted)
+            before = self._check(cluster, wanted)
         elif os.path.isdir(self.path) and os.listdir(self.path):
             raise ConfigError(
                 f"{self.path} holds something else", next_step="name an empty directory, or a new one"
             )
-        os.makedirs(self.path, exist_ok=True)
         content = {
             "format": _FORMAT,
             "cluster": cluster,
             "topics": {
-                name: {"id": topic.id, "partitions": topic.partitions} for name, topic in wanted.items()
+                name: _described(topic, before.get(name, {}).get("configs")) for name, topic in wanted.items()
             },
         }
-        replace(self._manifest, json.dumps(content, indent=1, sort_keys=True))
+        try:
+            os.makedirs(self.path, exist_ok=True)
+            write_whole(self._manifest, json.dumps(content, indent=1, sort_keys=True))
+        except OSError as error:
+            raise ConfigError(
+                f"{self.path} cannot be written: {error.strerror or error}",
+                next_step="name a directory that you may write to, on a disk with room",
+            ) from error
 
-    def _check(self, cluster: str, wanted: Mapping[str, ArchivedTopic]) -> None:
+    def _check(self, cluster: str, wanted: Mapping[str, ArchivedTopic]) -> dict[str, Any]:
+        """What is written of the topics until now."""
         found = self._read()
         if found["cluster"] != cluster:
             raise ConfigError(
@@ -156,121 +153,10 @@ class ArchiveDirectory:
                     f"{found['topics'][name]['id']}, not {topic.id}",
                     next_step="name another directory",
                 )
+        return dict(found["topics"])
 
 
-def _newest(directory: str, log: str) -> int:
-    """The number of the newest micro-batch in one of Spark's logs; -1 where there is none."""
-    try:
-        names = os.listdir(os.path.join(directory, log))
-    except FileNotFoundError:
-        return -1
-    return max((int(name.split(".")[0]) for name in names if name.split(".")[0].isdigit()), default=-1)
-
-
-class NoArchiveError(BarnabasError):
-    """There is no archive where one was named."""
-
-    exit_code = 4
-
-
-def index_of(urls: Iterable[str]) -> list[ArchivedFile]:
-    """The files behind Spark's addresses of an archive's files, by partition and offset; without empty ones.
-
-    Reads the footer of each.  Raises DamagedArchiveError for a file that is damaged, and where two overlap.
-    """
-    found = sorted(
-        (file for url in urls if (file := _archived_file(url)) is not None),
-        key=lambda file: (file.topic, file.partition, file.first),
-    )
-    for before, after in itertools.pairwise(found):
-        if before.where == after.where and after.first <= before.last:
-            raise DamagedArchiveError(
-                f"{before.path} and {after.path} both have offset {after.first}",
-                next_step="archive the topic again, into another directory",
-            )
-    return found
-
-
-def local_path(url: str) -> str:
-    """The path of one of Spark's addresses.  Raises ConfigError where it is not in this machine's file tree."""
-    parts = urlparse(url)
-    if parts.scheme not in ("", "file"):
-        raise ConfigError(
-            f"an archive in {parts.scheme}:// cannot be read",
-            next_step="use a directory that this machine and Spark's workers see under one path",
-        )
-    return unquote(parts.path)
-
-
-def _archived_file(url: str) -> ArchivedFile | None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    path = local_path(url)
-    folders = dict(part.split("=", 1) for part in path.split("/") if "=" in part)
-    try:
-        footer = pq.read_metadata(path)
-        column = footer.schema.to_arrow_schema().get_field_index("offset")
-        if footer.num_rows == 0:
-            return None
-        sums = [footer.row_group(number).column(column).statistics for number in range(footer.num_row_groups)]
-        return ArchivedFile(
-            unquote(folders["topic"]),
-            int(folders["partition"]),
-            min(part.min for part in sums),
-            max(part.max for part in sums),
-            footer.num_rows,
-            path,
-        )
-    except (OSError, pa.ArrowException, KeyError, ValueError, AttributeError) as error:
-        raise damaged(path, error) from error
-
-
-def damaged(path: str, error: object) -> DamagedArchiveError:
-    """What to say of a file that cannot be read."""
-    return DamagedArchiveError(
-        f"{path} cannot be read: {error}",
-        next_step="bring the file back from a copy, or archive the topic again, into another directory",
-    )
-
-
-def write_index(path: str, files: Iterable[ArchivedFile]) -> None:
-    """Keep an index, whole or not at all."""
-    replace(path, json.dumps([asdict(file) for file in files]))
-
-
-def grown_index(path: str, files: list[ArchivedFile]) -> None:
-    """Put an archive's files of now in place of an index that was kept.  ConfigError where that had others.
-
-    Positions in the old index hold in the new one: an archive only gets files with later offsets.
-    """
-    had, has = ({astuple(replace_path(file)) for file in some} for some in (read_index(path), files))
-    if not had <= has:
-        raise ConfigError(
-            f"{path} has files that the archive has not: it belongs to another archive",
-            next_step="name another --checkpoint",
-        )
-    write_index(path, files)
-
-
-def replace_path(file: ArchivedFile) -> ArchivedFile:
-    """The same file wherever it lies: an archive may be mounted somewhere else."""
-    return dataclasses.replace(file, path=os.path.basename(file.path))
-
-
-def read_index(path: str) -> list[ArchivedFile]:
-    """An index that was kept.  Raises BarnabasError."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            return [ArchivedFile(**entry) for entry in json.load(file)]
-    except (OSError, ValueError, TypeError) as error:
-        raise BarnabasError(f"{path} is no index of an archive: {error}") from error
-
-
-def replace(path: str, text: str) -> None:
-    """Write a small file, whole or not at all."""
-    with open(path + ".new", "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(path + ".new", path)
+def _described(topic: ArchivedTopic, configs_before: Mapping[str, str] | None) -> dict[str, Any]:
+    said: dict[str, Any] = {"id": topic.id, "partitions": topic.partitions}
+    configs = configs_before if topic.configs is None else topic.configs
+    return said if configs is None else said | {"configs": dict(configs)}

@@ -27,7 +27,8 @@ from pyspark.sql.types import StructType
 
 from barnabas.errors import ConfigError
 from barnabas.model import TopicPartition
-from barnabas.pipeline.jobs.archive_directory import ArchivedFile, damaged, read_index
+from barnabas.pipeline.jobs.archive_index import ArchivedFile, read_index
+from barnabas.pipeline.jobs.file_log import damaged
 from barnabas.pipeline.offsets import Offsets, Positions
 from barnabas.pipeline.options import COLUMNS
 from barnabas.pipeline.plain_errors import plainly

@@ -14,13 +14,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from barnabas.client.cluster import Cluster
 from barnabas.errors import ConfigError
 from barnabas.model import TopicPartition
-from barnabas.pipeline.jobs.archive_directory import index_of, write_index
+from barnabas.pipeline.jobs.archive_directory import ArchiveDirectory
+from barnabas.pipeline.jobs.archive_index import index_of, write_index
 from barnabas.pipeline.jobs.archive_source import ArchiveSource
 from barnabas.pipeline.jobs.checksums import RUN_SCHEMA, Run, join_runs, run_of_row, runs_of
+from barnabas.pipeline.jobs.job_options import security_in
 from barnabas.pipeline.jobs.progress import plain_failure
-from barnabas.pipeline.jobs.restore import archived_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,6 +35,7 @@ _HASH = (
     "transform(coalesce(headers, array()), h -> struct(h.key, isnull(h.value), coalesce(h.value, X''))))"
 )
 """Of one record; what is null is not what is empty."""
+_NO_TOPIC = "one side has no such topic"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,23 +90,38 @@ class Finding:
         }
 
 
-def sum_up(spark: SparkSession, side: Side, options: Mapping[str, str] = {}) -> dict[TopicPartition, Run]:
-    """What each partition of a side comes to.  Partitions without records are not in it."""
+def sum_up(
+    spark: SparkSession, side: Side, options: Mapping[str, str] = {}
+) -> dict[TopicPartition, Run | None]:
+    """What each partition of a side comes to; None where it has no records.
+
+    Raises BarnabasError where a topic, or the archive, is not there.
+    """
+    found: dict[TopicPartition, Run | None] = dict.fromkeys(_partitions(side, options))
     spark.dataSource.register(ArchiveSource)
     with tempfile.TemporaryDirectory(prefix="barnabas-audit-") as work:
         rows = _rows(spark, side, options, work)
         hashed = rows.selectExpr("topic", "partition", "offset", f"{_HASH} AS hash")
         try:
-            found = hashed.mapInArrow(runs_of, RUN_SCHEMA).collect()
+            runs = hashed.mapInArrow(runs_of, RUN_SCHEMA).collect()
         except Exception as error:
             raise plain_failure(error, "mend that, and run the audit again") from error
-    return join_runs(run_of_row(row) for row in found)
+    return found | join_runs(run_of_row(row) for row in runs)
+
+
+def _partitions(side: Side, options: Mapping[str, str]) -> list[TopicPartition]:
+    if side.bootstrap is None:
+        counts = {topic.name: topic.partitions for topic in ArchiveDirectory(side.text).topics()}
+    else:
+        with Cluster(side.bootstrap, client_id="barnabas-audit", security=security_in(options)) as cluster:
+            counts = {name: len(cluster.topic(name, refresh=True).partitions) for name in side.topics}
+    return [TopicPartition(name, number) for name, count in counts.items() for number in range(count)]
 
 
 def _rows(spark: SparkSession, side: Side, options: Mapping[str, str], work: str) -> DataFrame:
     if side.bootstrap is None:
         index = os.path.join(work, "index.json")
-        write_index(index, index_of(archived_files(spark, side.text)))
+        write_index(index, index_of(ArchiveDirectory(side.text).files()))
         return spark.read.format(ArchiveSource.name()).option("index", index).load()
     return (
         spark.read.format("barnabas")
@@ -116,7 +134,9 @@ def _rows(spark: SparkSession, side: Side, options: Mapping[str, str], work: str
     )
 
 
-def compare(sides: list[tuple[str, dict[TopicPartition, Run]]], rename: Mapping[str, str]) -> list[Finding]:
+def compare(
+    sides: list[tuple[str, dict[TopicPartition, Run | None]]], rename: Mapping[str, str]
+) -> list[Finding]:
     """Every partition on every side, beside the first side.  `rename`: the name there of a name on the first side.
 
     Sides of one topic each need no renaming.
@@ -130,10 +150,10 @@ def compare(sides: list[tuple[str, dict[TopicPartition, Run]]], rename: Mapping[
         if not back and len(topics) == len(others) == 1:
             back = {others.copy().pop(): topics.copy().pop()}
         named = {TopicPartition(back.get(w.topic, w.topic), w.partition): run for w, run in found.items()}
+        both = topics & {where.topic for where in named}
         for where in reference.keys() | named.keys():
-            findings.append(
-                Finding(where, name, named.get(where), _verdict(reference.get(where), named.get(where)))
-            )
+            verdict = _verdict(reference.get(where), named.get(where)) if where.topic in both else _NO_TOPIC
+            findings.append(Finding(where, name, named.get(where), verdict))
     order = {name: number for number, (name, _) in enumerate(sides)}
     return sorted(findings, key=lambda one: (one.where, order[one.side]))
 
@@ -142,7 +162,7 @@ def _verdict(expected: Run | None, found: Run | None) -> str:
     wanted, there = (run.records if run else 0 for run in (expected, found))
     if there != wanted:
         return f"{abs(there - wanted)} {'more' if there > wanted else 'missing'}"
-    same = expected is not None and found is not None and expected.checksum == found.checksum
+    same = (expected.checksum if expected else None) == (found.checksum if found else None)
     return "equal" if same else "other contents or order"
 
 

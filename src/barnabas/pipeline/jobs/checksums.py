@@ -19,7 +19,7 @@ from barnabas.model import TopicPartition
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["RUN_SCHEMA", "Run", "join_runs", "runs_of"]
+__all__ = ["RUN_SCHEMA", "Run", "join_runs", "run_of_row", "runs_of"]
 
 _BASE = 0x9E3779B97F4A7C15 ^ 0x6
 """Odd, and 3 modulo 4, so that _BASE - 1 has the factor 2 only once."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from barnabas.errors import BarnabasError, ConfigError
+from barnabas.model import NO_TIMESTAMP
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -74,7 +75,9 @@ def _rows(columns: dict[str, pa.Array], count: int, topic: str | None) -> Iterat
             raise BarnabasError(
                 "a row has no topic", next_step='filter such rows out, or give .option("topic", ...)'
             )
-        if stamp is not None and stamp < 0:
+        if (
+            stamp is not None and stamp < NO_TIMESTAMP
+        ):  # (a record without one has -1: it is written so again)
             raise BarnabasError(
                 f"a row has a timestamp before 1970 ({stamp} ms)",
                 next_step="leave the column timestamp out, or null: then it is that of the writing",

@@ -1,0 +1,140 @@
+"""An index of an archive's files, by partition and first offset: what is read in order, and how far one is.
+
+It has the files that Spark lists (`file_log`), with what their footers say of offsets and timestamps.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+from urllib.parse import unquote
+
+from barnabas.errors import BarnabasError, ConfigError
+from barnabas.model import TopicPartition
+from barnabas.pipeline.jobs.file_log import DamagedArchiveError, damaged
+
+__all__ = ["ArchivedFile", "grown_index", "index_of", "read_index", "write_index", "write_whole"]
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedFile:
+    """One file: records of one partition, from offset `first` to offset `last`, in their order.
+
+    `oldest` timestamp in ms since 1970; None: the file does not say.
+    """
+
+    topic: str
+    partition: int
+    first: int
+    last: int
+    records: int
+    path: str
+    oldest: int | None = None
+
+    @property
+    def where(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+    def contents(self) -> tuple[str, int, int, int, int, str]:
+        """What is the same wherever the archive lies: it may be mounted somewhere else, or be a copy."""
+        return self.topic, self.partition, self.first, self.last, self.records, os.path.basename(self.path)
+
+
+def index_of(paths: Iterable[str]) -> list[ArchivedFile]:
+    """An archive's files by partition and offset; without empty ones.
+
+    Reads the footer of each.  Raises DamagedArchiveError for a file that is damaged, and where two overlap.
+    """
+    found = sorted(
+        (file for path in paths if (file := _archived_file(path)) is not None),
+        key=lambda file: (file.topic, file.partition, file.first),
+    )
+    for before, after in itertools.pairwise(found):
+        if before.where == after.where and after.first <= before.last:
+            raise DamagedArchiveError(
+                f"{before.path} and {after.path} both have offset {after.first}",
+                next_step="archive the topic again, into another directory",
+            )
+    return found
+
+
+def _archived_file(path: str) -> ArchivedFile | None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    folders = dict(part.split("=", 1) for part in path.split("/")[-3:-1] if "=" in part)
+    try:
+        footer = pq.read_metadata(path)
+        if footer.num_rows == 0:
+            return None
+        sums = _statistics(footer, "offset")
+        return ArchivedFile(
+            unquote(folders["topic"]),
+            int(folders["partition"]),
+            min(part.min for part in sums),
+            max(part.max for part in sums),
+            footer.num_rows,
+            path,
+            _oldest_ms(footer),
+        )
+    except (OSError, pa.ArrowException, KeyError, ValueError, AttributeError) as error:
+        raise damaged(path, error) from error
+
+
+def _statistics(footer: Any, name: str) -> list[Any]:
+    """Of one column, by row group."""
+    column = footer.schema.to_arrow_schema().get_field_index(name)
+    if column < 0:
+        raise ValueError(f"it has no column {name}")
+    return [footer.row_group(number).column(column).statistics for number in range(footer.num_row_groups)]
+
+
+def _oldest_ms(footer: Any) -> int | None:
+    """The oldest timestamp, as stored (µs), in ms; None where the file does not say."""
+    if "timestamp" not in footer.schema.to_arrow_schema().names:
+        return None
+    sums = _statistics(footer, "timestamp")
+    if any(part is None or not part.has_min_max or not isinstance(part.min_raw, int) for part in sums):
+        return None
+    return min(int(part.min_raw) for part in sums) // 1000
+
+
+def write_index(path: str, files: Iterable[ArchivedFile]) -> None:
+    """Keep an index, whole or not at all."""
+    write_whole(path, json.dumps([asdict(file) for file in files]))
+
+
+def grown_index(path: str, files: list[ArchivedFile]) -> None:
+    """Put an archive's files of now in place of an index that was kept.  ConfigError where that had others.
+
+    Positions in the old index hold in the new one: an archive only gets files with later offsets.
+    """
+    had, has = ({file.contents() for file in some} for some in (read_index(path), files))
+    if not had <= has:
+        raise ConfigError(
+            f"{path} has files that the archive has not: it belongs to another archive",
+            next_step="name another --checkpoint",
+        )
+    write_index(path, files)
+
+
+def read_index(path: str) -> list[ArchivedFile]:
+    """An index that was kept.  Raises BarnabasError."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return [ArchivedFile(**entry) for entry in json.load(file)]
+    except (OSError, ValueError, TypeError) as error:
+        raise BarnabasError(f"{path} is no index of an archive: {error}") from error
+
+
+def write_whole(path: str, text: str) -> None:
+    """Write a small file, whole or not at all."""
+    with open(path + ".new", "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(path + ".new", path)
