@@ -21,12 +21,17 @@ from tests.client.fake_broker import CLOSE, FakeBroker
 
 from barnabas.aio import Consumer as AioConsumer
 from barnabas.client.admin.admin import Admin
+from barnabas.client.admin.endpoints import read_endpoints
+from barnabas.client.aio.connection import AsyncConnection
+from barnabas.client.connection import Response
 from barnabas.client.consumer import Consumer
 from barnabas.client.producer import Producer
 from barnabas.client.security.login import AuthenticationFailed
+from barnabas.client.security.options import Security
 from barnabas.client.security.sasl import salted_password, server_signature
 from barnabas.errors import BarnabasError, ConfigError
-from barnabas.wire.schemas.cluster import MetadataRequest
+from barnabas.wire.schemas.cluster import DescribeClusterRequest, DescribeClusterResponse, MetadataRequest
+from barnabas.wire.schemas.own import ExchangeEndpointsRequest, ExchangeEndpointsResponse
 from barnabas.wire.schemas.sasl import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
@@ -341,6 +346,50 @@ def test_a_session_is_renewed_on_its_connection_before_it_is_over(ask: Ask) -> N
                     admin.topics()
         logins = len(broker.asked(SaslHandshakeRequest))
         assert logins == len(broker.asked(SaslAuthenticateRequest)) > len(broker._open)
+
+
+def test_a_question_with_a_callback_renews_the_session_too() -> None:
+    async def main(address: str) -> list[object]:
+        host, port = address.split(":")
+        security = Security.parse(sasl("PLAIN"))
+        answers: list[object] = []
+        async with await AsyncConnection.connect(host, int(port), security=security) as connection:
+            for count in (2, 4, 6):
+                await asyncio.sleep(0.002)  # the session is over
+                for _ in range(2):
+                    connection.ask(MetadataRequest(), answers.append)
+                while len(answers) < count:  # noqa: ASYNC110  (a callback of no task)
+                    await asyncio.sleep(0.001)
+        return answers
+
+    with SecuredBroker(t=1, lifetime_ms=1) as broker:
+        answers = asyncio.run(main(broker.address))
+        assert all(isinstance(answer, Response) for answer in answers)
+        assert len(broker.asked(SaslHandshakeRequest)) == 4
+
+        async def refused() -> object:
+            host, port = broker.address.split(":")
+            async with await AsyncConnection.connect(
+                host, int(port), security=Security.parse(sasl("PLAIN"))
+            ) as connection:
+                broker.on(SaslAuthenticateRequest, lambda _: SaslAuthenticateResponse(error_code=58))
+                await asyncio.sleep(0.002)
+                answer: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+                connection.ask(MetadataRequest(), answer.set_result)
+                return await answer
+
+        assert isinstance(asyncio.run(refused()), AuthenticationFailed)
+
+
+def test_a_controller_that_wants_a_login_is_asked_where_the_others_are() -> None:
+    with SecuredBroker(t=1) as broker:
+        for kind in (DescribeClusterRequest, ExchangeEndpointsRequest):
+            broker.api_versions[kind.KEY] = kind.VERSIONS
+        broker.on(DescribeClusterRequest, lambda _: DescribeClusterResponse(cluster_id="c"))
+        broker.on(ExchangeEndpointsRequest, lambda _: ExchangeEndpointsResponse())
+        host, port = broker.address.split(":")
+        assert read_endpoints(host, int(port), security=sasl("PLAIN")) == []
+        assert len(broker.asked(SaslAuthenticateRequest)) == 1
 
 
 # -- tokens ----------------------------------------------------------------------------------------

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -104,3 +106,28 @@ def test_a_wrong_password_fails_at_once_and_is_not_shown(spark: Any, kafka: Secu
             late.retry(talk)
         said = f"{caught.value} {caught.value.__cause__}"
         assert "Authentication failed" in said and "geheim-0815" not in said
+
+
+def test_jobs_log_in_everywhere_with_command_config(kafka: SecuredKafka, tmp_path: Path) -> None:
+    address, security = kafka.address("LOGIN"), kafka.login("SCRAM-SHA-512")
+    config = tmp_path / "client.properties"
+    config.write_text("".join(f"{name}={value}\n" for name, value in security.items()))
+
+    def typed(*words: str) -> str:
+        command = [sys.executable, "-m", "barnabas", "pipeline", *words, "--command-config", str(config)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        assert done.returncode == 0, done.stderr
+        assert "reports nothing" not in done.stderr
+        return done.stdout
+
+    with Admin(address, security=security) as admin, Producer(address, security=security) as producer:
+        admin.create_topic("kept", partitions=2)
+        for number in range(500):
+            producer.send("kept", str(number))
+    archive = str(tmp_path / "archive")
+    assert "archive-kept: done, 500 rows" in typed("run", "archive", f"{address}/kept", archive)
+    typed("run", "restore", archive, address, "--rename", "kept=back")
+    table = typed("run", "audit", f"{address}/kept", archive, f"{address}/back")
+    assert table.count("equal") == 4
+    assert "restore-back" in typed("list", "-b", address)
+    assert "done" in typed("status", "archive-kept", "-b", address)

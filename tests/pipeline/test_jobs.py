@@ -14,12 +14,13 @@ from barnabas.model import TopicPartition
 from barnabas.pipeline.jobs.archive_directory import ArchiveDirectory, ArchivedTopic, NoArchiveError
 from barnabas.pipeline.jobs.archive_index import (
     ArchivedFile,
+    FilesInOrder,
     grown_index,
     index_of,
     read_index,
     write_index,
 )
-from barnabas.pipeline.jobs.archive_source import admit_files, files_between
+from barnabas.pipeline.jobs.archive_source import admit_files
 from barnabas.pipeline.jobs.audit import Side, compare
 from barnabas.pipeline.jobs.checksums import Run, join_runs, run_of_row, runs_of
 from barnabas.pipeline.jobs.file_log import DamagedArchiveError, listed_files
@@ -96,12 +97,13 @@ def file(first: int, last: int, partition: int = 0) -> ArchivedFile:
 
 
 def test_a_micro_batch_takes_whole_files_of_each_partition_in_turn() -> None:
-    files = [file(0, 9), file(10, 19), file(0, 9, partition=1)]
+    files = FilesInOrder([file(10, 19), file(0, 9), file(0, 9, partition=1)])
     other = TopicPartition("t", 1)
     assert admit_files(files, {}, 15) == {HERE: 10, other: 10}
     assert admit_files(files, {HERE: 10, other: 10}, 15) == {HERE: 20, other: 10}
     assert admit_files(files, {}, None) == {HERE: 20, other: 10}
-    assert files_between(files, {HERE: 10, other: 10}, {HERE: 20, other: 10}) == {HERE: [files[1]]}
+    assert files.between(HERE, 10, 20) == [file(10, 19)]
+    assert files.between(other, 10, 10) == files.between(TopicPartition("u", 0), 0, 99) == []
 
 
 def write_file(directory: Path, offsets: list[int], name: str = "a.parquet") -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from barnabas.errors import BarnabasError
+from barnabas.pipeline.jobs.jobs_topic import JobsTopic
 from barnabas.pipeline.jobs.progress import Progress
 from barnabas.pipeline.jobs.status import JobReport, JobStatus, ask_to_stop, read_jobs
 from barnabas.testing.cluster import Cluster
@@ -34,6 +35,21 @@ def test_a_job_that_runs_can_be_asked_to_stop_and_is_remembered() -> None:
             raise BarnabasError("the disk is gone")
         [job] = read_jobs(node.bootstrap)
         assert (job.state, job.reason) == ("failed", "the disk is gone")
+
+
+def test_what_jobs_say_is_read_on_and_not_from_the_start_each_time() -> None:
+    with Cluster() as node, JobsTopic(node.bootstrap) as mine, JobsTopic(node.bootstrap) as other:
+        assert mine.latest() == {}
+        mine.make()
+        mine.make()
+        for number in range(5):
+            mine.send("copy", str(number))
+        assert other.latest() == mine.latest() == {"copy": "4"}
+        reader = other._consumer
+        mine.send("copy", None)
+        mine.send("more", "1")
+        assert other.latest() == {"more": "1"}
+        assert other._consumer is reader and reader is not None and reader.statistics().messages == 7
 
 
 def test_a_cluster_that_takes_no_reports_does_not_stop_the_job(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.errors import BarnabasError
-from barnabas.pipeline.jobs.flights_query import follow
+from barnabas.pipeline.jobs.flights_query import Reached
 from barnabas.pipeline.late_workers import LATE, LateWorkers
 
 TOO_LATE = RuntimeError(f"[STREAM_FAILED] Query terminated with exception: {LATE}. SQLSTATE: XXKST")
@@ -21,8 +20,12 @@ class Query:
     def __init__(self, error: Exception | None, reached: int | None = None) -> None:
         self.error = error
         self.reached = reached
+        self.stopped = False
 
     isActive = property(lambda self: self.error is None)  # noqa: N815 (the name is Spark's)
+
+    def stop(self) -> None:
+        self.stopped = True
 
     def exception(self) -> Exception | None:
         return self.error
@@ -44,23 +47,32 @@ def ends_at(offset: int) -> Queue[str | None]:
 
 def test_a_query_whose_worker_was_late_starts_again_and_each_time_is_told() -> None:
     told: list[str] = []
-    queries = [Query(TOO_LATE), Query(None, 7)]
-    reached = follow(Query(TOO_LATE), lambda: queries.pop(0), LateWorkers(told.append), ends_at(7))
-    assert isinstance(reached, Query) and reached.reached == 7
+    queries = [Query(TOO_LATE), Query(TOO_LATE), Query(None, 7)]
+    reached = Reached(ends_at(7))
+    assert LateWorkers(told.append).follow(lambda: queries.pop(0), reached.look, pause=0) is None
+    assert reached.is_whole() and not reached.alone and not queries
     assert [line.partition("; ")[2] for line in told] == ["trying again (1 of 5)", "trying again (2 of 5)"]
 
 
 def test_a_query_whose_workers_are_always_late_ends_after_five_tries() -> None:
     told: list[str] = []
-    with pytest.raises(BarnabasError, match=LATE):
-        follow(Query(TOO_LATE), lambda: Query(TOO_LATE), LateWorkers(told.append), ends_at(7))
-    assert len(told) == 5
+    reached = Reached(ends_at(7))
+    assert LateWorkers(told.append).follow(lambda: Query(TOO_LATE), reached.look, pause=0) is TOO_LATE
+    assert len(told) == 5 and not reached.is_whole()
 
 
 def test_a_query_that_failed_for_another_reason_is_not_started_again() -> None:
-    started: list[Query] = []
-    with pytest.raises(BarnabasError, match="data loss"):
-        follow(Query(RuntimeError("data loss")), started.pop, LateWorkers(print), ends_at(7))
+    started = [Query(RuntimeError("data loss"))]
+    failure = LateWorkers(print).follow(started.pop, lambda query: False, pause=0)
+    assert str(failure) == "data loss"
+
+
+def test_a_query_without_its_demo_ends() -> None:
+    lines: Queue[str | None] = Queue()
+    lines.put(None)
+    reached, query = Reached(lines), Query(None, 7)
+    assert LateWorkers(print).follow(lambda: query, reached.look, pause=0) is None
+    assert reached.alone and query.stopped
 
 
 def test_a_call_that_failed_for_a_late_worker_is_made_again_and_no_other() -> None:

@@ -4,17 +4,17 @@ Sources are planned in such workers, each started afresh.  On a machine that is 
 and Spark fails the query, or the call, that asked for it.  This says nothing about the data: a query goes on
 from its checkpoint, so that one may simply start it again.
 
-    late = LateWorkers(print)
-    query = late.retry(start)
-    ...
-    if late.forgives(query.exception()):
-        query = late.retry(start)
+    LateWorkers(print).follow(start, look)      # start, look now and then, start again
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
 
 __all__ = ["LATE", "LateWorkers"]
 
@@ -56,3 +56,31 @@ class LateWorkers:
             except Exception as error:
                 if not self.forgives(error):
                     raise
+
+    def follow(
+        self,
+        start: Callable[[], StreamingQuery],
+        look: Callable[[StreamingQuery], bool],
+        *,
+        pause: float = 0.3,
+    ) -> BaseException | None:
+        """Start a query, and look at it every `pause` seconds until it ends, or `look` says that it shall.
+
+        A query that failed because a worker was late starts again and goes on from its checkpoint.  It is looked
+        at once more when it has ended.  Returns what it failed with; it is stopped in any case.
+        """
+        while True:
+            query = self.retry(start)
+            try:
+                while query.isActive:
+                    time.sleep(pause)
+                    if look(query):
+                        return None
+                failure = query.exception()
+                if failure is None:
+                    look(query)
+                    return None
+            finally:
+                query.stop()
+            if not self.forgives(failure):
+                return failure

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from barnabas.cli.controllers import read_properties, security_of
 from barnabas.cli.output import add_cluster_flags, show
-from barnabas.config import parse_properties
 from barnabas.errors import BarnabasError, ConfigError
 
 if TYPE_CHECKING:
@@ -80,10 +80,8 @@ def run_job(args: argparse.Namespace) -> int:
 
 def _options(args: argparse.Namespace) -> dict[str, str]:
     """What --command-config says, under the names of Spark's options."""
-    if args.command_config is None:
-        return {}
-    with open(args.command_config, encoding="utf-8") as file:
-        return {f"kafka.{name}": value for name, value in parse_properties(file.read()).items()}
+    given = read_properties(args.command_config) if args.command_config else {}
+    return {f"kafka.{name}": value for name, value in given.items()}
 
 
 def _rename(args: argparse.Namespace) -> dict[str, str]:
@@ -116,7 +114,7 @@ def _reported(
         raise ConfigError(f"--rows {args.rows}: a micro-batch has at least one row")
     with (
         Progress(args.job) as progress,
-        JobReport(bootstrap, args.name or name, args.job, progress) as report,
+        JobReport(bootstrap, args.name or name, args.job, progress, security=security_of(args)) as report,
         _spark(args) as spark,
     ):
         job(spark, report)
@@ -196,14 +194,16 @@ def _audit(args: argparse.Namespace) -> int:
 def _list(args: argparse.Namespace) -> int:
     from barnabas.pipeline.jobs.status import now_ms, read_jobs
 
-    show(args, "pipeline.jobs", [job.row(now_ms()) for job in read_jobs(args.bootstrap_server)], _COLUMNS)
+    found = read_jobs(args.bootstrap_server, security=security_of(args), timeout=args.timeout)
+    show(args, "pipeline.jobs", [job.row(now_ms()) for job in found], _COLUMNS)
     return 0
 
 
 def _status(args: argparse.Namespace) -> int:
     from barnabas.pipeline.jobs.status import now_ms, read_jobs
 
-    found = [job.row(now_ms()) for job in read_jobs(args.bootstrap_server) if job.name == args.name]
+    jobs = read_jobs(args.bootstrap_server, security=security_of(args), timeout=args.timeout)
+    found = [job.row(now_ms()) for job in jobs if job.name == args.name]
     if not found:
         error = BarnabasError(f"no job {args.name}", next_step="`barnabas pipeline list` shows the jobs")
         error.exit_code = 4  # type: ignore[attr-defined]  # as Exit.NOT_FOUND
@@ -215,6 +215,6 @@ def _status(args: argparse.Namespace) -> int:
 def _stop(args: argparse.Namespace) -> int:
     from barnabas.pipeline.jobs.status import ask_to_stop
 
-    ask_to_stop(args.bootstrap_server, args.name)
+    ask_to_stop(args.bootstrap_server, args.name, security=security_of(args), timeout=args.timeout)
     print(f"{args.name} is asked to stop; `barnabas pipeline status {args.name}` says when it has")
     return 0

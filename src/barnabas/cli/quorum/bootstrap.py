@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 
+from barnabas.cli.controllers import security_of
 from barnabas.cli.exits import Exit
 from barnabas.cli.output import print_document
 from barnabas.errors import ConfigError, ErrorCode, KafkaError
@@ -24,6 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Ask the node.  1 where it is of another cluster, or knows of one."""
     from barnabas.client.blocking import BlockingConnection
+    from barnabas.client.security.options import Security
     from barnabas.wire.schemas.own import BootstrapQuorumRequest
 
     host, _, port = (args.bootstrap_controller or "").rpartition(":")
@@ -36,6 +38,7 @@ def run(args: argparse.Namespace) -> int:
         int(port),
         timeout=args.timeout,
         connect_timeout=args.timeout,
+        security=Security.parse(security_of(args)),
     ) as line:
         answer = line.request(BootstrapQuorumRequest(cluster_id=args.cluster_id))
     if answer.error_code:

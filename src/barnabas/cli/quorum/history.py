@@ -6,7 +6,7 @@ import argparse
 import time
 from typing import Any
 
-from barnabas.cli.controllers import bootstrap_of
+from barnabas.cli.controllers import bootstrap_of, security_of
 from barnabas.cli.output import show
 
 __all__ = ["history_rows", "run"]
@@ -19,7 +19,7 @@ def run(args: argparse.Namespace) -> int:
     from barnabas.client.admin.quorum_detail import quorum_history
     from barnabas.client.cluster import Cluster
 
-    with Cluster(bootstrap_of(args), timeout=args.timeout) as cluster:
+    with Cluster(bootstrap_of(args), timeout=args.timeout, security=security_of(args)) as cluster:
         found = quorum_history(cluster)
     newest = found[-args.last :] if args.last else found
     show(args, "quorum.history", history_rows(newest), COLUMNS)

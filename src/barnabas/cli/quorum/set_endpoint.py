@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from barnabas.cli.controllers import read_properties, security_of
 from barnabas.cli.exits import Exit
 from barnabas.cli.output import show
 from barnabas.errors import ConfigError
@@ -60,16 +61,16 @@ def _address(text: str) -> tuple[str, int]:
 def _online(args: argparse.Namespace, at: tuple[str, int] | None) -> list[dict[str, Any]]:
     from barnabas.client.admin.endpoints import read_endpoints, set_endpoint
 
+    security = security_of(args)
     controllers = [_address(text.strip()) for text in args.bootstrap_controller.split(",")]
     if at is not None:
         for host, port in controllers:
-            set_endpoint(host, port, args.node, *at, timeout=args.timeout)
-    known = read_endpoints(*controllers[0], timeout=args.timeout)
+            set_endpoint(host, port, args.node, *at, timeout=args.timeout, security=security)
+    known = read_endpoints(*controllers[0], timeout=args.timeout, security=security)
     return [_row(one.id, one.directory_id, one.endpoints, one.start) for one in known]
 
 
 def _offline(args: argparse.Namespace, at: tuple[str, int] | None) -> list[dict[str, Any]]:
-    from barnabas.cli.controllers import read_properties
     from barnabas.config import Config
     from barnabas.log.storage.disk import OsDisk
     from barnabas.server.loop.system import SystemClock

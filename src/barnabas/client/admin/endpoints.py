@@ -10,6 +10,7 @@ import time
 from typing import NamedTuple
 
 from barnabas.client.blocking import BlockingConnection
+from barnabas.client.security.options import Security, SecurityOptions
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import DirectoryId, NodeId
 from barnabas.wire.schemas.cluster import DescribeClusterRequest
@@ -33,23 +34,33 @@ class KnownController(NamedTuple):
     start: int
 
 
-def read_endpoints(host: str, port: int, *, timeout: float = 10.0) -> list[KnownController]:
+def read_endpoints(
+    host: str, port: int, *, timeout: float = 10.0, security: SecurityOptions = None
+) -> list[KnownController]:
     """`read_endpoints("127.0.0.1", 9093)` -> everybody whom that controller knows, by id.
 
+    `security`: options by Kafka's names.
     Raises ConnectionFailed, KafkaError UNSUPPORTED_VERSION where a controller of Apache Kafka answers.
     """
-    with BlockingConnection(host, port, timeout=timeout, connect_timeout=timeout) as line:
+    with _connected(host, port, timeout, security) as line:
         return _known(_exchange(line, []))
 
 
 def set_endpoint(
-    host: str, port: int, node: NodeId, at_host: str, at_port: int, *, timeout: float = 10.0
+    host: str,
+    port: int,
+    node: NodeId,
+    at_host: str,
+    at_port: int,
+    *,
+    timeout: float = 10.0,
+    security: SecurityOptions = None,
 ) -> KnownController:
     """`set_endpoint("127.0.0.1", 9093, 2, "10.0.0.2", 9093)` -> what that controller knows of node 2 now.
 
     It tells the others.  Raises as `read_endpoints`, and VOTER_NOT_FOUND where it knows no such controller.
     """
-    with BlockingConnection(host, port, timeout=timeout, connect_timeout=timeout) as line:
+    with _connected(host, port, timeout, security) as line:
         nodes = _exchange(line, [])
         known = [one for one in nodes if one.node_id == node and one.listeners]
         if not known:
@@ -78,6 +89,12 @@ def set_endpoint(
                 next_step="change where it listens in its own properties, and start it again",
             )
         return now
+
+
+def _connected(host: str, port: int, timeout: float, security: SecurityOptions) -> BlockingConnection:
+    return BlockingConnection(
+        host, port, timeout=timeout, connect_timeout=timeout, security=Security.parse(security)
+    )
 
 
 def _exchange(line: BlockingConnection, nodes: list[KnownNode]) -> list[KnownNode]:

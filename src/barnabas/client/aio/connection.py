@@ -184,12 +184,31 @@ class AsyncConnection(asyncio.BufferedProtocol):
     def ask(self, message: Message, on_answer: Callable[[Response | BarnabasError], None]) -> None:
         """`connection.ask(message, call)`: have `call` called with the answer, or with what ended the connection.
 
-        For callers with one request after the other who keep the time themselves.  Raises ConnectionFailed,
-        KafkaError.
+        For callers with one request after the other who keep the time themselves.  Where the session is nearly
+        over, a login goes first.  Raises ConnectionFailed, KafkaError.
         """
         if self._transport is None or self._transport.is_closing():
             raise ConnectionFailed(f"the connection to {self.address} is closed", address=self.address)
+        if self._renew_at != float("inf") and (renewing := self._login_under_way()) is not None:
+            renewing.add_done_callback(lambda _: self._ask_after_login(message, on_answer))
+            return
         self._write(self._core.send(message), on_answer)
+
+    def _ask_after_login(
+        self, message: Message, on_answer: Callable[[Response | BarnabasError], None]
+    ) -> None:
+        renewing = self._renewing
+        try:
+            if renewing is not None and renewing.done():
+                self._renewing = None
+                renewing.result()
+            if self.closed:
+                raise ConnectionFailed(f"the connection to {self.address} is closed", address=self.address)
+            self._write(self._core.send(message), on_answer)
+        except BarnabasError as error:
+            on_answer(error)
+        except asyncio.CancelledError:
+            on_answer(ConnectionFailed(f"the login at {self.address} was given up", address=self.address))
 
     async def close(self) -> None:
         """`await connection.close()`: close the socket; requests under way fail."""
@@ -202,18 +221,22 @@ class AsyncConnection(asyncio.BufferedProtocol):
 
     async def _renewed(self, limit: float) -> None:
         """Log in again before the session is over; wait for a login under way."""
-        loop = asyncio.get_running_loop()
-        if self._renewing is None and loop.time() >= self._renew_at:
-            self._renewing = loop.create_task(self._log_in())
-        if self._renewing is None:
+        renewing = self._login_under_way()
+        if renewing is None:
             return
-        renewing = self._renewing
         done, _ = await asyncio.wait([renewing], timeout=limit)
         if not done:
             self._fail(ConnectionFailed(f"{self.address}: the login takes too long", address=self.address))
         elif self._renewing is renewing:
             self._renewing = None
         await renewing
+
+    def _login_under_way(self) -> asyncio.Task[None] | None:
+        """The login that other requests wait for; begun now where the session is nearly over."""
+        loop = asyncio.get_running_loop()
+        if self._renewing is None and loop.time() >= self._renew_at:
+            self._renewing = loop.create_task(self._log_in())
+        return self._renewing
 
     async def _log_in(self) -> None:
         """Say who we are."""

@@ -5,6 +5,7 @@ It has the files that Spark lists (`file_log`), with what their footers say of o
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import json
 import os
@@ -17,7 +18,15 @@ from barnabas.errors import BarnabasError, ConfigError
 from barnabas.model import TopicPartition
 from barnabas.pipeline.jobs.file_log import DamagedArchiveError, damaged
 
-__all__ = ["ArchivedFile", "grown_index", "index_of", "read_index", "write_index", "write_whole"]
+__all__ = [
+    "ArchivedFile",
+    "FilesInOrder",
+    "grown_index",
+    "index_of",
+    "read_index",
+    "write_index",
+    "write_whole",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +51,37 @@ class ArchivedFile:
     def contents(self) -> tuple[str, int, int, int, int, str]:
         """What is the same wherever the archive lies: it may be mounted somewhere else, or be a copy."""
         return self.topic, self.partition, self.first, self.last, self.records, os.path.basename(self.path)
+
+
+class FilesInOrder:
+    """`FilesInOrder(files).between(where, 0, 500)`: the files of a partition that begin there."""
+
+    def __init__(self, files: Iterable[ArchivedFile]) -> None:
+        self._files: dict[TopicPartition, list[ArchivedFile]] = {}
+        for file in sorted(files, key=lambda file: (file.where, file.first)):
+            self._files.setdefault(file.where, []).append(file)
+        self._firsts = {where: [file.first for file in some] for where, some in self._files.items()}
+
+    def __repr__(self) -> str:
+        return f"<FilesInOrder {sum(map(len, self._files.values()))} of {len(self._files)} partitions>"
+
+    def partitions(self) -> list[TopicPartition]:
+        """Those that have files, in order."""
+        return list(self._files)
+
+    def all(self) -> list[ArchivedFile]:
+        """Every file, by partition and offset."""
+        return [file for some in self._files.values() for file in some]
+
+    def between(self, where: TopicPartition, start: int, end: int) -> list[ArchivedFile]:
+        """Those that begin in [start, end); positions are ends of files, so they also end there."""
+        firsts = self._firsts.get(where, [])
+        return self._files.get(where, [])[bisect.bisect_left(firsts, start) : bisect.bisect_left(firsts, end)]
+
+    def first_from(self, where: TopicPartition, start: int) -> ArchivedFile | None:
+        """The first file that begins at an offset of at least `start`."""
+        at = bisect.bisect_left(self._firsts.get(where, []), start)
+        return self._files[where][at] if at < len(self._firsts.get(where, ())) else None
 
 
 def index_of(paths: Iterable[str]) -> list[ArchivedFile]:

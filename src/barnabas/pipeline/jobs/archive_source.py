@@ -26,8 +26,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from barnabas.errors import ConfigError
-from barnabas.model import TopicPartition
-from barnabas.pipeline.jobs.archive_index import ArchivedFile, read_index
+from barnabas.pipeline.jobs.archive_index import ArchivedFile, FilesInOrder, read_index
 from barnabas.pipeline.jobs.file_log import damaged
 from barnabas.pipeline.offsets import Offsets, Positions
 from barnabas.pipeline.options import COLUMNS
@@ -36,7 +35,7 @@ from barnabas.pipeline.plain_errors import plainly
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["ArchiveSource", "admit_files", "files_between"]
+__all__ = ["ArchiveSource", "admit_files"]
 
 _ROWS = 10_000
 """Of one Arrow batch."""
@@ -66,11 +65,11 @@ class ArchiveSource(DataSource):
         return ArchiveStreamReader(_index(self.options), int(rows))
 
 
-def _index(options: Mapping[str, str]) -> list[ArchivedFile]:
+def _index(options: Mapping[str, str]) -> FilesInOrder:
     path = options.get("index")
     if path is None:
         raise ConfigError("the option index is missing", next_step="name the file that write_index wrote")
-    return read_index(path)
+    return FilesInOrder(read_index(path))
 
 
 @dataclass(frozen=True)
@@ -80,29 +79,18 @@ class Files(InputPartition):
     files: tuple[ArchivedFile, ...]
 
 
-def files_between(
-    files: list[ArchivedFile], start: Offsets, end: Offsets
-) -> dict[TopicPartition, list[ArchivedFile]]:
-    """The files that lie in [start, end) of their partition, by partition; whole files, by offset."""
-    found: dict[TopicPartition, list[ArchivedFile]] = {}
-    for file in files:
-        if start.get(file.where, 0) <= file.first and file.last < end.get(file.where, 0):
-            found.setdefault(file.where, []).append(file)
-    return found
-
-
-def admit_files(files: list[ArchivedFile], start: Offsets, rows: int | None) -> Offsets:
+def admit_files(files: FilesInOrder, start: Offsets, rows: int | None) -> Offsets:
     """Where a micro-batch from `start` ends: a file of each partition in turn, until there are so many rows."""
     ends = dict(start)
-    left = files_between(files, start, {file.where: file.last + 1 for file in files})
-    total = 0
+    left, total = files.partitions(), 0
     while left and (rows is None or total < rows):
-        for where in sorted(left):
-            file = left[where].pop(0)
+        for where in list(left):
+            file = files.first_from(where, ends.get(where, 0))
+            if file is None:
+                left.remove(where)
+                continue
             ends[where] = file.last + 1
             total += file.records
-            if not left[where]:
-                del left[where]
             if rows is not None and total >= rows:
                 break
     return ends
@@ -147,13 +135,13 @@ def _read_file(file: ArchivedFile) -> Iterator[pa.RecordBatch]:
 class ArchiveReader(DataSourceReader):
     """Reads all files once, each partition in its order."""
 
-    def __init__(self, files: list[ArchivedFile]) -> None:
+    def __init__(self, files: FilesInOrder) -> None:
         self.files = files
 
     def partitions(self) -> list[InputPartition]:
         parts: list[InputPartition] = []
         taken: list[ArchivedFile] = []
-        for file in self.files:
+        for file in self.files.all():
             if taken and (taken[0].where != file.where or sum(one.records for one in taken) >= _TASK_ROWS):
                 parts.append(Files(tuple(taken)))
                 taken = []
@@ -168,7 +156,7 @@ class ArchiveReader(DataSourceReader):
 class ArchiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads the files a few at a time; positions are the offsets of the archived topic."""
 
-    def __init__(self, files: list[ArchivedFile], rows: int) -> None:
+    def __init__(self, files: FilesInOrder, rows: int) -> None:
         self.files = files
         self.rows = rows
 
@@ -179,7 +167,7 @@ class ArchiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxRows(self.rows)
 
     def initialOffset(self) -> dict[str, Any]:
-        return Positions({file.where: 0 for file in self.files}, {}).tree()
+        return Positions(dict.fromkeys(self.files.partitions(), 0), {}).tree()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         most = None if isinstance(limit, ReadAllAvailable) else self.rows
@@ -187,8 +175,9 @@ class ArchiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @plainly
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        found = files_between(self.files, Positions.read(start).offsets, Positions.read(end).offsets)
-        return [Files(tuple(files)) for _, files in sorted(found.items())]
+        begun, ends = Positions.read(start).offsets, Positions.read(end).offsets
+        found = [self.files.between(where, begun.get(where, 0), ends[where]) for where in sorted(ends)]
+        return [Files(tuple(files)) for files in found if files]
 
     @plainly
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

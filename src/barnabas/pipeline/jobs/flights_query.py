@@ -14,6 +14,7 @@ run again reads the same offsets, and Spark's file sink takes the files of a bat
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import sys
@@ -28,8 +29,6 @@ from barnabas.pipeline.offsets import Offsets, Positions
 from barnabas.pipeline.session import session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
@@ -99,46 +98,41 @@ def orders(lines: Queue[str | None]) -> None:
     lines.put(None)
 
 
-def follow(
-    query: StreamingQuery,
-    start: Callable[[], StreamingQuery],
-    late: LateWorkers,
-    lines: Queue[str | None],
-) -> StreamingQuery | None:
-    """Tell progress until the end offsets, once they are known, are reached.  None: the demo is gone.
+class Reached:
+    """How far the query is, told to the demo; and whether that is the end, which the demo says."""
 
-    A query that failed because a worker was late starts again and goes on from its checkpoint.  Returns the
-    one that reached the end.
-    """
-    goal: Offsets | None = None
-    at: Offsets = {}
-    told = -1
-    while True:
-        if not query.isActive:
-            if not late.forgives(error := query.exception()):
-                raise BarnabasError(f"the query ended: {error}")
-            query = late.retry(start)
-        try:
-            line = lines.get(timeout=POLL)
+    def __init__(self, lines: Queue[str | None]) -> None:
+        self.lines = lines
+        self.goal: Offsets | None = None
+        self.at: Offsets = {}
+        self.told = -1
+        self.alone = False
+        """The demo is gone."""
+
+    def look(self, query: StreamingQuery) -> bool:
+        """Whether the query shall end."""
+        with contextlib.suppress(Empty):
+            line = self.lines.get_nowait()
             if line is None:
-                return None
-            goal = Positions.read(line).offsets
-        except Empty:
-            pass
+                self.alone = True
+                return True
+            self.goal = Positions.read(line).offsets
         last = query.lastProgress
         if last is None:
-            continue
+            return False
         progress = json.loads(last.json)
         end = progress["sources"][0].get("endOffset")
-        at = Positions.read(end).offsets if end else at
-        if progress["batchId"] > told and progress["numInputRows"]:
-            told = progress["batchId"]
-            took = progress.get("batchDuration", 0)
-            tell(
-                "progress", batch=told, through=sum(at.values()), rows=progress["numInputRows"], took_ms=took
-            )
-        if goal is not None and all(at.get(where, 0) >= offset for where, offset in goal.items()):
-            return query
+        self.at = Positions.read(end).offsets if end else self.at
+        if progress["batchId"] > self.told and progress["numInputRows"]:
+            self.told = progress["batchId"]
+            took, rows = progress.get("batchDuration", 0), progress["numInputRows"]
+            tell("progress", batch=self.told, through=sum(self.at.values()), rows=rows, took_ms=took)
+        return self.goal is not None and self.is_whole()
+
+    def is_whole(self) -> bool:
+        """Whether everything up to the end was read."""
+        goal = self.goal
+        return goal is not None and all(self.at.get(where, 0) >= offset for where, offset in goal.items())
 
 
 def main() -> int:
@@ -162,14 +156,20 @@ def main() -> int:
         }
         spark = session("flights", "local[2,4]", **settings)
         late = LateWorkers(lambda line: tell("again", line=line))
-        query = late.retry(lambda: start(spark, args))
         version = spark.sparkContext.version
         java = str(spark.sparkContext._jvm.System.getProperty("java.version"))  # type: ignore[union-attr]
-        tell("ready", spark=version, java=java, seconds=round(time.monotonic() - began, 1))
-        reached = follow(query, lambda: start(spark, args), late, lines)
-        if reached is None:
+
+        def begin() -> StreamingQuery:
+            query = start(spark, args)
+            tell("ready", spark=version, java=java, seconds=round(time.monotonic() - began, 1))
+            return query
+
+        reached = Reached(lines)
+        failure = late.follow(begin, reached.look, pause=POLL)
+        if reached.alone:
             return 1
-        reached.stop()
+        if not reached.is_whole():
+            raise BarnabasError(f"the query ended: {failure}")
         tell("reading")
         tell("answer", **answer(spark, args))
         spark.stop()

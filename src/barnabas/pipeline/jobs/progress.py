@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["JobFailedError", "Progress", "plain_failure", "run_to_end"]
 
 _PLAIN_EVERY_S = 5.0
-_LOOK_S = 0.3
 
 
 class JobFailedError(BarnabasError):
@@ -118,26 +117,21 @@ def run_to_end(
     `goal`: where its partitions end as far as is known.  `heard` takes rows of this run and the lag now and then;
     True: the job is to stop here, which is no error.
     """
-    late = LateWorkers(progress.say)
-    earlier = 0  # rows of queries that Spark gave up on
-    while True:
-        query = late.retry(start)
+    done = Done(0, goal)
+
+    def begin() -> StreamingQuery:
+        nonlocal done
+        query = start()
         progress.begin()
-        done = Done(earlier, goal)
-        try:
-            while query.isActive:
-                time.sleep(_LOOK_S)
-                if done.look(query, progress) and heard(done.rows, done.lag):
-                    return
-            if (failure := query.exception()) is None:
-                done.look(query, progress)
-                heard(done.rows, done.lag)
-                return
-        finally:
-            query.stop()
-        if not late.forgives(failure):
-            raise plain_failure(failure, again) from failure
-        earlier = done.rows
+        done = Done(done.rows, goal)  # (rows of queries that Spark gave up on count, too)
+        return query
+
+    def look(query: StreamingQuery) -> bool:
+        shown = done.look(query, progress)
+        return (shown or not query.isActive) and heard(done.rows, done.lag)
+
+    if (failure := LateWorkers(progress.say).follow(begin, look)) is not None:
+        raise plain_failure(failure, again) from failure
 
 
 class Done:

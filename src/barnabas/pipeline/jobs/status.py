@@ -15,18 +15,13 @@ from dataclasses import asdict, dataclass, replace
 from types import TracebackType
 from typing import Any
 
-from barnabas.client.admin.admin import Admin
-from barnabas.client.cluster import Cluster
-from barnabas.client.consumer import Consumer
-from barnabas.client.offsets import list_offsets
-from barnabas.client.producer import Producer
-from barnabas.errors import BarnabasError, ErrorCode, KafkaError
-from barnabas.model import TopicPartition
+from barnabas.client.security.options import SecurityOptions
+from barnabas.errors import BarnabasError
+from barnabas.pipeline.jobs.jobs_topic import TOPIC, JobsTopic
 from barnabas.pipeline.jobs.progress import Progress
 
-__all__ = ["TOPIC", "JobReport", "JobStatus", "ask_to_stop", "read_jobs"]
+__all__ = ["JobReport", "JobStatus", "ask_to_stop", "now_ms", "read_jobs"]
 
-TOPIC = "__barnabas_jobs"
 _STOP = "stop/"
 _TELL_EVERY_S = 2.0
 _SILENT_S = 30.0
@@ -75,21 +70,27 @@ class JobReport:
     """
 
     def __init__(
-        self, bootstrap: str, name: str, job: str, progress: Progress, *, timeout: float = 10.0
+        self,
+        bootstrap: str,
+        name: str,
+        job: str,
+        progress: Progress,
+        *,
+        security: SecurityOptions = None,
+        timeout: float = 10.0,
     ) -> None:
-        self.bootstrap = bootstrap
-        self.timeout = timeout
         self.look_every_s = _TELL_EVERY_S
         self.progress = progress
         self.stopped = False
         began = now_ms()
         process = f"{socket.gethostname()}:{os.getpid()}"
         self.status = JobStatus(name, job, "running", 0, 0, 0.0, process, began, began)
+        self._topic = JobsTopic(bootstrap, security, timeout)
         self._told = 0.0
         self._mute = False
 
     def __enter__(self) -> JobReport:
-        self._attempt(lambda: _make_topic(self.bootstrap, self.timeout))
+        self._attempt(self._topic.make)
         self._attempt(self._forget_stop)
         self._tell()
         return self
@@ -105,6 +106,7 @@ class JobReport:
         self._tell()
         if self.stopped:
             self._attempt(self._forget_stop)
+        self._topic.close()
 
     def heard(self, rows: int, lag: int) -> bool:
         """Take how far the job is; whether somebody asked it to stop."""
@@ -117,13 +119,13 @@ class JobReport:
     def _tell(self) -> None:
         self._told = time.monotonic()
         self.status = replace(self.status, told=now_ms())
-        self._attempt(lambda: _send(self.bootstrap, self.status.name, json.dumps(asdict(self.status))))
+        self._attempt(lambda: self._topic.send(self.status.name, json.dumps(asdict(self.status))))
 
     def _look(self) -> None:
-        self.stopped = f"{_STOP}{self.status.name}" in _latest(self.bootstrap)
+        self.stopped = f"{_STOP}{self.status.name}" in self._topic.latest()
 
     def _forget_stop(self) -> None:
-        _send(self.bootstrap, f"{_STOP}{self.status.name}", None)
+        self._topic.send(f"{_STOP}{self.status.name}", None)
 
     def _attempt(self, action: Any) -> None:
         if self._mute:
@@ -135,58 +137,30 @@ class JobReport:
             self.progress.say(f"the job goes on, but reports nothing to {TOPIC}: {error}")
 
 
-def read_jobs(bootstrap: str) -> list[JobStatus]:
+def read_jobs(bootstrap: str, *, security: SecurityOptions = None, timeout: float = 10.0) -> list[JobStatus]:
     """The jobs that this cluster has heard of, by name; none where there was never one.  Raises BarnabasError."""
+    with JobsTopic(bootstrap, security, timeout) as topic:
+        return _jobs_in(topic)
+
+
+def _jobs_in(topic: JobsTopic) -> list[JobStatus]:
     jobs = []
-    for key, value in sorted(_latest(bootstrap).items()):
+    for key, value in sorted(topic.latest().items()):
         with contextlib.suppress(ValueError, TypeError):  # it is somebody else's
             if not key.startswith(_STOP):
                 jobs.append(JobStatus(**json.loads(value)))
     return jobs
 
 
-def ask_to_stop(bootstrap: str, name: str) -> None:
+def ask_to_stop(
+    bootstrap: str, name: str, *, security: SecurityOptions = None, timeout: float = 10.0
+) -> None:
     """Ask a job to stop after its micro-batch.  Raises BarnabasError for one that does not run."""
-    found = {job.name: job for job in read_jobs(bootstrap)}
-    job = found.get(name)
-    if job is None or job.state != "running":
-        raise BarnabasError(
-            f"no job {name} runs" if job is None else f"the job {name} does not run: it is {job.state}",
-            next_step="`barnabas pipeline list` shows the jobs",
-        )
-    _send(bootstrap, f"{_STOP}{name}", json.dumps({"asked": now_ms()}))
-
-
-def _make_topic(bootstrap: str, timeout: float) -> None:
-    with Admin(bootstrap, timeout=timeout) as admin:
-        try:
-            admin.create_topic(TOPIC, partitions=1, configs={"cleanup.policy": "compact"})
-        except KafkaError as error:
-            if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-                raise
-
-
-def _send(bootstrap: str, key: str, value: str | None) -> None:
-    with Producer(bootstrap, client_id="barnabas-job", delivery_timeout=10.0) as producer:
-        producer.send(TOPIC, value, key).result()
-
-
-def _latest(bootstrap: str) -> dict[str, str]:
-    """The newest value of each key.  Empty where the topic is not there."""
-    found: dict[str, str] = {}
-    with Cluster(bootstrap, client_id="barnabas-job") as cluster:
-        try:
-            ends = list_offsets(cluster, TOPIC, "latest")
-        except KafkaError as error:
-            if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                return found
-            raise
-    with Consumer(bootstrap, TOPIC, start="earliest", client_id="barnabas-job") as consumer:
-        consumer.stop_at({TopicPartition(TOPIC, number): at.offset for number, at in ends.items()})
-        for message in consumer:
-            key = (message.key or b"").decode(errors="replace")
-            if message.value is None:
-                found.pop(key, None)
-            else:
-                found[key] = message.value.decode(errors="replace")
-    return found
+    with JobsTopic(bootstrap, security, timeout) as topic:
+        job = {job.name: job for job in _jobs_in(topic)}.get(name)
+        if job is None or job.state != "running":
+            raise BarnabasError(
+                f"no job {name} runs" if job is None else f"the job {name} does not run: it is {job.state}",
+                next_step="`barnabas pipeline list` shows the jobs",
+            )
+        topic.send(f"{_STOP}{name}", json.dumps({"asked": now_ms()}))
