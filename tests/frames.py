@@ -11,10 +11,10 @@ from barnabas.wire.frame import RequestHeader, write_request
 __all__ = ["frame", "framed", "read_frame"]
 
 
-def frame(message: Message, version: int, correlation_id: int = 1) -> bytes:
+def frame(message: Message, version: int, correlation_id: int = 1, client_id: str = "test") -> bytes:
     """A request as it travels."""
     assert message.KEY is not None
-    header = RequestHeader(message.KEY, version, correlation_id, "test")
+    header = RequestHeader(message.KEY, version, correlation_id, client_id)
     return b"".join(bytes(part) for part in write_request(header, message))  # type: ignore[arg-type]
 
 

@@ -18,6 +18,7 @@ from barnabas.config import (
 )
 from barnabas.errors import ConfigError
 from barnabas.model import Endpoint
+from barnabas.settings.table_access import STANDARD_AUTHORIZER
 
 ROOT = Path(__file__).parent.parent
 
@@ -85,7 +86,11 @@ def test_a_setting_that_we_had_once_is_taken_with_a_warning_that_says_what_becam
         ({"controller.quorum.voters": "7"}, "is not id@host:port"),
         ({"log.dirs": "a,a"}, "twice"),
         ({"queued.max.request.bytes": "1000"}, "less than one request"),
-        ({"authorizer.class.name": "org.apache.kafka.Any"}, "ignoring it would not be safe"),
+        ({"authorizer.class.name": "org.apache.kafka.Any"}, "no classes are loaded here"),
+        ({"authorizer.class.name": STANDARD_AUTHORIZER}, "nobody could do anything"),
+        ({"authorizer.class.name": STANDARD_AUTHORIZER, "super.users": "User:a"}, "not in super.users"),
+        ({"super.users": "admin"}, "'admin' is no principal"),
+        ({"super.users": "User:a,User:b;nobody"}, "'nobody' is no principal"),
         ({"group.min.session.timeout.ms": "9", "group.max.session.timeout.ms": "8"}, "is more than"),
     ],
 )

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeAlias, cast
 from barnabas.errors import ConfigError
 from barnabas.model import Endpoint, NodeId
 from barnabas.settings import KEPT_ONLY, MAX_INT, MAX_LONG, SETTINGS, TOPIC_SETTINGS, Setting, Value
+from barnabas.settings.table_access import check_access
 from barnabas.settings.text import (
     config_table_markdown,
     format_value,
@@ -424,6 +425,7 @@ def _voter(text: str) -> Voter:
 def _check_together(config: Config) -> None:
     """What no single setting can say: roles, listeners and limits must fit each other."""
     _check_listeners(config)
+    check_access(config._values)
     if len(set(config.log_dirs)) != len(config.log_dirs):
         raise ConfigError(f"log.dirs names a directory twice: {', '.join(config.log_dirs)}")
     if config.int("group.min.session.timeout.ms") > config.int("group.max.session.timeout.ms"):

@@ -65,6 +65,7 @@ class OneBroker:
             OFFSETS_TOPIC: SimpleNamespace(name=OFFSETS_TOPIC, id=Uuid(b"o" * 16), partitions={0: None}),
             "flights": SimpleNamespace(name="flights", id=TOPIC_ID, partitions={0: None, 1: None}),
         }
+        self.authorizer = None
         self.image = SimpleNamespace(
             group_config=lambda group: {},
             topics_by_name=topics,

@@ -40,7 +40,14 @@ class Only:
     def __init__(self, *operations: Operation) -> None:
         self.operations = operations
 
-    def authorize(self, context: Any, operation: Operation, resource: Any, name: str) -> bool:
+    generation = 0
+
+    def authorize(
+        self, context: Any, operation: Operation, resource: Any, name: str, *, asked: bool = True
+    ) -> bool:
+        return operation in self.operations
+
+    def authorize_any(self, context: Any, operation: Operation, resource: Any) -> bool:
         return operation in self.operations
 
 

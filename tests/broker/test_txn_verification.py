@@ -181,10 +181,23 @@ def test_transactional_records_need_a_transactional_id_one_may_use(node: Node, d
     assert nameless.error is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
     class NoTransactions:
+        generation = 0
+
         def authorize(
-            self, context: RequestContext, operation: Operation, resource: ResourceType, name: str
+            self,
+            context: RequestContext,
+            operation: Operation,
+            resource: ResourceType,
+            name: str,
+            *,
+            asked: bool = True,
         ) -> bool:
             return resource is not ResourceType.TRANSACTIONAL_ID
+
+        def authorize_any(
+            self, context: RequestContext, operation: Operation, resource: ResourceType
+        ) -> bool:
+            return True
 
     node.broker.authorizer = NoTransactions()
     assert send(node, "a").error is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED

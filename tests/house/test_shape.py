@@ -11,7 +11,7 @@ CROWD = 20
 """So many Python files a folder may hold; what tools print (`schemas`) may be more."""
 
 WINGS = {
-    "server": ("observe", "loop", "net", "replication", "kraft", "api", "node"),
+    "server": ("observe", "loop", "net", "replication", "kraft", "rights", "api", "node"),
     "broker": ("replicas", "requests", "groups", "transactions"),
 }
 """The wings of a room: each imports only itself and those before it."""

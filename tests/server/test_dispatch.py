@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Callable
+from typing import Any
 
-from tests.server.harness import World, decoded
+import pytest
 
-from barnabas.broker.ports import Operation, RequestContext, ResourceType
-from barnabas.errors import ErrorCode
+from barnabas.broker.ports import ResourceType
 from barnabas.server.api.table import TABLE, served_on
+from barnabas.server.rights.guards import GUARDS, guard_of
+from barnabas.server.rights.needed import Needed, all_guarded, needed
 from barnabas.wire.registry import API
-from barnabas.wire.schemas.groups import HeartbeatRequest
 
 NEVER_FOR_CLIENTS = {52, 53, 54, 56, 58, 59, 62, 63, 67, 70, 73, 82, 10_642, 10_643}
 """APIs between nodes: a client listener must not serve them."""
@@ -47,25 +47,27 @@ def test_every_handler_is_a_method_that_takes_the_context_and_the_request() -> N
         assert list(inspect.signature(row.handler).parameters) == ["self", "context", "request"]
 
 
-def test_every_request_is_put_to_the_authorizer(play: Callable[..., None]) -> None:
-    class Strict:
-        """Says no to everything, and remembers what it was asked."""
+def test_every_row_says_who_may_call_it_and_where_that_is_asked() -> None:
+    for row in TABLE:
+        asked = needed(row)
+        assert (asked is Needed.EACH) == (guard_of(row) is GUARDS.get(row.key)), row.key
+    assert {row.key for row in TABLE if needed(row) is Needed.EACH} == set(GUARDS)
 
-        def __init__(self) -> None:
-            self.asked: list[tuple[str, Operation, ResourceType, str]] = []
 
-        def authorize(
-            self, context: RequestContext, operation: Operation, resource: ResourceType, name: str
-        ) -> bool:
-            self.asked.append((context.principal, operation, resource, name))
-            return False
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"operation": None}, "names no operation"),
+        ({"resource": None}, "names no operation and no resource"),
+        ({"key": 100, "resource": ResourceType.TOPIC}, "nothing that tells its items apart"),
+        ({"listeners": "C", "resource": ResourceType.GROUP}, "between nodes"),
+    ],
+)
+def test_a_row_that_does_not_say_who_may_call_it_is_not_loaded(changes: dict[str, Any], words: str) -> None:
+    row = next(row for row in TABLE if row.key == 55)._replace(**changes)
+    with pytest.raises(ValueError, match=words):
+        all_guarded([row])
 
-    async def scenario(world: World) -> None:
-        strict = world.requests.authorizer = Strict()
-        client = await world.client()
-        client.send(HeartbeatRequest(), 4)
-        answer = decoded(12, 4, (await client.answer())[1])
-        assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        assert strict.asked == [("User:ANONYMOUS", Operation.ANY, ResourceType.CLUSTER, "kafka-cluster")]
 
-    play(scenario)
+def test_only_apis_before_a_login_and_of_telemetry_are_for_everybody() -> None:
+    assert {row.key for row in TABLE if needed(row) is Needed.NOTHING} <= {17, 18, 36, 71, 72}

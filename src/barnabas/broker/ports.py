@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from barnabas.errors import BarnabasError, ConfigError, StorageError
 from barnabas.log.storage.log_directory import LogDirectory
 from barnabas.model import DirectoryId, NodeId, Offset, TopicId, TopicPartition
-from barnabas.security.acl import OPERATIONS, Operation, ResourceType
+from barnabas.security.acl import CLUSTER_NAME, OPERATIONS, Operation, ResourceType
 
 if TYPE_CHECKING:
     from barnabas.broker.txn_verification import Question
@@ -27,6 +27,7 @@ __all__ = [
     "ResourceType",
     "allowed",
     "authorized_operations",
+    "cluster_operations",
 ]
 
 ADMIN_CLIENT = "__admin_client"
@@ -62,17 +63,54 @@ class RequestContext(Protocol):
     def local_port(self) -> int: ...
 
 
-def authorized_operations(resource: ResourceType) -> int:
-    """The operations that exist on a resource, one bit each (KIP-430): without an authorizer all are allowed."""
-    return sum(1 << operation for operation in OPERATIONS[resource])
-
-
 class Authorizer(Protocol):
     """Permissions: which principal may do what."""
 
+    @property
+    def generation(self) -> int:
+        """Grows with every change of the rights: what was decided before must be decided again."""
+        ...
+
     def authorize(
-        self, context: RequestContext, operation: Operation, resource: ResourceType, name: str
-    ) -> bool: ...
+        self,
+        context: RequestContext,
+        operation: Operation,
+        resource: ResourceType,
+        name: str,
+        *,
+        asked: bool = True,
+    ) -> bool:
+        """Whether the sender may.  `asked`: it wants just that; else a list is filtered, or rights are shown."""
+        ...
+
+    def authorize_any(self, context: RequestContext, operation: Operation, resource: ResourceType) -> bool:
+        """Whether the sender may do that to any resource of the type at all."""
+        ...
+
+
+def authorized_operations(
+    resource: ResourceType,
+    authorizer: Authorizer | None = None,
+    context: RequestContext | None = None,
+    name: str = CLUSTER_NAME,
+) -> int:
+    """What the sender may do to a resource, one bit for each operation (KIP-430).
+
+    Without an authorizer that is every operation that exists on a resource of that type.
+    """
+    return sum(
+        1 << operation
+        for operation in OPERATIONS[resource]
+        if authorizer is None
+        or (context is not None and authorizer.authorize(context, operation, resource, name, asked=False))
+    )
+
+
+def cluster_operations(authorizer: Authorizer | None, context: RequestContext) -> int:
+    """What the sender may do to the cluster (KIP-430); nothing is said without DESCRIBE."""
+    if not allowed(authorizer, context, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
+        return 0
+    return authorized_operations(ResourceType.CLUSTER, authorizer, context)
 
 
 def allowed(
@@ -81,9 +119,14 @@ def allowed(
     operation: Operation,
     resource: ResourceType,
     name: str,
+    *,
+    asked: bool = True,
 ) -> bool:
-    """Whether the authorizer says yes; without one everybody may do everything."""
-    return authorizer is None or authorizer.authorize(context, operation, resource, name)
+    """Whether the authorizer says yes; without one everybody may do everything.
+
+    `asked`: the sender wants just that; else a list is filtered, and a refusal is no news.
+    """
+    return authorizer is None or authorizer.authorize(context, operation, resource, name, asked=asked)
 
 
 class DirectorySpace(NamedTuple):

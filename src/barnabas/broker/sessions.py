@@ -74,6 +74,8 @@ class Asker(NamedTuple):
     """The consumer's, where it counts."""
     generation: int
     """The broker's, where the answer depends on who else is there: a consumer with a rack."""
+    rights: tuple[str, int] | None = None
+    """Who it is and the generation of the ACLs, where an authorizer is on."""
 
 
 _NOBODY = Asker(-2, -1, False, "", -1)

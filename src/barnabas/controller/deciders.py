@@ -73,6 +73,14 @@ def _of_partitions(key: int) -> Decider | None:
 
 def _of_settings(key: int) -> Decider | None:
     match key:
+        case 30:
+            from barnabas.controller.decisions.acls import create_acls
+
+            return create_acls
+        case 31:
+            from barnabas.controller.decisions.acls import delete_acls
+
+            return delete_acls
         case 33:
             from barnabas.controller.decisions.configs import alter_configs
 

@@ -27,8 +27,8 @@ from barnabas.model import (
 )
 
 if TYPE_CHECKING:
+    from barnabas.security.acl import Acl
     from barnabas.wire.metadata import (
-        AccessControlEntryRecord,
         DelegationTokenRecord,
         UserScramCredentialRecord,
     )
@@ -191,6 +191,7 @@ class MetadataImage:
     """What the metadata log says up to `offset` (inclusive; -1 before the first record)."""
 
     __slots__ = (
+        "acl_ids",
         "acls",
         "brokers",
         "client_quotas",
@@ -221,7 +222,8 @@ class MetadataImage:
         self.features: dict[str, int] = {}
         self.next_producer_id: int = 0
         self.client_quotas: dict[QuotaEntity, dict[str, float]] = {}
-        self.acls: dict[Uuid, AccessControlEntryRecord] = {}
+        self.acls: dict[Uuid, Acl] = {}
+        self.acl_ids: dict[Acl, Uuid] = {}
         self.scram: dict[tuple[str, int], UserScramCredentialRecord] = {}
         self.tokens: dict[str, DelegationTokenRecord] = {}
 
@@ -292,6 +294,7 @@ class MetadataImage:
         other.next_producer_id = self.next_producer_id
         other.client_quotas = {entity: dict(values) for entity, values in self.client_quotas.items()}
         other.acls = dict(self.acls)
+        other.acl_ids = dict(self.acl_ids)
         other.scram = dict(self.scram)
         other.tokens = dict(self.tokens)
         return other
@@ -343,7 +346,7 @@ class ImageDelta:
         self.features: set[str] = set()
         self.producer_ids = False
         self.quotas = False
-        self.acls = False
+        self.acls: set[Uuid] = set()
         self.scram = False
         self.tokens = False
 

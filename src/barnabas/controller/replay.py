@@ -24,6 +24,7 @@ from barnabas.controller.image import (
 )
 from barnabas.errors import BarnabasError
 from barnabas.model import DIRECTORY_MIGRATING, Epoch, NodeId, Offset, Uuid
+from barnabas.security.acl import Acl
 from barnabas.wire import metadata as records
 from barnabas.wire.codec.message import MetadataRecord
 
@@ -407,17 +408,30 @@ def _quota(image: MetadataImage, delta: ImageDelta, record: records.ClientQuotaR
 
 @_writes(records.AccessControlEntryRecord)
 def _acl(image: MetadataImage, delta: ImageDelta, record: records.AccessControlEntryRecord) -> None:
-    image.acls[record.id] = record
-    delta.acls = True
+    acl = Acl(
+        record.resource_type,
+        record.resource_name,
+        record.pattern_type,
+        record.principal,
+        record.host,
+        record.operation,
+        record.permission_type,
+    )
+    image.acls[record.id] = acl
+    image.acl_ids[acl] = record.id
+    delta.acls.add(record.id)
 
 
 @_writes(records.RemoveAccessControlEntryRecord)
 def _remove_acl(
     image: MetadataImage, delta: ImageDelta, record: records.RemoveAccessControlEntryRecord
 ) -> None:
-    if image.acls.pop(record.id, None) is None:
+    acl = image.acls.pop(record.id, None)
+    if acl is None:
         raise ReplayError(f"access control entry {record.id} does not exist")
-    delta.acls = True
+    if image.acl_ids.get(acl) == record.id:
+        del image.acl_ids[acl]
+    delta.acls.add(record.id)
 
 
 @_writes(records.UserScramCredentialRecord)

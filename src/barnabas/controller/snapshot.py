@@ -12,9 +12,11 @@ from barnabas.controller.feature_levels import METADATA_VERSION
 from barnabas.controller.image import BrokerState, ControllerState, MetadataImage, PartitionState, Topic
 from barnabas.controller.replay import Replay
 from barnabas.controller.versions import DIRECTORIES, LATEST
-from barnabas.model import Epoch, Offset
+from barnabas.model import Epoch, Offset, Uuid
+from barnabas.security.acl import Acl
 from barnabas.wire.codec.message import MetadataRecord, replace
 from barnabas.wire.metadata import (
+    AccessControlEntryRecord,
     BrokerEndpoint,
     BrokerFeature,
     ClientQuotaRecord,
@@ -58,7 +60,8 @@ def image_records(image: MetadataImage) -> Iterator[MetadataRecord]:
     yield from _quotas(image)
     if image.next_producer_id > 0:
         yield ProducerIdsRecord(broker_id=-1, broker_epoch=-1, next_producer_id=image.next_producer_id)
-    yield from image.acls.values()
+    for id_, acl in image.acls.items():
+        yield acl_record(id_, acl)
     yield from image.scram.values()
     yield from image.tokens.values()
 
@@ -71,6 +74,20 @@ def image_from(
     replay.apply(records, offset=0, epoch=epoch, timestamp_ms=timestamp_ms)
     replay.skip_to(end_offset - 1, epoch, timestamp_ms)
     return replay.image
+
+
+def acl_record(id_: Uuid, acl: Acl) -> AccessControlEntryRecord:
+    """An ACL as the record that adds it."""
+    return AccessControlEntryRecord(
+        id=id_,
+        resource_type=acl.resource,
+        resource_name=acl.name,
+        pattern_type=acl.pattern,
+        principal=acl.principal,
+        host=acl.host,
+        operation=acl.operation,
+        permission_type=acl.permission,
+    )
 
 
 def _broker(broker: BrokerState) -> RegisterBrokerRecord:

@@ -1,8 +1,8 @@
-"""The settings of nodes (`table`, `table_quorum`), topics, groups and telemetry; Kafka's that are `unused`."""
+"""The settings of nodes (`table`, `table_quorum`, `table_access`), topics, groups, telemetry; what is `unused`."""
 
 from __future__ import annotations
 
-from barnabas.settings import table, table_quorum
+from barnabas.settings import table, table_access, table_quorum
 from barnabas.settings.resources import GROUP_SETTINGS, METRICS_SETTINGS
 from barnabas.settings.setting import MAX_INT, MAX_LONG, REQUIRED, SETTINGS, Setting, Value
 from barnabas.settings.topics import KEPT_ONLY, TOPIC_SETTINGS
@@ -19,5 +19,6 @@ __all__ = [
     "Setting",
     "Value",
     "table",
+    "table_access",
     "table_quorum",
 ]

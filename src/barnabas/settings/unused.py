@@ -22,7 +22,7 @@ _FAMILIES = (
 )
 _TEXT = """
 alter.config.policy.class.name alter.log.dirs.replication.quota.window.num
-alter.log.dirs.replication.quota.window.size.seconds authorizer.class.name
+alter.log.dirs.replication.quota.window.size.seconds
 background.threads broker.id client.quota.callback.class
 config.providers connection.failed.authentication.delay.ms connections.max.reauth.ms
 controlled.shutdown.enable controller.performance.always.log.threshold.ms
@@ -58,7 +58,6 @@ unstable.feature.versions.enable
 _NAMES = frozenset(_TEXT.split())
 
 REFUSED: dict[str, tuple[str, ...]] = {
-    "authorizer.class.name": ("",),
     "security.inter.broker.protocol": ("PLAINTEXT",),
     "delegation.token.secret.key": ("",),
     "remote.log.storage.system.enable": ("false",),

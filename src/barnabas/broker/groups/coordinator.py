@@ -15,12 +15,12 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import TypeVar, cast
 
+from barnabas.broker.groups import describing
 from barnabas.broker.groups.consumer.classic_members import ClassicMembers
 from barnabas.broker.groups.consumer.decisions import ConsumerGroupSettings
 from barnabas.broker.groups.consumer.group import ConsumerGroup
 from barnabas.broker.groups.consumer.groups import ConsumerGroups, refused
 from barnabas.broker.groups.consumer.records import ConsumerKey
-from barnabas.broker.groups.describing import GroupsStatistics, described, described_consumer, listed
 from barnabas.broker.groups.forgetting import Forgetting
 from barnabas.broker.groups.group import ClassicGroup, Parked
 from barnabas.broker.groups.loading import Loading
@@ -30,7 +30,7 @@ from barnabas.broker.groups.placement import COORDINATOR_ERRORS, java_hash, tell
 from barnabas.broker.groups.rebalance import GroupLimits, refused_join
 from barnabas.broker.groups.records import read_group, read_offset, too_long
 from barnabas.broker.groups.txn_offsets import TxnOffsets
-from barnabas.broker.ports import RequestContext, ResourceType, authorized_operations
+from barnabas.broker.ports import RequestContext
 from barnabas.broker.purgatory import Waiting
 from barnabas.broker.replicas.broker import Broker
 from barnabas.broker.replicas.partition import Partition
@@ -42,7 +42,6 @@ from barnabas.log.producer_state import VerificationGuard
 from barnabas.log.segments.damage import DamagedError
 from barnabas.model import OFFSETS_TOPIC, Now, Offset, ProducerId, TopicId
 from barnabas.ports import Randomness
-from barnabas.wire.codec.message import replace
 from barnabas.wire.coordinator import read_key
 from barnabas.wire.records import Record, write_batch
 from barnabas.wire.schemas.consumer_groups import (
@@ -420,12 +419,11 @@ class Groups:
         groups = [
             DescribedGroup(group_id=name, error_code=error)
             if (error := self._refusal_of_any(name))
-            else described(name, self.groups.get(name), context.version)
+            else describing.described(name, self.groups.get(name), context.version)
             for name in request.groups
         ]
         if request.include_authorized_operations:
-            bits = authorized_operations(ResourceType.GROUP)
-            groups = [g if g.error_code else replace(g, authorized_operations=bits) for g in groups]
+            groups = describing.with_operations(groups, self.broker.authorizer, context)
         return DescribeGroupsResponse(groups=groups)
 
     def consumer_heartbeat(
@@ -454,19 +452,18 @@ class Groups:
         groups = [
             DescribedConsumerGroup(group_id=name, error_code=error)
             if (error := unserved or self._refusal(name))
-            else described_consumer(name, self.consumer_groups.get(name), image, assignors)
+            else describing.described_consumer(name, self.consumer_groups.get(name), image, assignors)
             for name in request.group_ids
         ]
         if request.include_authorized_operations:
-            bits = authorized_operations(ResourceType.GROUP)
-            groups = [g if g.error_code else replace(g, authorized_operations=bits) for g in groups]
+            groups = describing.with_operations(groups, self.broker.authorizer, context)
         return ConsumerGroupDescribeResponse(groups=groups)
 
     def list(self, context: RequestContext, request: ListGroupsRequest, now: Now) -> ListGroupsResponse:
         """ListGroups; states and types are compared without case."""
         behind = self._loading or self.broker.reconciler.awaits(OFFSETS_TOPIC)  # else a group is on no list
         error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if behind else ErrorCode.NONE
-        groups = listed(self.groups.values(), self.consumer_groups.values(), request)
+        groups = describing.listed(self.groups.values(), self.consumer_groups.values(), request)
         return ListGroupsResponse(error_code=error, groups=groups)
 
     def delete(
@@ -475,9 +472,9 @@ class Groups:
         """DeleteGroups: only groups that are empty, with their positions."""
         return _now_or_later(self.forgetting.delete(request, now))
 
-    def statistics(self) -> GroupsStatistics:
+    def statistics(self) -> describing.GroupsStatistics:
         """Counts, computed now."""
-        return GroupsStatistics(
+        return describing.GroupsStatistics(
             groups=len(self.groups) + len(self.consumer_groups),
             members=sum(len(group.members) for group in self.groups.values())
             + sum(len(group.members) for group in self.consumer_groups.values()),

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from barnabas.broker.groups.consumer.group import ConsumerGroup
 from barnabas.broker.groups.consumer.member import ConsumerMember, Target
 from barnabas.broker.groups.consumer.subscriptions import preferred_assignor
 from barnabas.broker.groups.group import ClassicGroup, GroupState
+from barnabas.broker.ports import Authorizer, RequestContext, ResourceType, authorized_operations
 from barnabas.controller.image import MetadataImage
 from barnabas.errors import ErrorCode
 from barnabas.model import TopicId
+from barnabas.wire.codec.message import replace
 from barnabas.wire.schemas import consumer_groups as wire
 from barnabas.wire.schemas.groups import (
     DescribedGroup,
@@ -20,9 +22,11 @@ from barnabas.wire.schemas.groups import (
     ListGroupsRequest,
 )
 
-__all__ = ["GroupsStatistics", "described", "described_consumer", "listed"]
+__all__ = ["GroupsStatistics", "described", "described_consumer", "listed", "with_operations"]
 
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
+
+_Group = TypeVar("_Group", DescribedGroup, wire.DescribedGroup)
 
 
 class GroupsStatistics(NamedTuple):
@@ -34,6 +38,23 @@ class GroupsStatistics(NamedTuple):
     waiting: int
     loading: int
     unreadable: int
+
+
+def with_operations(
+    groups: Iterable[_Group], authorizer: Authorizer | None, context: RequestContext
+) -> list[_Group]:
+    """Described groups with what the sender may do with each (KIP-430)."""
+    return [
+        group
+        if group.error_code
+        else replace(
+            group,
+            authorized_operations=authorized_operations(
+                ResourceType.GROUP, authorizer, context, group.group_id
+            ),
+        )
+        for group in groups
+    ]
 
 
 def described(group_id: str, group: ClassicGroup | None, version: int) -> DescribedGroup:

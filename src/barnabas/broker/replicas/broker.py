@@ -153,6 +153,10 @@ class Broker(HostedPartitions):
 
     # ---- following the metadata --------------------------------------------------------------------------
 
+    def rights_changed(self) -> None:
+        """Somebody may do more, or less, than before: what was learned of earlier requests does not count."""
+        self.generation += 1
+
     def missing(self, topic: str, index: int) -> ErrorCode:
         """Why a partition is not hosted here."""
         state = self.image.partition(topic, index)

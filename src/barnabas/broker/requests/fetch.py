@@ -99,10 +99,8 @@ def serve(
     """Answer a fetch whose session knows its positions, or let it wait; `request` says for how long."""
     broker, session = reader.broker, reader.plan.session
     session.asked_by(asker, rack_aware=broker.rack_aware, now=now)
-    if broker.authorizer is not None:
-        session.note_all()  # what it may read can have changed
     places = reader.places()
-    if reader.replica >= 0:
+    if reader.replica >= 0 and reader.may_replicate():
         reader.record_follower(places, session.asker.epoch, now)
     found, total, urgent = reader.read(places, now)
     min_bytes = min(request.min_bytes, reader.max_bytes)

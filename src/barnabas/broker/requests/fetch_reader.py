@@ -23,6 +23,7 @@ from barnabas.errors import ErrorCode, KafkaError, StorageError
 from barnabas.log.searching import aborted_transactions
 from barnabas.log.segments.damage import DamagedError
 from barnabas.model import NO_EPOCH, NO_NODE, Epoch, NodeId, Now, Offset, TopicPartition, Uuid
+from barnabas.security.acl import CLUSTER_NAME
 from barnabas.wire.replica_fetch import PlainAnswer
 from barnabas.wire.schemas.fetch import (
     AbortedTransaction,
@@ -93,6 +94,12 @@ def _is_told(one: Found) -> bool:
     return one.high_watermark == position.high_watermark and one.log_start == position.log_start
 
 
+def rights_of(broker: Broker, context: RequestContext) -> tuple[str, int] | None:
+    """What the rights of a fetch hang on: whose it is, and the generation of the ACLs; None: no authorizer."""
+    authorizer = broker.authorizer
+    return None if authorizer is None else (context.principal, authorizer.generation)
+
+
 class FetchReader:
     """One request's way through its positions.  `refused` holds errors that no reading can change."""
 
@@ -127,8 +134,8 @@ class FetchReader:
         """Who asks, and what its answers depend on besides its positions."""
         epoch = request.replica_state.replica_epoch if self.version >= 15 and self.replica >= 0 else -1
         elsewhere = bool(self.rack) and self.broker.rack_aware
-        generation = self.broker.generation if elsewhere else -1
-        return Asker(self.replica, epoch, self.committed, self.rack if elsewhere else "", generation)
+        generation, rights = self.broker.generation if elsewhere else -1, rights_of(self.broker, self.context)
+        return Asker(self.replica, epoch, self.committed, self.rack if elsewhere else "", generation, rights)
 
     def topic(self, key: str | Uuid) -> HostedTopic | None:
         return self.broker.topic_with(key) if self.by_id else self.broker.topic(key)  # type: ignore[arg-type]
@@ -195,8 +202,13 @@ class FetchReader:
     def _read_one(self, place: _Place, left: int, first: bool, now: Now) -> Found:
         position, topic, partition = place
         if topic is None:
-            unknown = ErrorCode.UNKNOWN_TOPIC_ID if self.by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            return Found(position, unknown)
+            if self.by_id:
+                return Found(position, ErrorCode.UNKNOWN_TOPIC_ID)
+            if self.broker.authorizer is not None and not self._may_read(cast(str, position.topic)):
+                return Found(
+                    position, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                )  # (whether it exists is not said)
+            return Found(position, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         broker = self.broker
         if broker.authorizer is not None and not self._may_read(topic.name):
             return Found(position, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -281,13 +293,15 @@ class FetchReader:
             return epoch, end
         return None
 
-    def _may_read(self, name: str) -> bool:
+    def may_replicate(self) -> bool:
+        """Whether the sender may fetch as a follower; who may not moves no high watermark."""
         authorizer, context = self.broker.authorizer, self.context
+        return allowed(authorizer, context, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+
+    def _may_read(self, name: str) -> bool:
         if self.replica >= 0:
-            return allowed(
-                authorizer, context, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, "kafka-cluster"
-            )
-        return allowed(authorizer, context, Operation.READ, ResourceType.TOPIC, name)
+            return self.may_replicate()
+        return allowed(self.broker.authorizer, self.context, Operation.READ, ResourceType.TOPIC, name)
 
     def _error(self, error: ErrorCode) -> ErrorCode:
         if error is ErrorCode.KAFKA_STORAGE_ERROR and self.version < _STORAGE_ERROR_SINCE:

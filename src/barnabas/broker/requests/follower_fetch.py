@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 from barnabas.broker.ports import RequestContext
 from barnabas.broker.requests.fetch import FetchWaiting, serve
-from barnabas.broker.requests.fetch_reader import FetchReader, Found
+from barnabas.broker.requests.fetch_reader import FetchReader, Found, rights_of
 from barnabas.model import Now, Uuid
 from barnabas.wire.replica_fetch import AnswerRow, FetchedRow, PlainAnswer
 from barnabas.wire.schemas.fetch import FetchRequest, FetchResponse
@@ -73,6 +73,8 @@ class FollowerFetches:
         """Serve the next fetch of the session, with these positions changed.  None: nothing was done, for it is
         not the next one, or names what the session does not have."""
         broker, session = self._broker, self._session
+        if self._asker.rights != rights_of(broker, self._context):
+            return None
         if session.epoch != epoch or broker.sessions.get(session.id) is not session:
             return None
         known = session.positions

@@ -30,7 +30,12 @@ def offsets_for_leader_epoch(
     """Serve one OffsetForLeaderEpoch request."""
     authorizer = broker.authorizer
     everything = authorizer is not None and allowed(
-        authorizer, context, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, "kafka-cluster"
+        authorizer,
+        context,
+        Operation.CLUSTER_ACTION,
+        ResourceType.CLUSTER,
+        "kafka-cluster",
+        asked=False,
     )
     return OffsetForLeaderEpochResponse(
         topics=[

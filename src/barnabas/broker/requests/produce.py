@@ -212,7 +212,7 @@ def produce(
                 continue
             try:
                 outcome: Appended | _InCheck | PartitionProduceResponse | None = append_one(
-                    broker, context, waiting, hosted, data, request, version, now
+                    broker, context, waiting, hosted, data, request, version, now, named=topic.name
                 )
             except KafkaError as error:
                 if acks == 0:
@@ -257,6 +257,12 @@ def _refusal(broker: Broker, context: RequestContext, request: ProduceRequest) -
     return None
 
 
+def require_write(broker: Broker, context: RequestContext, name: str) -> None:
+    """Raises RefusedError unless the sender may write to the topic of that name, which need not exist."""
+    if not allowed(broker.authorizer, context, Operation.WRITE, ResourceType.TOPIC, name):
+        raise RefusedError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "not allowed to write to this topic")
+
+
 def append_one(
     broker: Broker,
     context: RequestContext,
@@ -266,20 +272,25 @@ def append_one(
     request: ProduceRequest,
     version: int,
     now: Now,
+    *,
+    named: str = "",
 ) -> Appended | _InCheck | None:
-    """Rows 2 to 17 for one partition; None for acks=0.  Raises KafkaError."""
+    """Rows 2 to 17 for one partition; None for acks=0.  Raises KafkaError.
+
+    `named` is the name in the request, which matters where there is no such topic here.
+    """
     acks = request.acks
     if topic is None:
+        if version < _TOPIC_IDS_SINCE:
+            require_write(broker, context, named)  # nobody hears whether a topic exists that is not theirs
         code = (
             ErrorCode.UNKNOWN_TOPIC_ID
             if version >= _TOPIC_IDS_SINCE
             else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         )
         raise RefusedError(code, "no such topic")
-    if broker.authorizer is not None and not allowed(
-        broker.authorizer, context, Operation.WRITE, ResourceType.TOPIC, topic.name
-    ):
-        raise RefusedError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "not allowed to write to this topic")
+    if broker.authorizer is not None:
+        require_write(broker, context, topic.name)
     partition = topic.partitions.get(data.index)
     if partition is None and (missing := broker.missing(topic.name, data.index)) == 3:
         raise RefusedError(missing, "no such partition")

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.ports import Operation, RequestContext, ResourceType, allowed
+from barnabas.broker.ports import Operation, RequestContext, ResourceType
 from barnabas.broker.producer_id_blocks import ProducerIdWaiting, refused_init
 from barnabas.broker.purgatory import Waiting
 from barnabas.errors import ErrorCode
 from barnabas.model import Now
+from barnabas.security.acl import CLUSTER_NAME
 from barnabas.wire.schemas.transactions import InitProducerIdRequest, InitProducerIdResponse
 
 if TYPE_CHECKING:
@@ -28,9 +29,13 @@ def init_producer_id(
 ) -> InitProducerIdResponse | Waiting:
     """Serve one InitProducerId request without a transactional id (KIP-98)."""
     assert request.transactional_id is None
-    if not allowed(
-        broker.authorizer, context, Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, "kafka-cluster"
+    authorizer, cluster = broker.authorizer, (ResourceType.CLUSTER, CLUSTER_NAME)
+    if (
+        authorizer is not None
+        and not authorizer.authorize(context, Operation.IDEMPOTENT_WRITE, *cluster, asked=False)
+        and not authorizer.authorize_any(context, Operation.WRITE, ResourceType.TOPIC)
     ):
+        authorizer.authorize(context, Operation.IDEMPOTENT_WRITE, *cluster)  # so that the refusal is noted
         return refused_init(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     blocks = broker.producer_ids
     producer_id = None if blocks.waiting else blocks.take()

@@ -122,7 +122,7 @@ def write_txn_markers(
 
 def _refusal(broker: Broker, context: RequestContext) -> ErrorCode:
     cluster = (ResourceType.CLUSTER, "kafka-cluster")
-    if allowed(broker.authorizer, context, Operation.ALTER, *cluster):
+    if allowed(broker.authorizer, context, Operation.ALTER, *cluster, asked=False):
         return ErrorCode.NONE
     if allowed(broker.authorizer, context, Operation.CLUSTER_ACTION, *cluster):
         return ErrorCode.NONE

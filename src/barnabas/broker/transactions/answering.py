@@ -78,8 +78,17 @@ class TransactionRequests:
         self._transactions = transactions
         self._offsets_partition = offsets_partition
 
-    def _allowed(self, context: RequestContext, operation: Operation, kind: ResourceType, name: str) -> bool:
-        return allowed(self._transactions.broker.authorizer, context, operation, kind, name)
+    def _allowed(
+        self,
+        context: RequestContext,
+        operation: Operation,
+        kind: ResourceType,
+        name: str,
+        *,
+        asked: bool = True,
+    ) -> bool:
+        authorizer = self._transactions.broker.authorizer
+        return allowed(authorizer, context, operation, kind, name, asked=asked)
 
     def _may_write(self, context: RequestContext, transactional_id: str) -> bool:
         return self._allowed(context, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
@@ -309,7 +318,7 @@ class TransactionRequests:
             topics = [
                 topic
                 for topic in state.topics
-                if self._allowed(context, Operation.DESCRIBE, ResourceType.TOPIC, topic.topic)
+                if self._allowed(context, Operation.DESCRIBE, ResourceType.TOPIC, topic.topic, asked=False)
             ]
             states.append(replace(state, topics=topics))
         return DescribeTransactionsResponse(transaction_states=states)
@@ -323,7 +332,11 @@ class TransactionRequests:
             state
             for state in response.transaction_states
             if self._allowed(
-                context, Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, state.transactional_id
+                context,
+                Operation.DESCRIBE,
+                ResourceType.TRANSACTIONAL_ID,
+                state.transactional_id,
+                asked=False,
             )
         ]
         return replace(response, transaction_states=visible)

@@ -34,8 +34,9 @@ if TYPE_CHECKING:
         QuotaEntity,
         Topic,
     )
+    from barnabas.security.acl import Acl
     from barnabas.wire.codec.message import MetadataRecord
-    from barnabas.wire.metadata import AccessControlEntryRecord, DelegationTokenRecord
+    from barnabas.wire.metadata import DelegationTokenRecord
 
 __all__ = ["Directory", "Metadata", "Node", "metadata_tree", "read_metadata"]
 
@@ -150,7 +151,7 @@ def metadata_tree(metadata: Metadata) -> Directory:
             for entity, values in image.client_quotas.items()
         },
         "producerIds": {"nextProducerId": str(image.next_producer_id or -1)},
-        "acls": {"byId": {str(id_): _acl(record) for id_, record in image.acls.items()}},
+        "acls": {"byId": {str(id_): _acl(acl) for id_, acl in image.acls.items()}},
         "scram": _scram(image),
         "delegationToken": {id_: _token(record) for id_, record in image.tokens.items()},
     }
@@ -223,13 +224,13 @@ def _escaped(name: str) -> str:
     return "".join(f"\\{letter}" if letter in "\\()" else letter for letter in name)
 
 
-def _acl(record: AccessControlEntryRecord) -> str:
+def _acl(acl: Acl) -> str:
     return (
-        f"StandardAcl[resourceType={_word(_ACL_RESOURCES, record.resource_type)}, "
-        f"resourceName={record.resource_name}, patternType={_word(_ACL_PATTERNS, record.pattern_type)}, "
-        f"principal={record.principal}, host={record.host}, "
-        f"operation={_word(_ACL_OPERATIONS, record.operation)}, "
-        f"permissionType={_word(_ACL_PERMISSIONS, record.permission_type)}]"
+        f"StandardAcl[resourceType={_word(_ACL_RESOURCES, acl.resource)}, "
+        f"resourceName={acl.name}, patternType={_word(_ACL_PATTERNS, acl.pattern)}, "
+        f"principal={acl.principal}, host={acl.host}, "
+        f"operation={_word(_ACL_OPERATIONS, acl.operation)}, "
+        f"permissionType={_word(_ACL_PERMISSIONS, acl.permission)}]"
     )
 
 

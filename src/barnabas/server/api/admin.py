@@ -1,7 +1,6 @@
-"""Further requests of administrators: partitions by page, resources with settings, disks, moves, access rules.
+"""Further requests of administrators: partitions by page, resources with settings, quotas, ACLs.
 
-Everything here only reads.  This release has no authorizer, and the answers say so with the code that Kafka's
-tools know: SECURITY_DISABLED.
+Everything here only reads.
 """
 
 from __future__ import annotations
@@ -25,16 +24,7 @@ from barnabas.model import INTERNAL_TOPICS, NO_NODE, NodeId
 from barnabas.server.loop.runtime import Runtime
 from barnabas.server.net.context import RequestContext
 from barnabas.server.observe import levels
-from barnabas.wire.schemas.acls import (
-    AclCreationResult,
-    CreateAclsRequest,
-    CreateAclsResponse,
-    DeleteAclsFilterResult,
-    DeleteAclsRequest,
-    DeleteAclsResponse,
-    DescribeAclsRequest,
-    DescribeAclsResponse,
-)
+from barnabas.wire.schemas.acls import DescribeAclsRequest, DescribeAclsResponse
 from barnabas.wire.schemas.cluster import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
@@ -53,8 +43,6 @@ from barnabas.wire.schemas.quotas import DescribeClientQuotasRequest, DescribeCl
 
 __all__ = ["AdminApi"]
 
-NO_AUTHORIZER = "this node has no authorizer: everybody may do everything"
-
 
 class AdminApi:
     """Answers from the metadata, as this node has them."""
@@ -71,10 +59,9 @@ class AdminApi:
     ) -> DescribeTopicPartitionsResponse:
         """DescribeTopicPartitions (key 75; KIP-966): partitions in pages, by topic name, with the ELR."""
         cursor, image = request.cursor, self._image
-        names = {asked.name for asked in request.topics} or image.topics_by_name.keys()
-        if cursor is not None and (
-            cursor.partition_index < 0 or (request.topics and cursor.topic_name not in names)
-        ):
+        named = {asked.name for asked in request.topics}
+        names = {name for name in named or image.topics_by_name if self._may_see(context, name, bool(named))}
+        if cursor is not None and (cursor.partition_index < 0 or (named and cursor.topic_name not in named)):
             wrong = [_absent(asked.name, ErrorCode.INVALID_REQUEST) for asked in request.topics]
             return DescribeTopicPartitionsResponse(topics=wrong)
         most = self._runtime.config.int("max.request.partition.size.limit")
@@ -89,30 +76,35 @@ class AdminApi:
                 following = DescribeTopicPartitionsResponseCursor(topic_name=name, partition_index=0)
                 break
             topic = image.topic(name)
-            if not allowed(self._authorizer, context, Operation.DESCRIBE, ResourceType.TOPIC, name):
-                if request.topics:
-                    found.append(_absent(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
-                continue
             if topic is None:
                 known = is_valid(name)
                 found.append(
                     _absent(
                         name,
                         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if known else ErrorCode.INVALID_TOPIC_EXCEPTION,
-                        authorized_operations(ResourceType.TOPIC),
+                        self._operations(context, name),
                     )
                 )
                 continue
             first = cursor.partition_index if cursor is not None and name == cursor.topic_name else 0
             states = [state for index, state in sorted(topic.partitions.items()) if index >= first]
-            found.append(_page(topic, [self._shown(s, context.listener, reachable) for s in states[:room]]))
+            rows = [self._shown(state, context.listener, reachable) for state in states[:room]]
+            found.append(_page(topic, rows, self._operations(context, name)))
             if len(states) > room:
                 following = DescribeTopicPartitionsResponseCursor(
                     topic_name=name, partition_index=states[room].index
                 )
                 break
             room -= len(states)
+        hidden = sorted(named - names)  # (also what does not exist: nobody hears whether it does)
+        found += [_absent(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for name in hidden]
         return DescribeTopicPartitionsResponse(topics=found, next_cursor=following)
+
+    def _may_see(self, context: RequestContext, name: str, asked: bool) -> bool:
+        return allowed(self._authorizer, context, Operation.DESCRIBE, ResourceType.TOPIC, name, asked=asked)
+
+    def _operations(self, context: RequestContext, name: str) -> int:
+        return authorized_operations(ResourceType.TOPIC, self._authorizer, context, name)
 
     def _shown(
         self, state: PartitionState, listener: str, reachable: set[NodeId]
@@ -168,20 +160,11 @@ class AdminApi:
         return describe_client_quotas(self._image, request)
 
     def describe_acls(self, context: RequestContext, request: DescribeAclsRequest) -> DescribeAclsResponse:
-        """DescribeAcls (key 29; KIP-140): there are no access rules without an authorizer."""
-        return DescribeAclsResponse(error_code=int(ErrorCode.SECURITY_DISABLED), error_message=NO_AUTHORIZER)
+        """DescribeAcls (key 29; KIP-140)."""
+        from barnabas.controller.decisions.acls import describe_acls, require_authorizer  # rarely asked
 
-    def create_acls(self, context: RequestContext, request: CreateAclsRequest) -> CreateAclsResponse:
-        """CreateAcls (key 30; KIP-140): refused, so that nobody believes to be protected."""
-        refusal = AclCreationResult(error_code=int(ErrorCode.SECURITY_DISABLED), error_message=NO_AUTHORIZER)
-        return CreateAclsResponse(results=[refusal] * len(request.creations))
-
-    def delete_acls(self, context: RequestContext, request: DeleteAclsRequest) -> DeleteAclsResponse:
-        """DeleteAcls (key 31; KIP-140)."""
-        refusal = DeleteAclsFilterResult(
-            error_code=int(ErrorCode.SECURITY_DISABLED), error_message=NO_AUTHORIZER
-        )
-        return DeleteAclsResponse(filter_results=[refusal] * len(request.filters))
+        require_authorizer(self._runtime.config)
+        return describe_acls(self._image, request)
 
 
 def _absent(name: str, code: ErrorCode, operations: int = -(2**31)) -> DescribeTopicPartitionsResponseTopic:
@@ -194,12 +177,12 @@ def _absent(name: str, code: ErrorCode, operations: int = -(2**31)) -> DescribeT
 
 
 def _page(
-    topic: Topic, partitions: list[DescribeTopicPartitionsResponsePartition]
+    topic: Topic, partitions: list[DescribeTopicPartitionsResponsePartition], operations: int
 ) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,
         topic_id=topic.id,
         is_internal=topic.name in INTERNAL_TOPICS,
-        topic_authorized_operations=authorized_operations(ResourceType.TOPIC),
+        topic_authorized_operations=operations,
         partitions=partitions,
     )

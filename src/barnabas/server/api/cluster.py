@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from barnabas.broker.ports import ResourceType, authorized_operations
+from barnabas.broker.ports import Authorizer, cluster_operations
 from barnabas.errors import ErrorCode
 from barnabas.server.kraft.driver import Quorum
 from barnabas.server.net.addresses import Addresses
@@ -33,9 +33,16 @@ BROKERS, CONTROLLERS = 1, 2
 class ClusterApi:
     """Says what one kind of listener serves (`rows`), and which nodes are behind it."""
 
-    __slots__ = ("_addresses", "_quorum", "_rows")
+    __slots__ = ("_addresses", "_authorizer", "_quorum", "_rows")
 
-    def __init__(self, rows: Iterable[Row], quorum: Quorum, addresses: Addresses) -> None:
+    def __init__(
+        self,
+        rows: Iterable[Row],
+        quorum: Quorum,
+        addresses: Addresses,
+        authorizer: Authorizer | None = None,
+    ) -> None:
+        self._authorizer = authorizer
         self._rows = tuple(rows)
         self._quorum = quorum
         self._addresses = addresses
@@ -123,7 +130,7 @@ class ClusterApi:
                     )
         operations = -(2**31)
         if request.include_cluster_authorized_operations:
-            operations = authorized_operations(ResourceType.CLUSTER)
+            operations = cluster_operations(self._authorizer, context)
         leader = self._quorum.leader_id
         ids = {found.broker_id for found in nodes}
         shown = leader if controllers or leader in ids else min(ids, default=-1)

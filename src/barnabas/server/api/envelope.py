@@ -10,7 +10,6 @@ import asyncio
 import ipaddress
 from collections.abc import Mapping
 
-from barnabas.broker.ports import Authorizer, ResourceType
 from barnabas.errors import ErrorCode, KafkaError, WireError
 from barnabas.server.kraft.codec.envelope import principal_of, wrap_answer
 from barnabas.server.kraft.driver import Quorum
@@ -28,7 +27,7 @@ __all__ = ["EnvelopeApi"]
 class EnvelopeApi:
     """Serves what is in an envelope; `routes` are those that may be forwarded."""
 
-    __slots__ = ("_applier", "_authorizer", "_loop", "_quorum", "_routes")
+    __slots__ = ("_applier", "_loop", "_quorum", "_routes")
 
     def __init__(
         self,
@@ -36,13 +35,11 @@ class EnvelopeApi:
         quorum: Quorum,
         applier: Applier,
         routes: Mapping[int, Route],
-        authorizer: Authorizer | None,
     ) -> None:
         self._loop = runtime.loop
         self._quorum = quorum
         self._applier = applier
         self._routes = routes
-        self._authorizer = authorizer
 
     def serve(self, context: RequestContext, request: EnvelopeRequest) -> Message | asyncio.Future[Message]:
         """Envelope (key 58): open it, decide what is in it, wrap the answer."""
@@ -76,14 +73,8 @@ class EnvelopeApi:
     def _decide(
         self, route: Route, context: RequestContext, request: Message
     ) -> Message | asyncio.Future[Message]:
-        row = route.row
-        name = "kafka-cluster" if row.resource == ResourceType.CLUSTER else ""
-        if self._authorizer is not None and not self._authorizer.authorize(
-            context, row.operation, row.resource, name
-        ):
-            raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         answer: Message | asyncio.Future[Message] = route.decide(context, request)
-        if row.applied and not isinstance(answer, Message):
+        if route.row.applied and not isinstance(answer, Message):
             return self._applier.after(answer)
         return answer
 

@@ -14,6 +14,14 @@ from typing import Any
 from barnabas.errors import KafkaError
 from barnabas.model import ZERO_UUID
 from barnabas.wire.codec.message import Message
+from barnabas.wire.schemas.acls import (
+    AclCreationResult,
+    CreateAclsRequest,
+    CreateAclsResponse,
+    DeleteAclsFilterResult,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+)
 from barnabas.wire.schemas.configs import (
     AlterConfigsRequest,
     AlterConfigsResponse,
@@ -43,8 +51,10 @@ from barnabas.wire.schemas.topics import (
 __all__ = [
     "alter_client_quotas",
     "alter_configs",
+    "create_acls",
     "create_partitions",
     "create_topics",
+    "delete_acls",
     "delete_topics",
     "incremental_alter_configs",
     "spelled_out",
@@ -83,6 +93,18 @@ def create_partitions(request: CreatePartitionsRequest, error: KafkaError) -> Me
             for topic in request.topics
         ]
     )
+
+
+def create_acls(request: CreateAclsRequest, error: KafkaError) -> Message:
+    """CreateAcls refused."""
+    refusal = AclCreationResult(error_code=error.code, error_message=error.message)
+    return CreateAclsResponse(results=[refusal] * len(request.creations))
+
+
+def delete_acls(request: DeleteAclsRequest, error: KafkaError) -> Message:
+    """DeleteAcls refused."""
+    refusal = DeleteAclsFilterResult(error_code=error.code, error_message=error.message)
+    return DeleteAclsResponse(filter_results=[refusal] * len(request.filters))
 
 
 def alter_configs(request: AlterConfigsRequest, error: KafkaError) -> Message:

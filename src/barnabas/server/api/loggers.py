@@ -8,11 +8,13 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
+from barnabas.broker.ports import Authorizer, Operation, ResourceType, allowed
 from barnabas.controller.decisions.configs import ConfigOperation
 from barnabas.controller.decisions.describe_configs import check_logger_node
 from barnabas.controller.image import RESOURCE_LOGGERS
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import NodeId
+from barnabas.security.acl import CLUSTER_NAME
 from barnabas.server.loop.tasks import after
 from barnabas.server.net.context import RequestContext
 from barnabas.server.net.route import Handler
@@ -34,11 +36,12 @@ _Row = IncrementalAlterConfigsResponseAlterConfigsResourceResponse
 class LoggersFirst:
     """Changes levels of this node's loggers; `others` takes everything else of a request."""
 
-    __slots__ = ("_node_id", "_others")
+    __slots__ = ("_authorizer", "_node_id", "_others")
 
-    def __init__(self, node_id: NodeId, others: Handler) -> None:
+    def __init__(self, node_id: NodeId, others: Handler, authorizer: Authorizer | None = None) -> None:
         self._node_id = node_id
         self._others = others
+        self._authorizer = authorizer
 
     def serve(
         self, context: RequestContext, request: IncrementalAlterConfigsRequest
@@ -48,7 +51,7 @@ class LoggersFirst:
         if not any(resource.resource_type == RESOURCE_LOGGERS for resource in request.resources):
             answer = self._others(context, request)
             return answer
-        rows = self._changed(request)
+        rows = self._changed(context, request)
         others = [r for r in request.resources if r.resource_type != RESOURCE_LOGGERS]
         if not others:
             return IncrementalAlterConfigsResponse(responses=list(rows.values()))
@@ -57,7 +60,7 @@ class LoggersFirst:
             return _in_order(request, rows, answer)
         return after(answer, lambda decided: _in_order(request, rows, decided))
 
-    def _changed(self, request: IncrementalAlterConfigsRequest) -> dict[int, _Row]:
+    def _changed(self, context: RequestContext, request: IncrementalAlterConfigsRequest) -> dict[int, _Row]:
         """Change the levels; the row of the answer for each resource of loggers, by its place in the request."""
         names = Counter(r.resource_name for r in request.resources if r.resource_type == RESOURCE_LOGGERS)
         rows: dict[int, _Row] = {}
@@ -70,6 +73,9 @@ class LoggersFirst:
                     raise KafkaError(
                         ErrorCode.INVALID_REQUEST, "the resource is in the request more than once"
                     )
+                cluster = (ResourceType.CLUSTER, CLUSTER_NAME)
+                if not allowed(self._authorizer, context, Operation.ALTER_CONFIGS, *cluster):
+                    raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
                 self._change(resource, only_tried=request.validate_only)
             except KafkaError as error:
                 code, message = error.code, error.message

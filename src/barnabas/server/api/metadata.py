@@ -11,11 +11,19 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from barnabas.broker.ports import Authorizer, Operation, ResourceType, allowed, authorized_operations
+from barnabas.broker.ports import (
+    Authorizer,
+    Operation,
+    ResourceType,
+    allowed,
+    authorized_operations,
+    cluster_operations,
+)
 from barnabas.controller.decisions.topic_names import is_valid
 from barnabas.controller.image import ImageDelta, MetadataImage, PartitionState, Topic
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import INTERNAL_TOPICS, NO_NODE, ZERO_UUID, NodeId, TopicId
+from barnabas.security.acl import CLUSTER_NAME
 from barnabas.server.api.auto_topics import AutoTopics
 from barnabas.server.loop.runtime import Runtime
 from barnabas.server.net.addresses import Addresses
@@ -47,14 +55,13 @@ class AnswerForm(NamedTuple):
 
     version: int
     listener: str
-    operations: bool
-    """Whether it says what the client may do with the topic."""
+    operations: int | None
+    """What the client may do with the topic, a bit for each operation; None: nobody asked."""
 
     def encoded(self, topic: MetadataResponseTopic) -> bytes:
         """Its bytes.  Raises WireError."""
-        if self.operations:
-            bits = authorized_operations(ResourceType.TOPIC)
-            topic = replace(topic, topic_authorized_operations=bits)
+        if self.operations is not None:
+            topic = replace(topic, topic_authorized_operations=self.operations)
         return encode_item(topic, MetadataResponse, self.version)
 
 
@@ -192,9 +199,12 @@ class MetadataApi:
             wanted = [
                 asked.name
                 for asked in request.topics or ()
-                if asked.name and image.topic(asked.name) is None and is_valid(asked.name)
+                if asked.name
+                and image.topic(asked.name) is None
+                and is_valid(asked.name)
+                and self._may_describe(context, asked.name, asked=False)
             ]
-            if wanted and self._may_create(context):
+            if wanted and (wanted := self._creatable(context, wanted)):
                 return self._runtime.tasks.start(
                     self._create_then_answer(context, request, wanted), "create-topics"
                 )
@@ -214,8 +224,12 @@ class MetadataApi:
         await self._suspicion.settled(topics, self._ask, context.connection_id)
         return self._answer(context, request, everything)
 
-    def _may_create(self, context: RequestContext) -> bool:
-        return allowed(self._authorizer, context, Operation.CREATE, ResourceType.CLUSTER, "kafka-cluster")
+    def _creatable(self, context: RequestContext, names: list[str]) -> list[str]:
+        """Those that the client may create: by a right on the cluster, or on each."""
+        authorizer, create = self._authorizer, Operation.CREATE
+        if allowed(authorizer, context, create, ResourceType.CLUSTER, CLUSTER_NAME, asked=False):
+            return names
+        return [name for name in names if allowed(authorizer, context, create, ResourceType.TOPIC, name)]
 
     async def _create_then_answer(
         self, context: RequestContext, request: MetadataRequest, names: list[str]
@@ -239,7 +253,9 @@ class MetadataApi:
                 brokers.append(
                     MetadataResponseBroker(node_id=broker.id, host=host, port=port, rack=broker.rack)
                 )
-        form = AnswerForm(context.version, context.listener, request.include_topic_authorized_operations)
+        asked = request.include_topic_authorized_operations
+        bits = authorized_operations(ResourceType.TOPIC) if asked else None
+        form = AnswerForm(context.version, context.listener, bits)
         ids = [broker.node_id for broker in brokers if broker.node_id not in departed]
         answer = MetadataResponse(
             brokers=brokers,
@@ -250,48 +266,79 @@ class MetadataApi:
             topics=self._topics_answered(context, request, everything, form),  # type: ignore[arg-type]  # bytes
         )
         if request.include_cluster_authorized_operations:
-            return replace(answer, cluster_authorized_operations=authorized_operations(ResourceType.CLUSTER))
+            bits = cluster_operations(self._authorizer, context)
+            return replace(answer, cluster_authorized_operations=bits)
         return answer
 
     def _topics_answered(
         self, context: RequestContext, request: MetadataRequest, everything: bool, form: AnswerForm
     ) -> Encoded:
         if not everything:
+            create = (
+                self._authorizer is not None
+                and request.allow_auto_topic_creation
+                and self._runtime.config.bool("auto.create.topics.enable")
+            )
             topics = [
-                self._asked(context, asked.name, asked.topic_id, form) for asked in request.topics or ()
+                self._asked(context, asked.name, asked.topic_id, form, create=create)
+                for asked in request.topics or ()
             ]
         elif self._authorizer is None:
             return self._answers.every_topic(form)
         else:
             topics = [
-                self._answers.topic(topic, form)
+                self._answers.topic(topic, self._form(context, form, name))
                 for name, topic in sorted(self._image.topics_by_name.items())
-                if self._may_describe(context, name)
+                if self._may_describe(context, name, asked=False)
             ]
         return Encoded(len(topics), b"".join(topics))
 
-    def _asked(self, context: RequestContext, name: str | None, topic_id: TopicId, form: AnswerForm) -> bytes:
-        """The answer about a topic that was asked for by name or by id."""
+    def _asked(
+        self,
+        context: RequestContext,
+        name: str | None,
+        topic_id: TopicId,
+        form: AnswerForm,
+        *,
+        create: bool,
+    ) -> bytes:
+        """The answer about a topic that was asked for by name or by id; `create`: it would be made, by right."""
         image = self._image
         if form.version < TOPIC_IDS_FROM and (topic_id != ZERO_UUID or name is None):
             return _refused(form, ErrorCode.INVALID_REQUEST, name or "", topic_id)
         if topic_id != ZERO_UUID:
             topic = image.topics.get(topic_id)
-            if topic is None or not self._may_describe(context, topic.name):
+            if topic is None:
                 return _refused(form, ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id)
-            return self._answers.topic(topic, form)
+            if not self._may_describe(context, topic.name):
+                return _refused(_without(form), ErrorCode.TOPIC_AUTHORIZATION_FAILED, None, topic_id)
+            return self._answers.topic(topic, self._form(context, form, topic.name))
         wanted = name or ""
         if not self._may_describe(context, wanted):
-            return _refused(form, ErrorCode.TOPIC_AUTHORIZATION_FAILED, wanted)
-        topic = image.topic(wanted)
+            return _refused(_without(form), ErrorCode.TOPIC_AUTHORIZATION_FAILED, wanted)
+        topic, form = image.topic(wanted), self._form(context, form, wanted)
         if topic is not None:
             return self._answers.topic(topic, form)
         if is_valid(wanted):
+            if create and not self._creatable(context, [wanted]):
+                return _refused(_without(form), ErrorCode.TOPIC_AUTHORIZATION_FAILED, wanted)
             return _refused(form, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, wanted)
         return _refused(form, ErrorCode.INVALID_TOPIC_EXCEPTION, wanted)
 
-    def _may_describe(self, context: RequestContext, name: str) -> bool:
-        return allowed(self._authorizer, context, Operation.DESCRIBE, ResourceType.TOPIC, name)
+    def _may_describe(self, context: RequestContext, name: str, *, asked: bool = True) -> bool:
+        return allowed(self._authorizer, context, Operation.DESCRIBE, ResourceType.TOPIC, name, asked=asked)
+
+    def _form(self, context: RequestContext, form: AnswerForm, name: str) -> AnswerForm:
+        """The form of the answer about a topic, with what this client may do with it."""
+        if self._authorizer is None or form.operations is None:
+            return form
+        bits = authorized_operations(ResourceType.TOPIC, self._authorizer, context, name)
+        return form._replace(operations=bits)
+
+
+def _without(form: AnswerForm) -> AnswerForm:
+    """The form of an answer that says nothing about rights."""
+    return form._replace(operations=None)
 
 
 def _refused(form: AnswerForm, code: ErrorCode, name: str | None, topic_id: TopicId = ZERO_UUID) -> bytes:

@@ -30,6 +30,7 @@ from barnabas.server.api.telemetry import TelemetryApi
 from barnabas.server.api.transactions import TransactionApi
 from barnabas.server.kraft.steps import QuorumSteps
 from barnabas.server.net.route import Decider, Handler, Row
+from barnabas.server.rights.needed import all_guarded
 
 __all__ = ["TABLE", "handler_of", "served_on"]
 
@@ -43,7 +44,7 @@ _CONTROLLER, _QUORUM = Decider.CONTROLLER, Decider.QUORUM
 
 # fmt: off
 #   key low high listeners handler                operation     resource  decider, forward, refused, ...
-TABLE: tuple[Row, ...] = (
+TABLE: tuple[Row, ...] = all_guarded((
     # produce and fetch
     Row(0,  3, 13, "B",  DataApi.produce,                 _WRITE,       _TOPIC),
     Row(1,  4, 18, "B",  DataApi.fetch,                   _READ,        _TOPIC,   waits=True),
@@ -100,8 +101,10 @@ TABLE: tuple[Row, ...] = (
     Row(35, 1, 5,  "B",  DirectoryApi.describe_log_dirs,  _DESCRIBE,    _CLUSTER),
     Row(46, 0, 0,  "BC", ReassignmentApi.list,            _DESCRIBE,    _CLUSTER, _CONTROLLER, "clients"),
     Row(29, 1, 3,  "B",  AdminApi.describe_acls,          _DESCRIBE,    _CLUSTER),
-    Row(30, 1, 3,  "BC", AdminApi.create_acls,            _ALTER,       _CLUSTER, forward="clients"),
-    Row(31, 1, 3,  "BC", AdminApi.delete_acls,            _ALTER,       _CLUSTER, forward="clients"),
+    Row(30, 1, 3,  "BC", ControllerApi.decide,            _ALTER,       _CLUSTER, _CONTROLLER, "clients",
+        refuse.create_acls, applied=True),
+    Row(31, 1, 3,  "BC", ControllerApi.decide,            _ALTER,       _CLUSTER, _CONTROLLER, "clients",
+        refuse.delete_acls, applied=True),
     # what clients tell of themselves
     Row(71, 0, 0,  "B",  TelemetryApi.subscriptions,      _ANY,         _CLUSTER),
     Row(72, 0, 0,  "B",  TelemetryApi.push,               _ANY,         _CLUSTER),
@@ -130,7 +133,7 @@ TABLE: tuple[Row, ...] = (
     Row(67, 0, 0,  "C",  ControllerApi.decide,            _ACTION,      _CLUSTER, _CONTROLLER),
     Row(70, 0, 0,  "C",  ControllerApi.decide,            _ACTION,      _CLUSTER, _CONTROLLER),
     Row(73, 0, 0,  "C",  ControllerApi.decide,            _ACTION,      _CLUSTER, _CONTROLLER),
-)
+))
 # fmt: on
 
 

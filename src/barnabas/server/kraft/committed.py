@@ -106,7 +106,7 @@ def replace_image(image: MetadataImage, newer: MetadataImage) -> ImageDelta:
     delta.features = _changed(before.features, image.features)
     delta.producer_ids = before.next_producer_id != image.next_producer_id
     delta.quotas = before.client_quotas != image.client_quotas
-    delta.acls = before.acls != image.acls
+    delta.acls = _changed(before.acls, image.acls)
     delta.scram = before.scram != image.scram
     delta.tokens = before.tokens != image.tokens
     return delta

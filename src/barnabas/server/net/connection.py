@@ -124,6 +124,7 @@ class Connection(asyncio.BufferedProtocol):
         """Unanswered requests beyond one for each place in the line."""
         self.fast_path: FastPath | None = None
         """What its client was seen to send; None before that is known."""
+        self.client.principal_changed = self._forget_fast_path
         self._receiving: Receiving = cast("Receiving", None)
         self._closing = False
         self._dirty = False
@@ -210,6 +211,12 @@ class Connection(asyncio.BufferedProtocol):
                 self._wait_for_memory()
 
     # -- frames --
+
+    def _forget_fast_path(self) -> None:
+        """The client is somebody else from now on (a login): what it was seen to send is looked at anew."""
+        if self.fast_path is not None:
+            self.fast_path.end_of_read()
+            self.fast_path = None
 
     def _take_frames(self, data: memoryview, total: int) -> tuple[int, bool]:
         """Hand on the whole frames of data[:total]; returns the bytes used and whether they must stay."""

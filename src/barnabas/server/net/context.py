@@ -22,6 +22,7 @@ class Client:
     """
 
     __slots__ = (
+        "_principal",
         "advertised",
         "hang_up",
         "host",
@@ -31,7 +32,7 @@ class Client:
         "local_host",
         "local_port",
         "port",
-        "principal",
+        "principal_changed",
         "software",
     )
 
@@ -44,12 +45,25 @@ class Client:
         self.advertised = advertised
         self.hang_up = hang_up
         """Sends what is ready, and ends the connection."""
-        self.principal = "User:ANONYMOUS"
+        self.principal_changed: Callable[[], None] | None = None
+        """Called when the client turns out to be somebody: what was learned of it as somebody else is void."""
+        self._principal = "User:ANONYMOUS"
         self.software = ""
         """Name and version of the client's library, once it said so (ApiVersions v3)."""
         self.host = self.local_host = ""
         """`local_host` is the address that the client dialled."""
         self.port = self.local_port = 0
+
+    @property
+    def principal(self) -> str:
+        """Who it is: type and name, as "User:alice"."""
+        return self._principal
+
+    @principal.setter
+    def principal(self, principal: str) -> None:
+        self._principal = principal
+        if self.principal_changed is not None:
+            self.principal_changed()
 
     def for_another(self, principal: str, host: str) -> Client:
         """The client whose request this one (a broker) forwards."""

@@ -100,7 +100,7 @@ class ProduceFastPath:
         """The slow path took this request in and waits: remember what it looks like."""
         broker = self.broker
         partition = waiting.only_partition
-        if partition is None or broker.authorizer is not None:
+        if partition is None:
             return
         if self._generation != broker.generation:
             self._forget(broker.generation)

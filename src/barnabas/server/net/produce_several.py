@@ -11,6 +11,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
+from barnabas.broker.ports import Operation, ResourceType, allowed
 from barnabas.broker.requests.produce_several import FIRST_VERSION, SeveralBatches, TopicBatches
 from barnabas.model import Uuid
 from barnabas.server.net.context import RequestContext
@@ -66,6 +67,8 @@ class SeveralReader:
             return None
         if not topics or (len(topics) == 1 and len(topics[0].batches) == 1):
             return None
+        if broker.authorizer is not None and not all(_may_write(broker, context, one) for one in topics):
+            return None
         return SeveralBatches(acks, timeout_ms, topics)
 
     def _topic(self, frame: memoryview, position: int, by_id: bool) -> tuple[TopicBatches, int]:
@@ -113,6 +116,12 @@ class SeveralReader:
 
     def __repr__(self) -> str:
         return f"<SeveralReader {len(self._topics)} topics>"
+
+
+def _may_write(broker: Broker, context: RequestContext, topic: TopicBatches) -> bool:
+    return allowed(
+        broker.authorizer, context, Operation.WRITE, ResourceType.TOPIC, topic.topic.name, asked=False
+    )
 
 
 class _UnusualError(Exception):

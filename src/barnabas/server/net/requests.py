@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from time import monotonic
 from typing import Any
 
-from barnabas.broker.ports import Authorizer, Operation, ResourceType
+from barnabas.broker.ports import Operation
 from barnabas.broker.requests.produce import ProduceWaiting
 from barnabas.errors import ErrorCode, KafkaError, StorageError, WireError
 from barnabas.server.net.connection import Connection
@@ -50,10 +50,11 @@ class Requests:
     """What one kind of listener serves.
 
     `fast_path` makes what a connection remembers of its producer, `follower` of its follower, `several` reads
-    requests of several partitions; None: every request takes the slow path.
+    requests of several partitions; None: every request takes the slow path.  Rights are asked for by the
+    routes' own handlers (`server/rights`).
     """
 
-    __slots__ = ("_fast_path", "_follower", "_network", "_several", "authorizer", "routes")
+    __slots__ = ("_fast_path", "_follower", "_network", "_several", "routes")
 
     def __init__(
         self,
@@ -63,13 +64,11 @@ class Requests:
         fast_path: Callable[[Connection, Route], ProduceFastPath] | None = None,
         follower: Callable[[Connection, Route], FetchFastPath] | None = None,
         several: SeveralReader | None = None,
-        authorizer: Authorizer | None = None,
     ) -> None:
         self._network = network
-        self._fast_path = fast_path if authorizer is None else None
-        self._follower = follower if authorizer is None else None
-        self._several = several if authorizer is None else None
-        self.authorizer = authorizer
+        self._fast_path = fast_path
+        self._follower = follower
+        self._several = several
         self.routes = {route.key: route for route in routes}
 
     def take(self, connection: Connection, frame: memoryview, received: float) -> bool:
@@ -116,18 +115,11 @@ class Requests:
 
     def _serve(self, connection: Connection, route: Route, context: RequestContext, request: Any) -> Any:
         """Have a request that was read answered, now or later.  Returns what its handler returned."""
-        row, authorizer = route.row, self.authorizer
+        row = route.row
         throttle, clock = connection.throttle, self._network.platform.monotonic
         begun = 0.0 if throttle is None else clock()
         context.between_brokers = row.operation is Operation.CLUSTER_ACTION
         try:
-            if authorizer is not None and not authorizer.authorize(
-                context,
-                row.operation,
-                row.resource,
-                "kafka-cluster" if row.resource == ResourceType.CLUSTER else "",
-            ):
-                raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
             answer = route.handler(context, request)
         except KafkaError as error:
             answer = self._refused(connection, route, context, error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from barnabas.broker.groups.coordinator import Groups
 from barnabas.broker.replicas.broker import Broker
@@ -31,6 +32,9 @@ from barnabas.server.replication.probes import Probes
 from barnabas.server.replication.replica_fetcher import Fetchers
 from barnabas.server.replication.txn_verifier import TransactionVerifier
 
+if TYPE_CHECKING:
+    from barnabas.server.rights.authorizer import NodeAuthorizer
+
 __all__ = ["BrokerPart"]
 
 PLAINTEXT = 0
@@ -56,6 +60,7 @@ class BrokerPart:
         peers: str,
         reconfigured: Callable[[Config], None],
         on_fatal: Callable[[Exception], None],
+        authorizer: NodeAuthorizer | None = None,
     ) -> None:
         """Raises ConfigError for a setting about directories that are not there."""
         runtime = self._runtime = network.runtime
@@ -98,9 +103,7 @@ class BrokerPart:
             metadata_directory=config.metadata_log_dir,
             on_fatal=on_fatal,
         )
-        self.broker = Broker(
-            config, runtime.node_id, home.logs, quorum.image, host=self._host, random=runtime.random
-        )
+        self.broker = self._make_broker(authorizer)
         self.groups = Groups(config, runtime.random, self.broker)
         self.transactions = Transactions(config, self.broker, on_timeout=_transaction_timed_out)
         self.telemetry = TelemetryApi(runtime, quorum)
@@ -110,6 +113,21 @@ class BrokerPart:
         self.probes = Probes(runtime, quorum.image, self.suspicion, peers)
         self.fetchers = Fetchers(runtime, self.broker, quorum.image, self.suspicion, peers)
         self.verifier = TransactionVerifier(runtime, self.broker, quorum.image, peers)
+
+    def _make_broker(self, authorizer: NodeAuthorizer | None) -> Broker:
+        runtime, logs = self._runtime, self._home.logs
+        broker = Broker(
+            self._given,
+            runtime.node_id,
+            logs,
+            self._quorum.image,
+            host=self._host,
+            random=runtime.random,
+            authorizer=authorizer,
+        )
+        if authorizer is not None:
+            authorizer.on_change(broker.rights_changed)
+        return broker
 
     async def register(self) -> None:
         """Be known to the controllers, and know what they knew then."""

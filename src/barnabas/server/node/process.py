@@ -44,6 +44,7 @@ from barnabas.server.net.platform import Platform
 from barnabas.server.node.storage_setup import StorageSetup, set_up_storage
 from barnabas.server.observe import events
 from barnabas.server.replication.applier import Applier
+from barnabas.settings.table_access import ANONYMOUS
 
 if TYPE_CHECKING:
     from barnabas.broker.replicas.broker import Broker
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from barnabas.server.node.broker_part import BrokerPart
     from barnabas.server.node.serving import Serving
     from barnabas.server.replication.fast_fencing import FastFencing
+    from barnabas.server.rights.authorizer import NodeAuthorizer
 
 __all__ = ["Node"]
 
@@ -90,6 +92,8 @@ class Node:
         """Once it is open."""
         self.part: BrokerPart | None = None
         """Once the broker is registered."""
+        self.authorizer: NodeAuthorizer | None = None
+        """Once the quorum is there, if ACLs decide who may do what."""
         self.connections: Connections | None = None
         self.listeners: list[Listener] = []
         self.failure: BaseException | None = None
@@ -252,14 +256,31 @@ class Node:
 
             fencing = FastFencing(runtime, quorum)
             quorum.on_leader(fencing.look)
-        serving = Serving(network, quorum, applier, fencing)
+        authorizer = self._authorizer(quorum)
+        serving = Serving(network, quorum, applier, fencing, authorizer)
         controllers = [listener for listener in self.listeners if listener.kind == "C"]
         if controllers:
             requests = serving.to_controllers()
             for listener in controllers:
                 await listener.start(requests.take, None if fencing is None else fencing.lost)
         await quorum.start()
+        if authorizer is not None:
+            authorizer.loaded()
+        self.authorizer = authorizer
         return fencing, serving
+
+    def _authorizer(self, quorum: Quorum) -> NodeAuthorizer | None:
+        """What decides who may do what; None: everybody may do everything."""
+        config = self.config
+        if not config.optional_str("authorizer.class.name"):
+            return None
+        from barnabas.server.rights.authorizer import NodeAuthorizer
+
+        authorizer = NodeAuthorizer(config, quorum.image, self._clock)
+        quorum.on_change(authorizer.changed)
+        if ANONYMOUS in authorizer.rules.super_users:
+            events.emit(events.ACCESS_ANONYMOUS, next="give your listeners a login: docs/acls.md")
+        return authorizer
 
     async def _start_broker(
         self, network: Network, home: StorageSetup, disk: Disk, applier: Applier, serving: Serving
@@ -281,6 +302,7 @@ class Node:
             peers=self._inter_broker_listener(),
             reconfigured=self.connections.reconfigure,
             on_fatal=self.fail,
+            authorizer=self.authorizer,
         )
         self._undo.append(("the heartbeats", part.lifecycle.abandon))
         await part.register()

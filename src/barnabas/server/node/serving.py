@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -32,7 +32,7 @@ from barnabas.server.net.network import Network
 from barnabas.server.net.produce_fast_path import ProduceFastPath
 from barnabas.server.net.produce_several import SeveralReader
 from barnabas.server.net.requests import Requests
-from barnabas.server.net.route import Route, Row
+from barnabas.server.net.route import Handler, Route, Row
 from barnabas.server.observe.traffic import Traffic
 from barnabas.server.replication.applier import Applier
 from barnabas.server.replication.fast_fencing import FastFencing
@@ -76,21 +76,26 @@ class Serving:
             ReassignmentApi(quorum),
             AdminApi(runtime, quorum.image, authorizer),
         )
+        self._guarded: Callable[[Row, Handler], Handler] = lambda row, handler: handler
+        if authorizer is not None:
+            from barnabas.server.rights.guards import guarded
+            from barnabas.server.rights.rights import Rights
+
+            self._guarded = partial(guarded, Rights(authorizer, quorum.image))
 
     def to_controllers(self) -> Requests:
         """What a listener of kind "C" serves."""
         rows = served_on("C")
-        apis = (*self._apis, ClusterApi(rows, self._quorum, self._addresses))
+        apis = (*self._apis, ClusterApi(rows, self._quorum, self._addresses, self._authorizer))
         enveloped = self._routes((row for row in rows if row.forward), "C", apis)
         envelope = EnvelopeApi(
             self._runtime,
             self._quorum,
             self._applier,
             {route.key: route for route in enveloped},
-            self._authorizer,
         )
         others = self._routes((row for row in rows if not row.forward), "C", (*apis, envelope))
-        return Requests(self._network, (*enveloped, *others), authorizer=self._authorizer)
+        return Requests(self._network, (*enveloped, *others))
 
     def to_clients(
         self,
@@ -110,7 +115,7 @@ class Serving:
         requests = TransactionRequests(transactions, groups.partition_for)
         apis = (
             *self._apis,
-            ClusterApi(rows, self._quorum, addresses),
+            ClusterApi(rows, self._quorum, addresses, self._authorizer),
             DataApi(broker, runtime.clock, traffic, groups.transactions.complete, self._network.throttle),
             MetadataApi(runtime, image, addresses, answers, topics, suspicion, ask, self._authorizer),
             GroupApi(
@@ -130,17 +135,16 @@ class Serving:
             if runtime.config.bool("barnabas.fetch.memo")
             else None,
             several=SeveralReader(broker) if fast else None,
-            authorizer=self._authorizer,
         )
 
     def _routes(self, rows: Iterable[Row], kind: str, apis: Iterable[object]) -> list[Route]:
         metrics, slow_s = self._runtime.metrics, self._network.limits.slow_request_s
         routes = []
         for row in rows:
-            decide = handler_of(row, apis)
+            decide = self._guarded(row, handler_of(row, apis))
             handler = handler_for(row, kind, decide, self._quorum, self._applier)
             if row.key == _INCREMENTAL_ALTER_CONFIGS:
-                handler = LoggersFirst(self._runtime.node_id, handler).serve
+                handler = LoggersFirst(self._runtime.node_id, handler, self._authorizer).serve
             routes.append(Route(row, decide, metrics, slow_s, handler=handler))
         return routes
 

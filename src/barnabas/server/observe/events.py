@@ -242,6 +242,13 @@ REQUEST_FAILED = register("request.failed", _E, "a request met an internal error
 REQUEST_REFUSED = register(
     "request.refused", _W, "a request was refused with an error that its API cannot express"
 )
+ACCESS_DENIED = register("access.denied", _I, "somebody was refused what they asked for")
+ACCESS_ALLOWED = register("access.allowed", _D, "somebody was allowed what they asked for")
+ACCESS_ANONYMOUS = register(
+    "access.anonymous-super-user",
+    _W,
+    "whoever reaches a listener without login may do everything: User:ANONYMOUS is in super.users",
+)
 GROUP_PROTOCOL = register(
     "group.protocol-not-served", _W, "a consumer wants the group protocol of KIP-848, which is not in force"
 )

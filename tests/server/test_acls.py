@@ -1,0 +1,160 @@
+"""ACLs through the protocol: created, found, removed, kept over a restart, and in force at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.server.secured import Secured, acl, run_secured
+
+from barnabas.errors import ErrorCode
+from barnabas.security.acl import Operation, PatternType, Permission, ResourceType
+from barnabas.wire.schemas.acls import (
+    AclCreation,
+    CreateAclsRequest,
+    DeleteAclsFilter,
+    DeleteAclsRequest,
+    DescribeAclsRequest,
+)
+from barnabas.wire.schemas.cluster import MetadataRequest, MetadataRequestTopic
+from barnabas.wire.schemas.topics import CreatableTopic, CreateTopicsRequest
+
+TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
+READ, WRITE, DESCRIBE = Operation.READ, Operation.WRITE, Operation.DESCRIBE
+EVERYTHING = DescribeAclsRequest(
+    resource_type_filter=1,
+    resource_name_filter=None,
+    pattern_type_filter=1,
+    principal_filter=None,
+    host_filter=None,
+    operation=1,
+    permission_type=1,
+)
+
+
+def filter_of(**fields: Any) -> DeleteAclsFilter:
+    anything: dict[str, Any] = {name: getattr(EVERYTHING, name) for name in EVERYTHING.__annotations__}
+    return DeleteAclsFilter(**{**anything, **fields})
+
+
+def found(answer: Any) -> set[tuple[Any, ...]]:
+    return {
+        (
+            r.resource_type,
+            r.resource_name,
+            r.pattern_type,
+            a.principal,
+            a.host,
+            a.operation,
+            a.permission_type,
+        )
+        for r in answer.resources
+        for a in r.acls
+    }
+
+
+def test_acls_are_created_found_and_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(node: Secured) -> None:
+        admin = await node.login()
+        one, two = (
+            acl("alice", READ, TOPIC, "orders"),
+            acl("bob", WRITE, TOPIC, "ord", pattern=PatternType.PREFIXED),
+        )
+        made: Any = await admin.request(CreateAclsRequest(creations=[one, two, one]))
+        assert [r.error_code for r in made.results] == [0, 0, 0]  # what is there already is no error
+        assert found(await admin.request(EVERYTHING)) == {
+            (2, "orders", 3, "User:alice", "*", 3, 3),
+            (2, "ord", 4, "User:bob", "*", 4, 3),
+        }
+        matching: Any = await admin.request(
+            DeleteAclsRequest(filters=[filter_of(resource_name_filter="orders", pattern_type_filter=2)])
+        )
+        assert {m.principal for m in matching.filter_results[0].matching_acls} == {"User:alice", "User:bob"}
+        assert found(await admin.request(EVERYTHING)) == set()
+
+    run_secured(tmp_path, monkeypatch, scenario)
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"resource_type": 4, "resource_name": "other"}, "The only valid name for the CLUSTER"),
+        ({"resource_name": ""}, "empty resource name"),
+        ({"resource_type": 1}, "Invalid resourceType ANY"),
+        ({"resource_type": 99}, "Invalid resourceType UNKNOWN"),
+        ({"resource_pattern_type": 2}, "Invalid patternType MATCH"),
+        ({"operation": 1}, "Invalid operation ANY"),
+        ({"permission_type": 1}, "Invalid permissionType ANY"),
+        ({"principal": "alice"}, "no colon"),
+    ],
+)
+def test_an_acl_that_cannot_be_meant_is_refused_in_kafkas_words(
+    fields: dict[str, Any], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = acl("alice", READ, TOPIC, "t")
+    bad = AclCreation(**{**{name: getattr(good, name) for name in good.__annotations__}, **fields})
+
+    async def scenario(node: Secured) -> None:
+        admin = await node.login()
+        answer: Any = await admin.request(CreateAclsRequest(creations=[bad, good]))
+        assert [r.error_code for r in answer.results] == [ErrorCode.INVALID_REQUEST, 0]
+        assert words in answer.results[0].error_message
+
+    run_secured(tmp_path, monkeypatch, scenario)
+
+
+def test_acls_survive_a_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def first(node: Secured) -> None:
+        await node.allow("alice", READ, TOPIC, "orders")
+
+    async def second(node: Secured) -> None:
+        admin = await node.login()
+        assert {row[1] for row in found(await admin.request(EVERYTHING))} == {"orders"}
+
+    run_secured(tmp_path, monkeypatch, first)
+    run_secured(tmp_path, monkeypatch, second)
+
+
+def test_an_acl_counts_from_the_next_request_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(node: Secured) -> None:
+        admin, alice = await node.login(), await node.login("alice")
+        await admin.request(
+            CreateTopicsRequest(
+                topics=[CreatableTopic(name="orders", num_partitions=1, replication_factor=1)]
+            )
+        )
+
+        async def seen() -> int:
+            asked = MetadataRequest(
+                topics=[MetadataRequestTopic(name="orders")], allow_auto_topic_creation=False
+            )
+            answer: Any = await alice.request(asked)
+            return int(answer.topics[0].error_code)
+
+        assert await seen() == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        await node.allow("alice", DESCRIBE, TOPIC, "orders")
+        assert await seen() == 0
+        await node.create(acl("alice", DESCRIBE, TOPIC, "orders", permission=Permission.DENY))
+        assert await seen() == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        await admin.request(DeleteAclsRequest(filters=[filter_of(permission_type=int(Permission.DENY))]))
+        assert await seen() == 0
+
+    run_secured(tmp_path, monkeypatch, scenario)
+
+
+def test_only_who_may_alter_the_cluster_changes_acls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(node: Secured) -> None:
+        for controller in (False, True):
+            alice: Any = await node.login("alice", controller=controller)
+            made = await alice.request(CreateAclsRequest(creations=[acl("alice", READ, TOPIC, "t")] * 2))
+            denied = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+            assert [r.error_code for r in made.results] == [denied, denied]
+            gone = await alice.request(DeleteAclsRequest(filters=[filter_of()]))
+            assert [r.error_code for r in gone.filter_results] == [denied]
+        alice = await node.login("alice")
+        assert (await alice.request(EVERYTHING)).error_code == denied
+        admin = await node.login()
+        assert found(await admin.request(EVERYTHING)) == set()
+
+    run_secured(tmp_path, monkeypatch, scenario)
