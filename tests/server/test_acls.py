@@ -34,7 +34,8 @@ EVERYTHING = DescribeAclsRequest(
 
 
 def filter_of(**fields: Any) -> DeleteAclsFilter:
-    anything: dict[str, Any] = {name: getattr(EVERYTHING, name) for name in EVERYTHING.__annotations__}
+    names = DeleteAclsFilter.__annotations__
+    anything: dict[str, Any] = {name: getattr(EVERYTHING, name) for name in names}
     return DeleteAclsFilter(**{**anything, **fields})
 
 

@@ -42,6 +42,7 @@ NOUNS: dict[str, tuple[str, str, str]] = {
         "metrics that clients push",
         "barnabas telemetry list",
     ),
+    "acls": ("barnabas.cli.acls.acls", "who may do what, and who was refused", "barnabas acls list"),
     "quotas": ("barnabas.cli.quotas", "how much a client may use", "barnabas quotas list"),
     "brokers": (
         "barnabas.cli.brokers.brokers",

@@ -5,7 +5,9 @@ Everything here only reads.
 
 from __future__ import annotations
 
-from barnabas.broker.ports import Authorizer, Operation, ResourceType, allowed, authorized_operations
+from typing import TYPE_CHECKING
+
+from barnabas.broker.ports import Operation, ResourceType, allowed, authorized_operations
 from barnabas.controller.decisions.client_quotas import describe_client_quotas
 from barnabas.controller.decisions.describe_configs import describe_configs
 from barnabas.controller.decisions.topic_names import is_valid
@@ -24,6 +26,7 @@ from barnabas.model import INTERNAL_TOPICS, NO_NODE, NodeId
 from barnabas.server.loop.runtime import Runtime
 from barnabas.server.net.context import RequestContext
 from barnabas.server.observe import levels
+from barnabas.wire.codec.message import replace
 from barnabas.wire.schemas.acls import DescribeAclsRequest, DescribeAclsResponse
 from barnabas.wire.schemas.cluster import (
     DescribeTopicPartitionsRequest,
@@ -41,6 +44,9 @@ from barnabas.wire.schemas.configs import (
 )
 from barnabas.wire.schemas.quotas import DescribeClientQuotasRequest, DescribeClientQuotasResponse
 
+if TYPE_CHECKING:
+    from barnabas.server.rights.authorizer import NodeAuthorizer
+
 __all__ = ["AdminApi"]
 
 
@@ -49,7 +55,7 @@ class AdminApi:
 
     __slots__ = ("_authorizer", "_image", "_runtime")
 
-    def __init__(self, runtime: Runtime, image: MetadataImage, authorizer: Authorizer | None) -> None:
+    def __init__(self, runtime: Runtime, image: MetadataImage, authorizer: NodeAuthorizer | None) -> None:
         self._runtime = runtime
         self._image = image
         self._authorizer = authorizer
@@ -160,11 +166,15 @@ class AdminApi:
         return describe_client_quotas(self._image, request)
 
     def describe_acls(self, context: RequestContext, request: DescribeAclsRequest) -> DescribeAclsResponse:
-        """DescribeAcls (key 29; KIP-140)."""
+        """DescribeAcls (key 29; KIP-140); in a field of ours, whom this node refused what lately."""
         from barnabas.controller.decisions.acls import describe_acls, require_authorizer  # rarely asked
+        from barnabas.server.rights.shown import shown
 
         require_authorizer(self._runtime.config)
-        return describe_acls(self._image, request)
+        answer = describe_acls(self._image, request)
+        if request.why and self._authorizer is not None:
+            return replace(answer, refusals=shown(self._authorizer.refusals))
+        return answer
 
 
 def _absent(name: str, code: ErrorCode, operations: int = -(2**31)) -> DescribeTopicPartitionsResponseTopic:

@@ -40,9 +40,9 @@ from barnabas.server.replication.leader_suspicion import Ask, LeaderSuspicion
 
 if TYPE_CHECKING:
     from barnabas.broker.groups.coordinator import Groups
-    from barnabas.broker.ports import Authorizer
     from barnabas.broker.replicas.broker import Broker
     from barnabas.broker.transactions.coordinator import Transactions
+    from barnabas.server.rights.authorizer import NodeAuthorizer
 
 __all__ = ["Serving"]
 
@@ -58,7 +58,7 @@ class Serving:
         quorum: Quorum,
         applier: Applier,
         fencing: FastFencing | None,
-        authorizer: Authorizer | None = None,
+        authorizer: NodeAuthorizer | None = None,
     ) -> None:
         self._network = network
         self._quorum = quorum

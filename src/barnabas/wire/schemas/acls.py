@@ -5,13 +5,14 @@ Declarations printed by tools/print_messages.py; change that, not this.
 
 from __future__ import annotations
 
-from barnabas.wire.codec.declaration import Array, Int8, Int16, Int32, String
+from barnabas.wire.codec.declaration import OWN_TAG, Array, Bool, Int8, Int16, Int32, Int64, String, since
 from barnabas.wire.codec.message import Message, Struct
 
 __all__ = [
     "AclCreation",
     "AclCreationResult",
     "AclDescription",
+    "AclRefusal",
     "CreateAclsRequest",
     "CreateAclsResponse",
     "DeleteAclsFilter",
@@ -35,6 +36,7 @@ class DescribeAclsRequest(Message, key=29, versions="1-3", flexible="2+"):
     host_filter: String | None = ""
     operation: Int8 = 0
     permission_type: Int8 = 0
+    why: Bool = since(2, default=False, tag=OWN_TAG, ignorable=True)
 
 
 class DescribeAclsResponse(Message, key=29, versions="1-3", flexible="2+"):
@@ -44,6 +46,19 @@ class DescribeAclsResponse(Message, key=29, versions="1-3", flexible="2+"):
     error_code: Int16 = 0
     error_message: String | None = ""
     resources: Array[DescribeAclsResource] = []
+    refusals: Array[AclRefusal] = since(2, default=[], tag=OWN_TAG, ignorable=True)
+
+
+class AclRefusal(Struct):
+    principal: String = ""
+    host: String = ""
+    operation: Int8 = 0
+    resource_type: Int8 = 0
+    resource_name: String = ""
+    times: Int64 = 0
+    last_ms: Int64 = 0
+    api: Int32 = 0
+    rule: String = ""
 
 
 class DescribeAclsResource(Struct):

@@ -1,0 +1,1 @@
+"""`barnabas acls`: `acls` has the verbs, `flags` what they take."""

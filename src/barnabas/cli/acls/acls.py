@@ -1,0 +1,217 @@
+"""ACLs: who may do what (docs/acls.md).
+
+barnabas acls add --allow-principal User:alice --operation Read --topic orders
+barnabas acls add --allow-principal User:alice --consumer --topic orders --group billing
+barnabas acls list --topic orders --resource-pattern-type match      all that concern the topic
+barnabas acls remove --allow-principal User:alice --operation Read --topic orders
+barnabas acls check --principal User:alice --operation Read --topic orders      which rule decides
+barnabas acls why                                                    who was refused what, lately
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from barnabas.cli.acls.flags import (
+    add_change_flags,
+    add_filter_flags,
+    asked,
+    filters,
+    operation_named,
+    resources,
+    word,
+)
+from barnabas.cli.controllers import security_of
+from barnabas.cli.output import add_cluster_flags, print_document, print_rows
+from barnabas.errors import ConfigError
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Flags of `barnabas acls`."""
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="add|list|remove|check|why")
+    add = verbs.add_parser(
+        "add", help="allow or deny: barnabas acls add --allow-principal User:alice --operation Read --topic t"
+    )
+    lists = verbs.add_parser("list", help="ACLs: barnabas acls list --topic t --resource-pattern-type match")
+    remove = verbs.add_parser(
+        "remove", help="take back what add gave: barnabas acls remove --allow-principal User:alice --topic t"
+    )
+    check = verbs.add_parser(
+        "check",
+        help="which rule decides: barnabas acls check --principal User:alice --operation Read --topic t",
+    )
+    why = verbs.add_parser(
+        "why", help="who was refused what lately, and what would allow it: barnabas acls why"
+    )
+    for verb in (add, remove):
+        add_change_flags(verb)
+    add_filter_flags(lists)
+    add_filter_flags(check)
+    check.add_argument("--operation", required=True, metavar="NAME", help="what they want to do")
+    check.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="where they come from")
+    why.add_argument("--principal", metavar="User:NAME", help="only theirs")
+    for verb in (add, lists, remove, check, why):
+        add_cluster_flags(verb)
+
+
+def run(args: argparse.Namespace) -> int:
+    """`barnabas acls add|list|remove|check|why`."""
+    from barnabas.client.cluster import Cluster
+
+    work = {"add": _add, "list": _list, "remove": _remove, "check": _check, "why": _why}[args.verb]
+    cluster = Cluster(
+        args.bootstrap_server, client_id="barnabas-acls", timeout=args.timeout, security=security_of(args)
+    )
+    try:
+        return work(cluster, args)
+    finally:
+        cluster.close()
+
+
+def _add(cluster: Any, args: argparse.Namespace) -> int:
+    from barnabas.client.admin.acls import create_acls
+
+    acls = asked(args)
+    create_acls(cluster, acls)
+    _show(args, acls, "acls.added", f"Added {_count(acls)}.")
+    return 0
+
+
+def _remove(cluster: Any, args: argparse.Namespace) -> int:
+    from barnabas.client.admin.acls import delete_acls
+
+    gone = delete_acls(cluster, asked(args))
+    _show(args, gone, "acls.removed", f"Removed {_count(gone)}." if gone else "There was no such ACL.")
+    return 0
+
+
+def _list(cluster: Any, args: argparse.Namespace) -> int:
+    from barnabas.client.admin.acls import acls_of
+
+    found = sorted({acl for wanted in filters(args) for acl in acls_of(cluster, wanted)})
+    _show(args, found, "acls", "" if found else "There are no such ACLs.")
+    return 0
+
+
+def _count(acls: list[Any]) -> str:
+    return f"{len(acls)} ACL{'' if len(acls) == 1 else 's'}"
+
+
+def _show(args: argparse.Namespace, acls: list[Any], name: str, words: str) -> None:
+    rows = [_words(acl) for acl in acls]
+    titles = ["resource", "name", "pattern", "principal", "host", "operation", "permission"]
+    if args.json:
+        print_document(name, {"acls": [dict(zip(titles, row, strict=True)) for row in rows]})
+        return
+    if rows:
+        print_rows(titles, rows)
+    if words:
+        print(words)
+
+
+def _words(acl: Any) -> list[str]:
+    from barnabas.security.acl import Operation, PatternType, Permission, ResourceType
+
+    return [
+        ResourceType(acl.resource).name.lower(),
+        acl.name,
+        PatternType(acl.pattern).name.lower(),
+        acl.principal,
+        acl.host,
+        word(Operation(acl.operation)),
+        Permission(acl.permission).name.lower(),
+    ]
+
+
+def _check(cluster: Any, args: argparse.Namespace) -> int:
+    """Decide here, by the ACLs and settings that the cluster tells, and name the rule."""
+    from barnabas.client.admin.acls import acls_of
+    from barnabas.security.acl import Acl
+    from barnabas.security.authorizer import StandardAuthorizer
+    from barnabas.settings.table_access import super_users
+
+    named = resources(args)
+    if len(named) != 1 or len(args.principal) != 1:
+        raise ConfigError(
+            "check answers about one principal and one resource",
+            next_step="for example --principal User:alice --operation Read --topic orders",
+        )
+    (kind, name), (principal,) = named[0], args.principal
+    operation = operation_named(args.operation)
+    settings = _settings(cluster)
+    authorizer = StandardAuthorizer(
+        super_users(settings.get("super.users") or ""),
+        allow_everyone=settings.get("allow.everyone.if.no.acl.found") == "true",
+    )
+    authorizer.loaded = True
+    for number, acl in enumerate(acls_of(cluster)):
+        authorizer.put(
+            number,
+            Acl(
+                acl.resource,
+                acl.name or "",
+                acl.pattern,
+                acl.principal or "",
+                acl.host or "",
+                acl.operation,
+                acl.permission,
+            ),
+        )
+    decision = authorizer.decide(principal, args.host, operation, kind, name)
+    if args.json:
+        content = {"allowed": decision.allowed, "rule": str(decision), "acl": decision.acl is not None}
+        print_document("acls.checked", content)
+        return 0
+    print(f"{principal} {'may' if decision.allowed else 'may not'}: {decision}")
+    if not decision.allowed and decision.acl is None:
+        from barnabas.security.refusals import command_that_allows
+
+        print(f"  next: {command_that_allows(principal, operation, kind, name)}")
+    return 0
+
+
+def _settings(cluster: Any) -> dict[str, str | None]:
+    """The settings of one broker."""
+    from barnabas.wire.schemas.configs import DescribeConfigsRequest, DescribeConfigsResource
+
+    broker = cluster.brokers()[0]
+    asked = DescribeConfigsResource(resource_type=4, resource_name=str(broker.id))
+    answer = cluster.connection(broker.id).request(DescribeConfigsRequest(resources=[asked]))
+    return {one.name: one.value for one in answer.results[0].configs}
+
+
+def _why(cluster: Any, args: argparse.Namespace) -> int:
+    import time
+
+    from barnabas.client.admin.acls import refusals_of
+    from barnabas.security.acl import Operation, ResourceType
+    from barnabas.security.refusals import command_that_allows
+    from barnabas.wire.registry import API_NAMES
+
+    found = [one for one in refusals_of(cluster) if args.principal in (None, one.principal)]
+    if args.json:
+        rows = [
+            {
+                **one._asdict(),
+                "operation": word(Operation(one.operation)),
+                "resource": ResourceType(one.resource).name.lower(),
+                "api": API_NAMES.get(one.api, one.api),
+                "next": command_that_allows(one.principal, one.operation, one.resource, one.name),
+            }
+            for one in found
+        ]
+        print_document("acls.refusals", {"refusals": rows})
+        return 0
+    if not found:
+        print("Nobody was refused anything since the brokers started.")
+    for one in found:
+        when = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(one.last_ms / 1000))
+        what = f"{word(Operation(one.operation))} on {ResourceType(one.resource).name.lower()} {one.name}"
+        print(f"{when}Z  node {one.node}: {one.principal} from {one.host}: {what}")
+        often = "once" if one.times == 1 else f"{one.times} times"
+        print(f"  {API_NAMES.get(one.api, one.api)}, {often}; {one.rule}")
+        print(f"  next: {command_that_allows(one.principal, one.operation, one.resource, one.name)}")
+    return 0

@@ -1,0 +1,171 @@
+"""ACLs as an administrator sees and changes them (KIP-140, KIP-290), and whom a node refused what lately."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from barnabas.client.cluster import Cluster
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.wire.schemas.acls import (
+    AclCreation,
+    CreateAclsRequest,
+    DeleteAclsFilter,
+    DeleteAclsRequest,
+    DescribeAclsRequest,
+    DescribeAclsResponse,
+)
+
+__all__ = ["AclRow", "RefusalRow", "acls_of", "create_acls", "delete_acls", "refusals_of"]
+
+
+class AclRow(NamedTuple):
+    """One ACL, or (None and 1 stand for any) which ACLs are meant; codes as in the protocol."""
+
+    resource: int = 1
+    name: str | None = None
+    pattern: int = 1
+    principal: str | None = None
+    host: str | None = None
+    operation: int = 1
+    permission: int = 1
+
+
+class RefusalRow(NamedTuple):
+    """One kind of refusal at one node: how often, when last (ms), for which API and by which rule."""
+
+    node: int
+    principal: str
+    host: str
+    operation: int
+    resource: int
+    name: str
+    times: int
+    last_ms: int
+    api: int
+    rule: str
+
+
+def acls_of(cluster: Cluster, wanted: AclRow = AclRow()) -> list[AclRow]:  # noqa: B008  it never changes
+    """`acls_of(cluster)` -> every ACL; `wanted` leaves out what it does not mean.  Raises KafkaError."""
+    answer: DescribeAclsResponse = cluster.ask(_question(wanted))
+    _raise(answer.error_code, answer.error_message)
+    return sorted(
+        AclRow(
+            one.resource_type,
+            one.resource_name,
+            one.pattern_type,
+            acl.principal,
+            acl.host,
+            acl.operation,
+            acl.permission_type,
+        )
+        for one in answer.resources
+        for acl in one.acls
+    )
+
+
+def _question(wanted: AclRow, *, why: bool = False) -> DescribeAclsRequest:
+    return DescribeAclsRequest(
+        resource_type_filter=wanted.resource,
+        resource_name_filter=wanted.name,
+        pattern_type_filter=wanted.pattern,
+        principal_filter=wanted.principal,
+        host_filter=wanted.host,
+        operation=wanted.operation,
+        permission_type=wanted.permission,
+        why=why,
+    )
+
+
+def create_acls(cluster: Cluster, acls: Sequence[AclRow]) -> None:
+    """`create_acls(cluster, [AclRow(2, "orders", 3, "User:alice", "*", 3, 3)])`; raises KafkaError."""
+    request = CreateAclsRequest(
+        creations=[
+            AclCreation(
+                resource_type=acl.resource,
+                resource_name=acl.name or "",
+                resource_pattern_type=acl.pattern,
+                principal=acl.principal or "",
+                host=acl.host or "*",
+                operation=acl.operation,
+                permission_type=acl.permission,
+            )
+            for acl in acls
+        ]
+    )
+
+    def attempt() -> None:
+        for row in cluster.any().request(request).results:
+            _raise(row.error_code, row.error_message)
+
+    cluster.retrying(attempt)
+
+
+def delete_acls(cluster: Cluster, filters: Iterable[AclRow]) -> list[AclRow]:
+    """`delete_acls(cluster, [AclRow(2, "orders", 3)])` -> what was removed.  Raises KafkaError."""
+    request = DeleteAclsRequest(
+        filters=[
+            DeleteAclsFilter(
+                resource_type_filter=wanted.resource,
+                resource_name_filter=wanted.name,
+                pattern_type_filter=wanted.pattern,
+                principal_filter=wanted.principal,
+                host_filter=wanted.host,
+                operation=wanted.operation,
+                permission_type=wanted.permission,
+            )
+            for wanted in filters
+        ]
+    )
+    gone: set[AclRow] = set()
+
+    def attempt() -> None:
+        for result in cluster.any().request(request).filter_results:
+            _raise(result.error_code, result.error_message)
+            for one in result.matching_acls:
+                _raise(one.error_code, one.error_message)
+                gone.add(
+                    AclRow(
+                        one.resource_type,
+                        one.resource_name,
+                        one.pattern_type,
+                        one.principal,
+                        one.host,
+                        one.operation,
+                        one.permission_type,
+                    )
+                )
+
+    cluster.retrying(attempt)
+    return sorted(gone)
+
+
+def refusals_of(cluster: Cluster) -> list[RefusalRow]:
+    """`refusals_of(cluster)` -> whom the brokers refused what since they started, the newest first."""
+    found: list[RefusalRow] = []
+    nothing = AclRow(resource=4, name="", pattern=3)
+    for node in cluster.brokers():
+        answer = cluster.connection(node.id).request(_question(nothing, why=True))
+        _raise(answer.error_code, answer.error_message)
+        found += [
+            RefusalRow(
+                node.id,
+                one.principal,
+                one.host,
+                one.operation,
+                one.resource_type,
+                one.resource_name,
+                one.times,
+                one.last_ms,
+                one.api,
+                one.rule,
+            )
+            for one in answer.refusals
+        ]
+    return sorted(found, key=lambda one: -one.last_ms)
+
+
+def _raise(code: int, message: str | None) -> None:
+    if code:
+        raise KafkaError(ErrorCode(code), message or "the request was refused")
