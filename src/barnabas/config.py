@@ -17,6 +17,7 @@ from barnabas.settings.table_access import check_access
 from barnabas.settings.text import (
     config_table_markdown,
     format_value,
+    limits_by_host,
     parse_properties,
     parse_value,
     refuse_unknown,
@@ -33,6 +34,7 @@ __all__ = [
     "Voter",
     "config_table_markdown",
     "format_value",
+    "limits_by_host",
     "parse_properties",
     "parse_value",
     "validate_topic_overrides",
@@ -426,6 +428,7 @@ def _check_together(config: Config) -> None:
     """What no single setting can say: roles, listeners and limits must fit each other."""
     _check_listeners(config)
     check_access(config._values)
+    limits_by_host(config.list("max.connections.per.ip.overrides"))
     if len(set(config.log_dirs)) != len(config.log_dirs):
         raise ConfigError(f"log.dirs names a directory twice: {', '.join(config.log_dirs)}")
     if config.int("group.min.session.timeout.ms") > config.int("group.max.session.timeout.ms"):

@@ -357,6 +357,10 @@ def test_connections_beyond_the_limit_are_closed_at_once(play: Play) -> None:
 
     play(scenario, {"max.connections": "3"})
     play(scenario, {"max.connections.per.ip": "3"})
+    play(
+        scenario,
+        {"max.connections.per.ip": "0", "max.connections.per.ip.overrides": "10.0.0.1:9,127.0.0.1:3"},
+    )
 
 
 def test_a_connection_whose_answers_cannot_be_sent_takes_no_other_along(

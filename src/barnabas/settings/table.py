@@ -79,6 +79,9 @@ _s("max.connections", "int", MAX_INT,
    why="a finite default below the usual limits on descriptors")
 _s("max.connections.per.ip", "int", MAX_INT,
    "Connections accepted from one address.", low=0, high=MAX_INT, update=ON_CLUSTER)
+_s("max.connections.per.ip.overrides", "list", (),
+   "Addresses with a limit of their own, as `10.0.0.7:200`; names of hosts are not looked up.",
+   update=ON_CLUSTER, may_repeat=True)
 _s("quota.window.num", "int", 11,
    "Windows over which the rate of a client is measured for its quotas. A client may use the worth of all "
    "full ones at once.", low=1, high=MAX_INT)
@@ -99,6 +102,9 @@ _s("barnabas.connection.max.unsent.bytes", "int", 4194304,
    "takes them.", low=65536, high=MAX_INT)
 _s("barnabas.connection.max.pipelined", "int", 256,
    "Unanswered requests of one connection; at the limit this node stops reading from it.", low=1, high=65536)
+_s("barnabas.request.max.elements", "int", 250000,
+   "Elements of all arrays of one request together; a request with more is malformed, and its connection is "
+   "closed before they are made. An element of one byte takes a hundred in memory.", low=1000, high=MAX_INT)
 _s("barnabas.max.waiters", "int", 10000,
    "Requests of all clients that may wait inside the node (long polls, acks, joins) at a time; at the "
    "limit it answers further long polls at once with what there is.", low=1, high=MAX_INT)

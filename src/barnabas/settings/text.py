@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import inf
 from typing import NoReturn
 
@@ -19,7 +19,14 @@ from barnabas.settings import (
     Value,
 )
 
-__all__ = ["config_table_markdown", "format_value", "parse_properties", "parse_value", "refuse_unknown"]
+__all__ = [
+    "config_table_markdown",
+    "format_value",
+    "limits_by_host",
+    "parse_properties",
+    "parse_value",
+    "refuse_unknown",
+]
 
 _BOUNDS = {"short": (-(2**15), 2**15 - 1), "int": (-(2**31), MAX_INT), "long": (-(2**63), MAX_LONG)}
 _WORDS = {"short": "a whole number", "int": "a whole number", "long": "a whole number", "double": "a number"}
@@ -83,6 +90,23 @@ def _nearest(name: str, known: Mapping[str, object] | tuple[str, ...]) -> str | 
     lowered = {candidate.lower(): candidate for candidate in known}
     found = get_close_matches(name.lower().replace("_", ".").replace("-", "."), lowered, n=1, cutoff=0.6)
     return lowered[found[0]] if found else None
+
+
+def limits_by_host(items: Iterable[str]) -> dict[str, int]:
+    """`limits_by_host(["10.0.0.7:200"])` -> {"10.0.0.7": 200}.  Raises ConfigError."""
+    from ipaddress import ip_address  # rarely needed
+
+    found = {}
+    for item in items:
+        host, _, number = item.rpartition(":")
+        try:
+            found[str(ip_address(host.removeprefix("[").removesuffix("]")))] = int(number)
+        except ValueError:
+            raise ConfigError(
+                f"max.connections.per.ip.overrides: {item!r} is no address with a number",
+                next_step="write ADDRESS:NUMBER, for example 10.0.0.7:200",
+            ) from None
+    return found
 
 
 def refuse_unknown(name: str, known: Mapping[str, object], what: str) -> NoReturn:

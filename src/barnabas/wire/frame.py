@@ -14,6 +14,7 @@ from barnabas.ports import Buffer
 from barnabas.wire.codec.declaration import Part
 from barnabas.wire.codec.message import Message, encode_parts
 from barnabas.wire.codec.primitives import read_uvarint
+from barnabas.wire.codec.reader import MOST_UNKNOWN_TAGS
 from barnabas.wire.registry import API, request_header_version, response_header_version
 
 __all__ = [
@@ -78,6 +79,10 @@ def _skip_tags(buf: Buffer, position: int, end: int) -> int:
     if position < end and buf[position] == 0:
         return position + 1
     count, position = read_uvarint(buf, position)
+    if count > MOST_UNKNOWN_TAGS:
+        raise WireError(
+            f"a header has {count} tagged fields, of which at most {MOST_UNKNOWN_TAGS} may be unknown"
+        )
     for _ in range(count):
         _, position = read_uvarint(buf, position)
         size, position = read_uvarint(buf, position)

@@ -27,7 +27,7 @@ __all__ = ["EnvelopeApi"]
 class EnvelopeApi:
     """Serves what is in an envelope; `routes` are those that may be forwarded."""
 
-    __slots__ = ("_applier", "_loop", "_quorum", "_routes")
+    __slots__ = ("_applier", "_loop", "_most_elements", "_quorum", "_routes")
 
     def __init__(
         self,
@@ -37,6 +37,7 @@ class EnvelopeApi:
         routes: Mapping[int, Route],
     ) -> None:
         self._loop = runtime.loop
+        self._most_elements = runtime.config.int("barnabas.request.max.elements")
         self._quorum = quorum
         self._applier = applier
         self._routes = routes
@@ -52,7 +53,8 @@ class EnvelopeApi:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "that request cannot be forwarded")
             if not route.row.low <= header.version <= route.row.high:
                 raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
-            inner, end = decode(route.request_class, request.request_data, header.version, position)
+            data, most = request.request_data, self._most_elements
+            inner, end = decode(route.request_class, data, header.version, position, most=most)
             if end != len(request.request_data):
                 raise WireError("bytes too many")
             address = str(ipaddress.ip_address(bytes(request.client_host_address)))

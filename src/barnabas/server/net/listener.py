@@ -8,7 +8,7 @@ from collections import Counter as Tally
 from collections.abc import Callable
 from time import monotonic
 
-from barnabas.config import Config
+from barnabas.config import Config, limits_by_host
 from barnabas.model import Endpoint
 from barnabas.server.loop.system import most_descriptors
 from barnabas.server.net.connection import Connection, TakeFrame
@@ -37,6 +37,7 @@ class Connections:
         "_most_descriptors",
         "_most_per_host",
         "_next_id",
+        "_overrides",
         "idle_s",
         "opened",
         "refused",
@@ -64,6 +65,7 @@ class Connections:
         """Take over limits that may change at run time; open connections stay."""
         self._most = config.int("max.connections")
         self._most_per_host = config.int("max.connections.per.ip")
+        self._overrides = limits_by_host(config.list("max.connections.per.ip.overrides"))
 
     def next_id(self) -> int:
         self._next_id += 1
@@ -76,8 +78,8 @@ class Connections:
             limit = self._most
         elif connection.send_queue.descriptor >= self._most_descriptors:
             limit = len(self.opened)
-        elif self._by_host[host] >= self._most_per_host:
-            limit = self._most_per_host
+        elif self._by_host[host] >= (most := self._most_of(host)):
+            limit = most
         else:
             self.opened[connection.id] = connection
             self._by_host[host] += 1
@@ -85,6 +87,13 @@ class Connections:
         self.refused.value += 1
         events.emit(events.CONNECTION_REFUSED, reason="", client=host, limit=limit)
         return False
+
+    def _most_of(self, host: str) -> int:
+        if not self._overrides:
+            return self._most_per_host
+        from barnabas.security.hosts import plain_host  # (ipaddress takes a start 5 ms)
+
+        return self._overrides.get(plain_host(host), self._most_per_host)
 
     def leave(self, connection: Connection) -> None:
         """Count a connection out."""

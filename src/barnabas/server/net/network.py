@@ -26,6 +26,7 @@ class Limits(NamedTuple):
     max_pipelined: int
     sendfile_from: int
     slow_request_s: float
+    max_elements: int
 
     @classmethod
     def of(cls, config: Config) -> Limits:
@@ -35,6 +36,7 @@ class Limits(NamedTuple):
             config.int("barnabas.connection.max.pipelined"),
             config.int("barnabas.sendfile.min.bytes"),
             config.int("barnabas.slow.request.ms") / 1000,
+            config.int("barnabas.request.max.elements"),
         )
 
 

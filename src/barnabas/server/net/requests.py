@@ -89,7 +89,8 @@ class Requests:
             request = self._several.read(context, frame, position)
         if request is None:
             try:
-                request, end = decode(route.request_class, frame, header.version, position)
+                most = network.limits.max_elements
+                request, end = decode(route.request_class, frame, header.version, position, most=most)
                 if end != len(frame) and not _padded(header.api_key, frame, end):
                     raise WireError(f"{len(frame) - end} bytes too many")
             except WireError as error:

@@ -128,12 +128,17 @@ _MALFORMED = (struct.error, IndexError, UnicodeDecodeError)
 _UNWRITABLE = (struct.error, TypeError, AttributeError, ValueError)
 
 
-def decode(cls: type[_M], buf: Buffer, version: int, position: int = 0) -> tuple[_M, int]:
+def decode(
+    cls: type[_M], buf: Buffer, version: int, position: int = 0, *, most: int | None = None
+) -> tuple[_M, int]:
     """Read one message at `position`; returns it and the position after it.
 
     The message may not reach beyond `buf`: hand in a slice that ends where the frame ends.  `Records`
-    fields are slices of `buf`.  Raises WireError for whatever is wrong with the bytes or the version.
+    fields are slices of `buf`.  `most` is how many elements its arrays may have together: an element of one
+    byte becomes an object of a hundred.  Raises WireError for whatever is wrong with the bytes or the version.
     """
+    if most is not None and len(buf) - position > most:  # (an element takes a byte or more)
+        return _decode_counted(cls, buf, version, position, most)
     try:
         read = cls._readers[version]
     except KeyError:
@@ -141,6 +146,22 @@ def decode(cls: type[_M], buf: Buffer, version: int, position: int = 0) -> tuple
         read = cls._readers[version] = compile_reader(cls, version)
     try:
         message, end = read(buf, position, len(buf))
+    except _MALFORMED as error:
+        raise WireError(f"{cls.NAME} v{version} is cut off or malformed: {error}") from error
+    if end > len(buf):
+        raise WireError(f"{cls.NAME} v{version} is cut off: {end - len(buf)} bytes are missing")
+    return message, end
+
+
+def _decode_counted(cls: type[_M], buf: Buffer, version: int, position: int, most: int) -> tuple[_M, int]:
+    """`decode` by a reader of its own, which counts."""
+    key = -1 - version
+    read = cls._readers.get(key)
+    if read is None:
+        _check_version(cls, version)
+        read = cls._readers[key] = compile_reader(cls, version, counted=True)
+    try:
+        message, end = read(buf, position, len(buf), most)
     except _MALFORMED as error:
         raise WireError(f"{cls.NAME} v{version} is cut off or malformed: {error}") from error
     if end > len(buf):

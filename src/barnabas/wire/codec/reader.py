@@ -25,18 +25,27 @@ from barnabas.wire.codec.schema import (
     packer,
 )
 
-__all__ = ["compile_reader"]
+__all__ = ["MOST_UNKNOWN_TAGS", "compile_reader"]
 
 MAX_STRING = 0x7FFF
 """Longest string in bytes (the old length was an int16, and Kafka keeps the limit)."""
 
 
-def compile_reader(cls: StructType, version: int) -> Callable[..., tuple[Any, int]]:
-    """A function (buffer, position, end) -> (message, position after it)."""
-    source = _Reader(version, version >= cls.FLEXIBLE)
+MOST_UNKNOWN_TAGS = 64
+"""Tagged fields of one struct that nobody here knows: another release has a few, an attacker millions."""
+
+
+def compile_reader(cls: StructType, version: int, *, counted: bool = False) -> Callable[..., tuple[Any, int]]:
+    """A function (buffer, position, end) -> (message, position after it).
+
+    `counted`: it takes a fourth argument, and refuses a message whose arrays have more elements than that,
+    together, before it makes those that are too many.
+    """
+    source = _Reader(version, version >= cls.FLEXIBLE, counted=counted)
     source.struct("o", cls)
     source.flush()
-    lines = ["def read(b, p, e):", *source.lines, "    return o, p"]
+    head = ["def read(b, p, e, most):", "    k = 0"] if counted else ["def read(b, p, e):"]
+    lines = [*head, *source.lines, "    return o, p"]
     return compile_source(lines, "read", f"reader of {cls.NAME} v{version}", source.names)
 
 
@@ -61,6 +70,16 @@ def _claims(field: str, count: int) -> None:
     raise WireError(f"{field} claims {count} elements, more than the message can hold")
 
 
+def _too_many(field: str, count: int) -> None:
+    raise WireError(f"{field} brings the elements of one message to {count}, which is too many")
+
+
+def _unknown_tags(struct: str, count: int) -> None:
+    raise WireError(
+        f"{struct} has {count} tagged fields, of which at most {MOST_UNKNOWN_TAGS} may be unknown"
+    )
+
+
 def _negative(field: str, length: int) -> None:
     raise WireError(f"{field} has the length {length}")
 
@@ -72,8 +91,9 @@ def _overrun(field: str) -> None:
 class _Reader:
     """Source under construction.  `run` holds fixed fields not yet emitted: (letter, target)."""
 
-    def __init__(self, version: int, flexible: bool) -> None:
+    def __init__(self, version: int, flexible: bool, *, counted: bool) -> None:
         self.version = version
+        self.counted = counted
         self.flexible = flexible
         self.lines: list[str] = []
         self.indent = 1
@@ -87,6 +107,8 @@ class _Reader:
             "long_string": _long_string,
             "null": _null,
             "claims": _claims,
+            "too_many": _too_many,
+            "unknown_tags": _unknown_tags,
             "negative": _negative,
             "overrun": _overrun,
         }
@@ -227,6 +249,9 @@ class _Reader:
         else:
             least = packer(FIXED[field.type]).size if field.type in FIXED else (1 if self.flexible else 2)
         self.line(f"if {n} * {least} > e - p: claims({title!r}, {n})")
+        if self.counted:
+            self.line(f"k += {n}")
+            self.line(f"if k > most: too_many({title!r}, k)")
         self.elements(target, field, n, least, title)
         if nullable:
             self.indent -= 1
@@ -276,6 +301,7 @@ class _Reader:
         self.indent += 1
         g, z, w = self.fresh("g"), self.fresh("z"), self.fresh("w")
         self.line(f"if {t} > 127: {t}, p = long(b, p, {t})")
+        self.line(f"if {t} > {len(fields) + MOST_UNKNOWN_TAGS}: unknown_tags({cls.__name__!r}, {t})")
         self.line(f"for _ in range({t}):")
         self.indent += 1
         self.line(f"{g} = b[p]; p += 1")

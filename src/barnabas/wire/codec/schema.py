@@ -13,7 +13,6 @@ from typing import Any, dataclass_transform
 
 from barnabas.errors import WireError
 from barnabas.model import ZERO_UUID
-from barnabas.ports import Buffer
 from barnabas.wire.codec.declaration import BLANK, NEVER_FLEXIBLE, NEWEST, Part, Since, since
 
 __all__ = ["FEW", "FIXED", "Field", "StructType", "compile_init", "compile_source", "minimum_size", "packer"]
@@ -146,7 +145,7 @@ class StructType(type):
     NAME: str
     FLEXIBLE: int
     KEEPS_UNKNOWN_TAGS: bool
-    _readers: dict[int, Callable[[Buffer, int, int], tuple[Any, int]]]
+    _readers: dict[int, Callable[..., tuple[Any, int]]]
     _writers: dict[int, Callable[[Any, list[Part]], None]]
 
     def __new__(
