@@ -11,8 +11,15 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from barnabas.errors import ConfigError
-from barnabas.model import Endpoint, NodeId
+from barnabas.model import NodeId
 from barnabas.settings import KEPT_ONLY, MAX_INT, MAX_LONG, SETTINGS, TOPIC_SETTINGS, Setting, Value
+from barnabas.settings.listeners import (
+    Voter,
+    check_protocols,
+    parsed_endpoint,
+    parsed_voter,
+    per_listener,
+)
 from barnabas.settings.table_access import check_access
 from barnabas.settings.text import (
     config_table_markdown,
@@ -44,8 +51,6 @@ NO_FLUSH = MAX_LONG
 """Value of flush.messages and flush.ms that means: acknowledge from the page cache."""
 
 Name: TypeAlias = str
-Voter: TypeAlias = tuple[NodeId, str, int]
-"""One entry of controller.quorum.voters: id, host, port."""
 
 
 class CompactionConfig(NamedTuple):
@@ -198,6 +203,7 @@ class Config:
 
     __slots__ = (
         "_log_config",
+        "_per_listener",
         "_values",
         "advertised_listeners",
         "controller_listeners",
@@ -222,13 +228,16 @@ class Config:
         self.roles = frozenset(self.list("process.roles"))
         self.log_dirs: tuple[str, ...] = cast("tuple[str, ...]", values["log.dirs"]) or self.list("log.dir")
         self.metadata_log_dir = self.optional_str("metadata.log.dir") or self.log_dirs[0]
-        endpoints = tuple(_endpoint(text, "listeners") for text in self.list("listeners"))
+        endpoints = tuple(parsed_endpoint(text, "listeners") for text in self.list("listeners"))
         controllers = self.list("controller.listener.names")
         self.listeners = tuple(e for e in endpoints if e.listener not in controllers)
         self.controller_listeners = tuple(e for e in endpoints if e.listener in controllers)
         advertised = cast("tuple[str, ...] | None", values["advertised.listeners"]) or ()
-        self.advertised_listeners = tuple(_endpoint(text, "advertised.listeners") for text in advertised)
-        self.voters = tuple(_voter(text) for text in self.list("controller.quorum.voters"))
+        self.advertised_listeners = tuple(
+            parsed_endpoint(text, "advertised.listeners") for text in advertised
+        )
+        self.voters = tuple(parsed_voter(text) for text in self.list("controller.quorum.voters"))
+        self._per_listener = per_listener(given)
         self._log_config: LogConfig | None = None
 
     @classmethod
@@ -248,7 +257,7 @@ class Config:
         for name, text in given.items():
             if (row := SETTINGS.get(name)) is not None:
                 values[name] = parse_value(row, text)
-            else:
+            elif not per_listener({name: text}):
                 _check_unused(name, text, warn)
         roles = cast("tuple[str, ...]", values["process.roles"])
         if "listeners" not in given:
@@ -263,6 +272,28 @@ class Config:
     def is_given(self, name: str) -> bool:
         """Whether the value was set by whoever configured this node."""
         return name in self.given
+
+    def protocol_of(self, listener: Name) -> Name | None:
+        """`config.protocol_of("CLIENTS")` -> "SASL_PLAINTEXT"; None where the map does not name the listener."""
+        pairs = (item.partition(":") for item in self.list("listener.security.protocol.map"))
+        found = {name.upper(): protocol.upper() for name, _, protocol in pairs}
+        return found.get(listener.upper()) or ("PLAINTEXT" if listener.upper() == "CONTROLLER" else None)
+
+    def at(self, listener: Name) -> Config:
+        """What holds at this listener: its own settings (`listener.name.NAME.`) before those of the node."""
+        own = self._per_listener.get(listener.upper())
+        return self if own is None else Config({**self._values, **own}, dict(self.given), self.file)
+
+    def is_given_for(self, listener: Name, name: Name) -> bool:
+        """Whether this listener has the setting for itself."""
+        return name in self._per_listener.get(listener.upper(), ())
+
+    @property
+    def between_brokers(self) -> Name:
+        """The name of the listener by which brokers reach each other."""
+        named = self.optional_str("inter.broker.listener.name")
+        named = named or self.optional_str("security.inter.broker.protocol")
+        return named.upper() if named else self.listeners[0].listener
 
     def with_changes(self, changes: Mapping[str, str]) -> Config:
         """Another configuration that differs from this one in `changes`."""
@@ -402,28 +433,6 @@ def _check_unused(name: str, text: str, warn: Callable[[str], object] | None) ->
         warn(f"{name}: known to Kafka, not used by this release")
 
 
-def _endpoint(text: str, setting: str) -> Endpoint:
-    name, separator, address = text.partition("://")
-    host, colon, port = address.rpartition(":")
-    if not separator or not colon or not name or not port.isdigit() or int(port) > 65535:
-        raise ConfigError(
-            f"{setting}: {text!r} is not NAME://host:port", next_step="for example PLAINTEXT://127.0.0.1:9092"
-        )
-    return Endpoint(name.upper(), host.removeprefix("[").removesuffix("]"), int(port))
-
-
-def _voter(text: str) -> Voter:
-    node, at, address = text.partition("@")
-    host, colon, port = address.rpartition(":")
-    if not at or not colon or not host or not node.isdigit() or not port.isdigit() or int(port) > 65535:
-        raise ConfigError(
-            f"controller.quorum.voters: {text!r} is not id@host:port", next_step="for example 1@10.0.0.1:9093"
-        )
-    if host in ("0.0.0.0", "::", "[::]"):
-        raise ConfigError(f"controller.quorum.voters: {text!r} is no address another node can dial")
-    return int(node), host.removeprefix("[").removesuffix("]"), int(port)
-
-
 def _check_together(config: Config) -> None:
     """What no single setting can say: roles, listeners and limits must fit each other."""
     _check_listeners(config)
@@ -473,23 +482,18 @@ def _check_listeners(config: Config) -> None:
         raise ConfigError("listeners has a controller listener, but process.roles has no controller")
     if "broker" in config.roles and not config.listeners:
         raise ConfigError("process.roles has broker, but listeners has nothing but controller listeners")
-    protocols = dict(
-        item.split(":", 1) for item in config.list("listener.security.protocol.map") if ":" in item
-    )
-    for name in names:
-        protocol = protocols.get(name) or ("PLAINTEXT" if name == "CONTROLLER" else None)
-        if protocol is None:
-            raise ConfigError(
-                f"listener {name} has no security protocol",
-                next_step=f"add {name}:PLAINTEXT to listener.security.protocol.map",
-            )
-        if protocol.upper() != "PLAINTEXT":
-            raise ConfigError(f"listener {name} is {protocol}: this release serves PLAINTEXT only")
+    check_protocols((name, config.protocol_of(name)) for name in names)
     for endpoint in config.advertised_listeners:
         if endpoint.listener not in names:
             raise ConfigError(f"advertised.listeners: there is no listener {endpoint.listener}")
         if endpoint.host in ("", "0.0.0.0", "::"):
             raise ConfigError(f"advertised.listeners: {endpoint} is no address a client can dial")
-    inter = config.optional_str("inter.broker.listener.name")
-    if inter is not None and inter.upper() not in [endpoint.listener for endpoint in config.listeners]:
-        raise ConfigError(f"inter.broker.listener.name: there is no listener {inter}")
+    for setting in ("inter.broker.listener.name", "security.inter.broker.protocol"):
+        inter = config.optional_str(setting)
+        if inter is not None and inter.upper() not in [endpoint.listener for endpoint in config.listeners]:
+            raise ConfigError(f"{setting}: there is no listener {inter}")
+    if config.is_given("inter.broker.listener.name") and config.is_given("security.inter.broker.protocol"):
+        raise ConfigError(
+            "inter.broker.listener.name and security.inter.broker.protocol name the same thing",
+            next_step="remove the second",
+        )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from tests.server.harness import LOOPS, Scenario, World, settled
@@ -18,14 +20,30 @@ def a_second_of_its_own() -> None:
         event.second = event.written = event.left_out = 0
 
 
+@pytest.fixture(scope="session")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A PEM file that a listener may show, and that its own clients trust: in `ca.pem` beside it."""
+    from tests.client.certificates import Authority
+
+    return Authority(tmp_path_factory.mktemp("certificates")).issue("node")
+
+
+def secured(certificate: Path) -> tuple[dict[str, str], ssl.SSLContext]:
+    """Settings of a listener that speaks TLS, and what its clients need."""
+    authority = str(certificate.parent / "ca.pem")
+    return {"ssl.keystore.location": str(certificate)}, ssl.create_default_context(cafile=authority)
+
+
 @pytest.fixture(params=sorted(LOOPS))
 def play(request: pytest.FixtureRequest) -> Iterator[Callable[..., None]]:
-    """`play(scenario, **settings)`: run a coroutine function with a World; both loops, one after the other."""
-    factory = LOOPS[request.param]
+    """`play(scenario, **settings)`: run a coroutine function with a World, on both loops (`WAYS`: TLS, too)."""
+    loop, _, with_tls = request.param.partition(" with ")
+    factory = LOOPS[loop]
+    shown, context = secured(request.getfixturevalue("certificate")) if with_tls else ({}, None)
 
     def run(scenario: Scenario, settings: dict[str, str] | None = None) -> None:
         async def whole() -> None:
-            world = World(asyncio.get_running_loop(), settings or {})
+            world = World(asyncio.get_running_loop(), {**shown, **(settings or {})}, context)
             await world.listener.start(world.requests.take)
             try:
                 await scenario(world)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import struct
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -34,6 +35,8 @@ from barnabas.wire.schemas.groups import HeartbeatRequest, HeartbeatResponse
 from barnabas.wire.schemas.produce import ProduceResponse
 
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+WAYS = ("asyncio", "uvloop", "uvloop with TLS")
+"""For `parametrize("play", WAYS, indirect=True)`: what a listener with TLS does no otherwise than one without."""
 
 
 class BrokerDouble:
@@ -103,8 +106,12 @@ class GroupsDouble:
 class World:
     """The sockets of one node, and raw clients."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, settings: dict[str, str]) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, settings: dict[str, str], tls: ssl.SSLContext | None = None
+    ) -> None:
+        """`tls` is what the clients show and trust; the settings have what the listener does."""
         config, platform = Config.load(settings), Platform()
+        self.tls = tls
         self.errors: list[Exception] = []
         self.runtime = Runtime(
             config,
@@ -134,10 +141,22 @@ class World:
         )
         endpoint = Endpoint("PLAINTEXT", "127.0.0.1", 0)
         self.listener = Listener(self.network, self.connections, endpoint, "B")
+        if tls is not None:
+            from barnabas.server.net.tls.door import TlsDoor
+
+            self.listener.tls = TlsDoor(self.network, self.connections, "PLAINTEXT")
 
     async def client(self) -> Client:
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.listener.endpoint.port)
+        port = self.listener.endpoint.port
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=self.tls)
         return Client(reader, writer)
+
+    async def refuses(self) -> bool:
+        """Whether a new client is sent away at once (with TLS: before or after a handshake)."""
+        try:
+            return await (await self.client()).closed() == b""
+        except OSError:
+            return True
 
     def only_connection(self) -> Any:
         (connection,) = self.connections.opened.values()

@@ -16,7 +16,7 @@ from types import SimpleNamespace
 import pytest
 from tests.frames import frame
 from tests.patience import PATIENCE_S
-from tests.server.harness import Client, World, settled, until
+from tests.server.harness import WAYS, Client, World, settled, until
 from tests.server.test_connection import Slice, fetch_response, produce
 
 from barnabas.server.loop.memory import MemoryBudget
@@ -36,6 +36,7 @@ async def still_served(world: World) -> None:
     client.close()
 
 
+@pytest.mark.parametrize("play", WAYS, indirect=True)
 def test_a_client_that_announces_much_and_sends_little_holds_little(play: Play) -> None:
     async def scenario(world: World) -> None:
         slow = [await world.client() for _ in range(50)]
@@ -137,6 +138,7 @@ def test_the_limit_of_descriptors_is_raised_as_far_as_it_goes() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, timeout=PATIENCE_S)
 
 
+@pytest.mark.parametrize("play", WAYS, indirect=True)
 def test_clients_that_stop_reading_hold_little_and_stop_nobody(play: Play, tmp_path: Path) -> None:
     path = tmp_path / "segment"
     path.write_bytes(os.urandom(4 * MB))
@@ -167,6 +169,7 @@ def test_clients_that_stop_reading_hold_little_and_stop_nobody(play: Play, tmp_p
     play(scenario)
 
 
+@pytest.mark.parametrize("play", WAYS, indirect=True)
 def test_a_peer_that_does_not_take_its_answers_is_not_read_from(play: Play, tmp_path: Path) -> None:
     path = tmp_path / "segment"
     path.write_bytes(os.urandom(16 * MB))  # more than a kernel takes that has seen much traffic
@@ -188,6 +191,7 @@ def test_a_peer_that_does_not_take_its_answers_is_not_read_from(play: Play, tmp_
     play(scenario, {"barnabas.connection.max.unsent.bytes": "65536"})
 
 
+@pytest.mark.parametrize("play", WAYS, indirect=True)
 def test_reading_pauses_while_memory_is_used_up_and_goes_on_after(
     play: Play, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -269,6 +273,7 @@ def test_a_thousand_connections_of_which_a_hundred_do_not_read(play: Play, tmp_p
     play(scenario, {"queued.max.request.bytes": "104857600"})
 
 
+@pytest.mark.parametrize("play", WAYS, indirect=True)
 def test_many_who_announce_much_and_send_what_they_can_hold_a_bounded_amount(play: Play) -> None:
     async def scenario(world: World) -> None:
         memory = world.network.memory

@@ -7,7 +7,8 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias
 __all__ = ["MAX_INT", "MAX_LONG", "REQUIRED", "SETTINGS", "Kind", "Setting", "Update", "Value", "section"]
 
 Value: TypeAlias = int | float | bool | str | tuple[str, ...] | None
-Kind: TypeAlias = Literal["int", "short", "long", "double", "boolean", "string", "list"]
+Kind: TypeAlias = Literal["int", "short", "long", "double", "boolean", "string", "list", "password"]
+"""The value of a password is for nobody's eyes: `DescribeConfigs` and errors leave it out."""
 Update: TypeAlias = Literal["read-only", "per-broker", "cluster-wide"]
 
 MAX_INT = 2**31 - 1

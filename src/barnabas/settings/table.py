@@ -47,8 +47,7 @@ _s("inter.broker.listener.name", "string", None,
    "listener).")
 _s("listener.security.protocol.map", "list",
    ("SASL_SSL:SASL_SSL", "PLAINTEXT:PLAINTEXT", "SSL:SSL", "SASL_PLAINTEXT:SASL_PLAINTEXT"),
-   "Security protocol of each listener name. This release serves PLAINTEXT only and refuses to start with"
-   " another.",
+   "Security protocol of each listener name: PLAINTEXT or SSL.",
    ours=(
        "SASL_SSL:SASL_SSL", "PLAINTEXT:PLAINTEXT", "SSL:SSL", "SASL_PLAINTEXT:SASL_PLAINTEXT",
        "CONTROLLER:PLAINTEXT",

@@ -35,6 +35,8 @@ _WORDS = {"short": "a whole number", "int": "a whole number", "long": "a whole n
 def parse_value(row: Setting, text: str) -> Value:
     """The value that `text` stands for.  Raises ConfigError with what would be right."""
     text = text.strip()
+    if row.kind == "password":
+        return text
     if row.kind == "string":
         return _chosen(row, text) if row.choices else text
     if row.kind == "boolean":

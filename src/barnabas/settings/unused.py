@@ -49,7 +49,7 @@ producer.id.expiration.check.interval.ms producer.purgatory.purge.interval.reque
 queued.max.requests
 replica.socket.receive.buffer.bytes
 replica.socket.timeout.ms replication.quota.window.num replication.quota.window.size.seconds
-security.inter.broker.protocol security.providers server.max.startup.time.ms
+security.providers server.max.startup.time.ms
 socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms
 
 transaction.state.log.load.buffer.size
@@ -58,7 +58,12 @@ unstable.feature.versions.enable
 _NAMES = frozenset(_TEXT.split())
 
 REFUSED: dict[str, tuple[str, ...]] = {
-    "security.inter.broker.protocol": ("PLAINTEXT",),
+    "principal.builder.class": (
+        "",
+        "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
+    ),
+    "ssl.cipher.suites": ("",),
+    "ssl.engine.factory.class": ("",),
     "delegation.token.secret.key": ("",),
     "remote.log.storage.system.enable": ("false",),
 }

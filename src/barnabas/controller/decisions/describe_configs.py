@@ -59,7 +59,7 @@ class Origin(NamedTuple):
     source: Source
 
 
-_KINDS = {"boolean": 1, "string": 2, "int": 3, "short": 4, "long": 5, "double": 6, "list": 7}
+_KINDS = {"boolean": 1, "string": 2, "int": 3, "short": 4, "long": 5, "double": 6, "list": 7, "password": 9}
 _CHAINS = {
     "retention.ms": ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
     "segment.ms": ("log.roll.ms", "log.roll.hours"),
@@ -269,7 +269,7 @@ def _result(
     row: Setting, origins: list[Origin], read_only: bool, request: DescribeConfigsRequest
 ) -> DescribeConfigsResourceResult:
     first = origins[0]
-    sensitive = row.name.endswith("password") or row.name.endswith(".secret")
+    sensitive = row.kind == "password" or row.name.endswith(("password", ".secret"))
     synonyms = [
         DescribeConfigsSynonym(name=o.name, value=None if sensitive else o.value, source=o.source)
         for o in origins

@@ -148,7 +148,9 @@ class Connection(asyncio.BufferedProtocol):
             client.local_host, client.local_port = local[0], local[1]
         account = self.listener.memory.account(self.id, client.host, self._memory_back, self.abort)
         self._receiving = Receiving(network.receive_buffer, account)
-        self.send_queue = network.platform.send_queue(
+        tls = transport.get_extra_info("tls_session")
+        make_queue = network.platform.send_queue if tls is None else tls.send_queue
+        self.send_queue = make_queue(
             network.loop,
             transport.get_extra_info("socket").fileno(),
             account,

@@ -7,6 +7,7 @@ import socket
 from collections import Counter as Tally
 from collections.abc import Callable
 from time import monotonic
+from typing import Protocol
 
 from barnabas.config import Config, limits_by_host
 from barnabas.model import Endpoint
@@ -16,7 +17,7 @@ from barnabas.server.net.network import Network
 from barnabas.server.observe import events
 from barnabas.server.observe.metrics import Metrics
 
-__all__ = ["Connections", "Listener"]
+__all__ = ["Connections", "Door", "Listener"]
 
 STUCK_S = 10.0
 """While memory is short, a connection that holds some and did not move for so long is closed."""
@@ -28,13 +29,27 @@ DESCRIPTORS_FOR_FILES = 512
 cannot open its next segment takes its whole directory offline."""
 
 
+class Door(Protocol):
+    """What connections pass before they exist (`tls.door`)."""
+
+    def before(self, make: Callable[[], Connection]) -> Callable[[], asyncio.BaseProtocol]:
+        """What the event loop makes for each socket; `make` makes the connection that follows."""
+        ...
+
+    def look(self) -> None:
+        """Take over files that have changed."""
+        ...
+
+
 class Connections:
     """All connections of one node, over all its listeners, and the limits on them."""
 
     __slots__ = (
         "_by_host",
+        "_handshakes",
         "_most",
         "_most_descriptors",
+        "_most_handshakes",
         "_most_per_host",
         "_next_id",
         "_overrides",
@@ -49,6 +64,8 @@ class Connections:
         self.idle_s = idle / 1000 if idle >= 0 else float("inf")
         self.opened: dict[int, Connection] = {}
         self._by_host: Tally[str] = Tally()
+        self._handshakes = 0
+        self._most_handshakes = config.int("barnabas.unauthenticated.connections")
         self._next_id = 0
         allowed = most_descriptors()
         self._most_descriptors = allowed - min(DESCRIPTORS_FOR_FILES, allowed // 4)
@@ -74,19 +91,11 @@ class Connections:
     def admit(self, connection: Connection) -> bool:
         """Count a new connection in; False when it is one too many."""
         host = connection.client.host
-        if len(self.opened) >= self._most:
-            limit = self._most
-        elif connection.send_queue.descriptor >= self._most_descriptors:
-            limit = len(self.opened)
-        elif self._by_host[host] >= (most := self._most_of(host)):
-            limit = most
-        else:
-            self.opened[connection.id] = connection
-            self._by_host[host] += 1
-            return True
-        self.refused.value += 1
-        events.emit(events.CONNECTION_REFUSED, reason="", client=host, limit=limit)
-        return False
+        if self._is_too_many(host, connection.send_queue.descriptor):
+            return False
+        self.opened[connection.id] = connection
+        self._by_host[host] += 1
+        return True
 
     def _most_of(self, host: str) -> int:
         if not self._overrides:
@@ -98,10 +107,43 @@ class Connections:
     def leave(self, connection: Connection) -> None:
         """Count a connection out."""
         if self.opened.pop(connection.id, None) is not None:
-            host = connection.client.host
-            self._by_host[host] -= 1
-            if not self._by_host[host]:
-                del self._by_host[host]
+            self._leave_host(connection.client.host)
+
+    def begin_handshake(self, host: str, descriptor: int) -> bool:
+        """Count in somebody who is not known yet; False when it is one too many."""
+        if self._is_too_many(host, descriptor) or self._handshakes >= self._most_handshakes:
+            if self._handshakes >= self._most_handshakes:
+                self.refused.value += 1
+                events.emit(
+                    events.CONNECTION_REFUSED, reason="handshakes", client=host, limit=self._most_handshakes
+                )
+            return False
+        self._handshakes += 1
+        self._by_host[host] += 1
+        return True
+
+    def end_handshake(self, host: str) -> None:
+        """A handshake is over, however it ended."""
+        self._handshakes -= 1
+        self._leave_host(host)
+
+    def _is_too_many(self, host: str, descriptor: int) -> bool:
+        if len(self.opened) + self._handshakes >= self._most:
+            limit = self._most
+        elif descriptor >= self._most_descriptors:
+            limit = len(self.opened)
+        elif self._by_host[host] >= (most := self._most_of(host)):
+            limit = most
+        else:
+            return False
+        self.refused.value += 1
+        events.emit(events.CONNECTION_REFUSED, reason="", client=host, limit=limit)
+        return True
+
+    def _leave_host(self, host: str) -> None:
+        self._by_host[host] -= 1
+        if not self._by_host[host]:
+            del self._by_host[host]
 
     def sweep(self, memory_is_short: bool) -> None:
         """Close those that were idle for too long, and, while memory is short, those that are stuck."""
@@ -147,6 +189,7 @@ class Listener:
         "malformed",
         "memory",
         "name",
+        "tls",
     )
 
     def __init__(
@@ -166,6 +209,8 @@ class Listener:
         self.advertised = advertised
         self.memory = network.controller_memory if kind == "C" else network.memory
         self._socket = network.platform.bind(endpoint)
+        self.tls: Door | None = None
+        """What connections pass first, where the listener speaks TLS."""
         self._server: asyncio.Server | None = None
         port = self._socket.getsockname()[1]
         self.endpoint = Endpoint(endpoint.listener, endpoint.host, port)
@@ -192,8 +237,12 @@ class Listener:
             size = config.int(f"{name}.buffer.bytes")
             if size > 0:
                 self._socket.setsockopt(socket.SOL_SOCKET, option, size)
+
+        def make() -> Connection:
+            return Connection(network, self, take, self.connections.next_id())
+
         self._server = await network.loop.create_server(
-            lambda: Connection(network, self, take, self.connections.next_id()),
+            make if self.tls is None else self.tls.before(make),
             sock=self._socket,
             backlog=config.int("socket.listen.backlog.size"),
         )

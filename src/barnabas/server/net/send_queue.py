@@ -71,6 +71,8 @@ class SendQueue:
         "sent",
     )
 
+    files_go_by_the_kernel = True
+
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
@@ -162,13 +164,13 @@ class SendQueue:
         """Send parts in memory, and small ones of files, up to the first large one; False: not all went."""
         parts = self._parts
         gathered: list[Buffer] = []
-        read, flags = 0, 0
+        read, before_file = 0, False
         for index, part in enumerate(parts):
             if len(gathered) == MOST_PARTS or read > FILE_PIECE_BYTES:
                 break
             if not isinstance(part, (bytes, bytearray, memoryview)):
                 if len(part) >= self._sendfile_from:
-                    flags = _MORE
+                    before_file = True
                     break
                 if gathered and self._budget.exhausted:
                     break
@@ -177,8 +179,8 @@ class SendQueue:
             gathered.append(part)
         if skip := self._sent_of_first:
             gathered[0] = memoryview(gathered[0])[skip:]
-        if flags:
-            sent = self._duplicate().sendmsg(gathered, (), flags)
+        if before_file:
+            sent = self._write_before_file(gathered)
         else:
             sent = self._write(gathered)
         self.pending -= sent
@@ -198,7 +200,7 @@ class SendQueue:
         """Send a large part from its file; False: the socket is full, or it is the turn of others."""
         size = len(part)
         enough = self._sent_of_first + LARGEST_SEND_BYTES
-        descriptor = part.file.fileno()
+        descriptor = part.file.fileno() if self.files_go_by_the_kernel else -1
         while (done := self._sent_of_first) < size:
             if done >= enough:
                 return False
@@ -224,6 +226,9 @@ class SendQueue:
         if len(parts) == 1:
             return os.write(self._descriptor, parts[0])
         return os.writev(self._descriptor, parts)
+
+    def _write_before_file(self, parts: list[Buffer]) -> int:
+        return self._duplicate().sendmsg(parts, (), _MORE)
 
     def _duplicate(self) -> socket.socket:
         if self._socket is None:

@@ -199,6 +199,10 @@ class Node:
             for endpoint in endpoints:
                 given = endpoint.listener in advertised
                 listener = Listener(network, connections, endpoint, kind, advertised=given)
+                if (config.protocol_of(listener.name) or "").endswith("SSL"):
+                    from barnabas.server.net.tls.door import TlsDoor
+
+                    listener.tls = TlsDoor(network, connections, listener.name)
                 self.listeners.append(listener)
                 self._undo.append((f"listener {listener.name}", listener.stop_accepting))
         if (where := config.optional_str("barnabas.http.listener")) is not None:
@@ -299,7 +303,7 @@ class Node:
             home,
             disk,
             advertised=self._advertised("B"),
-            peers=self._inter_broker_listener(),
+            peers=self.config.between_brokers,
             reconfigured=self.connections.reconfigure,
             on_fatal=self.fail,
             authorizer=self.authorizer,
@@ -331,11 +335,6 @@ class Node:
                 await listener.start(requests.take)
         network.step.soon()
 
-    def _inter_broker_listener(self) -> str:
-        """The name of the listener by which brokers reach each other."""
-        named = self.config.optional_str("inter.broker.listener.name")
-        return named or next(listener.name for listener in self.listeners if listener.kind == "B")
-
     def _unreadable(self, error: StorageError) -> None:
         if self.part is not None:
             self.part.unreadable(error)
@@ -344,6 +343,9 @@ class Node:
         while True:
             await asyncio.sleep(SWEEP_S)
             connections.sweep(network.memory.short)
+            for listener in self.listeners:
+                if listener.tls is not None:
+                    listener.tls.look()
             network.memory.relieve()
             network.controller_memory.relieve()
 

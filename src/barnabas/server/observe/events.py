@@ -229,6 +229,14 @@ CONNECTION_GIVEN_UP = register(
     "a request that waited too long for memory was given up: the node has less than its clients need at a time",
 )
 ACCEPT_FAILED = register("listener.accept-failed", _E, "connections cannot be accepted")
+TLS_REFUSED = register("tls.refused", _W, "a TLS handshake failed: the connection ends")
+CERTIFICATE_CHANGED = register(
+    "tls.certificate-changed", _I, "a listener shows a new certificate from now on"
+)
+CERTIFICATE_REFUSED = register(
+    "tls.certificate-refused", _E, "changed certificates cannot be used: the ones from before stay"
+)
+CERTIFICATE_ENDS = register("tls.certificate-ends", _W, "a certificate of this node ends soon, or has ended")
 FRAME_NEGATIVE = register("connection.frame-negative", _W, "a frame announced a negative length")
 FRAME_TOO_LARGE = register("connection.frame-too-large", _W, "a frame announced more than is allowed")
 FOREIGN_PROTOCOL = register("connection.foreign-protocol", _W, "a client does not speak Kafka's protocol")

@@ -1,0 +1,137 @@
+"""What a listener shows and whom it believes: its TLS context, made anew when a file has changed.
+
+A new context is whole or is not used: connections that are open keep theirs, the next ones get the new one.
+"""
+
+from __future__ import annotations
+
+import ssl
+import time
+
+from barnabas.client.security.certificates import files_changed, own_certificate, show_certificate, trust
+from barnabas.client.security.options import Tls
+from barnabas.config import Config
+from barnabas.errors import BarnabasError, ConfigError
+from barnabas.security.certificate import Certificate, read_certificate
+from barnabas.security.principal import PrincipalRules
+from barnabas.server.observe import events
+
+__all__ = ["Identity", "tls_of"]
+
+_VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+_WANTED = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
+WARN_BEFORE_S = 30 * 86400.0
+"""A certificate that ends within so many seconds is warned of."""
+
+
+def tls_of(config: Config) -> Tls:
+    """The files and texts that `config` (of one listener) names."""
+
+    def given(name: str) -> str:
+        return config.optional_str(name) or ""
+
+    return Tls(
+        ca_file=given("ssl.truststore.location"),
+        ca_type=given("ssl.truststore.type"),
+        ca_password=given("ssl.truststore.password"),
+        ca_pem=given("ssl.truststore.certificates"),
+        cert_file=given("ssl.keystore.location"),
+        cert_type=given("ssl.keystore.type"),
+        cert_password=given("ssl.keystore.password"),
+        cert_pem=given("ssl.keystore.certificate.chain"),
+        key_pem=given("ssl.keystore.key"),
+        key_password=given("ssl.key.password"),
+        check_host=config.str("ssl.endpoint.identification.algorithm") == "https",
+    )
+
+
+class Identity:
+    """One per listener with TLS.  `context` is what the next connection gets; `rules` say who a client is."""
+
+    __slots__ = ("_config", "_seen", "_tls", "_wanted", "certificate", "context", "listener", "rules")
+
+    def __init__(self, config: Config, listener: str) -> None:
+        """Raises ConfigError where the listener cannot be served."""
+        self.listener = listener
+        self._config = at = config.at(listener)
+        self._tls = tls_of(at)
+        with_sasl = (config.protocol_of(listener) or "").startswith("SASL")
+        own = config.is_given_for(listener, "ssl.client.auth")
+        wanted = at.str("ssl.client.auth") if own or not with_sasl else "none"
+        self._wanted = _WANTED[wanted]
+        name = "ssl.principal.mapping.rules"
+        self.rules = None if with_sasl else PrincipalRules.parse(at.str(name))
+        self._seen = files_changed(self._tls)
+        self.context, self.certificate = self._made()
+        self._say_if_it_ends_soon()
+
+    def _made(self) -> tuple[ssl.SSLContext, Certificate]:
+        tls, listener = self._tls, self.listener
+        if not tls.cert_file and not tls.cert_pem:
+            raise ConfigError(
+                f"listener {listener} speaks TLS and has no certificate",
+                next_step=f"set ssl.keystore.location, or listener.name.{listener.lower()}.ssl.keystore.location",
+            )
+        if self._wanted != ssl.CERT_NONE and not tls.ca_file and not tls.ca_pem:
+            raise ConfigError(
+                f"listener {listener} asks clients for certificates, and nobody is named who may sign them",
+                next_step="set ssl.truststore.location to the certificate of the authority",
+            )
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        spoken = [_VERSIONS[name] for name in self._config.list("ssl.enabled.protocols")]
+        context.minimum_version, context.maximum_version = min(spoken), max(spoken)
+        context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE
+        context.num_tickets = 0  # a session that goes on would not be asked for its certificate again
+        context.verify_mode = self._wanted
+        if self._wanted != ssl.CERT_NONE:
+            context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # as Java: trust any certificate
+            trust(context, tls)
+        show_certificate(context, tls)
+        return context, read_certificate(own_certificate(tls))
+
+    def look(self) -> None:
+        """Take over changed files.  What cannot be used is said, and what was there before goes on."""
+        try:
+            seen = files_changed(self._tls)
+            if seen == self._seen:
+                return
+            self._seen = seen
+            context, certificate = self._made()
+            self._check_names(certificate)
+        except BarnabasError as error:
+            events.emit(events.CERTIFICATE_REFUSED, reason=self.listener, listener=self.listener, error=error)
+            return
+        self.context, self.certificate = context, certificate
+        events.emit(events.CERTIFICATE_CHANGED, listener=self.listener, subject=certificate.subject)
+        self._say_if_it_ends_soon()
+
+    def _check_names(self, new: Certificate) -> None:
+        old, config = self.certificate, self._config
+        if new.subject != old.subject and not config.bool("ssl.allow.dn.changes"):
+            raise ConfigError(
+                f"the new certificate is of {new.subject}, the one before of {old.subject}",
+                next_step="set ssl.allow.dn.changes=true and restart, if that is meant",
+            )
+        if not old.names <= new.names and not config.bool("ssl.allow.san.changes"):
+            raise ConfigError(
+                "the new certificate lacks alternative names of the one before",
+                next_step="set ssl.allow.san.changes=true and restart, if that is meant",
+            )
+
+    def seconds_left(self) -> float:
+        """How long the certificate is valid yet."""
+        return self.certificate.ends - time.time()
+
+    def _say_if_it_ends_soon(self) -> None:
+        left = self.seconds_left()
+        if left < WARN_BEFORE_S:
+            events.emit(
+                events.CERTIFICATE_ENDS,
+                reason=self.listener,
+                listener=self.listener,
+                subject=self.certificate.subject,
+                days=int(left // 86400),
+            )
+
+    def __repr__(self) -> str:
+        return f"<Identity of {self.listener}: {self.certificate.subject}>"

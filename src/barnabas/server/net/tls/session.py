@@ -1,0 +1,286 @@
+"""TLS between a socket and its connection: records in, plain bytes out, and the other way round.
+
+The session is what the event loop calls; to its connection it is the transport.  The connection exists from the
+end of the handshake on, so a stranger costs the node this object and OpenSSL's, for as long as a login may take.
+
+What is received goes to OpenSSL in pieces of one record, because memory between (a BIO) stays as large as it was
+filled.  All connections of a listener receive in one buffer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+from collections.abc import Callable
+from contextlib import suppress
+from time import time as _wall_clock
+from typing import Any, Protocol, cast
+
+from barnabas.errors import BarnabasError
+from barnabas.security.certificate import read_certificate
+from barnabas.server.net.connection import Connection
+from barnabas.server.net.tls.identity import Identity
+from barnabas.server.net.tls.refusals import HUNG_UP, Refused, in_words, looks_like
+from barnabas.server.net.tls.sealing import SealedQueue
+
+__all__ = ["BUFFER_BYTES", "Door", "TlsSession"]
+
+BUFFER_BYTES = 256 * 1024
+RECORD_BYTES = 16 * 1024 + 256
+"""A record of TLS with its head and its seal."""
+LONGEST_TIMER_S = 86400.0
+
+
+class Door(Protocol):
+    """The listener, as far as its handshakes concern it."""
+
+    name: str
+    identity: Identity
+    handshake_s: float
+    buffer: memoryview
+    """Where all its connections receive."""
+
+    def knocked(self, host: str, descriptor: int) -> bool:
+        """Somebody begins a handshake; False: there are too many."""
+        ...
+
+    def let_in(self, host: str) -> None:
+        """A handshake has ended."""
+        ...
+
+    def refused(self, client: str, why: str) -> None:
+        """A handshake failed."""
+        ...
+
+
+class TlsSession(asyncio.BufferedProtocol):
+    """Made for each socket; `make` makes the connection, once it is known who is there."""
+
+    __slots__ = (
+        "_answered",
+        "_connection",
+        "_counted",
+        "_door",
+        "_incoming",
+        "_loop",
+        "_make",
+        "_outgoing",
+        "_over",
+        "_paused",
+        "_peer",
+        "_queue",
+        "_raw",
+        "_ssl",
+        "_timer",
+    )
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, door: Door, make: Callable[[], Connection]) -> None:
+        self._loop = loop
+        self._door = door
+        self._make = make
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._ssl = door.identity.context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._raw: asyncio.Transport = cast("asyncio.Transport", None)
+        self._connection: Connection | None = None
+        self._queue: SealedQueue | None = None
+        self._peer = ""
+        self._counted = False
+        self._answered = False
+        """Whether it has seen what this node shows."""
+        self._paused = False
+        self._over = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    # -- what the event loop calls --
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._raw, door = cast("asyncio.Transport", transport), self._door
+        self._peer = (transport.get_extra_info("peername") or ("",))[0]
+        if not door.knocked(self._peer, transport.get_extra_info("socket").fileno()):
+            self.abort()
+            return
+        self._counted = True
+        self._timer = self._loop.call_later(door.handshake_s, self._too_late)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._door.buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        data = self._door.buffer[:nbytes]
+        if self._connection is None and (other := looks_like(self._ssl, data)):
+            self._refuse(other)
+            return
+        at, write = 0, self._incoming.write
+        while at < nbytes and not self._over:
+            at += write(data[at:] if self._paused else data[at : at + RECORD_BYTES])
+            self._go_on()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._counted and self._answered and not self._over:
+            self._door.refused(self._peer, str(HUNG_UP))
+        self._end_handshake()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._over = True
+        if self._connection is not None:
+            self._connection.connection_lost(exc)
+
+    # -- what the connection calls: it takes this for its transport --
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return self if name == "tls_session" else self._raw.get_extra_info(name, default)
+
+    def send_queue(self, *args: Any, **given: Any) -> SealedQueue:
+        """What seals and sends; arguments are those of `Platform.send_queue`."""
+        self._queue = SealedQueue(*args, **given, seal=self._ssl, sealed=self._outgoing)
+        return self._queue
+
+    def pause_reading(self) -> None:
+        self._paused = True
+        self._raw.pause_reading()
+
+    def resume_reading(self) -> None:
+        self._paused = False
+        self._raw.resume_reading()
+        if self._incoming.pending or self._ssl.pending():
+            self._loop.call_soon(self._go_on)
+
+    def abort(self) -> None:
+        """Hang up at once, after telling the peer so if it listens."""
+        if self._over:
+            return
+        self._over = True
+        if self._queue is not None and not self._queue.blocked:
+            with suppress(ssl.SSLError):  # (it waits for the peer to say the same, which we do not)
+                self._ssl.unwrap()
+            with suppress(OSError):
+                self._queue.send_own()
+        self._raw.abort()
+
+    def is_closing(self) -> bool:
+        return self._over
+
+    # -- inside --
+
+    def _go_on(self) -> None:
+        if self._connection is None and not self._over:
+            self._shake_hands()
+        if self._connection is not None and not self._over and not self._paused:
+            self._take_what_came(self._connection)
+
+    def _take_what_came(self, connection: Connection) -> None:
+        """Hand on the plain bytes of whole records."""
+        read = cast("Callable[[int, memoryview], int]", self._ssl.read)
+        pending, incoming = self._ssl.pending, self._incoming
+        drained = False
+        try:
+            while not drained and not self._paused and not self._over:
+                room = connection.get_buffer(-1)
+                filled = 0
+                try:
+                    while filled < len(room):
+                        got = read(len(room) - filled, room[filled:])
+                        if not got:
+                            self.abort()
+                            return
+                        filled += got
+                        if not incoming.pending and not pending():
+                            drained = True
+                            break
+                except ssl.SSLWantReadError:
+                    drained = True
+                finally:
+                    if filled:
+                        connection.buffer_updated(filled)
+            if self._outgoing.pending and not self._over and self._queue and not self._queue.send_own():
+                self.abort()  # it asks for new keys and does not take ours
+        except ssl.SSLError as error:
+            self._door.refused(self._peer, in_words(error).why)
+            self.abort()
+        except OSError:
+            self.abort()
+
+    def _shake_hands(self) -> None:
+        try:
+            self._ssl.do_handshake()
+        except ssl.SSLWantReadError:
+            if said := self._outgoing.read():
+                self._answered = True
+                self._raw.write(said)
+            return
+        except ssl.SSLError as error:
+            self._refuse(in_words(error))
+            return
+        try:
+            said = self._outgoing.read()
+            if said and os.write(self._raw.get_extra_info("socket").fileno(), said) != len(said):
+                raise BlockingIOError  # (the peer has taken all that was said before)
+            principal = self._principal()
+        except OSError:
+            self.abort()
+            return
+        except BarnabasError as error:
+            self._refuse(Refused(error.message, ""))
+            return
+        self._end_handshake()
+        connection = self._connection = self._make()
+        if principal is not None:
+            connection.client.principal = principal
+        connection.connection_made(cast("asyncio.BaseTransport", self))
+
+    def _principal(self) -> str | None:
+        """Who the client's certificate says it is; None: it has shown none, or has to log in besides."""
+        der = self._ssl.getpeercert(True)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if der is None:
+            return None
+        certificate = read_certificate(der)
+        self._watch_end(certificate.ends)
+        rules = self._door.identity.rules
+        if rules is None:
+            return None
+        name = rules.name_of(certificate.subject)
+        if name is None:
+            raise BarnabasError(
+                f"no rule of ssl.principal.mapping.rules fits {certificate.subject[:200]}",
+                next_step="add a rule, or DEFAULT at the end",
+            )
+        return f"User:{name}"
+
+    def _watch_end(self, ends: float) -> None:
+        """The client's certificate ends then; so does its connection."""
+        left = ends - _wall_clock()
+        if left <= 0:
+            self._door.refused(self._peer, "its certificate has expired")
+            self._loop.call_soon(self.abort)
+        else:
+            self._timer = self._loop.call_later(min(left, LONGEST_TIMER_S), self._watch_end, ends)
+
+    def _too_late(self) -> None:
+        self._refuse(Refused(f"no handshake within {self._door.handshake_s:g} s", ""))
+
+    def _refuse(self, refused: Refused) -> None:
+        """The handshake failed: tell the peer what TLS has a word for, and say why."""
+        if self._over:
+            return
+        self._over = True
+        self._end_handshake()
+        if said := self._outgoing.read():
+            self._raw.write(said)
+        self._door.refused(self._peer, str(refused))
+        self._raw.close()
+
+    def _end_handshake(self) -> None:
+        if self._counted:
+            self._counted = False
+            self._door.let_in(self._peer)
+
+    def __repr__(self) -> str:
+        return f"<TlsSession {self._peer} {self._connection or 'in its handshake'}>"
