@@ -23,6 +23,16 @@ def test_a_pattern_matches_whole_names_and_is_looked_up_beside_the_heartbeat() -
     assert world.reloaded().group().patterns == world.group().patterns
 
 
+def test_a_pattern_matches_what_its_subscriber_may_see() -> None:
+    """Nobody is given, by a pattern, a topic whose name is not theirs to know."""
+    world = ConsumerWorld({"flights": 2, "flights-secret": 1})
+    world.groups.consumers._visible = lambda context, topic: topic != "flights-secret"
+    world.join("a", "", subscribed_topic_names=None, subscribed_topic_regex="flights.*")
+    world.run(0.1)
+    world.beat("a", owns={})
+    assert world.owned["a"] == {"flights": [0, 1]}
+
+
 def test_a_pattern_that_is_hard_to_match_is_compared_in_slices() -> None:
     """The broker does other things between them: such a pattern takes milliseconds for each name of a topic."""
     world = ConsumerWorld({f"t{number}": 1 for number in range(200)})

@@ -66,6 +66,7 @@ class OneBroker:
             "flights": SimpleNamespace(name="flights", id=TOPIC_ID, partitions={0: None, 1: None}),
         }
         self.authorizer = None
+        self.may_see = lambda context, topic: True
         self.image = SimpleNamespace(
             group_config=lambda group: {},
             topics_by_name=topics,

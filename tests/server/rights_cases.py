@@ -7,6 +7,7 @@ from typing import Any
 from barnabas.errors import ErrorCode, WireError
 from barnabas.model import Uuid
 from barnabas.wire.codec.message import Message, encode
+from barnabas.wire.records import Record, write_batch
 from barnabas.wire.registry import request_class
 from barnabas.wire.schemas import (
     acls,
@@ -29,6 +30,7 @@ GROUP_DENIED = ErrorCode.GROUP_AUTHORIZATION_FAILED
 CLUSTER_DENIED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 TRANSACTION_DENIED = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
+BATCH = bytes(write_batch([Record(0, 0, None, b"v", [])]))
 HIDDEN, ABSENT = "hidden", "absent"
 """A topic that is there, and one that is not: without rights both look the same."""
 
@@ -58,7 +60,7 @@ def _metadata(version: int, name: str, topic_id: Uuid) -> Message:
 
 
 def _produce(version: int, name: str, topic_id: Uuid) -> Message:
-    data = produce.PartitionProduceData(index=0, records=b"\0" * 70)
+    data = produce.PartitionProduceData(index=0, records=BATCH)
     topic = produce.TopicProduceData(partition_data=[data], **_named(version, 13, name, topic_id))
     return produce.ProduceRequest(acks=1, timeout_ms=1000, topic_data=[topic])
 
@@ -120,7 +122,7 @@ _PLAIN: dict[int, dict[str, Any]] = {
     },
     12: {"group_id": "g", "member_id": "m"},
     13: {"group_id": "g", "member_id": "m"},
-    14: {"group_id": "g", "member_id": "m"},
+    14: {"group_id": "g", "member_id": "m", "protocol_type": "consumer", "protocol_name": "range"},
     15: {"groups": ["g"]},
     16: {},
     22: {"transactional_id": None, "transaction_timeout_ms": 1000},

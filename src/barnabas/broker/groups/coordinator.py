@@ -126,7 +126,11 @@ class Groups:
             retention_ms=config.int("offsets.retention.minutes") * 60_000,
         )
         self.consumers = ConsumerGroups(
-            self.consumer_groups, self.membership, ConsumerGroupSettings.of(config), lambda: broker.image
+            self.consumer_groups,
+            self.membership,
+            ConsumerGroupSettings.of(config),
+            lambda: broker.image,
+            broker.may_see,
         )
         self.classic_members = ClassicMembers(self.consumers, self.membership)
         self.protocols = frozenset(config.list("group.coordinator.rebalance.protocols"))

@@ -21,7 +21,7 @@ from contextlib import suppress
 from functools import partial
 from typing import NamedTuple, Protocol
 
-from barnabas.broker.ports import Authorizer, BrokerHost
+from barnabas.broker.ports import Authorizer, BrokerHost, Operation, RequestContext, ResourceType, allowed
 from barnabas.broker.producer_id_blocks import ProducerIdBlocks, ProducerIdStatistics
 from barnabas.broker.purgatory import Purgatory
 from barnabas.broker.replicas.assignments import Assignments
@@ -152,6 +152,11 @@ class Broker(HostedPartitions):
         """What has deadlines besides the purgatory."""
 
     # ---- following the metadata --------------------------------------------------------------------------
+
+    def may_see(self, context: RequestContext, topic: str) -> bool:
+        """Whether the sender may describe a topic; it is no news if not."""
+        topics, describe = ResourceType.TOPIC, Operation.DESCRIBE
+        return allowed(self.authorizer, context, describe, topics, topic, asked=False)
 
     def rights_changed(self) -> None:
         """Somebody may do more, or less, than before: what was learned of earlier requests does not count."""

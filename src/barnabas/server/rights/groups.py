@@ -31,6 +31,7 @@ from barnabas.wire.schemas.groups import (
     JoinGroupRequest,
     JoinGroupResponse,
     ListGroupsRequest,
+    SyncGroupRequest,
 )
 
 __all__ = [
@@ -42,10 +43,13 @@ __all__ = [
     "join",
     "list_groups",
     "member",
+    "sync",
 ]
 
 _BATCHED_FROM = 4
 _PROTOCOL_NONE_FROM = 7
+_SYNC_NAMED_FROM = 5
+"""First version of SyncGroup in which the handler refuses who does not name protocol and type."""
 _GROUP, _TRANSACTION = 0, 1
 _GROUP_DENIED = ErrorCode.GROUP_AUTHORIZATION_FAILED
 _HIDDEN_TOPICS = "The group has described topic(s) that the client is not authorized to describe."
@@ -97,8 +101,18 @@ def find_coordinator(
 
 
 def member(rights: Rights, row: Row, context: RequestContext, request: Any, handler: Handler) -> Any:
-    """SyncGroup, Heartbeat, LeaveGroup: READ on the group."""
+    """Heartbeat, LeaveGroup: READ on the group."""
     rights.require_group(context, Operation.READ, request.group_id)
+    return handler(context, request)
+
+
+def sync(
+    rights: Rights, row: Row, context: RequestContext, request: SyncGroupRequest, handler: Handler
+) -> Any:
+    """SyncGroup: READ on the group.  Who does not say its protocol hears of that first, as with Kafka."""
+    named = request.protocol_type is not None and request.protocol_name is not None
+    if named or context.version < _SYNC_NAMED_FROM:
+        rights.require_group(context, Operation.READ, request.group_id)
     return handler(context, request)
 
 

@@ -13,6 +13,8 @@ from barnabas.server.rights.needed import Needed, needed
 from barnabas.server.rights.rights import Guard, Rights
 from barnabas.wire.registry import API_NAMES, response_class
 from barnabas.wire.schemas.reassignment import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
     AlterReplicaLogDirPartitionResult,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirsResponse,
@@ -20,6 +22,8 @@ from barnabas.wire.schemas.reassignment import (
     ElectLeadersRequest,
     ElectLeadersResponse,
     PartitionResult,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
     ReplicaElectionResult,
 )
 
@@ -83,6 +87,37 @@ def _elect_leaders(
     )
 
 
+def _reassign(
+    rights: Rights,
+    row: Row,
+    context: RequestContext,
+    request: AlterPartitionReassignmentsRequest,
+    handler: Handler,
+) -> Any:
+    """AlterPartitionReassignments: ALTER on the cluster; refused as a whole, and for each partition."""
+    if rights.cluster(context, Operation.ALTER):
+        return handler(context, request)
+    error = KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    return AlterPartitionReassignmentsResponse(
+        error_code=error.code,
+        error_message=error.message,
+        responses=[
+            ReassignableTopicResponse(
+                name=topic.name,
+                partitions=[
+                    ReassignablePartitionResponse(
+                        partition_index=one.partition_index,
+                        error_code=error.code,
+                        error_message=error.message,
+                    )
+                    for one in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ],
+    )
+
+
 def _alter_log_dirs(
     rights: Rights, row: Row, context: RequestContext, request: AlterReplicaLogDirsRequest, handler: Handler
 ) -> Any:
@@ -112,7 +147,7 @@ GUARDS: dict[int, Guard] = {
     11: groups.join,
     12: groups.member,
     13: groups.member,
-    14: groups.member,
+    14: groups.sync,
     15: groups.describe,
     16: groups.list_groups,
     19: topics.create_topics,
@@ -126,6 +161,7 @@ GUARDS: dict[int, Guard] = {
     42: groups.delete,
     43: _elect_leaders,
     44: topics.alter_configs,
+    45: _reassign,
     47: offsets.delete,
     60: _describe_cluster,
     68: groups.consumer_heartbeat,

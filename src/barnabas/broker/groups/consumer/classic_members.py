@@ -67,7 +67,7 @@ class ClassicMembers:
         if error_code := consumers.take(group, step, now, classic=metadata):
             return refused_join(error_code, request.member_id, context.version)
         if wanted:
-            consumers.search_patterns(group, step.after, now)
+            consumers.search_patterns(group, step.after, now, context)
         # a static member that takes the place of the last one of KIP-848 joins the classic group next
         classic = former is not None and consumers.downgrade_if_classic(group, generation, now)
         answer = JoinGroupResponse(

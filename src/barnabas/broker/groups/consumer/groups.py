@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TypeVar
 
 from barnabas.broker.groups.consumer import records
@@ -73,8 +74,11 @@ class ConsumerGroups:
         membership: Membership,
         settings: ConsumerGroupSettings,
         image: Callable[[], MetadataImage],
+        visible: Callable[[RequestContext, str], bool] = lambda context, topic: True,
     ) -> None:
+        """`visible` says whether the sender of a request may see a topic."""
         self.groups = groups
+        self._visible = visible
         self.membership = membership
         self.journal = membership.journal
         self.settings = settings
@@ -115,7 +119,7 @@ class ConsumerGroups:
         if classic is not None:
             self._was_classic(group, classic, now)
         if wanted:
-            self.search_patterns(group, step.after, now)
+            self.search_patterns(group, step.after, now, context)
         return self.when_safe(group.id, answer, refused, now)
 
     def take(
@@ -389,12 +393,15 @@ class ConsumerGroups:
         refresh_ms = self.settings.pattern_refresh_ms
         return search_wanted(group, member, now.wall_ms, self._topics_version, refresh_ms)
 
-    def search_patterns(self, group: ConsumerGroup, member: ConsumerMember, now: Now) -> None:
-        """Look up the topics of a group's patterns, unless that is being done."""
+    def search_patterns(
+        self, group: ConsumerGroup, member: ConsumerMember, now: Now, context: RequestContext
+    ) -> None:
+        """Look up the topics of a group's patterns, unless that is being done: those that this member may see."""
         if group.id in self._searches:
             return
         image = self.image()
-        search = PatternSearch(patterns_with(group, member), image.topics_by_name, image.offset, now.wall_ms)
+        patterns, visible = patterns_with(group, member), partial(self._visible, context)
+        search = PatternSearch(patterns, image.topics_by_name, image.offset, now.wall_ms, visible)
         self._searches[group.id] = search
         self.journal.at(now.mono, lambda later: self._search(group, search, later))
 

@@ -7,7 +7,7 @@ work per step, so that nothing waits for a cluster of many topics, or for a patt
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from barnabas.broker.groups.consumer.group import ConsumerGroup, ResolvedPattern
@@ -105,10 +105,18 @@ def search_wanted(
 class PatternSearch:
     """The topics that some patterns match, found step by step."""
 
-    __slots__ = ("_left", "found", "started_ms", "version")
+    __slots__ = ("_left", "_visible", "found", "started_ms", "version")
 
-    def __init__(self, patterns: Iterable[str], names: Iterable[str], version: int, wall_ms: int) -> None:
-        """`names` are all topics of the metadata at offset `version`."""
+    def __init__(
+        self,
+        patterns: Iterable[str],
+        names: Iterable[str],
+        version: int,
+        wall_ms: int,
+        visible: Callable[[str], bool] = lambda name: True,
+    ) -> None:
+        """`names` are all topics of the metadata at offset `version`; what is not `visible` does not count."""
+        self._visible = visible
         self.found: dict[str, set[str]] = {regex: set() for regex in patterns}
         compiled: list[tuple[str, Any]] = []
         for regex in self.found:
@@ -127,7 +135,7 @@ class PatternSearch:
         """Compare some names; false when none is left."""
         work = 0
         for regex, pattern, name in self._left:
-            if pattern.fullmatch(name):
+            if pattern.fullmatch(name) and self._visible(name):
                 self.found[regex].add(name)
             if (work := work + work_to_match(pattern, (name,))) >= WORK_PER_STEP:
                 break
