@@ -55,6 +55,11 @@ NOUNS: dict[str, tuple[str, str, str]] = {
         "barnabas rebalance plan",
     ),
     "cluster": ("barnabas.cli.cluster", "cluster id, brokers, controllers", "barnabas cluster id"),
+    "certs": (
+        "barnabas.cli.certs.certs",
+        "certificates of nodes and users",
+        "barnabas certs init certs",
+    ),
     "quorum": (
         "barnabas.cli.quorum.quorum",
         "the controllers and how they keep up",

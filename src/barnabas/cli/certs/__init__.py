@@ -1,0 +1,1 @@
+"""`barnabas certs`: an authority of one's own, and what it signs."""
