@@ -91,6 +91,16 @@ def test_a_setting_that_we_had_once_is_taken_with_a_warning_that_says_what_becam
         ({"authorizer.class.name": STANDARD_AUTHORIZER, "super.users": "User:a"}, "not in super.users"),
         ({"max.connections.per.ip.overrides": "localhost:5"}, "no address with a number"),
         ({"max.connections.per.ip.overrides": "10.0.0.7"}, "no address with a number"),
+        (
+            {
+                "authorizer.class.name": STANDARD_AUTHORIZER,
+                "super.users": "User:CN=node",
+                "listeners": "SSL://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
+                "listener.security.protocol.map": "SSL:SSL,CONTROLLER:SSL",
+                "listener.name.controller.ssl.client.auth": "required",
+            },
+            "listener SSL, which has no login",
+        ),
         ({"super.users": "admin"}, "'admin' is no principal"),
         ({"super.users": "User:a,User:b;nobody"}, "'nobody' is no principal"),
         ({"group.min.session.timeout.ms": "9", "group.max.session.timeout.ms": "8"}, "is more than"),

@@ -159,6 +159,19 @@ class Config:
         """Whether this listener has the setting for itself."""
         return name in self._per_listener.get(listener.upper(), ())
 
+    def is_open(self, listener: Name) -> bool:
+        """Whether whoever comes by this listener is User:ANONYMOUS: no SASL, and no certificate is asked for."""
+        protocol = self.protocol_of(listener)
+        return protocol == "PLAINTEXT" or (
+            protocol == "SSL" and self.at(listener)["ssl.client.auth"] == "none"
+        )
+
+    @property
+    def between_nodes(self) -> tuple[Name, ...]:
+        """The names of the listeners by which nodes reach each other."""
+        brokers = (self.between_brokers,) if self.listeners else ()
+        return (*self.list("controller.listener.names")[:1], *brokers)
+
     @property
     def between_brokers(self) -> Name:
         """The name of the listener by which brokers reach each other."""
@@ -307,7 +320,7 @@ def _check_unused(name: str, text: str, warn: Callable[[str], object] | None) ->
 def _check_together(config: Config) -> None:
     """What no single setting can say: roles, listeners and limits must fit each other."""
     _check_listeners(config)
-    check_access(config._values)
+    check_access(config._values, [name for name in config.between_nodes if config.is_open(name)])
     limits_by_host(config.list("max.connections.per.ip.overrides"))
     if len(set(config.log_dirs)) != len(config.log_dirs):
         raise ConfigError(f"log.dirs names a directory twice: {', '.join(config.log_dirs)}")

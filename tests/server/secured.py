@@ -7,12 +7,14 @@ User:ANONYMOUS, a super user here, as are the nodes among themselves.
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from barnabas.cli.main import main
 from barnabas.client.aio import AsyncConnection
 from barnabas.config import Config
 from barnabas.security.acl import Operation, PatternType, Permission, ResourceType
@@ -108,3 +110,41 @@ def run_secured(
                 await secured.close()
 
     asyncio.run(main())
+
+
+def run_apart(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, scenario: Callable[[Secured], Awaitable[None]]
+) -> None:
+    """Run a scenario at a broker whose controller is a node of its own: what it forwards travels in envelopes."""
+    monkeypatch.setattr(RequestContext, "principal", property(_said))
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    common = {**SETTINGS, "controller.quorum.voters": f"1@127.0.0.1:{port}"}
+    controller = {
+        **common,
+        "process.roles": "controller",
+        "node.id": "1",
+        "listeners": f"CONTROLLER://127.0.0.1:{port}",
+        "log.dirs": str(folder / "one"),
+    }
+    broker = {
+        **common,
+        "process.roles": "broker",
+        "node.id": "2",
+        "listeners": "PLAINTEXT://127.0.0.1:0",
+        "log.dirs": str(folder / "two"),
+    }
+    for number, settings in enumerate((controller, broker)):
+        properties = folder / f"{number}.properties"
+        properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        assert main(["storage", "format", "-t", "5L6g3nShT-eMCtK--X86sw", "-c", str(properties)]) == 0
+
+    async def whole() -> None:
+        async with Node(Config.load(controller)), Node(Config.load(broker)) as node:
+            secured = Secured(node)
+            try:
+                await scenario(secured)
+            finally:
+                await secured.close()
+
+    asyncio.run(whole())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from tests.server.rights_cases import (
     TOPIC_DENIED,
     request_of,
 )
-from tests.server.secured import Secured, acl, run_secured
+from tests.server.secured import Secured, acl, run_apart, run_secured
 
 from barnabas.errors import ErrorCode
 from barnabas.model import Uuid
@@ -346,3 +347,29 @@ def test_a_fast_path_never_skips_a_check(
         writer.close()
 
     run_secured(tmp_path, monkeypatch, scenario)
+
+
+def test_a_controller_asks_again_for_the_client_whose_request_a_broker_forwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The envelope carries the principal: a broker's own rights are not lent to its clients.  A right that is
+    taken away counts at every broker within a second."""
+
+    async def scenario(node: Secured) -> None:
+        mallory: Any = await node.login("mallory")
+        row = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
+        refused = await mallory.request(CreateTopicsRequest(topics=[row], timeout_ms=5000))
+        assert refused.topics[0].error_code == TOPIC_DENIED
+        await node.allow("alice", Operation.CREATE, TOPIC, "t")
+        alice: Any = await node.login("alice")
+        made = await alice.request(CreateTopicsRequest(topics=[row], timeout_ms=5000))
+        assert made.topics[0].error_code == 0
+        asked = MetadataRequest(topics=[MetadataRequestTopic(name="t")])
+        await node.allow("alice", DESCRIBE, TOPIC, "t")
+        assert (await alice.request(asked)).topics[0].error_code == 0
+        await node.create(acl("alice", DESCRIBE, TOPIC, "t", permission=Permission.DENY))
+        begun = time.monotonic()
+        while (await alice.request(asked)).topics[0].error_code != TOPIC_DENIED:
+            assert time.monotonic() < begun + 1.0
+
+    run_apart(tmp_path, monkeypatch, scenario)

@@ -187,7 +187,7 @@ class StandardAuthorizer:
         if not self.loaded:
             return NOT_LOADED
         bit, found = 1 << operation, None
-        buckets = self._concerning(resource, name)
+        buckets = self._concerning(resource + 0, name)  # (a plain number: an enum's own hash is slow)
         for bucket in buckets:
             for owner in (principal, EVERYBODY):
                 for entry in bucket.get(owner, ()):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import cast
+from collections.abc import Iterable, Mapping
 
 from barnabas.errors import ConfigError
 from barnabas.settings.setting import Value, section
@@ -40,8 +39,11 @@ def super_users(text: str) -> tuple[str, ...]:
     return found
 
 
-def check_access(values: Mapping[str, Value]) -> None:
-    """Refuse an authorizer that this release does not have, and one that nobody can pass."""
+def check_access(values: Mapping[str, Value], without_login: Iterable[str]) -> None:
+    """Refuse an authorizer that this release does not have, and one that nobody can pass.
+
+    `without_login` are listeners by which nodes reach each other without saying who they are.
+    """
     supers = super_users(str(values["super.users"] or ""))
     authorizer = values["authorizer.class.name"]
     if not authorizer:
@@ -57,26 +59,10 @@ def check_access(values: Mapping[str, Value]) -> None:
             next_step="name in super.users whom the nodes log in as, and an administrator: "
             "super.users=User:node;User:admin",
         )
-    if ANONYMOUS not in supers and (name := _without_login(values)) is not None:
+    for name in without_login if ANONYMOUS not in supers else ():
         raise ConfigError(
             f"the nodes reach each other by listener {name}, which has no login, so each is {ANONYMOUS} to the "
             "others, who is not in super.users: they could not work together",
             next_step=f"give {name} a login (listener.security.protocol.map), or add {ANONYMOUS} to super.users: "
             "then whoever reaches a listener without login may do everything",
         )
-
-
-def _without_login(values: Mapping[str, Value]) -> str | None:
-    """The listener by which nodes reach each other and which has no login; None: they all have one."""
-    listed = cast("tuple[str, ...]", values["listener.security.protocol.map"] or ())
-    protocols = {name.upper(): protocol for name, _, protocol in (item.partition(":") for item in listed)}
-    names = [text.partition("://")[0].upper() for text in cast("tuple[str, ...]", values["listeners"])]
-    controllers = [name.upper() for name in cast("tuple[str, ...]", values["controller.listener.names"])]
-    inter = values["inter.broker.listener.name"]
-    brokers = [name for name in names if name not in controllers]
-    between = controllers[:1] + ([str(inter).upper()] if inter else brokers[:1])
-    for name in between:
-        protocol = protocols.get(name) or ("PLAINTEXT" if name == "CONTROLLER" else "")
-        if protocol.upper() == "PLAINTEXT":
-            return name
-    return None

@@ -35,7 +35,8 @@ class NodeAuthorizer:
         )
         self.refusals = Refusals()
         self._clock = clock
-        self._known: dict[tuple[str, str, int, int, str], bool] = {}
+        self._known: dict[tuple[str, str, int, str], bool] = {}
+        """Principal, host, operation and resource in one number (an enum's own hash is slow), name."""
         self._on_change: list[Callable[[], None]] = []
         for id_, acl in image.acls.items():
             self.rules.put(id_, acl)
@@ -84,10 +85,10 @@ class NodeAuthorizer:
         asked: bool = True,
     ) -> bool:
         """Whether the sender may do that; a refusal of what it asked for is logged and remembered."""
-        key = (context.principal, context.client_host, operation, resource, name)
+        key = (context.principal, context.client_host, operation << 4 | resource, name)
         allowed = self._known.get(key)
         if allowed is None:
-            decision = self.rules.decide(*key)
+            decision = self._decide(context, operation, resource, name)
             allowed = decision.allowed
             if len(self._known) >= MOST_REMEMBERED:
                 self._known.clear()
@@ -103,8 +104,14 @@ class NodeAuthorizer:
                     rule=decision,
                 )
         if not allowed and asked:
-            self._refuse(context, operation, resource, name, self.rules.decide(*key))
+            decision = self._decide(context, operation, resource, name)
+            self._refuse(context, operation, resource, name, decision)
         return allowed
+
+    def _decide(
+        self, context: RequestContext, operation: Operation, resource: ResourceType, name: str
+    ) -> Decision:
+        return self.rules.decide(context.principal, context.client_host, operation, resource, name)
 
     def authorize_any(self, context: RequestContext, operation: Operation, resource: ResourceType) -> bool:
         """Whether the sender may do that to any resource of the type at all."""
