@@ -11,10 +11,14 @@ import pytest
 from tests.pipeline import java_end
 
 from barnabas.client.admin.admin import Admin
+from barnabas.client.consumer import Consumer
 from barnabas.client.producer import Producer
+from barnabas.client.transactional import TransactionalProducer
 from barnabas.errors import BarnabasError
+from barnabas.model import TopicPartition
 from barnabas.pipeline.jobs.archive import archive
 from barnabas.pipeline.jobs.audit import Side, audit
+from barnabas.pipeline.jobs.mirror import mirror
 from barnabas.pipeline.jobs.progress import Progress
 from barnabas.pipeline.jobs.restore import restore
 from barnabas.pipeline.jobs.restored_topics import own_configs
@@ -45,7 +49,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     java_end.end(found)
 
 
-def send(bootstrap: str, numbers: range) -> None:
+def send(bootstrap: str, numbers: range, topic: str = "in") -> None:
     """Records with and without keys, values and headers."""
     with Producer(bootstrap) as producer:
         for number in numbers:
@@ -53,7 +57,7 @@ def send(bootstrap: str, numbers: range) -> None:
             value = (None, b"", b"v%d" % number, b"w" * number)[number % 4]
             headers = [("n", b"%d" % number), ("n", None)] if number % 5 == 0 else ()
             stamp = -1 if number % 50 == 0 else None  # as records of old have none
-            producer.send("in", value, key, partition=number % 2, headers=headers, timestamp=stamp)
+            producer.send(topic, value, key, partition=number % 2, headers=headers, timestamp=stamp)
 
 
 def test_what_is_archived_in_two_runs_is_restored_as_it_was(
@@ -111,3 +115,56 @@ def test_an_audit_of_a_topic_that_is_not_there_is_an_error_and_of_empty_ones_equ
     assert [one.verdict for one in audit(spark, sides[:2])] == ["", "equal"]
     with pytest.raises(BarnabasError, match="nowhere"):
         audit(spark, [sides[0], sides[2]])
+
+
+def test_a_mirror_copies_exactly_once_and_goes_on_where_it_was(
+    spark: Any, bootstrap: str, tmp_path: Path
+) -> None:
+    """Between two clusters, with a group; records that were aborted, and a restart from the checkpoint."""
+    directory, progress = str(tmp_path / "mirror"), Progress("mirror", plain=True)
+    with Cluster() as there, Admin(bootstrap) as admin:
+        admin.create_topic("flow", partitions=2)
+        send(bootstrap, range(200), "flow")
+        with TransactionalProducer(bootstrap, "aborted") as producer:
+            producer.begin()
+            producer.send("flow", "nobody sees this", partition=0)
+            producer.flush()
+            producer.abort()
+        send(bootstrap, range(200, 300), "flow")
+        at = {TopicPartition("flow", 0): 120, TopicPartition("flow", 1): 10}
+        admin.set_group_offsets("billing", at)
+
+        def run() -> None:
+            mirror(
+                spark,
+                bootstrap,
+                ["flow"],
+                there.bootstrap,
+                directory,
+                progress,
+                rename={"flow": "flood"},
+                groups=["billing"],
+                rows=90,
+            )
+
+        run()
+        send(bootstrap, range(300, 340), "flow")
+        run()
+        assert progress.rows <= 41, "the second run goes on where the first one ended"
+        sides = [Side.parse(f"{bootstrap}/flow"), Side.parse(f"{there.bootstrap}/flood")]
+        findings = audit(spark, sides)
+        assert [(one.verdict, one.run.records if one.run else 0) for one in findings] == [
+            ("", 170),
+            ("equal", 170),
+        ] * 2
+        with (
+            Consumer(bootstrap, "flow", group="billing", isolation="read_committed", idle=1.0) as one,
+            Consumer(
+                there.bootstrap, "flood", group="billing", isolation="read_committed", idle=1.0
+            ) as other,
+        ):
+            left = [
+                sorted(repr((m.partition, m.timestamp, m.key, m.value)) for m in reader)
+                for reader in (one, other)
+            ]
+        assert left[0] == left[1] and len(left[0]) == (170 + 2 - 120) + (170 - 10)

@@ -41,7 +41,7 @@ def test_a_row_that_is_no_record_is_refused(name: str, type_: Any, value: Any, s
 
 def test_what_may_be_null_may() -> None:
     nothing = batch("headers", HEADERS, None)
-    assert list(rows_of([nothing], "t")) == [("t", b"v", None, None, (), None)]
+    assert list(rows_of([nothing], "t")) == [("t", b"v", None, None, (), None, None)]
 
 
 def test_a_micro_batch_that_cannot_begin_says_why_through_pickle() -> None:

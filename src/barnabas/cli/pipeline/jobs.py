@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from barnabas.cli.controllers import read_properties, security_of
+from barnabas.cli.controllers import security_of
 from barnabas.cli.output import add_cluster_flags, show
+from barnabas.cli.pipeline.running import add_common, add_rename, options_in, rename_of, reported, spark_of
 from barnabas.errors import BarnabasError, ConfigError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from barnabas.pipeline.jobs.audit import Side
     from barnabas.pipeline.jobs.status import JobReport
 
 __all__ = ["add_job_arguments", "run_job"]
@@ -24,25 +24,37 @@ _AUDITED = ("topic", "partition", "in", "records", "offsets", "checksum", "compa
 
 def add_job_arguments(verbs: Any) -> None:
     """The verbs `run`, `list`, `status` and `stop`."""
-    jobs = verbs.add_parser("run", help="archive, restore or audit topics").add_subparsers(
+    jobs = verbs.add_parser("run", help="archive, restore, audit or mirror topics").add_subparsers(
         dest="job", required=True, metavar="JOB"
     )
     job = jobs.add_parser("archive", help="write topics to Parquet files; again: what is new since")
     job.add_argument("topics", metavar="HOST:PORT/TOPIC[,TOPIC]", help="the cluster and its topics")
     job.add_argument("directory", help="the archive, new or one of the same topics")
     job.add_argument("--follow", metavar="TIME", help='go on for ever, so often: "10 seconds"')
-    _add_common(job)
+    add_common(job)
     job = jobs.add_parser("restore", help="write an archive to topics, exactly once")
     job.add_argument("directory", help="the archive")
     job.add_argument("bootstrap", metavar="HOST:PORT", help="the cluster")
     job.add_argument("--checkpoint", metavar="DIR", help="how far it is (in the archive's directory)")
-    _add_rename(job)
-    _add_common(job)
+    add_rename(job)
+    add_common(job)
     job = jobs.add_parser("audit", help="compare topics, archives and copies by count and checksum")
     job.add_argument("sides", metavar="SIDE", nargs="+", help="HOST:PORT/TOPIC[,TOPIC] or an archive")
     job.add_argument("--json", action="store_true", help="print one JSON document instead of a table")
-    _add_rename(job)
-    _add_common(job, streams=False)
+    job.add_argument("--source-config", metavar="FILE", help="as --command-config, for the first side")
+    add_rename(job)
+    add_common(job, streams=False)
+    job = jobs.add_parser(
+        "mirror", help="copy topics to another cluster, exactly once; again: what is new since"
+    )
+    job.add_argument("topics", metavar="HOST:PORT/TOPIC[,TOPIC]", help="the cluster to read, and its topics")
+    job.add_argument("bootstrap", metavar="HOST:PORT", help="the cluster that gets the copies")
+    job.add_argument("directory", help="how far the mirror is, new or that of an earlier run")
+    job.add_argument("--groups", metavar="GROUP[,GROUP]", help="translate what these groups have committed")
+    job.add_argument("--follow", metavar="TIME", help='go on for ever, so often: "10 seconds"')
+    job.add_argument("--source-config", metavar="FILE", help="as --command-config, for the cluster to read")
+    add_rename(job)
+    add_common(job)
     found = verbs.add_parser("list", help="the jobs that reported to a cluster")
     add_cluster_flags(found)
     one = verbs.add_parser("status", help="how far a job is")
@@ -53,85 +65,26 @@ def add_job_arguments(verbs: Any) -> None:
     add_cluster_flags(stop)
 
 
-def _add_rename(job: argparse.ArgumentParser) -> None:
-    job.add_argument(
-        "--rename",
-        metavar="OLD=NEW",
-        action="append",
-        default=[],
-        help="the topic's name there; may be repeated",
-    )
-
-
-def _add_common(job: argparse.ArgumentParser, *, streams: bool = True) -> None:
-    job.add_argument("--master", default="local[*]", help="Spark's master (local[*])")
-    job.add_argument("--command-config", metavar="FILE", help="settings of Kafka clients, one a line")
-    if streams:
-        job.add_argument("--rows", type=int, default=200_000, help="of a micro-batch at most (200000)")
-        job.add_argument("--name", help="in `barnabas pipeline list` (the job and its topics)")
-
-
 def run_job(args: argparse.Namespace) -> int:
     """Run one of these verbs; its exit code."""
     if args.verb == "run":
-        return {"archive": _archive, "restore": _restore, "audit": _audit}[args.job](args)
+        return {"archive": _archive, "restore": _restore, "audit": _audit, "mirror": _mirror}[args.job](args)
     return {"list": _list, "status": _status, "stop": _stop}[args.verb](args)
 
 
-def _options(args: argparse.Namespace) -> dict[str, str]:
-    """What --command-config says, under the names of Spark's options."""
-    given = read_properties(args.command_config) if args.command_config else {}
-    return {f"kafka.{name}": value for name, value in given.items()}
-
-
-def _rename(args: argparse.Namespace) -> dict[str, str]:
-    pairs = [text.partition("=") for text in args.rename]
-    for old, equals, new in pairs:
-        if not (old and equals and new):
-            raise ConfigError(f"--rename {old}{equals}{new}: write it as OLD=NEW")
-    return {old: new for old, _, new in pairs}
-
-
-@contextmanager
-def _spark(args: argparse.Namespace) -> Iterator[SparkSession]:
-    from barnabas.pipeline.session import session
-
-    spark = session(f"barnabas {args.job}", args.master)
-    try:
-        yield spark
-    finally:
-        spark.stop()
-
-
-def _reported(
-    args: argparse.Namespace, bootstrap: str, name: str, job: Callable[[SparkSession, JobReport], None]
-) -> None:
-    """Run a job with its bar and its reports; say how it ended."""
-    from barnabas.pipeline.jobs.progress import Progress
-    from barnabas.pipeline.jobs.status import JobReport
-
-    if args.rows < 1:
-        raise ConfigError(f"--rows {args.rows}: a micro-batch has at least one row")
-    with (
-        Progress(args.job) as progress,
-        JobReport(bootstrap, args.name or name, args.job, progress, security=security_of(args)) as report,
-        _spark(args) as spark,
-    ):
-        job(spark, report)
-    status = report.status
-    print(f"{status.name}: {status.state}, {status.rows:,} rows, {status.lag:,} behind")
+def _topics(side: Side) -> tuple[str, list[str]]:
+    if side.bootstrap is None:
+        raise ConfigError(
+            f"{side.text} is a directory", next_step="write HOST:PORT/TOPIC, then the directory"
+        )
+    return side.bootstrap, list(side.topics)
 
 
 def _archive(args: argparse.Namespace) -> int:
     from barnabas.pipeline.jobs.archive import archive
     from barnabas.pipeline.jobs.audit import Side
 
-    side = Side.parse(args.topics)
-    if side.bootstrap is None:
-        raise ConfigError(
-            f"{args.topics} is a directory", next_step="write HOST:PORT/TOPIC, then the directory"
-        )
-    bootstrap, topics = side.bootstrap, list(side.topics)
+    bootstrap, topics = _topics(Side.parse(args.topics))
 
     def run(spark: SparkSession, report: JobReport) -> None:
         archive(
@@ -140,13 +93,13 @@ def _archive(args: argparse.Namespace) -> int:
             topics,
             args.directory,
             report.progress,
-            options=_options(args),
+            options=options_in(args.command_config),
             rows=args.rows,
             every=args.follow,
             heard=report.heard,
         )
 
-    _reported(args, bootstrap, f"archive-{'-'.join(topics)}", run)
+    reported(args, bootstrap, f"archive-{'-'.join(topics)}", run)
     return 0
 
 
@@ -154,7 +107,7 @@ def _restore(args: argparse.Namespace) -> int:
     from barnabas.pipeline.jobs.archive_directory import ArchiveDirectory
     from barnabas.pipeline.jobs.restore import restore
 
-    rename = _rename(args)
+    rename = rename_of(args)
     names = [rename.get(topic.name, topic.name) for topic in ArchiveDirectory(args.directory).topics()]
 
     def run(spark: SparkSession, report: JobReport) -> None:
@@ -164,13 +117,41 @@ def _restore(args: argparse.Namespace) -> int:
             args.bootstrap,
             report.progress,
             rename=rename,
-            options=_options(args),
+            options=options_in(args.command_config),
             checkpoint=args.checkpoint,
             rows=args.rows,
             heard=report.heard,
         )
 
-    _reported(args, args.bootstrap, f"restore-{'-'.join(names)}", run)
+    reported(args, args.bootstrap, f"restore-{'-'.join(names)}", run)
+    return 0
+
+
+def _mirror(args: argparse.Namespace) -> int:
+    from barnabas.pipeline.jobs.audit import Side
+    from barnabas.pipeline.jobs.mirror import mirror
+
+    source, topics = _topics(Side.parse(args.topics))
+    rename = rename_of(args)
+
+    def run(spark: SparkSession, report: JobReport) -> None:
+        mirror(
+            spark,
+            source,
+            topics,
+            args.bootstrap,
+            args.directory,
+            report.progress,
+            rename=rename,
+            groups=[group for group in (args.groups or "").split(",") if group],
+            source_options=options_in(args.source_config),
+            options=options_in(args.command_config),
+            rows=args.rows,
+            every=args.follow,
+            heard=report.heard,
+        )
+
+    reported(args, args.bootstrap, f"mirror-{'-'.join(rename.get(name, name) for name in topics)}", run)
     return 0
 
 
@@ -180,8 +161,14 @@ def _audit(args: argparse.Namespace) -> int:
     sides = [Side.parse(text) for text in args.sides]
     if len({side.text for side in sides}) != len(sides):
         raise ConfigError("one side is named twice")
-    with _spark(args) as spark:
-        findings = audit(spark, sides, rename=_rename(args), options=_options(args))
+    with spark_of(args) as spark:
+        findings = audit(
+            spark,
+            sides,
+            rename=rename_of(args),
+            options=options_in(args.command_config),
+            first_options=options_in(args.source_config) if args.source_config else None,
+        )
     show(args, "pipeline.audit", [finding.row() for finding in findings], _AUDITED)
     if other := [finding for finding in findings if finding.verdict not in ("", "equal")]:
         raise BarnabasError(

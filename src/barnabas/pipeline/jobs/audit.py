@@ -172,6 +172,14 @@ def audit(
     *,
     rename: Mapping[str, str] = {},
     options: Mapping[str, str] = {},
+    first_options: Mapping[str, str] | None = None,
 ) -> list[Finding]:
-    """`audit(spark, [Side.parse("127.0.0.1:9092/flights"), Side.parse("/data/archive")])`."""
-    return compare([(side.label, sum_up(spark, side, options)) for side in sides], rename)
+    """`audit(spark, [Side.parse("127.0.0.1:9092/flights"), Side.parse("/data/archive")])`.
+
+    `options` of the source, for the first side `first_options` where they are given.
+    """
+    found = []
+    for number, side in enumerate(sides):
+        own = options if number or first_options is None else first_options
+        found.append((side.label, sum_up(spark, side, own)))
+    return compare(found, rename)

@@ -28,6 +28,7 @@ NAMES: dict[str, str] = {
     "twoPhaseCommit": "auto (default): prepared transactions without a timeout where the brokers allow it "
     "(KIP-939); required: else fail; off",
     "failOnDataLoss": "true (default): fail when decided transactions were aborted by their timeout",
+    "offsetMap": "a topic that gets, in the same transactions, which offset of the column offset became which",
     "kafka.transaction.timeout.ms": "how long a prepared transaction waits without twoPhaseCommit, 900000",
     "kafka.compression.type": "none (default), gzip, snappy, lz4 or zstd",
     "kafka.linger.ms": "how long a batch of records waits for company, 5 by default",
@@ -92,6 +93,7 @@ class SinkOptions:
     delivery_timeout: float
     request_timeout: float
     client_id: str
+    offset_map: str | None = None
     security: Security = PLAINTEXT
 
     @classmethod
@@ -102,6 +104,12 @@ class SinkOptions:
             log.warning("options without effect on this sink: %s", ", ".join(strange))
         two_phases = _one_of(words, "twoPhaseCommit", (AUTO, REQUIRED, OFF))
         codec = _one_of(words, "kafka.compression.type", _CODECS)
+        offset_map = words.text("offsetMap", "") or None
+        if offset_map is not None and words.text("delivery", EXACTLY_ONCE).lower() == AT_LEAST_ONCE:
+            raise ConfigError(
+                "offsetMap needs transactions: delivery=at-least-once has none",
+                next_step="leave one of the two out",
+            )
         return cls(
             bootstrap=words.required("kafka.bootstrap.servers"),
             topic=words.text("topic", "") or None,
@@ -118,6 +126,7 @@ class SinkOptions:
             delivery_timeout=(words.whole("kafka.delivery.timeout.ms") or 120_000) / 1000,
             request_timeout=(words.whole("kafka.request.timeout.ms") or 30_000) / 1000,
             client_id=words.text("kafka.client.id", "barnabas-spark-sink"),
+            offset_map=offset_map,
             security=words.security(),
         )
 

@@ -16,8 +16,8 @@ __all__ = ["Row", "check_columns", "rows_of"]
 
 Bytes: TypeAlias = bytes | str | None
 Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
-Row: TypeAlias = tuple[str, Bytes, Bytes, int | None, Headers, int | None]
-"""Topic, value, key, partition, headers, timestamp (ms since 1970)."""
+Row: TypeAlias = tuple[str, Bytes, Bytes, int | None, Headers, int | None, int | None]
+"""Topic, value, key, partition, headers, timestamp (ms since 1970), offset where it comes from."""
 
 _TYPES = {
     "value": ("binary", "string"),
@@ -27,21 +27,28 @@ _TYPES = {
     "timestamp": ("timestamp",),
     "headers": ("array<struct<key:string,value:binary>>",),
 }
+_ORIGIN = {"offset": ("bigint",)}
 
 
-def check_columns(schema: StructType, topic: str | None) -> None:
-    """Whether rows of this schema can be records.  Raises ConfigError that says what to select."""
+def check_columns(schema: StructType, topic: str | None, *, mapped: bool = False) -> None:
+    """Whether rows of this schema can be records.  Raises ConfigError that says what to select.
+
+    `mapped`: with the offsets that they have where they come from.
+    """
     found = {field.name: field.dataType.simpleString() for field in schema.fields}
+    types = _TYPES | _ORIGIN if mapped else _TYPES
+    if mapped and "offset" not in found:
+        raise ConfigError("offsetMap needs the column offset", next_step="select that of the source, too")
     for name, type_ in found.items():
-        if name not in _TYPES:
+        if name not in types:
             raise ConfigError(
-                f"the sink has no column {name}: it writes {', '.join(_TYPES)}",
+                f"the sink has no column {name}: it writes {', '.join(types)}",
                 next_step='put it into the value, for example with selectExpr("to_json(struct(*)) AS value")',
             )
-        if type_ not in _TYPES[name]:
+        if type_ not in types[name]:
             raise ConfigError(
-                f"the column {name} is {type_}, not {' or '.join(_TYPES[name])}",
-                next_step=f"cast it: CAST({name} AS {_TYPES[name][0].upper()})",
+                f"the column {name} is {type_}, not {' or '.join(types[name])}",
+                next_step=f"cast it: CAST({name} AS {types[name][0].upper()})",
             )
     if "value" not in found:
         raise ConfigError("there is no column value", next_step="select one as value, binary or string")
@@ -68,8 +75,15 @@ def _rows(columns: dict[str, pa.Array], count: int, topic: str | None) -> Iterat
 
         stamps = columns["timestamp"].cast(pa.timestamp("ms"), safe=False).cast(pa.int64()).to_pylist()
     topics = listed("topic") if topic is None else [topic] * count
-    for where, value, key, partition, headers, stamp in zip(
-        topics, listed("value"), listed("key"), listed("partition"), listed("headers"), stamps, strict=True
+    for where, value, key, partition, headers, stamp, origin in zip(
+        topics,
+        listed("value"),
+        listed("key"),
+        listed("partition"),
+        listed("headers"),
+        stamps,
+        listed("offset"),
+        strict=True,
     ):
         if where is None:
             raise BarnabasError(
@@ -85,4 +99,4 @@ def _rows(columns: dict[str, pa.Array], count: int, topic: str | None) -> Iterat
         if headers and not all(one and one["key"] is not None for one in headers):
             raise BarnabasError("a row has a header without a key", next_step="filter such headers out")
         pairs = tuple((one["key"], one["value"]) for one in headers or ())
-        yield where, value, key, partition, pairs, stamp
+        yield where, value, key, partition, pairs, stamp, origin

@@ -17,6 +17,7 @@ from barnabas.client.transactional import TransactionalProducer
 from barnabas.errors import BarnabasError, ConfigError, ErrorCode, KafkaError, WireError
 from barnabas.pipeline.sink.batch import prefix_of
 from barnabas.pipeline.sink.decisions import Claim, Done, is_written
+from barnabas.pipeline.sink.offset_map import SentOffsets
 from barnabas.pipeline.sink.options import REQUIRED, SinkOptions
 from barnabas.pipeline.sink.rows import Row
 
@@ -81,8 +82,13 @@ def write_prepared(
         return Done(driver, batch, None, 0)
     producer = _begun(options, name, batch)
     try:
-        count = _send(producer, [first])
-        count += _send(producer, rows)
+        sent = None if options.offset_map is None else SentOffsets()
+        count = _send(producer, [first], sent)
+        count += _send(producer, rows, sent)
+        if sent is not None and options.offset_map is not None:
+            producer.flush(options.delivery_timeout)
+            for key, value in sent.records():
+                producer.send(options.offset_map, value, key, partition=0)
         prepared = producer.prepare(options.delivery_timeout)
     except BaseException:
         _give_up(producer)
@@ -99,10 +105,12 @@ def write_at_least_once(options: SinkOptions, rows: Iterable[Row]) -> int:
         return _send(producer, rows)
 
 
-def _send(producer: Producer, rows: Iterable[Row]) -> int:
+def _send(producer: Producer, rows: Iterable[Row], sent: SentOffsets | None = None) -> int:
     count = 0
-    for topic, value, key, partition, headers, timestamp in rows:
-        producer.send(topic, value, key, partition=partition, headers=headers, timestamp=timestamp)
+    for topic, value, key, partition, headers, timestamp, origin in rows:
+        delivery = producer.send(topic, value, key, partition=partition, headers=headers, timestamp=timestamp)
+        if sent is not None:
+            sent.add(origin, delivery)
         count += 1
     return count
 

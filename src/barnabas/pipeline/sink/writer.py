@@ -54,7 +54,7 @@ class Written(WriterCommitMessage):
 
 def stream_writer(options: SinkOptions, schema: StructType, overwrite: bool) -> StreamWriter:
     """The sink of a query.  Raises ConfigError."""
-    check_columns(schema, options.topic)
+    check_columns(schema, options.topic, mapped=options.offset_map is not None)
     if overwrite:
         raise ConfigError("a topic cannot be overwritten", next_step='use outputMode("append")')
     return StreamWriter(options, None if options.delivery == AT_LEAST_ONCE else sink_name(options))
@@ -62,7 +62,7 @@ def stream_writer(options: SinkOptions, schema: StructType, overwrite: bool) -> 
 
 def batch_writer(options: SinkOptions, schema: StructType, overwrite: bool) -> BatchWriter:
     """The sink of `df.write`.  Raises ConfigError."""
-    check_columns(schema, options.topic)
+    check_columns(schema, options.topic, mapped=options.offset_map is not None)
     if overwrite:
         raise ConfigError("a topic cannot be overwritten", next_step='use .mode("append")')
     return BatchWriter(options, None if options.delivery == AT_LEAST_ONCE else uuid.uuid4().hex)
