@@ -136,7 +136,7 @@ class History:
 
     def _write(self, claim: Claim, batch: int, task: int) -> Done:
         rows: Iterator[Any] = iter(
-            [(self.topic, row, None, None, (), None) for row in self.rows(batch, task)]
+            [(self.topic, row, None, None, (), None, None) for row in self.rows(batch, task)]
         )
         return write_prepared(self.options, self.name, claim, batch, rows)
 

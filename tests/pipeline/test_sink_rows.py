@@ -76,7 +76,7 @@ def test_what_the_brokers_do_not_allow_names_the_option(
         def abandon(self) -> None: ...
 
     monkeypatch.setattr(task, "TransactionalProducer", Refused)
-    row = ("t", b"v", None, None, (), None)
+    row = ("t", b"v", None, None, (), None, None)
     with pytest.raises(ConfigError, match=said) as caught:
         task.write_prepared(SinkOptions.parse(GIVEN | options), "s", Claim(None, -1), 0, iter([row]))
     assert caught.value.next_step
