@@ -76,7 +76,10 @@ def test_a_setting_that_we_had_once_is_taken_with_a_warning_that_says_what_becam
         ({"listeners": "PLAINTEXT://:99999,CONTROLLER://:1"}, "is not NAME://host:port"),
         ({"listeners": "PLAINTEXT://:9092"}, "none of controller.listener.names"),
         ({"listeners": "PLAINTEXT://:9092,CONTROLLER://:9092"}, "a port of its own"),
-        ({"listeners": "SASL_SSL://:9092,CONTROLLER://:9093"}, "serves PLAINTEXT and SSL"),
+        (
+            {"listeners": "X://:9092,CONTROLLER://:9093", "listener.security.protocol.map": "X:TLS"},
+            "X is TLS",
+        ),
         ({"listeners": "IN://:9092,CONTROLLER://:9093"}, "has no security protocol"),
         ({"advertised.listeners": "PLAINTEXT://0.0.0.0:9092"}, "no address a client can dial"),
         ({"advertised.listeners": "OUTSIDE://a:9092"}, "there is no listener OUTSIDE"),

@@ -300,8 +300,11 @@ def validate_topic_overrides(overrides: Mapping[str, str | None]) -> None:
 
 
 def _check_unused(name: str, text: str, warn: Callable[[str], object] | None) -> None:
+    from barnabas.settings.table_security import is_of_listener
     from barnabas.settings.unused import REFUSED, RETIRED, known_to_kafka  # rarely needed
 
+    if is_of_listener(name):
+        return
     if (became := RETIRED.get(name)) is not None:
         if warn is not None:
             warn(f"{name}: not used any more: {became}")

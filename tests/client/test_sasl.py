@@ -14,9 +14,8 @@ from barnabas.client.security.sasl import (
     OAuthBearer,
     Plain,
     Scram,
-    salted_password,
-    server_signature,
 )
+from barnabas.security.scram import salted_password, server_signature
 from barnabas.wire.schemas.sasl import SaslAuthenticateResponse, SaslHandshakeResponse
 
 NONCE = "rOprNGfwEbeRWgbNEkqO"

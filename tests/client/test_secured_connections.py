@@ -28,8 +28,8 @@ from barnabas.client.consumer import Consumer
 from barnabas.client.producer import Producer
 from barnabas.client.security.login import AuthenticationFailed
 from barnabas.client.security.options import Security
-from barnabas.client.security.sasl import salted_password, server_signature
 from barnabas.errors import BarnabasError, ConfigError
+from barnabas.security.scram import salted_password, server_signature
 from barnabas.wire.schemas.cluster import DescribeClusterRequest, DescribeClusterResponse, MetadataRequest
 from barnabas.wire.schemas.own import ExchangeEndpointsRequest, ExchangeEndpointsResponse
 from barnabas.wire.schemas.sasl import (

@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from barnabas.client.security.jaas import parse_jaas
 from barnabas.client.security.options import Security
 from barnabas.errors import ConfigError
+from barnabas.security.jaas import parse_jaas
 
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 LOGIN = {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512"}

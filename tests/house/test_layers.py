@@ -25,7 +25,7 @@ BELOW = {
     "security": WORDS,
     "controller": OPEN | {"wire", "log", "security"},
     "broker": OPEN | {"wire", "log", "security", "controller.image"},
-    "client": OPEN | {"wire"},
+    "client": OPEN | {"wire", "security"},
     "aio": {"client"},
     "server": OPEN | {"wire", "log", "raft", "security", "controller", "broker", "client"},
     "pipeline": OPEN | {"wire", "client"},

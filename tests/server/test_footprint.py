@@ -47,7 +47,7 @@ BARE = {
         "schema",
         "topics",
     ),
-    *("consumer_groups", "quotas", "transactions", "writer"),
+    *("consumer_groups", "quotas", "sasl", "transactions", "writer"),
     *("consumer_protocol", "coordinator", "group_records", "transaction_records"),  # groups read their log
     "record_check",
     "record_stream",

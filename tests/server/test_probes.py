@@ -13,6 +13,7 @@ from barnabas.controller.image import BrokerEndpoint
 from barnabas.model import NodeId
 from barnabas.server.loop.system import SystemClock
 from barnabas.server.loop.tasks import Tasks
+from barnabas.server.replication.broker_connections import PeerListener
 from barnabas.server.replication.leader_suspicion import LeaderSuspicion
 from barnabas.server.replication.probes import LONGEST_WAIT_S, Probes
 from barnabas.wire.frame import FrameReader, read_request_header, write_response
@@ -84,7 +85,7 @@ class World:
         )
         self.image: Any = SimpleNamespace(brokers={LEADER: broker})
         self.suspicion = LeaderSuspicion(clock, NodeId(1))
-        self.probes = Probes(self.node, self.image, self.suspicion, "PLAINTEXT")
+        self.probes = Probes(self.node, self.image, self.suspicion, PeerListener("PLAINTEXT"))
 
     def ask(self) -> asyncio.Task[None]:
         return asyncio.ensure_future(self.probes.ask([LEADER]))

@@ -25,6 +25,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     form.add_argument("--cluster-id", "-t", required=True, metavar="ID", help="see `storage random-uuid`")
     form.add_argument("--ignore-formatted", "-g", action="store_true", help="pass over what is formatted")
     form.add_argument("--release-version", "-r", metavar="VERSION", help="features of this release")
+    form.add_argument(
+        "--add-scram",
+        "-S",
+        action="append",
+        default=[],
+        metavar="MECHANISM=[name=USER,password=...]",
+        help="a first user; others see a command line: `barnabas users add` asks for the password",
+    )
     form.add_argument("--feature", "-f", action="append", default=[], metavar="NAME=LEVEL")
     first = form.add_mutually_exclusive_group()
     first.add_argument("--standalone", "-s", action="store_true", help="this node is the first voter")
@@ -60,6 +68,7 @@ def _format(args: argparse.Namespace) -> int:
     from barnabas.cli.start import load_config
     from barnabas.log.storage.disk import OsDisk
     from barnabas.server.loop.system import SystemClock, SystemRandomness
+    from barnabas.server.node.first_users import scram_record
     from barnabas.server.node.format import FormatPlan, check_alone, format_directories
 
     config = load_config(args.config)
@@ -72,6 +81,7 @@ def _format(args: argparse.Namespace) -> int:
         ignore_formatted=args.ignore_formatted,
         features=_features(args.feature),
         release=args.release_version,
+        users=[scram_record(text) for text in args.add_scram],
     )
     try:
         if args.standalone:

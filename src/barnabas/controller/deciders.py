@@ -93,6 +93,10 @@ def _of_settings(key: int) -> Decider | None:
             from barnabas.controller.decisions.client_quotas import alter_client_quotas
 
             return alter_client_quotas
+        case 51:
+            from barnabas.controller.decisions.scram_users import alter_user_scram_credentials
+
+            return alter_user_scram_credentials
         case 57:
             from barnabas.controller.decisions.update_features import update_features
 

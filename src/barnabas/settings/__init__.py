@@ -1,8 +1,8 @@
-"""The settings of nodes (four tables), topics, groups and telemetry; those of Kafka that are `unused`."""
+"""The settings of nodes (five tables), topics, groups and telemetry; those of Kafka that are `unused`."""
 
 from __future__ import annotations
 
-from barnabas.settings import table, table_access, table_quorum, table_tls
+from barnabas.settings import table, table_access, table_quorum, table_security, table_tls
 from barnabas.settings.resources import GROUP_SETTINGS, METRICS_SETTINGS
 from barnabas.settings.setting import MAX_INT, MAX_LONG, REQUIRED, SETTINGS, Setting, Value
 from barnabas.settings.topics import KEPT_ONLY, TOPIC_SETTINGS
@@ -21,5 +21,6 @@ __all__ = [
     "table",
     "table_access",
     "table_quorum",
+    "table_security",
     "table_tls",
 ]

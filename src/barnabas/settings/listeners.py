@@ -19,7 +19,7 @@ __all__ = [
     "per_listener",
 ]
 
-_SERVED = ("PLAINTEXT", "SSL")
+_SERVED = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _PREFIX = "listener.name."
 
 Voter: TypeAlias = tuple[NodeId, str, int]
@@ -58,7 +58,7 @@ def check_protocols(listeners: Iterable[tuple[str, str | None]]) -> None:
             )
         if protocol not in _SERVED:
             raise ConfigError(
-                f"listener {name} is {protocol[:50]}: this release serves {' and '.join(_SERVED)}",
+                f"listener {name} is {protocol[:50]}: there are {', '.join(_SERVED)}",
                 next_step="correct listener.security.protocol.map",
             )
 

@@ -47,7 +47,7 @@ _s("inter.broker.listener.name", "string", None,
    "listener).")
 _s("listener.security.protocol.map", "list",
    ("SASL_SSL:SASL_SSL", "PLAINTEXT:PLAINTEXT", "SSL:SSL", "SASL_PLAINTEXT:SASL_PLAINTEXT"),
-   "Security protocol of each listener name: PLAINTEXT or SSL.",
+   "Security protocol of each listener name: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.",
    ours=(
        "SASL_SSL:SASL_SSL", "PLAINTEXT:PLAINTEXT", "SSL:SSL", "SASL_PLAINTEXT:SASL_PLAINTEXT",
        "CONTROLLER:PLAINTEXT",

@@ -9,7 +9,7 @@ from barnabas.settings.setting import MAX_INT, section
 
 __all__ = ["PER_LISTENER"]
 
-PER_LISTENER = ("ssl.",)
+PER_LISTENER = ("ssl.", "sasl.enabled.mechanisms", "connections.max.reauth.ms")
 """What the names begin with that a listener may have for itself."""
 
 _LOOKED_AT = "a file is looked at; Java's own format (JKS) is refused with the command that converts it"

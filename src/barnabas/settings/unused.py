@@ -24,7 +24,7 @@ _TEXT = """
 alter.config.policy.class.name alter.log.dirs.replication.quota.window.num
 alter.log.dirs.replication.quota.window.size.seconds
 background.threads broker.id client.quota.callback.class
-config.providers connection.failed.authentication.delay.ms connections.max.reauth.ms
+config.providers
 controlled.shutdown.enable controller.performance.always.log.threshold.ms
 controller.performance.sample.period.ms controller.quorum.append.linger.ms
 controller.socket.timeout.ms

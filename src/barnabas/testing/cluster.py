@@ -37,6 +37,7 @@ class Cluster:
 
     `settings` are Kafka's property names, for every node.  `directory` keeps the data; without it they are in a
     temporary directory and removed at the end.  The first node has the number `first`, which is its node.id.
+    `security` is how this object itself logs in, where the first listener asks for it (Kafka's option names).
     """
 
     def __init__(
@@ -46,10 +47,12 @@ class Cluster:
         nodes: int = 1,
         directory: str | None = None,
         first: int = 1,
+        security: Mapping[str, str] | None = None,
     ) -> None:
         if nodes < 1:
             raise ValueError(f"a cluster has one node or more, not {nodes}")
         self.settings = dict(settings or {})
+        self._security = security
         self._temporary = None if directory else tempfile.mkdtemp(prefix="barnabas-test-")
         self.directory = directory or str(self._temporary)
         self._cut: set[frozenset[int]] = set()
@@ -218,7 +221,7 @@ class Cluster:
         able = [node.bootstrap for node in self.nodes if node.pid is not None and not node.paused]
         if not able:
             raise BarnabasError("no node runs", next_step="start() them first")
-        return Admin(able)
+        return Admin(able, security=self._security)
 
     def _chosen(self, numbers: Sequence[int]) -> list[Node]:
         return [self.node(number) for number in numbers] or list(self.nodes)

@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from barnabas.client.security.jaas import JaasEntry, parse_jaas
 from barnabas.client.security.sasl import MECHANISMS
 from barnabas.errors import ConfigError
+from barnabas.security.jaas import JaasEntry, parse_jaas
 
 __all__ = [
     "NAMES",

@@ -1,21 +1,20 @@
 """The SASL mechanisms as machines without sockets: what the other side said in, what to say out.
 
 SCRAM-SHA-256 and -512 (RFC 5802, RFC 7677), PLAIN (RFC 4616) and OAUTHBEARER (RFC 7628), from the client's side.
-The formulas of SCRAM are functions of their own: a server needs the same.  Passwords are UTF-8 as they are, for
-Kafka's own SCRAM does so, too.
+Passwords are UTF-8 as they are, for Kafka's own SCRAM does so, too.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
 import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from barnabas.errors import BarnabasError
+from barnabas.security.scram import client_proof, salted_password, server_signature
 
 __all__ = [
     "FEWEST_ITERATIONS",
@@ -26,9 +25,6 @@ __all__ = [
     "OAuthBearer",
     "Plain",
     "Scram",
-    "client_proof",
-    "salted_password",
-    "server_signature",
 ]
 
 MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN", "OAUTHBEARER")
@@ -36,7 +32,6 @@ FEWEST_ITERATIONS = 4096
 """RFC 7677, and Kafka's own minimum: fewer, and who listens may guess the password."""
 MOST_ITERATIONS = 1_000_000
 """A second of work.  A server may ask for any number, and a hostile one for 2^31: half an hour."""
-_HASHES = {"SCRAM-SHA-1": "sha1", "SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 _LONGEST = 64 << 10
 
 
@@ -55,29 +50,6 @@ class Exchange(Protocol):
     def respond(self, challenge: bytes | None) -> bytes | None:
         """What to say to the challenge; None: nothing more.  Raises ExchangeError."""
         ...
-
-
-# -- the formulas of SCRAM -------------------------------------------------------------------------
-
-
-def salted_password(mechanism: str, password: bytes, salt: bytes, iterations: int) -> bytes:
-    """SaltedPassword of RFC 5802: the costly one."""
-    return hashlib.pbkdf2_hmac(_HASHES[mechanism], password, salt, iterations)
-
-
-def client_proof(mechanism: str, salted: bytes, auth_message: bytes) -> bytes:
-    """ClientProof: shows the server that the client knows the password."""
-    kind = _HASHES[mechanism]
-    client_key = hmac.digest(salted, b"Client Key", kind)
-    stored_key = hashlib.new(kind, client_key).digest()
-    signature = hmac.digest(stored_key, auth_message, kind)
-    return bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
-
-
-def server_signature(mechanism: str, salted: bytes, auth_message: bytes) -> bytes:
-    """ServerSignature: shows the client that the server knows the user."""
-    kind = _HASHES[mechanism]
-    return hmac.digest(hmac.digest(salted, b"Server Key", kind), auth_message, kind)
 
 
 # -- the mechanisms --------------------------------------------------------------------------------

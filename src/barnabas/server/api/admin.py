@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from barnabas.broker.ports import Operation, ResourceType, allowed, authorized_operations
 from barnabas.controller.decisions.client_quotas import describe_client_quotas
 from barnabas.controller.decisions.describe_configs import describe_configs
+from barnabas.controller.decisions.scram_users import describe_user_scram_credentials
 from barnabas.controller.decisions.topic_names import is_valid
 from barnabas.controller.image import (
     RESOURCE_BROKER,
@@ -43,6 +44,10 @@ from barnabas.wire.schemas.configs import (
     ListConfigResourcesResponse,
 )
 from barnabas.wire.schemas.quotas import DescribeClientQuotasRequest, DescribeClientQuotasResponse
+from barnabas.wire.schemas.sasl import (
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+)
 
 if TYPE_CHECKING:
     from barnabas.server.rights.authorizer import NodeAuthorizer
@@ -158,6 +163,12 @@ class AdminApi:
         asked = any(resource.resource_type == RESOURCE_LOGGERS for resource in request.resources)
         found = levels.levels() if asked else {}
         return describe_configs(self._image, self._runtime.config, request, self._runtime.node_id, found)
+
+    def describe_users(
+        self, context: RequestContext, request: DescribeUserScramCredentialsRequest
+    ) -> DescribeUserScramCredentialsResponse:
+        """DescribeUserScramCredentials (key 50; KIP-554): which credentials users have, not what they are."""
+        return describe_user_scram_credentials(self._image, request)
 
     def describe_client_quotas(
         self, context: RequestContext, request: DescribeClientQuotasRequest

@@ -36,6 +36,11 @@ from barnabas.wire.schemas.quotas import (
     AlterClientQuotasResponseEntityData,
     AlterClientQuotasResponseEntryData,
 )
+from barnabas.wire.schemas.sasl import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+)
 from barnabas.wire.schemas.topics import (
     CreatableTopicResult,
     CreatePartitionsRequest,
@@ -51,6 +56,7 @@ from barnabas.wire.schemas.topics import (
 __all__ = [
     "alter_client_quotas",
     "alter_configs",
+    "alter_user_scram_credentials",
     "create_acls",
     "create_partitions",
     "create_topics",
@@ -154,6 +160,18 @@ def alter_client_quotas(request: AlterClientQuotasRequest, error: KafkaError) ->
                 ],
             )
             for entry in request.entries
+        ]
+    )
+
+
+def alter_user_scram_credentials(request: AlterUserScramCredentialsRequest, error: KafkaError) -> Message:
+    """AlterUserScramCredentials refused."""
+    names = [*(change.name for change in request.deletions), *(change.name for change in request.upsertions)]
+    refused = AlterUserScramCredentialsResult
+    return AlterUserScramCredentialsResponse(
+        results=[
+            refused(user=name, error_code=error.code, error_message=error.message)
+            for name in dict.fromkeys(names)
         ]
     )
 

@@ -26,6 +26,7 @@ from barnabas.server.api.groups import GroupApi
 from barnabas.server.api.metadata import MetadataApi
 from barnabas.server.api.quorum import QuorumApi
 from barnabas.server.api.reassignments import ReassignmentApi
+from barnabas.server.api.sasl import SaslApi
 from barnabas.server.api.telemetry import TelemetryApi
 from barnabas.server.api.transactions import TransactionApi
 from barnabas.server.kraft.steps import QuorumSteps
@@ -105,6 +106,12 @@ TABLE: tuple[Row, ...] = all_guarded((
         refuse.create_acls, applied=True),
     Row(31, 1, 3,  "BC", ControllerApi.decide,            _ALTER,       _CLUSTER, _CONTROLLER, "clients",
         refuse.delete_acls, applied=True),
+    # who they are
+    Row(17, 0, 1,  "BC", SaslApi.handshake,               _ANY,         _CLUSTER),
+    Row(36, 0, 2,  "BC", SaslApi.authenticate,            _ANY,         _CLUSTER),
+    Row(50, 0, 0,  "BC", AdminApi.describe_users,         _DESCRIBE,    _CLUSTER),
+    Row(51, 0, 0,  "BC", ControllerApi.decide,            _ALTER,       _CLUSTER, _CONTROLLER, "clients",
+        refuse.alter_user_scram_credentials, applied=True),
     # what clients tell of themselves
     Row(71, 0, 0,  "B",  TelemetryApi.subscriptions,      _ANY,         _CLUSTER),
     Row(72, 0, 0,  "B",  TelemetryApi.push,               _ANY,         _CLUSTER),

@@ -180,6 +180,7 @@ class ControllerChannel:
                 client_id=f"node-{quorum.settings.key.id}-{lane}",
                 timeout=self._timeout,
                 connect_timeout=quorum.settings.raft.request_timeout,
+                security=quorum.settings.security,
             )
             self._lines[lane] = endpoint, connection
             return connection

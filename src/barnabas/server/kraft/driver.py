@@ -99,7 +99,7 @@ class Quorum:
         self._leader_callbacks: list[Callable[[], None]] = []
         self.registration: Registration | None = None
         if settings.raft.can_vote:
-            self.registration = Registration(settings.key.id, settings.endpoints, random)
+            self.registration = Registration(settings.key.id, settings.endpoints, settings.protocol, random)
         self.committed = CommittedImage(store.image)
         self._requests = Requests(steps)
         self._closed = False
@@ -397,7 +397,12 @@ class Quorum:
 
             raft = self.settings.raft
             self._peers = Peers(
-                self.settings.key.id, raft.listener, raft.request_timeout, self._random, self.steps.receive
+                self.settings.key.id,
+                raft.listener,
+                raft.request_timeout,
+                self._random,
+                self.steps.receive,
+                self.settings.security,
             )
         self._peers.send(effect)
 

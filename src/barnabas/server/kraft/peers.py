@@ -19,6 +19,7 @@ from typing import NamedTuple, TypeVar
 
 from barnabas.client.aio import AsyncConnection
 from barnabas.client.connection import ConnectionFailed, RequestTimedOut
+from barnabas.client.security.options import PLAINTEXT, Security
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.model import Endpoint, NodeId
 from barnabas.ports import Randomness
@@ -82,12 +83,14 @@ class Peers:
         request_timeout: float,
         random: Randomness,
         receive: Callable[[Message], None],
+        security: Security = PLAINTEXT,
     ) -> None:
         self.listener = listener
         self.client_id = f"raft-client-{node_id}"
         self.timeout = request_timeout
         self.random = random
         self.receive = receive
+        self.security = security
         self.dials = self.failures = 0
         self.strangers: set[Endpoint] = set()
         """The peers that said that this node is of another cluster."""
@@ -223,6 +226,7 @@ class Line:
             client_id=peers.client_id,
             timeout=3 * peers.timeout,
             connect_timeout=peers.timeout,
+            security=peers.security,
         )
         return self._connection
 

@@ -47,11 +47,15 @@ _PLAINTEXT = 0
 class Registration:
     """One per start.  `done(image)` says whether the metadata knows this very process."""
 
-    __slots__ = ("_endpoints", "_node_id", "_random", "_seen", "_task", "incarnation")
+    __slots__ = ("_endpoints", "_node_id", "_protocol", "_random", "_seen", "_task", "incarnation")
 
-    def __init__(self, node_id: NodeId, endpoints: tuple[Endpoint, ...], random: Randomness) -> None:
+    def __init__(
+        self, node_id: NodeId, endpoints: tuple[Endpoint, ...], protocol: int, random: Randomness
+    ) -> None:
+        """`protocol` is Kafka's number for that of the controllers' listeners."""
         self._node_id = node_id
         self._endpoints = endpoints
+        self._protocol = protocol
         self._random = random
         self._seen = False
         self._task: asyncio.Task[None] | None = None
@@ -68,7 +72,7 @@ class Registration:
             zk_migration_ready=False,
             listeners=[
                 ControllerRegistrationRequestListener(
-                    name=e.listener, host=e.host, port=e.port, security_protocol=_PLAINTEXT
+                    name=e.listener, host=e.host, port=e.port, security_protocol=self._protocol
                 )
                 for e in self._endpoints
             ],

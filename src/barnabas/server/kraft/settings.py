@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from barnabas.client.security.options import PLAINTEXT, Security
 from barnabas.config import Config
 from barnabas.errors import ConfigError, StorageError
 from barnabas.model import ZERO_UUID, DirectoryId, Endpoint, NodeId, ReplicaKey
 from barnabas.raft.settings import RaftConfig
 from barnabas.raft.voters import Voter, VoterSet
+from barnabas.server.net.secure.settings import controllers_security, protocol_id
 
 __all__ = ["LONGEST_CHANGE_S", "QuorumSettings"]
 
@@ -45,6 +47,10 @@ class QuorumSettings(NamedTuple):
     idle_interval: float = 0.5
     idle_when_alone: bool = False
     session_timeout: float = 9.0
+    protocol: int = 0
+    """Kafka's number for the protocol of the controllers' listener."""
+    security: Security = PLAINTEXT
+    """What this node shows at other controllers."""
 
     @classmethod
     def of(
@@ -93,6 +99,8 @@ class QuorumSettings(NamedTuple):
             idle_interval=seconds("metadata.max.idle.interval.ms"),
             idle_when_alone=config.is_given("metadata.max.idle.interval.ms"),
             session_timeout=seconds("broker.session.timeout.ms"),
+            protocol=protocol_id(config, listener),
+            security=controllers_security(config),
         )
 
     def check_reachable(self, voters: VoterSet, directory: str) -> None:

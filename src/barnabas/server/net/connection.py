@@ -106,6 +106,7 @@ class Connection(asyncio.BufferedProtocol):
         "last_active",
         "line",
         "listener",
+        "max_frame",
         "more",
         "send_queue",
     )
@@ -117,6 +118,7 @@ class Connection(asyncio.BufferedProtocol):
         self.id = connection_id
         self.client = Client(connection_id, listener.name, listener.kind, listener.advertised, self.close)
         self.last_active = monotonic()
+        self.max_frame = network.limits.max_request
         self.send_queue: SendQueue = cast("SendQueue", None)
         self._transport: asyncio.Transport = cast("asyncio.Transport", None)
         self.line: deque[Place] = deque()
@@ -224,7 +226,7 @@ class Connection(asyncio.BufferedProtocol):
         """Hand on the whole frames of data[:total]; returns the bytes used and whether they must stay."""
         position, keep = 0, False
         serve, received = self._take, self.last_active
-        most = self._network.limits.max_request
+        most = self.max_frame
         clock = self._network.platform.monotonic
         until = clock() + SHARE_OF_STEP_S
         self._yields = False
@@ -283,8 +285,7 @@ class Connection(asyncio.BufferedProtocol):
         elif size <= 0:
             events.emit(events.FRAME_NEGATIVE, reason="", client=client, length=size)
         else:
-            limit = self._network.limits.max_request
-            events.emit(events.FRAME_TOO_LARGE, reason="", client=client, length=size, limit=limit)
+            events.emit(events.FRAME_TOO_LARGE, reason="", client=client, length=size, limit=self.max_frame)
         self.listener.malformed.value += 1
         self.close()
 

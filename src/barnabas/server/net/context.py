@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from barnabas.errors import BarnabasError
+from barnabas.server.net.secure.session import Session
 from barnabas.wire.frame import RequestHeader
 
 __all__ = ["Client", "NoAnswerError", "RequestContext"]
@@ -31,6 +32,7 @@ class Client:
         "listener",
         "local_host",
         "local_port",
+        "login",
         "port",
         "principal_changed",
         "software",
@@ -48,6 +50,8 @@ class Client:
         self.principal_changed: Callable[[], None] | None = None
         """Called when the client turns out to be somebody: what was learned of it as somebody else is void."""
         self._principal = "User:ANONYMOUS"
+        self.login: Session | None = None
+        """Its login; None where the listener asks for none."""
         self.software = ""
         """Name and version of the client's library, once it said so (ApiVersions v3)."""
         self.host = self.local_host = ""

@@ -17,7 +17,7 @@ from barnabas.server.net.network import Network
 from barnabas.server.observe import events
 from barnabas.server.observe.metrics import Metrics
 
-__all__ = ["Connections", "Door", "Listener"]
+__all__ = ["Connections", "Door", "Guard", "Listener"]
 
 STUCK_S = 10.0
 """While memory is short, a connection that holds some and did not move for so long is closed."""
@@ -38,6 +38,18 @@ class Door(Protocol):
 
     def look(self) -> None:
         """Take over files that have changed."""
+        ...
+
+
+class Guard(Protocol):
+    """Who has the clients of a listener log in."""
+
+    def opened(self, connection: Connection) -> None:
+        """A connection was accepted."""
+        ...
+
+    def closed(self, connection: Connection) -> None:
+        """It has ended."""
         ...
 
 
@@ -177,6 +189,7 @@ class Listener:
 
     __slots__ = (
         "_bytes_out",
+        "_guard",
         "_network",
         "_on_lost",
         "_server",
@@ -203,6 +216,7 @@ class Listener:
     ) -> None:
         self._network = network
         self._on_lost: Callable[[int], None] | None = None
+        self._guard: Guard | None = None
         self.connections = connections
         self.name = endpoint.listener
         self.kind = kind
@@ -229,9 +243,18 @@ class Listener:
             f"barnabas:type=Listener,name=MalformedRequests{tag}", "Connections ended over what they sent"
         )
 
-    async def start(self, take: TakeFrame, on_lost: Callable[[int], None] | None = None) -> None:
-        """Take connections, and have their frames served by `take`; `on_lost` hears which of them ended."""
+    async def start(
+        self,
+        take: TakeFrame,
+        on_lost: Callable[[int], None] | None = None,
+        guard: Guard | None = None,
+    ) -> None:
+        """Take connections, and have their frames served by `take`; `on_lost` hears which of them ended.
+
+        `guard` has their clients log in; None: they need not.
+        """
         self._on_lost = on_lost
+        self._guard = guard
         network, config = self._network, self._network.runtime.config
         for option, name in ((socket.SO_SNDBUF, "socket.send"), (socket.SO_RCVBUF, "socket.receive")):
             size = config.int(f"{name}.buffer.bytes")
@@ -265,11 +288,15 @@ class Listener:
             events.emit(events.CONNECTION_TOO_OFTEN, reason="", client=connection.client.host)
             connection.mute(LONGEST_HOLD_S + 1)
             self._network.loop.call_later(min(early, LONGEST_HOLD_S), connection.abort)
+        elif self._guard is not None:
+            self._guard.opened(connection)
 
     def closed(self, connection: Connection) -> None:
         """Called by a connection that has ended."""
         self._bytes_out += connection.send_queue.sent
         self.connections.leave(connection)
+        if self._guard is not None:
+            self._guard.closed(connection)
         if self._on_lost is not None:
             self._on_lost(connection.id)
 

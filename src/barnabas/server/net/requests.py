@@ -15,6 +15,7 @@ from typing import Any
 from barnabas.broker.ports import Operation
 from barnabas.broker.requests.produce import ProduceWaiting
 from barnabas.errors import ErrorCode, KafkaError, StorageError, WireError
+from barnabas.security.scram import LoginRefused
 from barnabas.server.net.connection import Connection
 from barnabas.server.net.context import NoAnswerError, RequestContext
 from barnabas.server.net.fetch_fast_path import FetchFastPath
@@ -73,6 +74,10 @@ class Requests:
 
     def take(self, connection: Connection, frame: memoryview, received: float) -> bool:
         """Serve one frame.  Returns whether its bytes must stay untouched until the end of the loop step."""
+        session = connection.client.login
+        if session is not None and session.login.takes_raw_token:
+            session.take_raw(bytes(frame))
+            return False
         try:
             header, position = read_request_header(frame)
         except WireError as error:
@@ -83,6 +88,8 @@ class Requests:
         context = RequestContext(connection.client, header, network.request_ids, received, len(frame))
         if route is None or not route.row.low <= header.version <= route.row.high:
             return self._unsupported(connection, route, context)
+        if session is not None and (why := session.login.refusal(header.api_key, route.name)) is not None:
+            return self._not_logged_in(connection, why)
         route.requests.value += 1
         request: Any = None
         if header.api_key == PRODUCE_KEY and self._several is not None:
@@ -207,6 +214,19 @@ class Requests:
         client = f"{connection.client.host}:{connection.client.port}"
         events.emit(events.REQUEST_MALFORMED, reason=what, client=client, request=what, error=error)
         connection.listener.malformed.value += 1
+        connection.close()
+        return False
+
+    def _not_logged_in(self, connection: Connection, why: str) -> bool:
+        client = connection.client
+        events.emit(
+            events.LOGIN_REFUSED,
+            reason=client.host,
+            client=f"{client.host}:{client.port}",
+            listener=client.listener,
+            mechanism="",
+            error=LoginRefused(why),
+        )
         connection.close()
         return False
 

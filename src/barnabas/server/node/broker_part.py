@@ -20,9 +20,11 @@ from barnabas.server.api.metadata import TopicAnswers
 from barnabas.server.api.telemetry import TelemetryApi
 from barnabas.server.kraft.driver import Quorum
 from barnabas.server.net.network import Network
+from barnabas.server.net.secure.settings import protocol_id
 from barnabas.server.node.storage_setup import StorageSetup
 from barnabas.server.observe import events
 from barnabas.server.replication.applier import Applier
+from barnabas.server.replication.broker_connections import PeerListener
 from barnabas.server.replication.host import NodeHost
 from barnabas.server.replication.leader_suspicion import LeaderSuspicion
 from barnabas.server.replication.lifecycle import BrokerLifecycle, LifecycleSettings
@@ -37,7 +39,6 @@ if TYPE_CHECKING:
 
 __all__ = ["BrokerPart"]
 
-PLAINTEXT = 0
 """Security protocol of every listener of this release."""
 
 
@@ -57,7 +58,7 @@ class BrokerPart:
         disk: Disk,
         *,
         advertised: Sequence[Endpoint],
-        peers: str,
+        peers: PeerListener,
         reconfigured: Callable[[Config], None],
         on_fatal: Callable[[Exception], None],
         authorizer: NodeAuthorizer | None = None,
@@ -82,7 +83,10 @@ class BrokerPart:
         settings = LifecycleSettings.of(
             config,
             cluster_id=home.cluster_id,
-            listeners=[BrokerEndpoint(e.listener, e.host, e.port, PLAINTEXT) for e in advertised],
+            listeners=[
+                BrokerEndpoint(e.listener, e.host, e.port, protocol_id(config, e.listener))
+                for e in advertised
+            ],
             directories=[directory.directory_id for directory in home.logs.online()],
             previous_epoch=self._previous_epoch.epoch(),
         )

@@ -17,11 +17,13 @@ from shlex import quote
 from typing import NamedTuple
 
 from barnabas.client.aio import AsyncConnection
+from barnabas.client.security.options import Security
 from barnabas.config import Config
 from barnabas.errors import BarnabasError, ConfigError, ErrorCode
 from barnabas.model import NO_NODE, ZERO_UUID, ReplicaKey
 from barnabas.raft.messages import FetchRequest, FetchResponse
 from barnabas.server.kraft.codec.asking import request_out, response_in
+from barnabas.server.net.secure.settings import controllers_security
 from barnabas.wire.schemas.cluster import DescribeClusterRequest
 
 __all__ = ["Existing", "existing_quorum", "format_advice", "refuse_second_quorum", "start_to_join"]
@@ -62,7 +64,10 @@ def controllers_of(config: Config) -> list[Address]:
 
 async def existing_quorum(config: Config, cluster_id: str | None = None) -> Existing | None:
     """Ask all of them at once; one that answers for a quorum (of this cluster id, if one is given)."""
-    asking = [asyncio.ensure_future(_ask(address, cluster_id)) for address in controllers_of(config)]
+    security = controllers_security(config)
+    asking = [
+        asyncio.ensure_future(_ask(address, cluster_id, security)) for address in controllers_of(config)
+    ]
     if not asking:
         return None
     try:
@@ -78,11 +83,15 @@ async def existing_quorum(config: Config, cluster_id: str | None = None) -> Exis
     return None
 
 
-async def _ask(address: Address, cluster_id: str | None) -> Existing | None:
+async def _ask(address: Address, cluster_id: str | None, security: Security) -> Existing | None:
     question = FetchRequest(0, ReplicaKey(NO_NODE, ZERO_UUID), 0, 0, max_wait=0.0, cluster_id=cluster_id)
     try:
         async with await AsyncConnection.connect(
-            *address, client_id="barnabas-format", timeout=PATIENCE_S, connect_timeout=PATIENCE_S
+            *address,
+            client_id="barnabas-format",
+            timeout=PATIENCE_S,
+            connect_timeout=PATIENCE_S,
+            security=security,
         ) as line:
             request, version = request_out(question, line.version_of)
             answer = response_in(await line.request(request, version), "")

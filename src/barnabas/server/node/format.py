@@ -34,6 +34,7 @@ from barnabas.model import METADATA_PARTITION, DirectoryId, Endpoint, NodeId, Re
 from barnabas.ports import Clock, Disk, Randomness
 from barnabas.raft.voters import Voter, VoterSet
 from barnabas.server.kraft.records import BOOTSTRAP, snapshot_batches
+from barnabas.wire.metadata import UserScramCredentialRecord
 
 __all__ = [
     "FormatPlan",
@@ -66,6 +67,8 @@ class FormatPlan:
     voters: VoterSet | None = None
     standalone: Endpoint | None = None
     ignore_formatted: bool = False
+    users: tuple[UserScramCredentialRecord, ...] = ()
+    """The first users of a new cluster."""
 
     @classmethod
     def of(
@@ -79,6 +82,7 @@ class FormatPlan:
         ignore_formatted: bool = False,
         features: Mapping[str, int] | None = None,
         release: str | None = None,
+        users: Iterable[UserScramCredentialRecord] = (),
     ) -> FormatPlan:
         """A plan from a configuration and the words of the command line.  Raises ConfigError."""
         features = dict(features or {})
@@ -108,6 +112,7 @@ class FormatPlan:
             voters=voters,
             standalone=endpoint,
             ignore_formatted=ignore_formatted,
+            users=tuple(users),
         )
 
 
@@ -196,7 +201,7 @@ def _make_durably(disk: Disk, directory: str) -> None:
 
 def _write_bootstrap(disk: Disk, clock: Clock, directory: str, plan: FormatPlan) -> None:
     batches = snapshot_batches(
-        bootstrap_records(plan.levels),
+        [*bootstrap_records(plan.levels), *plan.users],
         epoch=0,
         stamp=lambda: clock.now().wall_ms,
         last_contained_ms=0,

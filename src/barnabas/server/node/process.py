@@ -38,12 +38,14 @@ from barnabas.server.loop.system import (
     SystemRandomness,
 )
 from barnabas.server.net.bind import bind
-from barnabas.server.net.listener import SWEEP_S, Connections, Listener
+from barnabas.server.net.listener import SWEEP_S, Connections, Guard, Listener
 from barnabas.server.net.network import Network
 from barnabas.server.net.platform import Platform
+from barnabas.server.net.secure.settings import dialling, rules_of
 from barnabas.server.node.storage_setup import StorageSetup, set_up_storage
 from barnabas.server.observe import events
 from barnabas.server.replication.applier import Applier
+from barnabas.server.replication.broker_connections import PeerListener
 from barnabas.settings.table_access import ANONYMOUS
 
 if TYPE_CHECKING:
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
     from barnabas.ports import Clock, Disk, Randomness
     from barnabas.server.kraft.driver import Quorum
     from barnabas.server.net.http import HttpServer
+    from barnabas.server.net.secure.logins import Logins
     from barnabas.server.node.broker_part import BrokerPart
     from barnabas.server.node.serving import Serving
     from barnabas.server.replication.fast_fencing import FastFencing
@@ -101,6 +104,8 @@ class Node:
         self.ready = False
         self._applier: Applier | None = None
         self._http: HttpServer | None = None
+        self._logins: Logins | None = None
+        """Where a listener asks for it."""
         self._stopped = False
 
     @property
@@ -261,12 +266,14 @@ class Node:
             fencing = FastFencing(runtime, quorum)
             quorum.on_leader(fencing.look)
         authorizer = self._authorizer(quorum)
-        serving = Serving(network, quorum, applier, fencing, authorizer)
+        self._have_clients_log_in(runtime, quorum)
+        serving = Serving(network, quorum, applier, fencing, authorizer, self._logins)
         controllers = [listener for listener in self.listeners if listener.kind == "C"]
         if controllers:
             requests = serving.to_controllers()
             for listener in controllers:
-                await listener.start(requests.take, None if fencing is None else fencing.lost)
+                lost = None if fencing is None else fencing.lost
+                await listener.start(requests.take, lost, self._guard_of(listener.name))
         await quorum.start()
         if authorizer is not None:
             authorizer.loaded()
@@ -303,7 +310,7 @@ class Node:
             home,
             disk,
             advertised=self._advertised("B"),
-            peers=self.config.between_brokers,
+            peers=self._inter_broker_listener(),
             reconfigured=self.connections.reconfigure,
             on_fatal=self.fail,
             authorizer=self.authorizer,
@@ -332,8 +339,26 @@ class Node:
         await part.lifecycle.unfence()
         for listener in self.listeners:
             if listener.kind == "B":
-                await listener.start(requests.take)
+                await listener.start(requests.take, guard=self._guard_of(listener.name))
         network.step.soon()
+
+    def _have_clients_log_in(self, runtime: Runtime, quorum: Quorum) -> None:
+        """Where listeners ask for it: loaded only then."""
+        rules = {listener.name: rules_of(self.config, listener.name) for listener in self.listeners}
+        if any(rules.values()):
+            from barnabas.server.net.secure.logins import Logins
+
+            self._logins = Logins(runtime, quorum.image, rules)
+            quorum.on_change(self._logins.metadata_changed)
+            self._undo.append(("the logins", self._logins.stop))
+
+    def _guard_of(self, listener: str) -> Guard | None:
+        return None if self._logins is None else self._logins.guard_of(listener)
+
+    def _inter_broker_listener(self) -> PeerListener:
+        """The listener by which brokers reach each other."""
+        name = self.config.between_brokers
+        return PeerListener(name, dialling(self.config, name, "sasl.mechanism.inter.broker.protocol"))
 
     def _unreadable(self, error: StorageError) -> None:
         if self.part is not None:

@@ -21,6 +21,7 @@ from barnabas.server.api.loggers import LoggersFirst
 from barnabas.server.api.metadata import MetadataApi, TopicAnswers
 from barnabas.server.api.quorum import QuorumApi
 from barnabas.server.api.reassignments import ReassignmentApi
+from barnabas.server.api.sasl import SaslApi
 from barnabas.server.api.table import handler_of, served_on
 from barnabas.server.api.telemetry import TelemetryApi
 from barnabas.server.api.transactions import TransactionApi
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from barnabas.broker.groups.coordinator import Groups
     from barnabas.broker.replicas.broker import Broker
     from barnabas.broker.transactions.coordinator import Transactions
+    from barnabas.server.net.secure.logins import Logins
     from barnabas.server.rights.authorizer import NodeAuthorizer
 
 __all__ = ["Serving"]
@@ -59,6 +61,7 @@ class Serving:
         applier: Applier,
         fencing: FastFencing | None,
         authorizer: NodeAuthorizer | None = None,
+        logins: Logins | None = None,
     ) -> None:
         self._network = network
         self._quorum = quorum
@@ -75,6 +78,7 @@ class Serving:
             FeatureApi(quorum),
             ReassignmentApi(quorum),
             AdminApi(runtime, quorum.image, authorizer),
+            SaslApi(logins),
         )
         self._guarded: Callable[[Row, Handler], Handler] = lambda row, handler: handler
         if authorizer is not None:

@@ -237,6 +237,8 @@ CERTIFICATE_REFUSED = register(
     "tls.certificate-refused", _E, "changed certificates cannot be used: the ones from before stay"
 )
 CERTIFICATE_ENDS = register("tls.certificate-ends", _W, "a certificate of this node ends soon, or has ended")
+LOGIN_REFUSED = register("login.refused", _W, "a client has not logged in: its connection ends")
+SESSION_ENDED = register("login.ended", _I, "a client that was logged in may not be any more")
 FRAME_NEGATIVE = register("connection.frame-negative", _W, "a frame announced a negative length")
 FRAME_TOO_LARGE = register("connection.frame-too-large", _W, "a frame announced more than is allowed")
 FOREIGN_PROTOCOL = register("connection.foreign-protocol", _W, "a client does not speak Kafka's protocol")

@@ -2,27 +2,43 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from barnabas.client.aio import AsyncConnection
+from barnabas.client.security.options import PLAINTEXT, Security
 from barnabas.controller.image import MetadataImage
 from barnabas.errors import BarnabasError
 from barnabas.model import NodeId
 
-__all__ = ["BrokerConnections", "dial_broker"]
+__all__ = ["BrokerConnections", "PeerListener", "dial_broker"]
 
 CONNECT_WITHIN_S = 2.0
 
 
-async def dial_broker(image: MetadataImage, node: NodeId, listener: str, client_id: str) -> AsyncConnection:
+class PeerListener(NamedTuple):
+    """The listener by which brokers reach each other: its name, and how this node logs in there."""
+
+    name: str
+    security: Security = PLAINTEXT
+
+
+async def dial_broker(
+    image: MetadataImage, node: NodeId, listener: PeerListener, client_id: str
+) -> AsyncConnection:
     """A new connection to where the metadata says the broker is.
 
     Raises BarnabasError when it has no such listener, ConnectionFailed after `CONNECT_WITHIN_S`.
     """
     known = image.brokers.get(node)
-    endpoint = known.endpoint(listener) if known is not None else None
+    endpoint = known.endpoint(listener.name) if known is not None else None
     if endpoint is None:
-        raise BarnabasError(f"broker {node} has no listener {listener}")
+        raise BarnabasError(f"broker {node} has no listener {listener.name}")
     return await AsyncConnection.connect(
-        endpoint.host, endpoint.port, client_id=client_id, connect_timeout=CONNECT_WITHIN_S
+        endpoint.host,
+        endpoint.port,
+        client_id=client_id,
+        connect_timeout=CONNECT_WITHIN_S,
+        security=listener.security,
     )
 
 
@@ -31,7 +47,7 @@ class BrokerConnections:
 
     __slots__ = ("_client_id", "_image", "_kept", "_listener", "_stopped")
 
-    def __init__(self, image: MetadataImage, listener: str, client_id: str) -> None:
+    def __init__(self, image: MetadataImage, listener: PeerListener, client_id: str) -> None:
         self._image = image
         self._listener = listener
         self._client_id = client_id

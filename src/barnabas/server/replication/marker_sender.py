@@ -14,7 +14,7 @@ from barnabas.errors import BarnabasError
 from barnabas.model import NodeId
 from barnabas.server.loop.runtime import Runtime
 from barnabas.server.observe import events
-from barnabas.server.replication.broker_connections import BrokerConnections
+from barnabas.server.replication.broker_connections import BrokerConnections, PeerListener
 
 if TYPE_CHECKING:
     from barnabas.broker.transactions.markers import TransactionMarkers
@@ -33,12 +33,12 @@ _GRACE_S = 5.0
 
 
 class MarkerSender:
-    """The markers of one node.  `listener` is the name by which brokers reach each other."""
+    """The markers of one node.  `listener` is that by which brokers reach each other."""
 
     __slots__ = ("_connections", "_markers", "_runtime", "_sending", "_stopped")
 
     def __init__(
-        self, runtime: Runtime, image: MetadataImage, markers: TransactionMarkers, listener: str
+        self, runtime: Runtime, image: MetadataImage, markers: TransactionMarkers, listener: PeerListener
     ) -> None:
         self._runtime = runtime
         self._markers = markers

@@ -22,7 +22,7 @@ from barnabas.controller.image import MetadataImage
 from barnabas.errors import BarnabasError
 from barnabas.model import NodeId
 from barnabas.server.loop.runtime import Runtime
-from barnabas.server.replication.broker_connections import dial_broker
+from barnabas.server.replication.broker_connections import PeerListener, dial_broker
 from barnabas.server.replication.leader_suspicion import LeaderSuspicion
 from barnabas.wire.schemas.cluster import MetadataRequest
 
@@ -38,13 +38,13 @@ _QUESTION = MetadataRequest(topics=[], allow_auto_topic_creation=False)
 class Probes:
     """The questions of one node; `suspicion` hears what they come to.
 
-    `listener` is the name under which brokers reach each other, `image` says where.
+    `listener` is that by which brokers reach each other, `image` says where.
     """
 
     __slots__ = ("_image", "_listener", "_probes", "_runtime", "_suspicion")
 
     def __init__(
-        self, runtime: Runtime, image: MetadataImage, suspicion: LeaderSuspicion, listener: str
+        self, runtime: Runtime, image: MetadataImage, suspicion: LeaderSuspicion, listener: PeerListener
     ) -> None:
         self._runtime = runtime
         self._image = image

@@ -19,11 +19,13 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from barnabas.client.aio import AsyncConnection
+from barnabas.client.security.options import Security
 from barnabas.controller.image import BrokerEndpoint, MetadataImage
 from barnabas.errors import BarnabasError
 from barnabas.model import NodeId
 from barnabas.server.loop.runtime import Runtime
 from barnabas.server.observe import events
+from barnabas.server.replication.broker_connections import PeerListener
 from barnabas.server.replication.fetch_line import FetchLine
 from barnabas.server.replication.leader_suspicion import LeaderSuspicion
 from barnabas.wire.schemas.fetch import FetchRequest
@@ -56,9 +58,9 @@ class Fetchers:
         broker: Broker,
         image: MetadataImage,
         suspicion: LeaderSuspicion,
-        listener: str,
+        listener: PeerListener,
     ) -> None:
-        """`listener` is the name under which brokers reach each other."""
+        """`listener` is that by which brokers reach each other."""
         self._runtime = runtime
         self._broker = broker
         self._image = image
@@ -77,7 +79,8 @@ class Fetchers:
             if follower is None:  # it is being made: looked for again by the end of the loop step
                 self._runtime.loop.call_soon(self._again, leader)
                 return
-            fetcher = _Fetcher(self._runtime, follower, self._suspicion, partial(self._endpoint, leader))
+            endpoint = partial(self._endpoint, leader)
+            fetcher = _Fetcher(self._runtime, follower, self._suspicion, endpoint, self._listener.security)
             self._fetchers[leader] = fetcher
             self._runtime.tasks.start(fetcher.run(), f"fetch from {leader}")
         fetcher.look()
@@ -88,9 +91,9 @@ class Fetchers:
 
     def _endpoint(self, leader: NodeId) -> BrokerEndpoint:
         known = self._image.brokers.get(leader)
-        endpoint = known.endpoint(self._listener) if known is not None else None
+        endpoint = known.endpoint(self._listener.name) if known is not None else None
         if endpoint is None:
-            raise BarnabasError(f"broker {leader} has no listener {self._listener}")
+            raise BarnabasError(f"broker {leader} has no listener {self._listener.name}")
         return endpoint
 
     def stop(self) -> None:
@@ -117,6 +120,7 @@ class _Fetcher:
         "_line",
         "_pause",
         "_runtime",
+        "_security",
         "_stopped",
         "_suspicion",
         "_wake",
@@ -128,12 +132,14 @@ class _Fetcher:
         follower: Follower,
         suspicion: LeaderSuspicion,
         endpoint: Callable[[], BrokerEndpoint],
+        security: Security,
     ) -> None:
         """`endpoint` says where the metadata has the leader now."""
         self._runtime = runtime
         self._follower = follower
         self._suspicion = suspicion
         self._endpoint = endpoint
+        self._security = security
         self._wake = asyncio.Event()
         self._connection: AsyncConnection | None = None
         self._line: FetchLine | None = None
@@ -256,6 +262,7 @@ class _Fetcher:
             client_id=f"replica-{self._runtime.node_id}",
             connect_timeout=_CONNECT_WITHIN_S,
             memory=self._runtime.receive_buffer.frames,  # our log has written them at the end of the step
+            security=self._security,
         )
         events.emit(
             FOLLOWS, leader=leader, address=connection.address, partitions=len(self._follower.partitions)

@@ -13,7 +13,7 @@ from barnabas.controller.image import MetadataImage
 from barnabas.errors import BarnabasError, ErrorCode
 from barnabas.model import NO_NODE, TRANSACTIONS_TOPIC, NodeId
 from barnabas.server.loop.runtime import Runtime
-from barnabas.server.replication.broker_connections import BrokerConnections
+from barnabas.server.replication.broker_connections import BrokerConnections, PeerListener
 from barnabas.wire.schemas.transactions import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
@@ -43,7 +43,9 @@ class TransactionVerifier:
         "_stopped",
     )
 
-    def __init__(self, runtime: Runtime, broker: Broker, image: MetadataImage, listener: str) -> None:
+    def __init__(
+        self, runtime: Runtime, broker: Broker, image: MetadataImage, listener: PeerListener
+    ) -> None:
         self._runtime = runtime
         self._broker = broker
         self._image = image

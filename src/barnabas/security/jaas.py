@@ -33,17 +33,17 @@ class JaasEntry(NamedTuple):
         return f"<JaasEntry {self.family}>"
 
 
-def parse_jaas(text: str) -> JaasEntry:
-    """The one entry of a `sasl.jaas.config`.  Raises ConfigError, which never quotes a secret."""
+def parse_jaas(text: str, name: str = "sasl.jaas.config") -> JaasEntry:
+    """The one entry of the setting `name`.  Raises ConfigError, which never quotes a secret."""
     entry = _ENTRY.fullmatch(text)
     if entry is None:
         missing = " (it does not end with a semicolon)" if not text.rstrip().endswith(";") else ""
-        raise ConfigError(f"sasl.jaas.config cannot be read{missing}", next_step=f"write {_FORM}")
+        raise ConfigError(f"{name} cannot be read{missing}", next_step=f"write {_FORM}")
     family = _MODULES.get(entry[1])
     if family is None:
         raise ConfigError(
-            f"sasl.jaas.config names the module {entry[1][:150]}, which we do not load",
-            next_step=f"use one of {', '.join(name.rpartition('.')[2] for name in _MODULES)}, with their packages",
+            f"{name} names the module {entry[1][:150]}, which we do not load",
+            next_step=f"use one of {', '.join(path.rpartition('.')[2] for path in _MODULES)}, with its package",
         )
     options: dict[str, str] = {}
     rest, position = entry[3].rstrip(), 0
@@ -51,7 +51,7 @@ def parse_jaas(text: str) -> JaasEntry:
         option = _OPTION.match(rest, position)
         if option is None:
             raise ConfigError(
-                f'sasl.jaas.config: option {len(options) + 1} is not of the form name="value"',
+                f'{name}: option {len(options) + 1} is not of the form name="value"',
                 next_step=f"write {_FORM}",
             )
         quoted = option[2] if option[2] is not None else option[3]

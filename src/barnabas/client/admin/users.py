@@ -1,0 +1,79 @@
+"""SCRAM users, as an administrator sees and changes them (KIP-554)."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from barnabas.client.cluster import Cluster
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.security.scram import MECHANISMS, MOST_ITERATIONS, salted_password
+from barnabas.wire.schemas.sasl import (
+    AlterUserScramCredentialsRequest,
+    DescribeUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
+
+__all__ = ["UserCredential", "remove_user", "set_password", "users_of"]
+
+_SALT_BYTES = 24
+_CODES = {name: code for code, name in MECHANISMS.items()}
+
+
+class UserCredential(NamedTuple):
+    """That a user can log in by a mechanism."""
+
+    user: str
+    mechanism: str
+    iterations: int
+
+
+def users_of(cluster: Cluster) -> list[UserCredential]:
+    """`users_of(cluster)` -> every credential, by user and mechanism.  Raises KafkaError."""
+    response = cluster.ask(DescribeUserScramCredentialsRequest(users=None))
+    if response.error_code:
+        raise KafkaError(ErrorCode(response.error_code), response.error_message or "users cannot be listed")
+    return sorted(
+        UserCredential(
+            found.user, MECHANISMS.get(info.mechanism, f"mechanism {info.mechanism}"), info.iterations
+        )
+        for found in response.results
+        for info in found.credential_infos
+    )
+
+
+def set_password(
+    cluster: Cluster,
+    user: str,
+    password: str,
+    mechanism: str = "SCRAM-SHA-512",
+    iterations: int = MOST_ITERATIONS,
+) -> None:
+    """`set_password(cluster, "ada", "secret")`: make the user or change its password.  Raises KafkaError.
+
+    The password itself does not leave this process: the cluster gets its salted hash.
+    """
+    salt = os.urandom(_SALT_BYTES)
+    change = ScramCredentialUpsertion(
+        name=user,
+        mechanism=_CODES[mechanism],
+        iterations=iterations,
+        salt=salt,
+        salted_password=salted_password(mechanism, password.encode(), salt, iterations),
+    )
+    _change(cluster, AlterUserScramCredentialsRequest(upsertions=[change]))
+
+
+def remove_user(cluster: Cluster, user: str, mechanism: str) -> None:
+    """`remove_user(cluster, "ada", "SCRAM-SHA-512")`: that credential is gone.  Raises KafkaError."""
+    change = ScramCredentialDeletion(name=user, mechanism=_CODES[mechanism])
+    _change(cluster, AlterUserScramCredentialsRequest(deletions=[change]))
+
+
+def _change(cluster: Cluster, request: AlterUserScramCredentialsRequest) -> None:
+    for result in cluster.ask(request).results:
+        if result.error_code:
+            raise KafkaError(
+                ErrorCode(result.error_code), result.error_message or f"user {result.user} was not changed"
+            )

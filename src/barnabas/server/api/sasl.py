@@ -1,0 +1,90 @@
+"""SaslHandshake and SaslAuthenticate (KIP-43, KIP-152, KIP-368)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, TypeVar
+
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.security.login import Said
+from barnabas.security.scram import LoginRefused
+from barnabas.server.net.context import Client, RequestContext
+from barnabas.wire.schemas.sasl import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
+
+if TYPE_CHECKING:
+    from barnabas.server.net.secure.logins import Logins
+
+__all__ = ["SaslApi"]
+
+Answer = TypeVar("Answer")
+
+
+class SaslApi:
+    """Without a login on its listener, a client is told ILLEGAL_SASL_STATE."""
+
+    __slots__ = ("_logins",)
+
+    def __init__(self, logins: Logins | None) -> None:
+        self._logins = logins
+
+    def handshake(
+        self, context: RequestContext, request: SaslHandshakeRequest
+    ) -> SaslHandshakeResponse | asyncio.Future[SaslHandshakeResponse]:
+        """SaslHandshake (key 17): the client chooses a mechanism; a wrong one ends the connection."""
+        client, logins = context.client, self._logins
+        if client.login is None or logins is None:
+            return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
+        login = client.login.login
+        code = login.handshake(request.mechanism, context.version)
+        answer = SaslHandshakeResponse(error_code=code, mechanisms=list(login.mechanisms))
+        if code is ErrorCode.NONE:
+            return answer
+        logins.refused(client, LoginRefused(f"it asks for the mechanism {request.mechanism[:40]!r}"))
+        return asyncio.ensure_future(self._late(client, answer))
+
+    def authenticate(
+        self, context: RequestContext, request: SaslAuthenticateRequest
+    ) -> SaslAuthenticateResponse | asyncio.Future[SaslAuthenticateResponse]:
+        """SaslAuthenticate (key 36): one step of the mechanism."""
+        client, logins = context.client, self._logins
+        if client.login is None or logins is None:
+            return SaslAuthenticateResponse(
+                error_code=ErrorCode.ILLEGAL_SASL_STATE,
+                error_message="SaslAuthenticate request received after successful authentication",
+            )
+        try:
+            said = logins.step(client, bytes(request.auth_bytes))
+        except LoginRefused as error:
+            return asyncio.ensure_future(self._refused(client, error))
+        if isinstance(said, Said):
+            return _answer(client, said)
+        return asyncio.ensure_future(self._checked(client, said))
+
+    async def _checked(self, client: Client, said: asyncio.Future[Said]) -> SaslAuthenticateResponse:
+        try:
+            return _answer(client, await said)
+        except LoginRefused as error:
+            return await self._refused(client, error)
+
+    async def _refused(self, client: Client, error: LoginRefused) -> SaslAuthenticateResponse:
+        assert self._logins is not None
+        text = self._logins.refused(client, error)
+        answer = SaslAuthenticateResponse(error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=text)
+        return await self._late(client, answer)
+
+    async def _late(self, client: Client, answer: Answer) -> Answer:
+        assert self._logins is not None
+        await self._logins.held(client)
+        return answer
+
+
+def _answer(client: Client, said: Said) -> SaslAuthenticateResponse:
+    if client.login is None:
+        raise KafkaError(ErrorCode.ILLEGAL_SASL_STATE)
+    lasts = client.login.login.session_ms if said.done else 0
+    return SaslAuthenticateResponse(error_message=None, auth_bytes=said.token, session_lifetime_ms=lasts)

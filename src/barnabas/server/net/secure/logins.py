@@ -1,0 +1,278 @@
+"""The logins of one node: from the connection to the session, and to its end.
+
+A connection begins with 64 KiB frames and ten seconds.  A session ends when its time is over and its client has
+not logged in again, and at once when its user is deleted or gets another password.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import os
+import secrets
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import NamedTuple
+
+from barnabas.controller.image import ImageDelta, MetadataImage
+from barnabas.errors import ErrorCode, KafkaError
+from barnabas.security.login import LoginRules, PasswordCheck, Said, ServerLogin, State
+from barnabas.security.scram import LoginRefused, ScramCredential
+from barnabas.server.loop.runtime import Runtime
+from barnabas.server.net.connection import Connection
+from barnabas.server.net.context import Client
+from barnabas.server.net.secure.session import Session
+from barnabas.server.net.secure.users import ScramUsers
+from barnabas.server.observe import events
+
+__all__ = ["Logins"]
+
+_NONCE_BYTES = 24
+_CHECKERS = 2
+"""Threads that hash passwords: more would take the processor from those who are logged in."""
+_REMEMBERED_S = 300.0
+_MOST_REMEMBERED = 1000
+
+
+class _Remembered(NamedTuple):
+    """A password that was right: which one (as a keyed hash), for which credential, and until when."""
+
+    credential: ScramCredential
+    digest: bytes
+    until: float
+
+
+class Logins:
+    """One per node.  `begin` for each connection of a listener with rules; `step` for each token."""
+
+    def __init__(
+        self, runtime: Runtime, image: MetadataImage, rules: Mapping[str, LoginRules | None]
+    ) -> None:
+        """`rules` are those of each listener, by name."""
+        config = runtime.config
+        self.users = ScramUsers(image)
+        self._rules = rules
+        self._runtime = runtime
+        self._loop = runtime.loop
+        self._first_frame = config.int("sasl.server.max.receive.size")
+        self._patience_s = config.int("barnabas.login.timeout.ms") / 1000
+        self._delay_s = config.int("connection.failed.authentication.delay.ms") / 1000
+        self._most_new = config.int("barnabas.unauthenticated.connections")
+        self._sessions: dict[Client, Session] = {}
+        self._new = 0
+        self._threads: ThreadPoolExecutor | None = None
+        self._key = os.urandom(32)
+        self._remembered: dict[str, _Remembered] = {}
+        base = "kafka.server:type=socket-server-metrics,name="
+        metrics = runtime.metrics
+        self._succeeded = metrics.counter(f"{base}successful-authentication-total", "Logins that succeeded")
+        self._failed = metrics.counter(f"{base}failed-authentication-total", "Logins that were refused")
+
+    def __repr__(self) -> str:
+        return f"<Logins {len(self._sessions)} sessions>"
+
+    def guard_of(self, listener: str) -> Guarding | None:
+        """What has the clients of a listener log in; None: they need not."""
+        rules = self._rules.get(listener)
+        return None if rules is None else Guarding(self, rules)
+
+    def begin(self, connection: Connection, rules: LoginRules) -> None:
+        """A connection was accepted: its client has to log in."""
+        client = connection.client
+        if self._new >= self._most_new:
+            events.emit(events.CONNECTION_REFUSED, reason="logins", client=client.host, limit=self._most_new)
+            connection.abort()
+            return
+        login = ServerLogin(rules, self.users, lambda: secrets.token_urlsafe(_NONCE_BYTES))
+        session = client.login = Session(login, connection, partial(self._take_raw, connection))
+        connection.max_frame = self._first_frame
+        self._new += 1
+        self._sessions[client] = session
+        session.set_timer(self._loop.call_later(self._patience_s, self._too_late, client, session))
+
+    def ended(self, client: Client) -> None:
+        """The connection is gone."""
+        if (session := self._sessions.pop(client, None)) is not None:
+            session.set_timer(None)
+            self._new -= session.is_new
+
+    def step(self, client: Client, token: bytes) -> Said | asyncio.Future[Said]:
+        """The client's next token.  Raises LoginRefused, at once or by the future."""
+        session = self._sessions[client]
+        answer = session.login.answer(token)
+        if isinstance(answer, PasswordCheck):
+            if not self._remembers(answer):
+                return asyncio.ensure_future(self._checked(client, session, answer))
+            answer = session.login.checked(answer, True)
+        return self._said(client, session, answer)
+
+    def refused(self, client: Client, error: LoginRefused) -> str:
+        """Say in the log why a login was refused, and return what the client may know of it."""
+        session = self._sessions.get(client)
+        self._failed.value += 1
+        events.emit(
+            events.LOGIN_REFUSED,
+            reason=client.host,
+            client=f"{client.host}:{client.port}",
+            listener=client.listener,
+            mechanism="" if session is None else session.login.using,
+            error=error,
+        )
+        if error.said or session is None:
+            return error.said
+        what = "re-authentication" if session.login.user else "authentication"
+        mechanism = session.login.using
+        return (
+            f"Authentication failed during {what} due to invalid credentials with SASL mechanism {mechanism}"
+        )
+
+    async def held(self, client: Client) -> None:
+        """What a refused client waits before it hears of it; then its connection ends."""
+        await asyncio.sleep(self._delay_s)
+        self._loop.call_later(0.01, client.hang_up)  # after the answer has left
+
+    def metadata_changed(self, delta: ImageDelta) -> None:
+        """Users may be gone, or have other passwords: their sessions end."""
+        if not delta.scram:
+            return
+        for client, session in list(self._sessions.items()):
+            login, held = session.login, session.credential
+            if held is None or login.user is None:
+                continue
+            if self.users.credential(login.user, held.mechanism) != held:
+                events.emit(
+                    events.SESSION_ENDED,
+                    reason=login.user,
+                    client=f"{client.host}:{client.port}",
+                    user=login.user,
+                    why="the user was deleted or has another password",
+                )
+                session.connection.close()
+
+    def stop(self) -> None:
+        """The node ends."""
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+
+    # -- inside --
+
+    def _take_raw(self, connection: Connection, token: bytes) -> None:
+        """A token as SaslHandshake v0 has them: its answer has no header, and a refusal none at all."""
+        client = connection.client
+        try:
+            said = self.step(client, token)
+        except LoginRefused as error:
+            self._refused_raw(connection, error)
+            return
+        if isinstance(said, Said):
+            _send_raw(connection, said)
+        else:
+            said.add_done_callback(partial(self._raw_checked, connection))
+
+    def _raw_checked(self, connection: Connection, checked: asyncio.Future[Said]) -> None:
+        error = None if checked.cancelled() else checked.exception()
+        if isinstance(error, LoginRefused):
+            self._refused_raw(connection, error)
+        elif error is None and not checked.cancelled():
+            _send_raw(connection, checked.result())
+
+    def _refused_raw(self, connection: Connection, error: LoginRefused) -> None:
+        self.refused(connection.client, error)
+        self._loop.call_later(self._delay_s, connection.close)
+
+    def _said(self, client: Client, session: Session, said: Said) -> Said:
+        login = session.login
+        if not said.done:
+            return said
+        assert login.user is not None
+        client.principal = f"User:{login.user}"
+        session.connection.max_frame = self._runtime.config.int("socket.request.max.bytes")
+        session.connection.fast_path = None
+        self._new -= session.is_new
+        session.is_new = False
+        self._succeeded.value += 1
+        session.credential = self._credential_of(login)
+        lasts = login.session_ms / 1000
+        session.set_timer(self._loop.call_later(lasts, self._over, session) if lasts else None)
+        return said
+
+    def _credential_of(self, login: ServerLogin) -> ScramCredential | None:
+        assert login.user is not None
+        if login.mechanism != "PLAIN":
+            return self.users.credential(login.user, login.mechanism)
+        if login.user in login.plain_users:
+            return None
+        found = self.users.credential(login.user, "SCRAM-SHA-512")
+        return found or self.users.credential(login.user, "SCRAM-SHA-256")
+
+    async def _checked(self, client: Client, session: Session, check: PasswordCheck) -> Said:
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(_CHECKERS, "login")
+        fits = await self._loop.run_in_executor(self._threads, check.credential.fits, check.password)
+        if client not in self._sessions:
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "the connection has ended")
+        said = session.login.checked(check, fits)
+        if self.users.credential(check.user, check.credential.mechanism) != check.credential:
+            session.login.state = State.FAILED
+            raise LoginRefused(f"user {check.user[:100]} was changed while it logged in")
+        self._remember(check)
+        return self._said(client, session, said)
+
+    def _remembers(self, check: PasswordCheck) -> bool:
+        kept = self._remembered.get(check.user)
+        if kept is None or kept.credential != check.credential or kept.until < self._loop.time():
+            return False
+        return hmac.compare_digest(kept.digest, self._digest(check.password))
+
+    def _remember(self, check: PasswordCheck) -> None:
+        if len(self._remembered) >= _MOST_REMEMBERED:
+            self._remembered.clear()
+        until = self._loop.time() + _REMEMBERED_S
+        self._remembered[check.user] = _Remembered(check.credential, self._digest(check.password), until)
+
+    def _digest(self, password: bytes) -> bytes:
+        return hmac.digest(self._key, password, hashlib.sha256)
+
+    def _too_late(self, client: Client, session: Session) -> None:
+        events.emit(
+            events.LOGIN_REFUSED,
+            reason=client.host,
+            client=f"{client.host}:{client.port}",
+            listener=client.listener,
+            mechanism=session.login.using,
+            error=LoginRefused(f"it has not logged in within {self._patience_s:g} s"),
+        )
+        session.connection.close()
+
+    def _over(self, session: Session) -> None:
+        """The session's time is over: the next request that is no login ends the connection."""
+        session.login.expired = True
+        session.connection.fast_path = None
+
+
+class Guarding:
+    """The logins of one listener (`listener.Guard`)."""
+
+    __slots__ = ("_logins", "_rules")
+
+    def __init__(self, logins: Logins, rules: LoginRules) -> None:
+        self._logins, self._rules = logins, rules
+
+    def __repr__(self) -> str:
+        return f"<Guarding {self._rules!r}>"
+
+    def opened(self, connection: Connection) -> None:
+        """A connection was accepted."""
+        self._logins.begin(connection, self._rules)
+
+    def closed(self, connection: Connection) -> None:
+        """It has ended."""
+        self._logins.ended(connection.client)
+
+
+def _send_raw(connection: Connection, said: Said) -> None:
+    token = len(said.token).to_bytes(4, "big") + said.token
+    connection.send_queue.add([token], len(token))
+    connection.look_again()

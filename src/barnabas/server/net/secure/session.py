@@ -1,0 +1,49 @@
+"""A connection whose client logs in: its login, and what depends on how far that is."""
+
+from __future__ import annotations
+
+from asyncio import TimerHandle
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from barnabas.security.login import ServerLogin
+from barnabas.security.scram import ScramCredential
+
+__all__ = ["Guarded", "Session"]
+
+
+class Guarded(Protocol):
+    """The connection, as far as its login changes it."""
+
+    max_frame: int
+    fast_path: Any
+
+    def close(self) -> None:
+        """Send what is ready and hang up."""
+        ...
+
+
+class Session:
+    """`login` says what is admitted; `credential` is that of the password that was given, None for a listener's
+    own users; `timer` ends the login, and later the session.  `take_raw` takes a token that has no header.
+    """
+
+    __slots__ = ("connection", "credential", "is_new", "login", "take_raw", "timer")
+
+    def __init__(self, login: ServerLogin, connection: Guarded, take_raw: Callable[[bytes], None]) -> None:
+        self.login = login
+        self.connection = connection
+        self.take_raw = take_raw
+        self.is_new = True
+        """Whether its client has never been logged in."""
+        self.credential: ScramCredential | None = None
+        self.timer: TimerHandle | None = None
+
+    def __repr__(self) -> str:
+        return f"<Session {self.login!r}>"
+
+    def set_timer(self, timer: TimerHandle | None) -> None:
+        """Have this timer instead of the one before."""
+        if self.timer is not None:
+            self.timer.cancel()
+        self.timer = timer

@@ -1,0 +1,44 @@
+"""The SCRAM users of the cluster, read from the metadata."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from barnabas.controller.image import MetadataImage
+from barnabas.security.scram import FEWEST_ITERATIONS, MECHANISMS, ScramCredential, made_up_credential
+
+__all__ = ["ScramUsers"]
+
+_CODES = {name: code for code, name in MECHANISMS.items()}
+
+
+class ScramUsers:
+    """`credential("ada", "SCRAM-SHA-512")`: always as the metadata says now."""
+
+    __slots__ = ("_image",)
+
+    def __init__(self, image: MetadataImage) -> None:
+        self._image = image
+
+    def __repr__(self) -> str:
+        return f"<ScramUsers {len(self._image.scram)} credentials>"
+
+    def credential(self, name: str, mechanism: str) -> ScramCredential | None:
+        """What is kept of that user's password."""
+        record = self._image.scram.get((name, _CODES.get(mechanism, 0)))
+        if record is None:
+            return None
+        salt, stored, server = bytes(record.salt), bytes(record.stored_key), bytes(record.server_key)
+        return ScramCredential(mechanism, salt, stored, server, record.iterations)
+
+    def made_up(self, name: str, mechanism: str) -> ScramCredential:
+        """What a user who does not exist is asked with, at every node alike.
+
+        Its salt comes from a secret that all nodes have and clients have not: a key of the first user's
+        credential.  Its iterations are what most users of the mechanism have.
+        """
+        scram, code = self._image.scram, _CODES.get(mechanism, 0)
+        secret = bytes(scram[min(scram)].server_key) if scram else self._image.cluster_id.encode()
+        usual = Counter(record.iterations for (_, kind), record in scram.items() if kind == code)
+        iterations = min(usual, key=lambda count: (-usual[count], count)) if usual else FEWEST_ITERATIONS
+        return made_up_credential(mechanism, secret, name, iterations)

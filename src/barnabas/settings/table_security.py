@@ -1,0 +1,50 @@
+"""The rows of the table of settings about who may connect."""
+
+from __future__ import annotations
+
+from barnabas.settings.setting import MAX_INT, MAX_LONG, section
+
+__all__ = ["is_of_listener"]
+
+# fmt: off
+# One row is read as a whole; the formatter would give every argument a line of its own.
+_s = section("Logins")
+_s("sasl.enabled.mechanisms", "list", ("GSSAPI",),
+   "What listeners with SASL take: SCRAM-SHA-256, SCRAM-SHA-512, PLAIN. Of one listener: "
+   "`listener.name.<name>.sasl.enabled.mechanisms`. Users of a listener's own for PLAIN, and what this node "
+   "logs in with there: `listener.name.<name>.<mechanism>.sasl.jaas.config`.",
+   ours=("SCRAM-SHA-512",),
+   why="Kerberos is not supported")
+_s("sasl.mechanism.inter.broker.protocol", "string", "GSSAPI",
+   "How this node logs in to other brokers, where their listener has SASL.",
+   ours="SCRAM-SHA-512",
+   why="Kerberos is not supported")
+_s("sasl.mechanism.controller.protocol", "string", "GSSAPI",
+   "How this node logs in to controllers, where their listener has SASL.",
+   ours="SCRAM-SHA-512",
+   why="Kerberos is not supported")
+_s("connections.max.reauth.ms", "long", 0,
+   "A session that is older has to log in again; 0: never. Of one listener, or of one mechanism there: "
+   "`listener.name.<name>.connections.max.reauth.ms`, "
+   "`listener.name.<name>.<mechanism>.connections.max.reauth.ms`.",
+   low=0, high=MAX_LONG)
+_s("sasl.server.max.receive.size", "int", 524288,
+   "Largest request, in bytes, of a client that has not logged in.",
+   ours=65536, low=512, high=MAX_INT,
+   why="no mechanism needs more")
+_s("connection.failed.authentication.delay.ms", "int", 100,
+   "A refused login is answered after this time, and the connection closed.", low=0, high=MAX_INT)
+# fmt: on
+
+_MECHANISMS = ("scram-sha-256", "scram-sha-512", "plain")
+_OF_MECHANISMS = ("sasl.jaas.config", "connections.max.reauth.ms")
+
+
+def is_of_listener(name: str) -> bool:
+    """Whether `listener.name.<listener>.<mechanism>.<...>` is a setting that this release uses."""
+    if not name.startswith("listener.name."):
+        return False
+    _, _, rest = name.removeprefix("listener.name.").partition(".")
+    return any(
+        rest.removeprefix(f"{word}.") in _OF_MECHANISMS for word in _MECHANISMS if rest.startswith(f"{word}.")
+    )
