@@ -73,7 +73,8 @@ def test_users_are_described_and_survive_a_snapshot() -> None:
     cluster = Cluster(1)
     change(cluster, up("ada"), up("bob", 2, 8192))
     change(cluster, up("ada", 2))
-    again = image_from(image_records(cluster.image), cluster.image.cluster_id)
+    records = list(image_records(cluster.image))
+    again = image_from(records, cluster_id="c", end_offset=1, epoch=1, timestamp_ms=0)
     assert again.scram == cluster.image.scram
     found = describe_user_scram_credentials(again, DescribeUserScramCredentialsRequest(users=None)).results
     assert [(row.user, [(i.mechanism, i.iterations) for i in row.credential_infos]) for row in found] == [

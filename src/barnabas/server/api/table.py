@@ -26,11 +26,11 @@ from barnabas.server.api.groups import GroupApi
 from barnabas.server.api.metadata import MetadataApi
 from barnabas.server.api.quorum import QuorumApi
 from barnabas.server.api.reassignments import ReassignmentApi
-from barnabas.server.api.sasl import SaslApi
 from barnabas.server.api.telemetry import TelemetryApi
 from barnabas.server.api.transactions import TransactionApi
 from barnabas.server.kraft.steps import QuorumSteps
 from barnabas.server.net.route import Decider, Handler, Row
+from barnabas.server.net.secure.sasl import SaslApi
 from barnabas.server.rights.needed import all_guarded
 
 __all__ = ["TABLE", "handler_of", "served_on"]

@@ -395,15 +395,9 @@ class Quorum:
         if self._peers is None:
             from barnabas.server.kraft.peers import Peers  # not needed by a node alone
 
-            raft = self.settings.raft
-            self._peers = Peers(
-                self.settings.key.id,
-                raft.listener,
-                raft.request_timeout,
-                self._random,
-                self.steps.receive,
-                self.settings.security,
-            )
+            own, raft = self.settings, self.settings.raft
+            to = own.key.id, raft.listener, raft.request_timeout
+            self._peers = Peers(*to, self._random, self.steps.receive, own.security)
         self._peers.send(effect)
 
     def reply(self, effect: Reply) -> None:

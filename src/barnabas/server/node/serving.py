@@ -21,7 +21,6 @@ from barnabas.server.api.loggers import LoggersFirst
 from barnabas.server.api.metadata import MetadataApi, TopicAnswers
 from barnabas.server.api.quorum import QuorumApi
 from barnabas.server.api.reassignments import ReassignmentApi
-from barnabas.server.api.sasl import SaslApi
 from barnabas.server.api.table import handler_of, served_on
 from barnabas.server.api.telemetry import TelemetryApi
 from barnabas.server.api.transactions import TransactionApi
@@ -34,6 +33,7 @@ from barnabas.server.net.produce_fast_path import ProduceFastPath
 from barnabas.server.net.produce_several import SeveralReader
 from barnabas.server.net.requests import Requests
 from barnabas.server.net.route import Handler, Route, Row
+from barnabas.server.net.secure.sasl import SaslApi
 from barnabas.server.observe.traffic import Traffic
 from barnabas.server.replication.applier import Applier
 from barnabas.server.replication.fast_fencing import FastFencing
