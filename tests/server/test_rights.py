@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import re
+import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,17 +24,22 @@ from tests.server.rights_cases import (
 )
 from tests.server.secured import Secured, acl, run_apart, run_secured
 
+from barnabas.client.aio import AsyncConnection
+from barnabas.config import Config
 from barnabas.errors import ErrorCode
 from barnabas.model import Uuid
 from barnabas.security.acl import Operation, Permission, ResourceType
 from barnabas.server.api.table import TABLE
+from barnabas.server.node.awaiting_bootstrap import AwaitingBootstrap
 from barnabas.server.rights.needed import Needed, needed
+from barnabas.settings.table_access import STANDARD_AUTHORIZER
 from barnabas.wire.codec.message import Message, Struct
 from barnabas.wire.records import Record, write_batch
 from barnabas.wire.schemas.acls import DeleteAclsFilter, DeleteAclsRequest
 from barnabas.wire.schemas.cluster import MetadataRequest, MetadataRequestTopic
 from barnabas.wire.schemas.fetch import FetchPartition, FetchRequest, FetchTopic
 from barnabas.wire.schemas.groups import ListGroupsRequest
+from barnabas.wire.schemas.own import BootstrapQuorumRequest
 from barnabas.wire.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from barnabas.wire.schemas.topics import CreatableTopic, CreateTopicsRequest
 
@@ -373,3 +379,35 @@ def test_a_controller_asks_again_for_the_client_whose_request_a_broker_forwards(
             assert time.monotonic() < begun + 1.0
 
     run_apart(tmp_path, monkeypatch, scenario)
+
+
+def test_a_node_without_a_cluster_lets_no_stranger_begin_one_where_nodes_log_in() -> None:
+    """It cannot tell yet who asks; where everybody is anonymous anyhow, everybody may."""
+    secured = {
+        "listener.security.protocol.map": "SSL:SSL,CONTROLLER:SSL",
+        "listeners": "SSL://127.0.0.1:0,CONTROLLER://127.0.0.1:{port}",
+        "ssl.client.auth": "required",
+        "ssl.keystore.location": "node.pem",
+        "authorizer.class.name": STANDARD_AUTHORIZER,
+        "super.users": "User:CN=node",
+    }
+    plain = {"listeners": "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:{port}"}
+    anonymous = {**plain, "authorizer.class.name": STANDARD_AUTHORIZER, "super.users": "User:ANONYMOUS"}
+
+    async def asked(settings: dict[str, str]) -> int:
+        async def begin(cluster_id: str | None) -> str:
+            return "cluster"
+
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            port = probe.getsockname()[1]
+        config = Config.load({**settings, "listeners": settings["listeners"].format(port=port)})
+        async with AwaitingBootstrap(config, begin) as awaiting:
+            connection = await AsyncConnection.connect("127.0.0.1", port)
+            answer: Any = await connection.request(BootstrapQuorumRequest())
+            await connection.close()
+            assert awaiting.done.is_set() == (answer.error_code == 0)
+            return int(answer.error_code)
+
+    assert asyncio.run(asked(secured)) == CLUSTER_DENIED
+    assert asyncio.run(asked(plain)) == 0
+    assert asyncio.run(asked(anonymous)) == 0

@@ -14,6 +14,7 @@ from typing import Any
 from barnabas.config import Config
 from barnabas.errors import BarnabasError, ConfigError, ErrorCode, WireError
 from barnabas.server.net.bind import bind
+from barnabas.settings.table_access import ANONYMOUS, super_users
 from barnabas.wire.codec.message import Message, decode
 from barnabas.wire.frame import RequestHeader, read_request_header, write_response
 from barnabas.wire.schemas.cluster import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
@@ -24,6 +25,15 @@ __all__ = ["AwaitingBootstrap"]
 LARGEST_FRAME = 4096
 PATIENCE_S = 10.0
 """Seconds for which a connection may stay silent."""
+
+
+def _open_to_all(config: Config) -> bool:
+    """Whether whoever reaches a node without a cluster may begin one: it takes no login, and has no ACLs."""
+    controllers = config.controller_listeners
+    if controllers and not config.is_open(controllers[0].listener):
+        return False
+    authorizer = config.optional_str("authorizer.class.name")
+    return not authorizer or ANONYMOUS in super_users(config.optional_str("super.users") or "")
 
 
 class AwaitingBootstrap:
@@ -85,6 +95,13 @@ class AwaitingBootstrap:
         if (header.api_key, header.version) != (BootstrapQuorumRequest.KEY, 0):
             return None
         request, _ = decode(BootstrapQuorumRequest, memoryview(frame), 0, position)
+        if not _open_to_all(self._config):
+            return BootstrapQuorumResponse(
+                error_code=int(ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+                error_message="nobody can say here yet who they are, and not everybody may begin a cluster "
+                "(next: `barnabas storage format --standalone` at this node)",
+                node_id=self._config.node_id,
+            )
         return await self._bootstrap(request)
 
     async def _bootstrap(self, request: BootstrapQuorumRequest) -> BootstrapQuorumResponse:
