@@ -13,14 +13,13 @@ from barnabas.wire.schemas import (
     acls,
     cluster,
     configs,
-    consumer_groups,
     fetch,
     groups,
     offsets,
     produce,
-    quorum,
     quotas,
     reassignment,
+    sasl,
     topics,
     transactions,
 )
@@ -134,6 +133,8 @@ _PLAIN: dict[int, dict[str, Any]] = {
     42: {"groups_names": ["g"]},
     46: {"topics": None},
     48: {"components": [], "strict": False},
+    50: {"users": None},
+    51: {"deletions": [sasl.ScramCredentialDeletion(name="nobody", mechanism=1)]},
     55: {"topics": []},
     57: {"feature_updates": []},
     64: {"broker_id": 99},
@@ -275,12 +276,12 @@ _CASES: dict[int, Any] = {
     ),
 }
 
-_ = (consumer_groups, quorum)
-
 DENIED: dict[int, ErrorCode | None] = {
     **dict.fromkeys((0, 1, 2, 3, 19, 20, 21, 23, 32, 33, 37, 44, 61, 75), TOPIC_DENIED),
     **dict.fromkeys((8, 9, 10, 11, 12, 13, 14, 15, 42, 47, 68, 69), GROUP_DENIED),
-    **dict.fromkeys((22, 27, 29, 30, 31, 34, 35, 43, 45, 46, 48, 49, 55, 57, 64, 74, 80, 81), CLUSTER_DENIED),
+    **dict.fromkeys(
+        (22, 27, 29, 30, 31, 34, 35, 43, 45, 46, 48, 49, 50, 51, 55, 57, 64, 74, 80, 81), CLUSTER_DENIED
+    ),
     **dict.fromkeys((24, 25, 26, 28, 65), TRANSACTION_DENIED),
     **dict.fromkeys((16, 60, 66), None),
 }

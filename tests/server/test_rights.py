@@ -36,16 +36,22 @@ from barnabas.settings.table_access import STANDARD_AUTHORIZER
 from barnabas.wire.codec.message import Message, Struct
 from barnabas.wire.records import Record, write_batch
 from barnabas.wire.schemas.acls import DeleteAclsFilter, DeleteAclsRequest
-from barnabas.wire.schemas.cluster import MetadataRequest, MetadataRequestTopic
+from barnabas.wire.schemas.cluster import DescribeClusterRequest, MetadataRequest, MetadataRequestTopic
 from barnabas.wire.schemas.fetch import FetchPartition, FetchRequest, FetchTopic
-from barnabas.wire.schemas.groups import ListGroupsRequest
+from barnabas.wire.schemas.groups import DescribeGroupsRequest, FindCoordinatorRequest, ListGroupsRequest
 from barnabas.wire.schemas.own import BootstrapQuorumRequest
 from barnabas.wire.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from barnabas.wire.schemas.topics import CreatableTopic, CreateTopicsRequest
 
 TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
 READ, WRITE, DESCRIBE = Operation.READ, Operation.WRITE, Operation.DESCRIBE
-FOR_CLIENTS = [row for row in TABLE if "B" in row.listeners and needed(row) is not Needed.NOTHING]
+OF_LOGINS = {38, 39, 40, 41}
+"""Delegation tokens: everybody may have their own, and the tests of logins ask for the others'."""
+FOR_CLIENTS = [
+    row
+    for row in TABLE
+    if "B" in row.listeners and needed(row) is not Needed.NOTHING and row.key not in OF_LOGINS
+]
 
 
 def codes(value: Any) -> Iterator[int]:
@@ -181,6 +187,32 @@ def test_metadata_shows_what_one_may_describe_and_what_one_may_do(
         assert row.topic_authorized_operations == 1 << WRITE | 1 << DESCRIBE
         old = await alice.request(MetadataRequest(topics=[], include_cluster_authorized_operations=True), 10)
         assert old.cluster_authorized_operations == 0  # nothing is said without DESCRIBE on the cluster
+
+    run_secured(tmp_path, monkeypatch, scenario)
+
+
+def test_what_one_may_do_to_the_cluster_and_to_a_group_is_said_by_rights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """KIP-430."""
+
+    async def scenario(node: Secured) -> None:
+        alice: Any = await node.login("alice")
+        cluster = DescribeClusterRequest(include_cluster_authorized_operations=True)
+        assert (await alice.request(cluster)).cluster_authorized_operations == 0
+        await node.allow("alice", DESCRIBE, CLUSTER, "kafka-cluster")
+        await node.allow("alice", Operation.IDEMPOTENT_WRITE, CLUSTER, "kafka-cluster")
+        bits = (await alice.request(cluster)).cluster_authorized_operations
+        assert bits == 1 << DESCRIBE | 1 << Operation.IDEMPOTENT_WRITE
+        await node.allow("alice", READ, GROUP, "g")
+        asked = DescribeGroupsRequest(groups=["g"], include_authorized_operations=True)
+        await alice.request(FindCoordinatorRequest(coordinator_keys=["g"]))
+        for _ in range(500):
+            group = (await alice.request(asked, 5)).groups[0]
+            if not group.error_code:
+                break
+            await asyncio.sleep(0.01)  # its coordinator is being loaded
+        assert group.authorized_operations == 1 << READ | 1 << DESCRIBE
 
     run_secured(tmp_path, monkeypatch, scenario)
 
