@@ -18,10 +18,12 @@ from typing import Any, Protocol
 
 from barnabas.client.aio import AsyncConnection
 from barnabas.client.connection import ConnectionFailed
+from barnabas.client.security.login import AuthenticationFailed
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.model import Endpoint, NodeId
 from barnabas.server.kraft.codec.envelope import open_answer, wrap
 from barnabas.server.kraft.settings import QuorumSettings
+from barnabas.server.loop.dialling import dial
 from barnabas.server.net.context import RequestContext
 from barnabas.server.net.route import Handler
 from barnabas.wire.codec.message import Message
@@ -155,7 +157,7 @@ class ControllerChannel:
         """One try.  Raises KafkaError NOT_CONTROLLER when nobody could be asked or nobody answered."""
         try:
             return await request(await self._line(lane))
-        except ConnectionFailed as error:
+        except (ConnectionFailed, AuthenticationFailed) as error:  # the latter is said where it is dialled
             raise KafkaError(ErrorCode.NOT_CONTROLLER, error.message) from error
         except KafkaError:
             raise
@@ -174,7 +176,7 @@ class ControllerChannel:
                     return old[1]
                 old[1].abort()
                 del self._lines[lane]
-            connection = await AsyncConnection.connect(
+            connection = await dial(
                 endpoint.host,
                 endpoint.port,
                 client_id=f"node-{quorum.settings.key.id}-{lane}",

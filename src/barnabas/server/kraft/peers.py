@@ -19,6 +19,7 @@ from typing import NamedTuple, TypeVar
 
 from barnabas.client.aio import AsyncConnection
 from barnabas.client.connection import ConnectionFailed, RequestTimedOut
+from barnabas.client.security.login import AuthenticationFailed
 from barnabas.client.security.options import PLAINTEXT, Security
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.model import Endpoint, NodeId
@@ -39,6 +40,7 @@ from barnabas.raft.messages import (
     UpdateVoterRequest,
 )
 from barnabas.server.kraft.codec.asking import request_out, response_in_steps
+from barnabas.server.loop.dialling import dial
 from barnabas.server.observe import events
 
 __all__ = ["Peers", "PeersStatistics"]
@@ -220,7 +222,7 @@ class Line:
             await asyncio.sleep(peers.random.uniform(0.0, longest))
         peers.dials += 1
         self._endpoint = endpoint
-        self._connection = await AsyncConnection.connect(
+        self._connection = await dial(
             endpoint.host,
             endpoint.port,
             client_id=peers.client_id,
@@ -237,6 +239,10 @@ class Line:
             self._failures += 1
             if effect.to >= 0 and not isinstance(error, RequestTimedOut):
                 peers.receive(Disconnected(effect.to, error.message))
+            peers.receive(Failed(effect.correlation, error.message))
+            return
+        if isinstance(error, AuthenticationFailed):  # said where it is dialled
+            self._failures += 1
             peers.receive(Failed(effect.correlation, error.message))
             return
         code = error.code if isinstance(error, KafkaError) else None

@@ -16,13 +16,13 @@ import asyncio
 from shlex import quote
 from typing import NamedTuple
 
-from barnabas.client.aio import AsyncConnection
 from barnabas.client.security.options import Security
 from barnabas.config import Config
 from barnabas.errors import BarnabasError, ConfigError, ErrorCode
 from barnabas.model import NO_NODE, ZERO_UUID, ReplicaKey
 from barnabas.raft.messages import FetchRequest, FetchResponse
 from barnabas.server.kraft.codec.asking import request_out, response_in
+from barnabas.server.loop.dialling import dial
 from barnabas.server.net.secure.settings import controllers_security
 from barnabas.wire.schemas.cluster import DescribeClusterRequest
 
@@ -86,7 +86,7 @@ async def existing_quorum(config: Config, cluster_id: str | None = None) -> Exis
 async def _ask(address: Address, cluster_id: str | None, security: Security) -> Existing | None:
     question = FetchRequest(0, ReplicaKey(NO_NODE, ZERO_UUID), 0, 0, max_wait=0.0, cluster_id=cluster_id)
     try:
-        async with await AsyncConnection.connect(
+        async with await dial(
             *address,
             client_id="barnabas-format",
             timeout=PATIENCE_S,

@@ -9,6 +9,7 @@ from barnabas.client.security.options import PLAINTEXT, Security
 from barnabas.controller.image import MetadataImage
 from barnabas.errors import BarnabasError
 from barnabas.model import NodeId
+from barnabas.server.loop.dialling import dial
 
 __all__ = ["BrokerConnections", "PeerListener", "dial_broker"]
 
@@ -33,7 +34,7 @@ async def dial_broker(
     endpoint = known.endpoint(listener.name) if known is not None else None
     if endpoint is None:
         raise BarnabasError(f"broker {node} has no listener {listener.name}")
-    return await AsyncConnection.connect(
+    return await dial(
         endpoint.host,
         endpoint.port,
         client_id=client_id,

@@ -23,6 +23,7 @@ from barnabas.client.security.options import Security
 from barnabas.controller.image import BrokerEndpoint, MetadataImage
 from barnabas.errors import BarnabasError
 from barnabas.model import NodeId
+from barnabas.server.loop.dialling import dial
 from barnabas.server.loop.runtime import Runtime
 from barnabas.server.observe import events
 from barnabas.server.replication.broker_connections import PeerListener
@@ -256,7 +257,7 @@ class _Fetcher:
         """Connect to where the metadata says the leader is.  Raises ConnectionFailed."""
         leader = self._follower.leader
         endpoint = self._endpoint()
-        connection = await AsyncConnection.connect(
+        connection = await dial(
             endpoint.host,
             endpoint.port,
             client_id=f"replica-{self._runtime.node_id}",

@@ -12,6 +12,7 @@ from barnabas.config import Config
 from barnabas.errors import ConfigError
 from barnabas.security.jaas import JaasEntry, parse_jaas
 from barnabas.security.login import LoginRules
+from barnabas.server.net.tls.settings import tls_of
 
 __all__ = ["controllers_security", "dialling", "protocol_id", "rules_of"]
 
@@ -50,8 +51,9 @@ def dialling(config: Config, listener: str, setting: str) -> Security:
 
     Raises ConfigError.
     """
+    tls = tls_of(config.at(listener)) if (config.protocol_of(listener) or "").endswith("SSL") else None
     if not _has_sasl(config, listener):
-        return PLAINTEXT
+        return PLAINTEXT if tls is None else Security(tls=tls)
     mechanism = config.str(setting)
     name = f"listener.name.{listener.lower()}.{mechanism.lower()}.sasl.jaas.config"
     entry = _jaas(config, listener, mechanism)
@@ -60,7 +62,7 @@ def dialling(config: Config, listener: str, setting: str) -> Security:
             f"this node has nothing to log in with at the listener {listener} of other nodes",
             next_step=f'set {name}=... required username="..." password="..."; (and {setting})',
         )
-    return Security.parse(
+    shown = Security.parse(
         {
             "security.protocol": "SASL_PLAINTEXT",
             "sasl.mechanism": mechanism,
@@ -68,6 +70,7 @@ def dialling(config: Config, listener: str, setting: str) -> Security:
             "sasl.password": entry.options.get("password", ""),
         }
     )
+    return Security(tls=tls, sasl=shown.sasl)
 
 
 def controllers_security(config: Config) -> Security:

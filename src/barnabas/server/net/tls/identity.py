@@ -9,40 +9,19 @@ import ssl
 import time
 
 from barnabas.client.security.certificates import files_changed, own_certificate, show_certificate, trust
-from barnabas.client.security.options import Tls
 from barnabas.config import Config
 from barnabas.errors import BarnabasError, ConfigError
 from barnabas.security.certificate import Certificate, read_certificate
 from barnabas.security.principal import PrincipalRules
+from barnabas.server.net.tls.settings import tls_of
 from barnabas.server.observe import events
 
-__all__ = ["Identity", "tls_of"]
+__all__ = ["Identity"]
 
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _WANTED = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 WARN_BEFORE_S = 30 * 86400.0
 """A certificate that ends within so many seconds is warned of."""
-
-
-def tls_of(config: Config) -> Tls:
-    """The files and texts that `config` (of one listener) names."""
-
-    def given(name: str) -> str:
-        return config.optional_str(name) or ""
-
-    return Tls(
-        ca_file=given("ssl.truststore.location"),
-        ca_type=given("ssl.truststore.type"),
-        ca_password=given("ssl.truststore.password"),
-        ca_pem=given("ssl.truststore.certificates"),
-        cert_file=given("ssl.keystore.location"),
-        cert_type=given("ssl.keystore.type"),
-        cert_password=given("ssl.keystore.password"),
-        cert_pem=given("ssl.keystore.certificate.chain"),
-        key_pem=given("ssl.keystore.key"),
-        key_password=given("ssl.key.password"),
-        check_host=config.str("ssl.endpoint.identification.algorithm") == "https",
-    )
 
 
 class Identity:
