@@ -1,4 +1,4 @@
-"""Dialling another node.  Where one of the two does not believe the other, the log says so: nobody else is told."""
+"""Dialling another node.  Where one of the two does not believe the other, the log says so."""
 
 from __future__ import annotations
 
