@@ -12,6 +12,7 @@ from tests.patience import PATIENCE_S
 from tests.server.quorum_node import until
 from tests.server.test_quorum_peers import Other
 
+from barnabas.client.security.options import PLAINTEXT
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import Endpoint
 from barnabas.server.api.cluster import ClusterApi
@@ -52,7 +53,9 @@ class Knows:
         self.leader_id = 2
         self.leader_endpoint: Endpoint | None = None
         self.settings = SimpleNamespace(
-            key=SimpleNamespace(id=7), raft=SimpleNamespace(request_timeout=1.0, listener="CONTROLLER")
+            key=SimpleNamespace(id=7),
+            raft=SimpleNamespace(request_timeout=1.0, listener="CONTROLLER"),
+            security=PLAINTEXT,
         )
 
 
