@@ -11,6 +11,7 @@ from typing import Any
 from tests.patience import PATIENCE_S
 
 from barnabas.client.connection import ConnectionFailed, Response
+from barnabas.client.security.options import PLAINTEXT
 from barnabas.errors import BarnabasError
 from barnabas.server.loop.system import SystemClock
 from barnabas.server.replication.leader_suspicion import LeaderSuspicion
@@ -46,7 +47,7 @@ class Dialling(_Fetcher):
     def __init__(
         self, node: Any, follower: Any, suspicion: LeaderSuspicion, dial: Callable[[], Awaitable[Any]]
     ) -> None:
-        super().__init__(node, follower, suspicion, lambda: None)  # type: ignore[arg-type, return-value]
+        super().__init__(node, follower, suspicion, lambda: None, PLAINTEXT)  # type: ignore[arg-type, return-value]
         self.dial = dial
 
     async def _dial(self) -> Any:
