@@ -37,15 +37,19 @@ _Change: TypeAlias = ScramCredentialDeletion | ScramCredentialUpsertion
 
 
 def alter_user_scram_credentials(view: View, request: AlterUserScramCredentialsRequest) -> Decision:
-    """AlterUserScramCredentials (key 51): each user of the request succeeds or fails on its own."""
+    """AlterUserScramCredentials (key 51): each user of the request succeeds or fails on its own.
+
+    The first change of a user that is refused tells how; another one after it is not looked at.
+    """
+    records: dict[str, MetadataRecord] = {}
+    errors: dict[str, KafkaError] = {}
     changes: list[_Change] = [*request.deletions, *request.upsertions]
-    times = Counter(change.name for change in changes)
-    records: list[MetadataRecord] = []
-    results = []
-    for name, change in {change.name: change for change in changes}.items():
-        code, message = ErrorCode.NONE, None
+    for change in changes:
+        name = change.name
+        if name in errors:
+            continue
         try:
-            if times[name] > 1:
+            if records.pop(name, None) is not None:
                 text = "A user credential cannot be altered twice in the same request"
                 raise KafkaError(ErrorCode.DUPLICATE_RESOURCE, text)
             if view.image.feature(METADATA_VERSION) < _FIRST_METADATA_VERSION:
@@ -54,11 +58,15 @@ def alter_user_scram_credentials(view: View, request: AlterUserScramCredentialsR
             if len(records) == BATCH_LIMIT:
                 text = f"one request may change at most {BATCH_LIMIT} users"
                 raise KafkaError(ErrorCode.POLICY_VIOLATION, text)
-            records.append(_changed(view.image, change))
+            records[name] = _changed(view.image, change)
         except KafkaError as error:
-            code, message = error.code, error.message
-        results.append(AlterUserScramCredentialsResult(user=name, error_code=code, error_message=message))
-    return Decision(AlterUserScramCredentialsResponse(results=results), records)
+            errors[name] = error
+    results = [AlterUserScramCredentialsResult(user=name, error_message=None) for name in records]
+    results += [
+        AlterUserScramCredentialsResult(user=name, error_code=error.code, error_message=error.message)
+        for name, error in errors.items()
+    ]
+    return Decision(AlterUserScramCredentialsResponse(results=results), list(records.values()))
 
 
 def _changed(image: MetadataImage, change: _Change) -> MetadataRecord:
