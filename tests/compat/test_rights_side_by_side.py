@@ -16,8 +16,9 @@ import random
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from tests.compat.conftest import free_port, kafka_class
 from tests.server.rights_cases import DENIED, request_of
 from tests.server.secured import Secured, acl, run_secured
 
-from barnabas.client.blocking import BlockingConnection
+from barnabas.client.blocking import BlockingConnection, RequestTimedOut
 from barnabas.client.security.options import Security
 from barnabas.model import Uuid
 from barnabas.security.acl import OPERATIONS, Operation, PatternType, Permission, ResourceType
@@ -40,7 +41,12 @@ from barnabas.wire.schemas.acls import (
     DescribeAclsRequest,
 )
 from barnabas.wire.schemas.cluster import DescribeTopicPartitionsRequest, MetadataRequest
-from barnabas.wire.schemas.groups import ListGroupsRequest
+from barnabas.wire.schemas.groups import (
+    FindCoordinatorRequest,
+    ListGroupsRequest,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+)
 from barnabas.wire.schemas.topics import CreatableTopic, CreateTopicsRequest
 
 pytestmark = pytest.mark.compat
@@ -215,6 +221,8 @@ def test_2000_requests_are_refused_as_by_apache_kafka(
             ids.append({topic.name: topic.topic_id for topic in made.topics})
             made = their_admin.request(CreateTopicsRequest(topics=rows, timeout_ms=9000))
             ids.append({topic.name: topic.topic_id for topic in made.topics})
+            await _coordinated(our_admin.request)
+            await _coordinated(partial(asyncio.to_thread, their_admin.request))
             absent = Uuid(b"\x07" * 16)
             names = [{id_: name for name, id_ in known.items()} for known in ids]
             theirs = BlockingConnection("127.0.0.1", clients)
@@ -247,7 +255,12 @@ def test_2000_requests_are_refused_as_by_apache_kafka(
                             request_of(row.key, version, name, known.get(name, absent)) for known in ids
                         ]
                     mine = await ours.request(requests[0], version)
-                    other = theirs.request(requests[1], version)
+                    try:
+                        other = await asyncio.to_thread(theirs.request, requests[1], version, 20.0)
+                    except RequestTimedOut as error:
+                        raise AssertionError(
+                            f"Apache Kafka does not answer {requests[1]} v{version}"
+                        ) from error
                     asked += 1
                     a, b = refusals(mine, names[0]), refusals(other, names[1])
                     if kind < 0.12 and shown(mine) != shown(other):
@@ -266,6 +279,20 @@ def test_2000_requests_are_refused_as_by_apache_kafka(
             assert different == [], f"{len(different)} differ:\n" + "\n".join(different[:12])
 
     run_secured(tmp_path, monkeypatch, scenario, auto_create_topics_enable="true")
+
+
+async def _coordinated(ask: Callable[..., Awaitable[Any]]) -> None:
+    """Wait until groups and transactions have their coordinators."""
+    wanted = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)])
+    for _ in range(600):
+        found = [
+            (await ask(FindCoordinatorRequest(key_type=kind, coordinator_keys=["g"]), 4)).coordinators[0]
+            for kind in (0, 1)
+        ]
+        if not any(one.error_code for one in found) and not (await ask(wanted, 8)).groups[0].error_code:
+            return
+        await asyncio.sleep(0.05)
+    raise AssertionError("no coordinators")
 
 
 async def _replace_acls(node: Secured, their_admin: BlockingConnection, acls: list[AclCreation]) -> None:
