@@ -5,6 +5,7 @@
   barnabas start --override listeners=PLAINTEXT://127.0.0.1:19092
   barnabas start server.properties       Kafka's property names; the directories must be formatted
   barnabas start --nodes auto            a cluster on this machine: one node for each core
+  barnabas start --secure                a node that only its owner can use: TLS, a super user, ACLs
 
 Without a file the node formats itself the first time.  With one it refuses an unformatted directory, as
 Kafka does: an empty disk should not join a cluster unnoticed (`barnabas storage format`).
@@ -18,6 +19,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from barnabas.errors import ConfigError, StorageError
@@ -52,6 +54,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cluster-id", metavar="ID", help="with --bootstrap or --join: the cluster's")
     parser.add_argument(
         "--join", metavar="HOST:PORT", help="controllers, with commas: join their cluster (no format step)"
+    )
+    parser.add_argument(
+        "--secure",
+        action="store_true",
+        help="in an empty directory: TLS, a super user, ACLs (docs/security.md)",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document when it is ready")
     parser.add_argument(
@@ -100,8 +107,12 @@ def with_controller(listeners: str, roles: str | None) -> str:
 
 def run(args: argparse.Namespace) -> int:
     """`barnabas start`: ends with the node's exit code."""
-    overrides = [f"log.dirs={args.data}"] if args.data is not None else []
-    if args.port is not None:
+    overrides = [f"log.dirs={args.data}"] if args.data is not None and not args.secure else []
+    if args.secure:
+        from barnabas.cli.start_secure import prepare
+
+        args.properties = str(prepare(args))
+    elif args.port is not None:
         if args.properties is not None:
             raise ConfigError("--port goes without FILE", next_step="change `listeners` in the file")
         overrides.append(f"listeners=PLAINTEXT://127.0.0.1:{args.port}")
@@ -125,6 +136,10 @@ def run(args: argparse.Namespace) -> int:
             print_document("node", {"node": about(node)})
         else:
             print("\n".join(banner(node)))
+            if args.secure:
+                from barnabas.cli.start_secure import next_steps
+
+                print("\n".join(next_steps(Path(args.properties), "{}:{}".format(*node.address))))
         sys.stdout.flush()
 
     try:
