@@ -9,7 +9,7 @@
 #   make chaos     real nodes, broken under traffic: SEED= FAULTS=
 #   make fuzz      frames that no client sends, beside one that behaves: SEED= FRAMES=
 #   make answers   drawn sequences side by side with an Apache Kafka: N=sequences SEED=first
-#   make sink-kills  a Spark copy, exactly once, while its processes and the brokers are killed: SEED= N=runs ARGS="--apache" or "--voters"
+#   make sink-kills  a Spark copy, exactly once, while its processes and the brokers are killed: SEED= N=runs ARGS="--apache", "--voters" or "--standalone"
 #   make jobs-proof  five million records through aggregation, sink, archive, audit, restore, audit: N=records
 #   make drills    changes of a running cluster, rehearsed with real processes: NAME=move-quorum N=times
 #   make overload  what a good client notices while others attack: ARGS="--only bombs --check"

@@ -92,7 +92,7 @@ def fill(bootstrap: str, records: int) -> Counter[tuple[int, str]]:
 def step(title: str, *command: str) -> None:
     """Run a command, show what it prints, measure its processes.  Ends everything where it fails."""
     print(f"--- {title}", flush=True)
-    began, most = time.monotonic(), dict.fromkeys(("driver", "jvm", "worker"), 0)
+    began, most = time.monotonic(), dict.fromkeys(("driver", "jvm", "worker", "executor"), 0)
     child = subprocess.Popen(command, cwd=Path(__file__).parents[1])
     while child.poll() is None:
         for kind, mib in memory_of(child.pid).items():
@@ -108,7 +108,7 @@ def step(title: str, *command: str) -> None:
 
 def memory_of(command: int) -> dict[str, int]:
     """Resident MiB of a command's processes, by kind."""
-    return {kind: sum(map(resident, processes)) for kind, processes in of_the_query(command).items()}
+    return {kind: sum(map(resident, processes)) for kind, processes in of_the_query([command]).items()}
 
 
 def resident(process: int) -> int:

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from barnabas.errors import BarnabasError, ConfigError
 from barnabas.model import TopicPartition
-from barnabas.pipeline.jobs.archive_directory import ArchiveDirectory, ArchivedTopic, NoArchiveError
-from barnabas.pipeline.jobs.archive_index import (
+from barnabas.pipeline.archives.directory import ArchiveDirectory, ArchivedTopic, NoArchiveError
+from barnabas.pipeline.archives.file_log import DamagedArchiveError, listed_files
+from barnabas.pipeline.archives.index import (
     ArchivedFile,
     FilesInOrder,
     grown_index,
@@ -20,10 +21,9 @@ from barnabas.pipeline.jobs.archive_index import (
     read_index,
     write_index,
 )
-from barnabas.pipeline.jobs.archive_source import admit_files
+from barnabas.pipeline.archives.source import admit_files
 from barnabas.pipeline.jobs.audit import Side, compare
 from barnabas.pipeline.jobs.checksums import Run, join_runs, run_of_row, runs_of
-from barnabas.pipeline.jobs.file_log import DamagedArchiveError, listed_files
 from barnabas.pipeline.jobs.progress import plain_failure
 from barnabas.pipeline.jobs.restored_topics import changes_needed
 

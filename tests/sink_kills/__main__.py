@@ -6,6 +6,7 @@
 --kills N     in a run, then the query is left alone (5)
 --apache      on three nodes of Apache Kafka 4.3.1
 --voters      the voters of the quorum move from 1, 2, 3 to 4, 5, 6 meanwhile (not with --apache)
+--standalone  on a standalone Spark with two workers, where slow tasks run twice; its executors are killed, too
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from typing import IO
 
 from bench.trio import until
 from tests.pipeline.sink_histories import committed
+from tests.pipeline.standalone import Standalone
 from tests.sink_kills.ground import MOVING, Apache, Ground, move_voters, ours, voters
 from tests.sink_kills.processes import kill, of_the_query
 
@@ -48,13 +50,18 @@ def main() -> int:
     parser.add_argument("--settings", nargs="*", default=[], metavar="NAME=VALUE", help="of the nodes")
     parser.add_argument("--apache", action="store_true")
     parser.add_argument("--voters", action="store_true")
+    parser.add_argument("--standalone", action="store_true")
     options = parser.parse_args()
     if options.apache and options.voters:
         parser.error("--voters moves voters by KIP-642, which Apache Kafka has not")
     wrong = 0
     for seed in range(options.seed, options.seed + options.runs):
-        with tempfile.TemporaryDirectory() as folder, ground_of(options, Path(folder)) as kafka:
-            run = Run(kafka, Path(folder), seed)
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            ground_of(options, Path(folder)) as kafka,
+            spark_of(options, Path(folder)) as spark,
+        ):
+            run = Run(kafka, Path(folder), seed, spark)
             with moved_meanwhile(kafka, run.rng.uniform(8, 16)) if options.voters else nothing():
                 wrong += run.copy(options.records, options.kills)
     print(f"{options.runs - wrong} passed, {wrong} failed", flush=True)
@@ -73,6 +80,18 @@ def ground_of(options: argparse.Namespace, folder: Path) -> Iterator[Ground]:
         if options.voters:
             move_voters(kafka.bootstrap, MOVING[0], wait=True)
         yield kafka
+
+
+@contextmanager
+def spark_of(options: argparse.Namespace, folder: Path) -> Iterator[Standalone | None]:
+    """The standalone Spark of one run, if it has one."""
+    if not options.standalone:
+        yield None
+        return
+    work = folder / "spark"
+    work.mkdir()
+    with Standalone(work) as spark:
+        yield spark
 
 
 @contextmanager
@@ -105,12 +124,13 @@ def moved_meanwhile(kafka: Ground, after: float) -> Iterator[None]:
 class Run:
     """One seed's."""
 
-    def __init__(self, kafka: Ground, folder: Path, seed: int) -> None:
+    def __init__(self, kafka: Ground, folder: Path, seed: int, spark: Standalone | None = None) -> None:
         self.kafka = kafka
         self.folder = folder
         self.seed = seed
         self.rng = random.Random(seed)
         self.killed: Counter[str] = Counter()
+        self.spark = spark
         self.starts = 0
         self.down: int | None = None
 
@@ -130,8 +150,10 @@ class Run:
         lost = records - sum(1 for number in range(records) if str(number) in found)
         twice = sum(count - 1 for count in found.values())
         killed = ", ".join(f"{count} {kind}" for kind, count in sorted(self.killed.items()))
+        again = len(list(self.folder.glob("again-*")))
+        twin = f"{again} attempts more than tasks, " if self.spark is not None else ""
         print(
-            f"seed {self.seed}: {records} records, killed {killed or 'nothing'}, {self.starts} starts, "
+            f"seed {self.seed}: {records} records, killed {killed or 'nothing'}, {twin}{self.starts} starts, "
             f"{time.monotonic() - began:.0f} s: lost {lost}, twice {twice}",
             flush=True,
         )
@@ -148,14 +170,14 @@ class Run:
                 while self.killed.total() < kills:
                     if _ends(query, pause):
                         return query.returncode == 0
-                    self._kill_one(query.pid)
+                    self._kill_one(self._roots(query))
                     pause = self.rng.uniform(1, 4)
                 self._all_up()
                 if not _ends(query, PATIENCE_S):
                     raise TimeoutError(f"the query does not end: {log.read_text()[-4000:]}")
                 return query.returncode == 0
             finally:
-                for processes in of_the_query(query.pid).values():
+                for processes in of_the_query(self._roots(query)).values():
                     for process in processes:
                         kill(process)
                 query.wait()
@@ -163,11 +185,18 @@ class Run:
     def _query(self, out: IO[bytes]) -> subprocess.Popen[bytes]:
         checkpoint = str(self.folder / "checkpoint")
         command = [sys.executable, "-m", "tests.sink_kills.copy", self.kafka.bootstrap, checkpoint]
+        if self.spark is not None:
+            command.append(self.spark.master)
         return subprocess.Popen(command, stdout=out, stderr=out)
 
-    def _kill_one(self, driver: int) -> None:
+    def _roots(self, query: subprocess.Popen[bytes]) -> list[int]:
+        """The driver, and what started the executors."""
+        return [query.pid, *(process.pid for process in self.spark.processes)] if self.spark else [query.pid]
+
+    def _kill_one(self, roots: list[int]) -> None:
         self._all_up()
-        kind = self.rng.choice(("worker", "worker", "jvm", "driver", "leader", "coordinator"))
+        kinds = ("worker", "worker", "jvm", "driver", "leader", "coordinator")
+        kind = self.rng.choice(kinds if self.spark is None else (*kinds, "executor", "executor"))
         if kind in ("leader", "coordinator"):
             topic = "out" if kind == "leader" else "__transaction_state"
             try:
@@ -179,7 +208,7 @@ class Run:
             self.kafka.kill(number)
             self.down = number
         else:
-            processes = of_the_query(driver)[kind]
+            processes = of_the_query(roots)[kind]
             if not processes:
                 return
             kill(self.rng.choice(processes))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 
 __all__ = ["kill", "of_the_query"]
 
 
-def of_the_query(driver: int) -> dict[str, list[int]]:
-    """The processes that descend from the driver: kind -> process ids."""
+def of_the_query(roots: Sequence[int]) -> dict[str, list[int]]:
+    """The processes that descend from the first root, its driver, and from others: kind -> process ids."""
     parents: dict[int, list[int]] = {}
     commands: dict[int, str] = {}
     for entry in Path("/proc").iterdir():
@@ -21,8 +22,8 @@ def of_the_query(driver: int) -> dict[str, list[int]]:
             except OSError:
                 continue
             parents.setdefault(int(stat.rpartition(")")[2].split()[1]), []).append(int(entry.name))
-    found: dict[str, list[int]] = {"driver": [driver], "jvm": [], "worker": []}
-    left = list(parents.get(driver, ()))
+    found: dict[str, list[int]] = {"driver": [roots[0]], "jvm": [], "worker": [], "executor": []}
+    left = [child for root in roots for child in parents.get(root, ())]
     while left:
         process = left.pop()
         left += parents.get(process, ())
@@ -31,6 +32,8 @@ def of_the_query(driver: int) -> dict[str, list[int]]:
             found["worker"].append(process)
         elif "org.apache.spark.deploy.SparkSubmit" in command:
             found["jvm"].append(process)
+        elif "CoarseGrainedExecutorBackend" in command:
+            found["executor"].append(process)
     return found
 
 

@@ -5,6 +5,9 @@ Python that runs now and the packages it sees, and turns down what Spark would o
 by keyword win over ours; dots are written as double underscores or in a mapping:
 
     session("archive", master="local[4]", **{"spark.sql.shuffle.partitions": "8"})
+
+With a master on other machines (spark://...) the driver is bound to the address that they reach, workers run the
+interpreter that PYSPARK_PYTHON names (this one's path unless set), and whether they can is seen at once.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from typing import TYPE_CHECKING
 from barnabas.errors import BarnabasError
 from barnabas.pipeline.extras import to_install
 from barnabas.pipeline.java import cache_directory, find_java, write_once
+from barnabas.pipeline.masters import check_master, check_workers, is_local, own_address
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,8 +29,6 @@ __all__ = ["session"]
 
 _NEEDED = ("pyspark", "pyarrow", "pandas", "numpy")
 _OURS = {
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.redaction.options.regex": "(?i)url|secret|password|token|jaas|key",
@@ -50,7 +52,8 @@ appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex{short}
 def session(app: str, master: str = "local[*]", **conf: str) -> SparkSession:
     """Start (or get) a Spark session.
 
-    Raises BarnabasError, with what to install, when PySpark or Java is missing.
+    Raises BarnabasError, with what to install, when PySpark or Java is missing, no master answers, or workers
+    cannot run our tasks.
     """
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if missing:
@@ -60,20 +63,34 @@ def session(app: str, master: str = "local[*]", **conf: str) -> SparkSession:
         )
     java = find_java()
     os.environ["JAVA_HOME"] = java.path
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    local = is_local(master)
+    address = "127.0.0.1" if local else own_address(master)
+    check_master(master)
+    if local:
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ.setdefault("SPARK_LOCAL_IP", address)
     _show_workers_our_packages()
 
     from pyspark.sql import SparkSession
 
-    settings = _OURS | {name.replace("__", "."): value for name, value in conf.items()}
+    bound = {"spark.driver.host": address, "spark.driver.bindAddress": address}
+    settings = _OURS | bound | {name.replace("__", "."): value for name, value in conf.items()}
     quiet = f"-Dlog4j2.configurationFile=file:{_logging_file()}"
     options = settings.get("spark.driver.extraJavaOptions", "")
     settings["spark.driver.extraJavaOptions"] = f"{quiet} {options}".strip()
     builder = SparkSession.builder.appName(app).master(master)
     for name, value in settings.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    spark = builder.getOrCreate()
+    if not local:
+        try:
+            check_workers(spark)
+        except BaseException:
+            spark.stop()
+            raise
+    return spark
 
 
 def _show_workers_our_packages() -> None:

@@ -55,6 +55,16 @@ def add_job_arguments(verbs: Any) -> None:
     job.add_argument("--source-config", metavar="FILE", help="as --command-config, for the cluster to read")
     add_rename(job)
     add_common(job)
+    job = jobs.add_parser("flights", help="an example: late flights to a topic of their own, exactly once")
+    job.add_argument("topics", metavar="HOST:PORT/TOPIC", help="the cluster, and the topic with the flights")
+    job.add_argument("late", metavar="TOPIC", help="gets those that leave late")
+    job.add_argument("directory", help="how far it is, new or that of an earlier run")
+    job.add_argument(
+        "--send", action="store_true", help="fill the topic with the data set of `make demo` first"
+    )
+    job.add_argument("--minutes", type=int, default=15, help="after which a flight is late (15)")
+    job.add_argument("--follow", metavar="TIME", help='go on for ever, so often: "10 seconds"')
+    add_common(job)
     found = verbs.add_parser("list", help="the jobs that reported to a cluster")
     add_cluster_flags(found)
     one = verbs.add_parser("status", help="how far a job is")
@@ -68,7 +78,14 @@ def add_job_arguments(verbs: Any) -> None:
 def run_job(args: argparse.Namespace) -> int:
     """Run one of these verbs; its exit code."""
     if args.verb == "run":
-        return {"archive": _archive, "restore": _restore, "audit": _audit, "mirror": _mirror}[args.job](args)
+        jobs = {
+            "archive": _archive,
+            "restore": _restore,
+            "audit": _audit,
+            "mirror": _mirror,
+            "flights": _flights,
+        }
+        return jobs[args.job](args)
     return {"list": _list, "status": _status, "stop": _stop}[args.verb](args)
 
 
@@ -104,7 +121,7 @@ def _archive(args: argparse.Namespace) -> int:
 
 
 def _restore(args: argparse.Namespace) -> int:
-    from barnabas.pipeline.jobs.archive_directory import ArchiveDirectory
+    from barnabas.pipeline.archives.directory import ArchiveDirectory
     from barnabas.pipeline.jobs.restore import restore
 
     rename = rename_of(args)
@@ -152,6 +169,36 @@ def _mirror(args: argparse.Namespace) -> int:
         )
 
     reported(args, args.bootstrap, f"mirror-{'-'.join(rename.get(name, name) for name in topics)}", run)
+    return 0
+
+
+def _flights(args: argparse.Namespace) -> int:
+    from barnabas.pipeline.jobs.audit import Side
+    from barnabas.pipeline.jobs.late_flights import late_flights, send_flights
+
+    bootstrap, topics = _topics(Side.parse(args.topics))
+    if len(topics) != 1:
+        raise ConfigError(f"flights are in one topic, not in {len(topics)}", next_step="name one topic")
+    options = options_in(args.command_config)
+
+    def run(spark: SparkSession, report: JobReport) -> None:
+        if args.send:
+            send_flights(bootstrap, topics[0], report.progress, options=options)
+        late_flights(
+            spark,
+            bootstrap,
+            topics[0],
+            args.late,
+            args.directory,
+            report.progress,
+            minutes=args.minutes,
+            options=options,
+            rows=args.rows,
+            every=args.follow,
+            heard=report.heard,
+        )
+
+    reported(args, bootstrap, f"flights-{args.late}", run)
     return 0
 
 

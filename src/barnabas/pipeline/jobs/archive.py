@@ -16,7 +16,7 @@ from barnabas.client.admin.admin import Admin
 from barnabas.client.offsets import list_offsets
 from barnabas.errors import KafkaError
 from barnabas.model import TopicPartition
-from barnabas.pipeline.jobs.archive_directory import ArchiveDirectory, ArchivedTopic
+from barnabas.pipeline.archives.directory import ArchiveDirectory, ArchivedTopic
 from barnabas.pipeline.jobs.job_options import security_in
 from barnabas.pipeline.jobs.progress import Progress, run_to_end
 from barnabas.pipeline.jobs.restored_topics import own_configs

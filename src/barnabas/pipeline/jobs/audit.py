@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 from barnabas.client.cluster import Cluster
 from barnabas.errors import ConfigError
 from barnabas.model import TopicPartition
-from barnabas.pipeline.jobs.archive_directory import ArchiveDirectory
-from barnabas.pipeline.jobs.archive_index import index_of, write_index
-from barnabas.pipeline.jobs.archive_source import ArchiveSource
+from barnabas.pipeline.archives.directory import ArchiveDirectory
+from barnabas.pipeline.archives.index import index_of, write_index
+from barnabas.pipeline.archives.source import ArchiveSource
 from barnabas.pipeline.jobs.checksums import RUN_SCHEMA, Run, join_runs, run_of_row, runs_of
 from barnabas.pipeline.jobs.job_options import security_in
 from barnabas.pipeline.jobs.progress import plain_failure

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from barnabas.errors import BarnabasError, ConfigError
-from barnabas.pipeline.jobs.archive_index import write_whole
+from barnabas.pipeline.archives.index import write_whole
 
 __all__ = ["MirrorDirectory", "Mirrored"]
 

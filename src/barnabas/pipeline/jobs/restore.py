@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from barnabas.client.admin.admin import Admin
 from barnabas.errors import ConfigError
-from barnabas.pipeline.jobs.archive_directory import ArchiveDirectory
-from barnabas.pipeline.jobs.archive_index import grown_index, index_of, read_index, write_index
-from barnabas.pipeline.jobs.archive_source import ArchiveSource
+from barnabas.pipeline.archives.directory import ArchiveDirectory
+from barnabas.pipeline.archives.index import grown_index, index_of, read_index, write_index
+from barnabas.pipeline.archives.source import ArchiveSource
 from barnabas.pipeline.jobs.job_options import security_in
 from barnabas.pipeline.jobs.progress import Progress, run_to_end
 from barnabas.pipeline.jobs.restored_topics import check_targets, prepare, write_targets

@@ -16,8 +16,8 @@ from typing import NamedTuple
 from barnabas.client.admin.admin import Admin
 from barnabas.client.offsets import list_offsets
 from barnabas.errors import BarnabasError, ConfigError, ErrorCode, KafkaError
-from barnabas.pipeline.jobs.archive_directory import ArchivedTopic
-from barnabas.pipeline.jobs.archive_index import ArchivedFile, write_whole
+from barnabas.pipeline.archives.directory import ArchivedTopic
+from barnabas.pipeline.archives.index import ArchivedFile, write_whole
 
 __all__ = ["Change", "changes_needed", "check_targets", "own_configs", "prepare", "write_targets"]
 

@@ -5,7 +5,7 @@
 
 Spark's own reader of Parquet files knows no order.  Here one task reads the files of one partition, one after
 the other, and a micro-batch that is run again has the same rows: so a sink that writes exactly once restores a
-topic exactly once.  `index` is a file that `archive_directory.write_index` wrote.
+topic exactly once.  `index` is a file that `index.write_index` wrote.
 """
 
 # ruff: noqa: N802 (the names of the methods are Spark's)
@@ -26,8 +26,8 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from barnabas.errors import ConfigError
-from barnabas.pipeline.jobs.archive_index import ArchivedFile, FilesInOrder, read_index
-from barnabas.pipeline.jobs.file_log import damaged
+from barnabas.pipeline.archives.file_log import damaged
+from barnabas.pipeline.archives.index import ArchivedFile, FilesInOrder, read_index
 from barnabas.pipeline.offsets import Offsets, Positions
 from barnabas.pipeline.options import COLUMNS
 from barnabas.pipeline.plain_errors import plainly

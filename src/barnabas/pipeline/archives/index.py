@@ -16,7 +16,7 @@ from urllib.parse import unquote
 
 from barnabas.errors import BarnabasError, ConfigError
 from barnabas.model import TopicPartition
-from barnabas.pipeline.jobs.file_log import DamagedArchiveError, damaged
+from barnabas.pipeline.archives.file_log import DamagedArchiveError, damaged
 
 __all__ = [
     "ArchivedFile",

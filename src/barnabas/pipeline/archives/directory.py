@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from barnabas.errors import BarnabasError, ConfigError
-from barnabas.pipeline.jobs.archive_index import write_whole
-from barnabas.pipeline.jobs.file_log import LISTED, DamagedArchiveError, listed_files, newest_batch
+from barnabas.pipeline.archives.file_log import LISTED, DamagedArchiveError, listed_files, newest_batch
+from barnabas.pipeline.archives.index import write_whole
 
 __all__ = ["ArchiveDirectory", "ArchivedTopic", "NoArchiveError"]
 
