@@ -294,3 +294,8 @@ def test_every_command_in_docs_and_help_is_one_that_the_parsers_take(
     unknown = [w for w in rest if w.startswith("--") and w.partition("=")[0] not in flags and w != "--"]
     near = [w for w in unknown if not any(flag.startswith(w) for flag in flags)]
     assert not near, f"{page}: `barnabas {line}` has flags that nobody knows: {near}"
+
+
+def test_whoever_lacks_a_right_is_told_who_can_see_which() -> None:
+    for code in (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED):
+        assert "`barnabas acls why`" in next_step_of(KafkaError(code), "consume")

@@ -66,6 +66,7 @@ _NOT_FOUND = frozenset(
         ErrorCode.RESOURCE_NOT_FOUND,
     }
 )
+_NO_RIGHT = frozenset(code for code in ErrorCode if code.name.endswith("_AUTHORIZATION_FAILED"))
 
 
 def exit_code(error: BaseException) -> Exit:
@@ -111,5 +112,7 @@ def next_step_of(error: BaseException, noun: str = "") -> str:
     if isinstance(error, KafkaError) and error.code in _NOT_FOUND:
         nouns = {ErrorCode.GROUP_ID_NOT_FOUND: "groups", ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "transactions"}
         return f"`barnabas {nouns.get(error.code, 'topics')} list` shows what there is"
+    if isinstance(error, KafkaError) and error.code in _NO_RIGHT:
+        return "`barnabas acls why` shows an administrator which right is missing, and what gives it"
     explained = f"`barnabas {noun} --help`" if noun else "`barnabas --help`"
     return _NEXT.get(exit_code(error), f"{explained} shows what it takes, with examples")

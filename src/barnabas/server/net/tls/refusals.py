@@ -25,6 +25,7 @@ _TRUST = "put the authority that signed it into ssl.truststore.location"
 _OURS = (
     "give the client the authority of this node's certificate, as ssl.truststore.location or ssl.ca.location"
 )
+_WITH_TLS = "set security.protocol at the client to that of the listener: SSL or SASL_SSL"
 HUNG_UP = Refused("the client hung up when it saw this node's certificate, so it may not trust it", _OURS)
 _REASONS = {
     "PEER_DID_NOT_RETURN_A_CERTIFICATE": Refused(
@@ -37,9 +38,7 @@ _REASONS = {
     "UNSUPPORTED_PROTOCOL": Refused(
         "the client speaks no version of TLS that this node does", "see ssl.enabled.protocols"
     ),
-    "WRONG_VERSION_NUMBER": Refused(
-        "the client does not speak TLS", "set security.protocol=SSL at the client"
-    ),
+    "WRONG_VERSION_NUMBER": Refused("the client does not speak TLS", _WITH_TLS),
     "TLSV1_ALERT_UNKNOWN_CA": Refused("the client does not trust this node's certificate", _OURS),
     "SSLV3_ALERT_BAD_CERTIFICATE": Refused(
         "the client does not take this node's certificate",
@@ -72,7 +71,5 @@ def looks_like(session: ssl.SSLObject, data: memoryview) -> Refused | None:
     if head in _HTTP:
         return Refused("the client speaks HTTP", "this port serves Kafka's protocol over TLS, and no pages")
     if head[0] == 0:
-        return Refused(
-            "the client speaks Kafka's protocol without TLS", "set security.protocol=SSL at the client"
-        )
+        return Refused("the client speaks Kafka's protocol without TLS", _WITH_TLS)
     return None
