@@ -154,6 +154,7 @@ class ChangeNoted:
     """For the history: a change of the quorum stands in the log now, or was given up (REQUEST_TIMED_OUT).
 
     `token` is its request's, None for a step to a target; `waited_for` says what was waited for last, if anything.
+    `by` names who did it where that is not whoever asked.
     """
 
     token: object
@@ -161,6 +162,7 @@ class ChangeNoted:
     outcome: ErrorCode
     seconds: float
     waited_for: str
+    by: str = ""
 
 
 @value

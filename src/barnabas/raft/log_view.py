@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable
+from math import inf
 from typing import Generic, TypeVar
 
 from barnabas.model import Epoch, Offset
@@ -221,10 +222,10 @@ class LogView:
                 notes[note.key] = note.value
         return notes
 
-    def note(self, key: str) -> str | None:
-        """The note in force under this key."""
-        for _, note in reversed(self._note_tail):
-            if note.key == key:
+    def note(self, key: str, before: float = inf) -> str | None:
+        """The note in force under this key, or the one that was before this (uncommitted) offset."""
+        for offset, note in reversed(self._note_tail):
+            if note.key == key and offset < before:
                 return note.value
         return self._note_base.get(key)
 

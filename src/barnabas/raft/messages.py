@@ -440,6 +440,23 @@ class SnapshotRejected:
 
 
 @value
+class Supervise:
+    """The autopilot is to look at the quorum (`membership.autopilot`); a node that does not lead does nothing.
+
+    `size`: as many voters as there should be.  Seconds: a standby must have kept up for `stability`, a voter is
+    given up that was silent for `dead`; the next look comes after `interval`.  `standbys`: the controllers that
+    may become voters, and where they listen.  `dry_run`: only say what would be done.
+    """
+
+    size: int
+    stability: float
+    dead: float
+    interval: float
+    standbys: tuple[tuple[NodeId, tuple[Endpoint, ...]], ...]
+    dry_run: bool = False
+
+
+@value
 class Resign:
     """The active controller steps down from leading this epoch."""
 
@@ -468,5 +485,6 @@ Message: TypeAlias = (
     | SnapshotInstalled
     | SnapshotRejected
     | Resign
+    | Supervise
     | Shutdown
 )

@@ -23,7 +23,7 @@ from barnabas.raft.effects import Accepted, Effect, Refused, Stopped
 from barnabas.raft.entries import ElectionState, Note, Opaque, SnapshotId
 from barnabas.raft.identity import first_look, origin, superseded
 from barnabas.raft.log_view import LogView
-from barnabas.raft.membership import check, pending
+from barnabas.raft.membership import autopilot, check, pending
 from barnabas.raft.messages import (
     Answered,
     BeginQuorumEpochRequest,
@@ -54,6 +54,7 @@ from barnabas.raft.messages import (
     SnapshotRejected,
     SnapshotTaken,
     Started,
+    Supervise,
     Tick,
     UpdateVoterResponse,
     VoteRequest,
@@ -268,6 +269,8 @@ class RaftNode:
                 core.log_view.log_start_moved(log_start)
             case Resign(epoch):
                 self._resign(epoch, now)
+            case Supervise():
+                autopilot.look(core, message, now)
             case Shutdown(timeout):
                 self._shutdown(timeout, now)
             case Started():

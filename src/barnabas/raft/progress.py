@@ -17,7 +17,7 @@ class Progress:
     `end_offset` None: it has not fetched in this epoch.  Times are monotonic seconds, None: never; the
     wall times (ms) are for DescribeQuorum.  A *round* is a stretch of replication that ends when the
     replica has everything the leader had when the round began; a voter-to-be must end a few of them in
-    good time (`rounds`) before it is let in.
+    good time (`rounds`) before it is let in.  `steady_since`: the autopilot has seen it keep up from then on.
     """
 
     end_offset: Offset | None = None
@@ -29,6 +29,7 @@ class Progress:
     round_end: Offset = -1
     round_began: float = 0.0
     rounds: int = 0
+    steady_since: float | None = None
 
     def fetched(self, offset: Offset, leader_end: Offset, now: Now, round_limit: float) -> bool:
         """A valid fetch from `offset` came.  Whether it moved the end offset."""

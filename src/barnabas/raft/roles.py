@@ -102,7 +102,11 @@ class Follower:
 
 @dataclass(slots=True)
 class Leader:
-    """Appends, serves fetches, counts which replica has what.  The only role that changes the voter set."""
+    """Appends, serves fetches, counts which replica has what.  The only role that changes the voter set.
+
+    `watched`: when the autopilot looked last; `watched_since`: from when on it has looked without a gap;
+    `advice`: what it said then.
+    """
 
     name: ClassVar[str] = "leader"
     epoch_start: Offset
@@ -118,6 +122,9 @@ class Leader:
     announced: bool = False
     plan_waits: str = ""
     volatile: dict[NodeId, Voter] = field(default_factory=dict)
+    watched: float = -inf
+    watched_since: float = -inf
+    advice: str = ""
 
 
 @dataclass(slots=True)

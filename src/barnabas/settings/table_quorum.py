@@ -30,6 +30,18 @@ _s("controller.quorum.fetch.snapshot.max.bytes", "int", 1048576,
    "Most bytes of a snapshot in one answer.", low=1, high=MAX_INT)
 _s("controller.quorum.auto.join.enable", "boolean", False,
    "A controller that is not a voter asks to become one.")
+_s("barnabas.quorum.autopilot", "string", "off",
+   "Whether the active controller changes the voters by itself: `on` promotes controllers that keep up until "
+   "there are `barnabas.quorum.autopilot.voters`, and replaces a voter that is dead for long by another "
+   "controller; `dry-run` only says in the log and the history what it would do. Set it alike on all "
+   "controllers.", choices=("off", "dry-run", "on"))
+_s("barnabas.quorum.autopilot.voters", "int", 3,
+   "As many voters the autopilot promotes controllers to; it never makes an even number.", low=1, high=99)
+_s("barnabas.quorum.autopilot.stability.ms", "int", 10000,
+   "For so long a controller must have kept up before the autopilot makes it a voter.", low=1, high=MAX_INT)
+_s("barnabas.quorum.autopilot.dead.ms", "int", 60000,
+   "A voter that was silent for so long is replaced by the autopilot; longer than a restart takes.",
+   low=3000, high=MAX_INT)
 _s("metadata.log.segment.bytes", "int", 1073741824,
    "Segment size of the metadata log.", low=8388608, high=MAX_INT)
 _s("metadata.log.segment.ms", "long", 604800000,

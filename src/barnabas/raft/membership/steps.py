@@ -38,6 +38,7 @@ __all__ = [
     "step_remove",
     "step_update",
     "step_upgrade",
+    "tombstone",
     "would_be_stuck",
 ]
 

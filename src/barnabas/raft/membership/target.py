@@ -21,7 +21,7 @@ from math import inf
 from typing import NamedTuple
 
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.model import Endpoint, NodeId, Now, ReplicaKey, Uuid
+from barnabas.model import Endpoint, NodeId, Now, Offset, ReplicaKey, Uuid
 from barnabas.raft import leadership
 from barnabas.raft.core import Core
 from barnabas.raft.entries import Note
@@ -32,6 +32,7 @@ from barnabas.raft.roles import Cause, Leader
 
 __all__ = [
     "Member",
+    "append_target",
     "next_step",
     "parse_target",
     "plan",
@@ -43,6 +44,9 @@ __all__ = [
 
 TARGET = "barnabas.quorum.target"
 """The note that holds the target while there is one."""
+
+AUTOPILOT = "barnabas.quorum.autopilot"
+"""The note with the same text while it is the autopilot that wants the target, and no operator."""
 
 
 HAND_OVER_PAUSE = 2
@@ -88,6 +92,15 @@ def target_of(core: Core) -> tuple[Member, ...] | None:
     return None if text is None else parse_target(text)
 
 
+def append_target(core: Core, role: Leader, text: str | None, *, by_autopilot: bool = False) -> Offset:
+    """Set the target, or erase it (None); whose it is stands beside it.  Returns the offset."""
+    notes = [Note(TARGET, text)]
+    whose = text if by_autopilot else None
+    if whose != core.log_view.note(AUTOPILOT):
+        notes.append(Note(AUTOPILOT, whose))
+    return leadership.append(core, role, tuple(notes))
+
+
 # ------------------------------------------------------------------ the request
 
 
@@ -108,7 +121,7 @@ def step_reassign(core: Core, role: Leader, request: ReassignRequest, now: Now) 
     if request.target is None:  # 2
         if current is None:
             raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "there is no target to cancel")
-        return Appended(leadership.append(core, role, (Note(TARGET, None),)))
+        return Appended(append_target(core, role, None))
     members = resolve(core, role, request, now)  # 3
     wanted = write_target(members)
     unchanged = tuple(member.key for member in members) == core.voters.keys and current is None
@@ -116,7 +129,7 @@ def step_reassign(core: Core, role: Leader, request: ReassignRequest, now: Now) 
         if core.log_view.committed_notes.get(TARGET) == current and steps.open_change(core) is None:
             return DONE
         return Waiting("the target is not committed yet")
-    return Appended(leadership.append(core, role, (Note(TARGET, wanted),)))  # 5
+    return Appended(append_target(core, role, wanted))  # 5
 
 
 def resolve(core: Core, role: Leader, request: ReassignRequest, now: Now) -> tuple[Member, ...]:
@@ -222,7 +235,7 @@ def plan(core: Core, role: Leader, now: Now) -> None:
     if core.voters.keys == target:
         role.plan_waits = ""
         _drop_planned(role)
-        leadership.append(core, role, (Note(TARGET, None),))
+        append_target(core, role, None)
         core.emit("raft.target.reached", voters=str(core.voters))
         return
     _take(core, role, members, _choose(core, role, target, now), now)

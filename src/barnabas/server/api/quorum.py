@@ -14,8 +14,8 @@ from barnabas.raft.messages import (
     Request,
     TransferRequest,
 )
-from barnabas.server.api.reassignments import registered
 from barnabas.server.kraft.driver import Quorum
+from barnabas.server.kraft.registration import registered
 from barnabas.server.net.context import RequestContext
 from barnabas.server.observe.history import lines_of
 

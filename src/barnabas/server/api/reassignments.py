@@ -13,11 +13,12 @@ from collections.abc import Iterator
 
 from barnabas.controller.image import MetadataImage, PartitionState, Topic
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.model import ANY_VOTER, METADATA_TOPIC, NO_NODE, Endpoint, NodeId
+from barnabas.model import ANY_VOTER, METADATA_TOPIC, NO_NODE
 from barnabas.raft.membership.target import TARGET, parse_target
 from barnabas.raft.messages import ChangeResponse, ReassignRequest, TransferRequest
 from barnabas.raft.voters import VoterSet
 from barnabas.server.kraft.driver import Quorum
+from barnabas.server.kraft.registration import registered
 from barnabas.server.kraft.settings import LONGEST_CHANGE_S
 from barnabas.server.net.context import RequestContext
 from barnabas.server.observe.history import asker
@@ -35,7 +36,7 @@ from barnabas.wire.schemas.reassignment import (
     ReassignableTopicResponse,
 )
 
-__all__ = ["ReassignmentApi", "ongoing", "registered"]
+__all__ = ["ReassignmentApi", "ongoing"]
 
 
 class ReassignmentApi:
@@ -159,14 +160,6 @@ def _of(
         timeout_ms=request.timeout_ms,
         allow_replication_factor_change=request.allow_replication_factor_change,
         topics=topics,
-    )
-
-
-def registered(image: MetadataImage) -> tuple[tuple[NodeId, tuple[Endpoint, ...]], ...]:
-    """Where the registered controllers listen."""
-    return tuple(
-        (controller.id, tuple(Endpoint(e.listener, e.host, e.port) for e in controller.endpoints))
-        for controller in image.controllers.values()
     )
 
 

@@ -9,11 +9,13 @@ from barnabas.controller.image import MetadataImage
 from barnabas.errors import StorageError
 from barnabas.log.storage.removal import Removal
 from barnabas.raft.entries import SnapshotId
-from barnabas.raft.messages import LogStartMoved, SnapshotTaken
+from barnabas.raft.messages import LogStartMoved, SnapshotTaken, Supervise
 from barnabas.raft.node import RaftNode
+from barnabas.raft.value import altered
 from barnabas.server.kraft import quorum_events
 from barnabas.server.kraft.committed import CommittedImage
 from barnabas.server.kraft.proposals import Requests
+from barnabas.server.kraft.registration import registered
 from barnabas.server.kraft.settings import QuorumSettings
 from barnabas.server.kraft.snapshots import SnapshotKeeper
 from barnabas.server.kraft.steps import QuorumSteps
@@ -91,6 +93,9 @@ class Maintenance:
             delay = settings.session_timeout / 8
             if settings.idle_interval > 0 and not self._alone:
                 delay = min(delay, settings.idle_interval)
+            if settings.autopilot is not None:
+                self._supervise(settings.autopilot)
+                delay = min(delay, settings.autopilot.interval)
         self._store.keep_reserve()
         self._keep_snapshots(now.mono)
         self._timer = self._loop.call_later(delay, self._steps.guarded, self.look)
@@ -104,6 +109,10 @@ class Maintenance:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def _supervise(self, order: Supervise) -> None:
+        """Let the autopilot look, which is to know where the registered controllers listen."""
+        self._steps.receive(altered(order, standbys=registered(self._committed.image)))
 
     @property
     def _alone(self) -> bool:

@@ -24,7 +24,7 @@ from barnabas.wire.schemas.brokers import (
     ControllerRegistrationRequestListener,
 )
 
-__all__ = ["Registration", "warn_of_other_disk"]
+__all__ = ["Registration", "registered", "warn_of_other_disk"]
 
 TWIN = events.register(
     "quorum.twin",
@@ -131,3 +131,11 @@ def warn_of_other_disk(key: ReplicaKey, voters: VoterSet) -> None:
     if entry is not None and not voters.has(key):
         command = f"if the old disk is lost: barnabas quorum replace --node {key.id}"
         events.emit(OTHER_DISK, voter=str(entry.key), ours=str(key), next=command)
+
+
+def registered(image: MetadataImage) -> tuple[tuple[NodeId, tuple[Endpoint, ...]], ...]:
+    """Where the registered controllers listen."""
+    return tuple(
+        (controller.id, tuple(Endpoint(e.listener, e.host, e.port) for e in controller.endpoints))
+        for controller in image.controllers.values()
+    )

@@ -14,6 +14,7 @@ from barnabas.client.security.options import PLAINTEXT, Security
 from barnabas.config import Config
 from barnabas.errors import ConfigError, StorageError
 from barnabas.model import ZERO_UUID, DirectoryId, Endpoint, NodeId, ReplicaKey
+from barnabas.raft.messages import Supervise
 from barnabas.raft.settings import RaftConfig
 from barnabas.raft.voters import Voter, VoterSet
 from barnabas.server.net.secure.settings import controllers_security, protocol_id
@@ -24,6 +25,9 @@ EXCHANGE_S = 30.0
 """Seconds between two exchanges of addresses with another controller, while there is a leader."""
 LONGEST_CHANGE_S = 20.0
 """Seconds for which a change of the voters may wait: less than clients wait for one answer (30 s)."""
+
+_AUTOPILOT_S = 1.0
+"""Seconds between two looks of the autopilot."""
 
 _FETCH_WAIT_S = 0.5
 """Seconds a fetch waits at most for something new (Kafka's constant); a quarter of a shorter fetch timeout."""
@@ -47,6 +51,8 @@ class QuorumSettings(NamedTuple):
     idle_interval: float = 0.5
     idle_when_alone: bool = False
     session_timeout: float = 9.0
+    autopilot: Supervise | None = None
+    """How the autopilot looks, the standbys left out; None: it is off."""
     protocol: int = 0
     """Kafka's number for the protocol of the controllers' listener."""
     security: Security = PLAINTEXT
@@ -99,6 +105,7 @@ class QuorumSettings(NamedTuple):
             idle_interval=seconds("metadata.max.idle.interval.ms"),
             idle_when_alone=config.is_given("metadata.max.idle.interval.ms"),
             session_timeout=seconds("broker.session.timeout.ms"),
+            autopilot=_autopilot(config),
             protocol=protocol_id(config, listener),
             security=controllers_security(config),
         )
@@ -133,6 +140,20 @@ class QuorumSettings(NamedTuple):
 
 def _voter(id_: NodeId, host: str, port: int, listener: str) -> Voter:
     return Voter(ReplicaKey(id_, ZERO_UUID), (Endpoint(listener, host, port),))
+
+
+def _autopilot(config: Config) -> Supervise | None:
+    mode = config.str("barnabas.quorum.autopilot")
+    if mode == "off":
+        return None
+    return Supervise(
+        size=config.int("barnabas.quorum.autopilot.voters"),
+        stability=config.int("barnabas.quorum.autopilot.stability.ms") / 1000,
+        dead=config.int("barnabas.quorum.autopilot.dead.ms") / 1000,
+        interval=_AUTOPILOT_S,
+        standbys=(),
+        dry_run=mode == "dry-run",
+    )
 
 
 def _bootstrap(config: Config, listener: str, own: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:

@@ -72,7 +72,7 @@ class History:
 
     def hear(self, change: ChangeNoted) -> None:
         """Append its line.  Only the active controller may."""
-        by = "on the way to the target"
+        by = change.by or "on the way to the target"
         if change.token is not None:
             by = getattr(change.token, "by", "") or self._asked.get(change.token, "this node")
         outcome = "done" if change.outcome is ErrorCode.NONE else "given up"

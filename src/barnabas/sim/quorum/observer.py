@@ -58,6 +58,9 @@ class Observer(Generic[N]):
     def sending(self, node: N, request: Request) -> None:
         """A request to another node leaves."""
 
+    def arrived(self, node: N, request: Request) -> None:
+        """A request of another node has reached this one, which may be paused."""
+
     def replying(self, node: N, response: Response) -> None:
         """An answer to another node leaves, not filled in yet."""
 

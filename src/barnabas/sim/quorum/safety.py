@@ -7,6 +7,7 @@ from math import inf
 
 from barnabas.raft.membership.target import TARGET
 from barnabas.sim.kernel.report import Occurrence
+from barnabas.sim.quorum.autopilot import Autopilot
 from barnabas.sim.quorum.faults import FAULTS, QuorumFault
 from barnabas.sim.quorum.invariants.catalogue import watch
 from barnabas.sim.quorum.node import Node
@@ -38,6 +39,7 @@ class SafetyPhase:
         self.sizes = self.rng.choice(((1, 3, 5, 3), (3, 1, 3), (3, 5, 3), (2, 4), (3,)))
         racing = 2 if self.rng.random() < 0.5 else 1
         self.operators = [Operator(self.world, n + 1, self.rng) for n in range(racing)]
+        self.autopilot = Autopilot(self.world)
         self.writers = Writers(self.world, interval=0.15, rng=self.rng)
         self.fair = False
         """No fault begins for a while: what else could not be done gets done."""
@@ -112,7 +114,8 @@ class SafetyPhase:
             occurrence.overlaps = True
         if self.rng.random() < 0.3:
             self.world.at(self.rng.random() * 0.1, self._strike)
-        self.world.at(self.rng.expovariate(1 / 0.8), lambda: self._operate(operator))
+        pause = 0.8 if self.world.autopilot is None else 4.0  # it acts only while nobody else does
+        self.world.at(self.rng.expovariate(1 / pause), lambda: self._operate(operator))
 
     # Faults.
 

@@ -54,5 +54,6 @@ def run_seed(seed: int, *, story: bool = False) -> QuorumReport:
     for operator in safety.operators:
         report.operations.update(operator.done)
         report.outcomes.update(operator.outcomes)
+    report.operations.update(safety.autopilot.done)
     report.story = world.story or []
     return report

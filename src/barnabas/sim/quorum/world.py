@@ -23,6 +23,7 @@ from barnabas.raft.messages import (
     Message,
     Request,
     Response,
+    Supervise,
     VoteRequest,
     VoteResponse,
 )
@@ -82,6 +83,8 @@ class World(EventHeap):
         """Faults and operators are done with: whatever is still planned does not happen."""
         self.hold_until = 0.0
         """A disk was lost: nobody asks for another change before its loss can be noticed."""
+        self.autopilot: Supervise | None = None
+        """How the controllers' autopilots look; None: they are off."""
         self.onlookers: list[Onlooker] = []
         """Faults that wait for their moment."""
         self.write: Callable[[Node], object] = lambda node: None
@@ -236,6 +239,7 @@ class World(EventHeap):
         def deliver() -> None:
             process = node.process
             if process is not None:
+                node.invariants.arrived(node, request)
                 node.act(node.run_number, lambda: self._asked(process, token, request))
             elif self.network.reaches(target, source):
                 self.at(0.001, refused)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from barnabas.raft.entries import Batch, SnapshotId
 from barnabas.sim.quorum.invariants.answers import AnsweredInTime, HonestAnswers, WrittenBeforeSent
 from barnabas.sim.quorum.invariants.applied import APPLIED
+from barnabas.sim.quorum.invariants.autopilot import AutopilotKeepsItsWord
 from barnabas.sim.quorum.invariants.elections import (
     NewDiskNewReplica,
     OneLeaderPerEpoch,
@@ -72,6 +73,7 @@ ALL: tuple[type[Invariant], ...] = (
     WrittenBeforeSent,
     WrongAddressStaysOut,
     AnsweredInTime,
+    AutopilotKeepsItsWord,
     *APPLIED,
     Onlookers,
 )
