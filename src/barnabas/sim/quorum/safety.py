@@ -7,13 +7,12 @@ from math import inf
 
 from barnabas.raft.membership.target import TARGET
 from barnabas.sim.kernel.report import Occurrence
-from barnabas.sim.quorum.autopilot import Autopilot
 from barnabas.sim.quorum.faults import FAULTS, QuorumFault
 from barnabas.sim.quorum.invariants.catalogue import watch
 from barnabas.sim.quorum.node import Node
 from barnabas.sim.quorum.operations import OPERATIONS, Scene
 from barnabas.sim.quorum.targeted_faults import TARGETED_FAULTS
-from barnabas.sim.quorum.workload import Operator, Writers
+from barnabas.sim.quorum.workload import Autopilot, Operator, Writers
 from barnabas.sim.quorum.world import World
 from barnabas.sim.quorum.wrong_format import WrongFormat
 

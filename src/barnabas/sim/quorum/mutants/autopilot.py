@@ -15,7 +15,7 @@ AUTOPILOT_MUTANTS: tuple[Mutant, ...] = (
         f"{WHERE} _standing",
         "> order.dead",
         "> 1.0",
-        1,
+        43,
     ),
     mutant(
         "standbys need not stay",
@@ -31,7 +31,7 @@ AUTOPILOT_MUTANTS: tuple[Mutant, ...] = (
         f"{WHERE} _standing",
         "core.log_view.note(steps.tombstone(key)) is None",
         "True",
-        1,
+        38,
     ),
     mutant(
         "even sets",
@@ -39,7 +39,7 @@ AUTOPILOT_MUTANTS: tuple[Mutant, ...] = (
         f"{WHERE} _promote",
         "more = 1 if len(standing.voters) % 2 == 0 else 2",
         "more = 1",
-        1,
+        38,
     ),
     mutant(
         "a dry run acts",
@@ -47,7 +47,7 @@ AUTOPILOT_MUTANTS: tuple[Mutant, ...] = (
         f"{WHERE} look",
         "elif order.dry_run:",
         "elif False:",
-        1,
+        6,
     ),
     mutant(
         "the autopilot overrides operators",
@@ -55,6 +55,6 @@ AUTOPILOT_MUTANTS: tuple[Mutant, ...] = (
         f"{WHERE} look",
         "if core.log_view.note(target.TARGET) is not None:",
         "if False:",
-        1,
+        87,
     ),
 )
