@@ -263,7 +263,7 @@ FIRST: tuple[Mutant, ...] = (
         "batches_of",
         "if not check_crc(chunk, at, header):",
         "if False:",
-        26,
+        46,
     ),
     Mutant(
         "send before persist",
