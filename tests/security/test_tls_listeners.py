@@ -175,6 +175,27 @@ def test_who_does_not_finish_a_handshake_is_sent_away(authority: Authority) -> N
     run(mutual(authority) | {"barnabas.login.timeout.ms": "100"}, scenario, showing(authority, None))
 
 
+def test_the_first_words_of_a_client_may_come_in_pieces_whatever_these_begin_with(
+    authority: Authority,
+) -> None:
+    said = ssl.MemoryBIO()
+    client = showing(authority, None).wrap_bio(ssl.MemoryBIO(), said, server_hostname="localhost")
+    with pytest.raises(ssl.SSLWantReadError):
+        client.do_handshake()
+    hello = said.read()
+    cut = hello.index(b"\0", 5)  # the second piece begins as a request without TLS does
+
+    async def scenario(world: World) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", world.listener.endpoint.port)
+        writer.write(hello[:cut])
+        await settled(50)
+        writer.write(hello[cut:])
+        assert await reader.readexactly(1) == b"\x16"
+        writer.close()
+
+    run({"ssl.keystore.location": str(authority.issue("node"))}, scenario, showing(authority, None))
+
+
 def test_strangers_cannot_use_up_the_connections(authority: Authority) -> None:
     client = showing(authority, authority.issue("ada"))
 

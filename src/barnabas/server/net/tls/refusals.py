@@ -63,9 +63,9 @@ def in_words(error: ssl.SSLError) -> Refused:
     return _REASONS.get(reason) or Refused(f"TLS failed: {reason or error}", "see the client's log")
 
 
-def looks_like(session: ssl.SSLObject, data: memoryview) -> Refused | None:
+def looks_like(data: memoryview) -> Refused | None:
     """What else than TLS the first bytes of a connection are; None: they may be TLS."""
-    if not data or data[0] == _HANDSHAKE or session.version() is not None:
+    if not data or data[0] == _HANDSHAKE:
         return None
     head = bytes(data[:4])
     if head in _HTTP:

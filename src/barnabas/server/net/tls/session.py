@@ -62,6 +62,7 @@ class TlsSession(asyncio.BufferedProtocol):
         "_connection",
         "_counted",
         "_door",
+        "_heard",
         "_incoming",
         "_loop",
         "_make",
@@ -86,6 +87,7 @@ class TlsSession(asyncio.BufferedProtocol):
         self._queue: SealedQueue | None = None
         self._peer = ""
         self._counted = False
+        self._heard = False
         self._answered = False
         """Whether it has seen what this node shows."""
         self._paused = False
@@ -108,9 +110,11 @@ class TlsSession(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         data = self._door.buffer[:nbytes]
-        if self._connection is None and (other := looks_like(self._ssl, data)):
-            self._refuse(other)
-            return
+        if not self._heard:
+            self._heard = True
+            if other := looks_like(data):
+                self._refuse(other)
+                return
         at, write = 0, self._incoming.write
         while at < nbytes and not self._over:
             at += write(data[at:] if self._paused else data[at : at + RECORD_BYTES])
