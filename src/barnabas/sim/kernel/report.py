@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import process_time
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from barnabas.sim.kernel.events import StepLimit
 
-__all__ = ["InvariantViolation", "Line", "Occurrence", "Report", "ending", "recorded"]
+__all__ = ["InvariantViolation", "Line", "Occurrence", "Report", "ending", "recorded", "timeline"]
 
 
 class InvariantViolation(AssertionError):  # noqa: N818 - the name of what happened
@@ -82,6 +82,19 @@ def recorded(report: Report) -> Iterator[None]:
         report.invariant = "crash"
         report.error = f"{error!r}\n{''.join(traceback.format_exception(error)[-6:])}"
     report.cpu_seconds = process_time() - began
+
+
+def timeline(report: Report, commits: int, refusals: Mapping[int, str], lines: int) -> Iterator[str]:
+    """What a seed was and what happened in it; `lines` of its story (0: all); `refusals`: why nodes stay down."""
+    yield f"seed {report.seed}: {report.setup}"
+    yield f"{report.events} events in {report.virtual_seconds:.0f} virtual seconds, {commits} commits"
+    for fault in report.faults:
+        yield f"  {fault.time:8.3f}  {fault.name}: {fault.text}"
+    for node, why in sorted(refusals.items()):
+        yield f"node {node} refuses: {why}"
+    for line in report.story if lines == 0 else report.story[-lines:]:
+        who = f"  {line.who}  " if line.who else "      "
+        yield f"{line.time:10.4f}{who}{line.text}"
 
 
 def ending(report: Report, outcome: str, command: str) -> Iterator[str]:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from barnabas.sim.kernel.pool import run_in_pool
-from barnabas.sim.kernel.report import InvariantViolation, Occurrence, Report, ending, recorded
+from barnabas.sim.kernel.report import InvariantViolation, Occurrence, Report, ending, recorded, timeline
 from barnabas.sim.quorum.invariants.catalogue import watch
 from barnabas.sim.quorum.node import Node
 from barnabas.sim.quorum.setup import Setup
@@ -209,12 +209,6 @@ def command(seed: int) -> str:
 
 def tell(report: AllMovedReport, *, lines: int = 60) -> Iterator[str]:
     """The lines of a seed's story; `lines` of its timeline (0: all)."""
-    yield f"seed {report.seed}: {report.setup}"
-    yield f"{report.events} events in {report.virtual_seconds:.0f} virtual seconds, {report.commits} commits"
-    for fault in report.faults:
-        yield f"  {fault.time:8.3f}  {fault.name}: {fault.text}"
-    for line in report.story if lines == 0 else report.story[-lines:]:
-        who = f"  {line.who}  " if line.who else "      "
-        yield f"{line.time:10.4f}{who}{line.text}"
+    yield from timeline(report, report.commits, {}, lines)
     times = ", ".join(f"{seconds:.1f} s" for seconds in report.seconds)
     yield from ending(report, f"found each other after {times}", command(report.seed))

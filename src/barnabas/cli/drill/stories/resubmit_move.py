@@ -6,11 +6,13 @@ from barnabas.cli.drill.stage import Stage
 
 __all__ = ["play"]
 
+TARGET = (4, 5, 6)
+
 
 def play(stage: Stage) -> None:
     stage.form(1, 2, 3)
     stage.brokers(11)
-    for newcomer in (4, 5, 6):
+    for newcomer in TARGET:
         stage.join(newcomer)
         stage.follows(newcomer)
     stage.type("quorum reassign --target 4,5,6")
@@ -20,7 +22,10 @@ def play(stage: Stage) -> None:
     leader = stage.leader()
     stage.kill(leader)
     stage.leader(but=(leader,))
+    if leader in TARGET:
+        stage.why("It is one of the target: it has to come back, for a target names living nodes.")
+        stage.start(leader)
     stage.why("Who is not sure types the same again: a target that is set already is no error.")
     stage.type("quorum reassign --target 4,5,6", again=15)
-    stage.voters_are(4, 5, 6)
+    stage.voters_are(*TARGET)
     stage.flowing()

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from barnabas.model import NodeId
 from barnabas.sim.kernel.events import StepLimit
 from barnabas.sim.kernel.pool import run_in_pool
-from barnabas.sim.kernel.report import InvariantViolation, Occurrence, Report
+from barnabas.sim.kernel.report import InvariantViolation, Occurrence, Report, ending, timeline
 from barnabas.sim.quorum.invariants.catalogue import Invariants
 from barnabas.sim.quorum.over_budget.faults import OVER_BUDGET_FAULTS
 from barnabas.sim.quorum.over_budget.world import VOTERS, OverBudgetFault, OverBudgetWorld
@@ -199,18 +199,5 @@ def command(seed: int) -> str:
 
 def tell(report: OverBudgetReport, *, lines: int = 60) -> Iterator[str]:
     """The lines of a seed's story; `lines` of its timeline (0: all)."""
-    yield f"seed {report.seed}: {report.setup}"
-    yield f"{report.events} events in {report.virtual_seconds:.0f} virtual seconds, {report.commits} commits"
-    for fault in report.faults:
-        yield f"  {fault.time:8.3f}  {fault.name}: {fault.text}"
-    for node, why in sorted(report.refusals.items()):
-        yield f"node {node} refuses: {why}"
-    for line in report.story if lines == 0 else report.story[-lines:]:
-        who = f"  {line.who}  " if line.who else "      "
-        yield f"{line.time:10.4f}{who}{line.text}"
-    if report.ok:
-        yield f"{report.fault}: {report.outcome}; trace {report.digest}"
-    else:
-        yield f"BROKEN {report.error}"
-        yield f"trace {report.digest}"
-        yield f"again: {command(report.seed)}"
+    yield from timeline(report, report.commits, report.refusals, lines)
+    yield from ending(report, f"{report.fault}: {report.outcome}", command(report.seed))
