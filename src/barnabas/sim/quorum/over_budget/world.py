@@ -104,6 +104,9 @@ class WithinGeneration(Invariant):
         assert node.process is not None
         core = node.process.node.core
         # Who has heard of the new generation may follow a leader of the old one until that has heard of it, too.
+        # Who is of the new one itself may not: it would go back to what was lost.
+        if core.generation.number > 0 and core.epoch < self.first_epoch:
+            self.fail(f"node {node.id} of generation {core.generation.number} follows epoch {core.epoch}")
         wrong = self.committed_logs[int(core.epoch >= self.first_epoch)].commit(batch, core.epoch)
         if wrong:
             self.fail(f"node {node.id} of generation {core.generation.number}: {wrong}")
