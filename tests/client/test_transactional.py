@@ -52,6 +52,23 @@ def test_what_is_committed_is_read_and_what_is_aborted_is_not(node: Cluster, top
     assert committed(node, topic) == [b"kept 0", b"kept 1", b"kept 2"]
 
 
+@pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
+def test_a_reader_stands_behind_the_markers_that_came_with_its_records(
+    node: Cluster, topic: str, isolation: str
+) -> None:
+    with TransactionalProducer(node.bootstrap, topic) as producer, producer.transaction():
+        for number in range(3):
+            producer.send(topic, b"%d" % number, partition=0)
+    with Consumer(node.bootstrap, topic, start="earliest", isolation=isolation) as consumer:
+        end = 4  # three records and a marker, which is written a moment after the commit is answered
+        while consumer.offsets_at("latest")[TopicPartition(topic, 0)] < end:
+            pass
+        read = consumer.poll(PATIENCE_S, 2)
+        assert consumer.position(topic, 0) == read[-1].offset + 1
+        while consumer.position(topic, 0) < end:
+            assert consumer.poll(PATIENCE_S), "it never gets there"
+
+
 def test_an_error_in_the_block_aborts(node: Cluster, topic: str) -> None:
     with TransactionalProducer(node.bootstrap, topic) as producer:
         with pytest.raises(ZeroDivisionError), producer.transaction():

@@ -119,6 +119,8 @@ class Consumer:
         self._positions: dict[TopicPartition, Offset] = {}  # the next offset to hand out
         self._fetched_to: dict[TopicPartition, Offset] = {}  # the next offset to fetch
         self._committed: dict[TopicPartition, Offset] = {}
+        self._passed: dict[TopicPartition, tuple[Offset, Offset]] = {}
+        """The last record fetched, and the offset after the markers and aborted batches behind it."""
         self._ready: deque[Message] = deque()
         self._ends: dict[TopicPartition, Offset] = {}
         self._assigned = False
@@ -170,6 +172,7 @@ class Consumer:
             ].offset
         self._ready = deque(m for m in self._ready if (m.topic, m.partition) != target)
         self._positions[target] = self._fetched_to[target] = offset
+        self._passed.pop(target, None)
 
     def offsets_at(self, when: int | str) -> dict[TopicPartition, Offset]:
         """`consumer.offsets_at("latest")` -> the offset in each assigned partition.
@@ -254,7 +257,10 @@ class Consumer:
 
     def _hand_out(self) -> Message:
         message = self._ready.popleft()
-        self._positions[TopicPartition(message.topic, message.partition)] = message.offset + 1
+        target = TopicPartition(message.topic, message.partition)
+        self._positions[target] = message.offset + 1
+        if self._passed and (passed := self._passed.get(target)) is not None and passed[0] == message.offset:
+            self._positions[target] = self._passed.pop(target)[1]
         self._messages += 1
         return message
 
@@ -276,11 +282,18 @@ class Consumer:
                 for offset, timestamp, key, value, headers in fetched.records
                 if offset < end
             )
-            if not fetched.records and not any(m[:2] == fetched.target for m in self._ready):
-                self._positions[fetched.target] = fetched.next_offset  # only control or aborted batches came
+            self._pass(fetched.target, int(min(fetched.next_offset, end)))
         self._leave_finished()
         for failed, error in trouble:  # once all others got what came for them
             self._recover(failed, error)
+
+    def _pass(self, target: TopicPartition, reached: Offset) -> None:
+        """Markers and aborted batches are passed with the record before them, or at once where none waits."""
+        last = next((m.offset for m in reversed(self._ready) if m[:2] == target), None)
+        if last is None:
+            self._positions[target] = reached
+        elif reached > last + 1:
+            self._passed[target] = last, reached
 
     def _recover(self, fetched: Fetched, error: BarnabasError) -> None:
         """The offset is gone (or not there yet): go on where `start` says."""
@@ -340,9 +353,10 @@ class Consumer:
 
     def _forget(self, partitions: Collection[TopicPartition] | None) -> None:
         gone = set(self._positions if partitions is None else partitions)
-        for known in (self._positions, self._fetched_to, self._committed):
-            for target in gone:
+        for target in gone:
+            for known in (self._positions, self._fetched_to, self._committed):
                 known.pop(target, None)
+            self._passed.pop(target, None)
         self._ready = deque(m for m in self._ready if TopicPartition(m.topic, m.partition) not in gone)
 
     def _read(self, partitions: list[TopicPartition]) -> None:

@@ -100,6 +100,8 @@ class AsyncConsumer:
         self._positions: dict[TopicPartition, Offset] = {}  # the next offset to hand out
         self._fetched_to: dict[TopicPartition, Offset] = {}  # the next offset to fetch
         self._committed: dict[TopicPartition, Offset] = {}
+        self._passed: dict[TopicPartition, tuple[Offset, Offset]] = {}
+        """The last record fetched, and the offset after the markers and aborted batches behind it."""
         self._ready: deque[Message] = deque()
         self._assigned = False
         self._commit_due = 0.0
@@ -144,6 +146,7 @@ class AsyncConsumer:
             offset = (await self._offsets_at([target], offset))[target].offset
         self._ready = deque(m for m in self._ready if (m.topic, m.partition) != target)
         self._positions[target] = self._fetched_to[target] = offset
+        self._passed.pop(target, None)
 
     async def position(self, topic: str, partition: int) -> Offset:
         """`await consumer.position("topic", 0)` -> the offset of the next record handed out."""
@@ -183,7 +186,10 @@ class AsyncConsumer:
 
     def _hand_out(self) -> Message:
         message = self._ready.popleft()
-        self._positions[TopicPartition(message.topic, message.partition)] = message.offset + 1
+        target = TopicPartition(message.topic, message.partition)
+        self._positions[target] = message.offset + 1
+        if self._passed and (passed := self._passed.get(target)) is not None and passed[0] == message.offset:
+            self._positions[target] = self._passed.pop(target)[1]
         return message
 
     async def _fill(self, timeout: float) -> None:  # noqa: ASYNC109  returns after it
@@ -200,8 +206,15 @@ class AsyncConsumer:
                 Message(topic, partition, offset, timestamp, key, value, tuple(headers))
                 for offset, timestamp, key, value, headers in fetched.records
             )
-            if not fetched.records and not any(m[:2] == fetched.target for m in self._ready):
-                self._positions[fetched.target] = fetched.next_offset  # only control or aborted batches came
+            self._pass(fetched.target, fetched.next_offset)
+
+    def _pass(self, target: TopicPartition, reached: Offset) -> None:
+        """Markers and aborted batches are passed with the record before them, or at once where none waits."""
+        last = next((m.offset for m in reversed(self._ready) if m[:2] == target), None)
+        if last is None:
+            self._positions[target] = reached
+        elif reached > last + 1:
+            self._passed[target] = last, reached
 
     async def _recover(self, fetched: Fetched, error: BarnabasError) -> None:
         """The offset is gone (or not there yet): go on where `start` says."""
@@ -253,9 +266,10 @@ class AsyncConsumer:
         await _told(self._listener.on_assigned, sorted(partitions))
 
     def _forget(self, gone: Collection[TopicPartition]) -> None:
-        for known in (self._positions, self._fetched_to, self._committed):
-            for target in gone:
+        for target in gone:
+            for known in (self._positions, self._fetched_to, self._committed):
                 known.pop(target, None)
+            self._passed.pop(target, None)
         self._ready = deque(m for m in self._ready if TopicPartition(m.topic, m.partition) not in gone)
 
     async def _read(self, targets: list[TopicPartition]) -> None:
