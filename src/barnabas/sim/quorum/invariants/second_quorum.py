@@ -48,6 +48,7 @@ class NobodyElse(Invariant):
             and other.id in (self.world.setup.known or self.world.nodes)  # whose names it was given
             and not (other.apart or other.paused)
             and other.process.node.epoch > 0
+            and not other.process.node.core.unsaved  # it answers nobody before that is on its disk
             and max(network.base_delay, other.latency[1]) < 0.1
             and network.reaches(node.id, other.id)
             and network.reaches(other.id, node.id)
