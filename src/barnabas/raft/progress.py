@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 
 from barnabas.model import Now, Offset
 from barnabas.raft.messages import FetchRequest
@@ -17,7 +18,8 @@ class Progress:
     `end_offset` None: it has not fetched in this epoch.  Times are monotonic seconds, None: never; the
     wall times (ms) are for DescribeQuorum.  A *round* is a stretch of replication that ends when the
     replica has everything the leader had when the round began; a voter-to-be must end a few of them in
-    good time (`rounds`) before it is let in.  `steady_since`: the autopilot has seen it keep up from then on.
+    good time (`rounds`) before it is let in.  `steady_since`: the autopilot has seen it keep up from then on;
+    `looked_at`: when the autopilot looked at it first.
     """
 
     end_offset: Offset | None = None
@@ -30,6 +32,7 @@ class Progress:
     round_began: float = 0.0
     rounds: int = 0
     steady_since: float | None = None
+    looked_at: float = -inf
 
     def fetched(self, offset: Offset, leader_end: Offset, now: Now, round_limit: float) -> bool:
         """A valid fetch from `offset` came.  Whether it moved the end offset."""

@@ -122,6 +122,9 @@ def _keep_time(core: Core, role: Leader, order: Supervise, now: Now) -> None:
     if gap:
         role.watched_since = now.mono
     role.watched = now.mono
+    for progress in (*role.voters.values(), *role.observers.values()):
+        if progress.looked_at == -inf:
+            progress.looked_at = now.mono
     for key, progress in role.observers.items():
         if steps.caught_up(core, role, key, now) is not None:
             progress.steady_since = None
@@ -155,12 +158,15 @@ def _doubled(role: Leader, key: ReplicaKey, fresh: float) -> bool:
 
 
 def _silent(core: Core, role: Leader, key: ReplicaKey, now: Now) -> float:
-    """Seconds for which it was not heard, while this leader led and looked."""
+    """Seconds for which it was not heard, while this leader led, looked and knew it by this key.
+
+    When kraft.version is raised, voters get the names of their disks, and are unknown until they fetch again.
+    """
+    progress = role.voters.get(key) or role.observers.get(key)
     if key == core.key:
         return 0.0
-    progress = role.voters.get(key) or role.observers.get(key)
-    heard = -inf if progress is None or progress.last_fetch is None else progress.last_fetch
-    return now.mono - max(heard, role.since, role.watched_since)
+    known = (-inf,) if progress is None else (progress.last_fetch or -inf, progress.looked_at)
+    return now.mono - max(*known, role.since, role.watched_since)
 
 
 # ------------------------------------------------------------------ acting

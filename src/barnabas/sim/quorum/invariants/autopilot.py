@@ -41,9 +41,7 @@ class AutopilotKeepsItsWord(Invariant):
                 del heard[pair]
 
     def arrived(self, node: Node, request: Request) -> None:
-        if self.world.autopilot is None or not isinstance(
-            request, (FetchRequest, FetchSnapshotRequest, UpdateVoterRequest)
-        ):
+        if not isinstance(request, (FetchRequest, FetchSnapshotRequest, UpdateVoterRequest)):
             return
         replica = request.voter if isinstance(request, UpdateVoterRequest) else request.replica
         self._first.setdefault((node.id, replica), self.world.time)
