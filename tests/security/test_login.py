@@ -22,10 +22,12 @@ SALT = b"salt"
 class Known:
     """ada, with the password "secret"."""
 
+    password = b"secret"
+
     def credential(self, name: str, mechanism: str) -> ScramCredential | None:
         if name != "ada":
             return None
-        return credential_of(mechanism, salted_password(mechanism, b"secret", SALT, 4096), SALT, 4096)
+        return credential_of(mechanism, salted_password(mechanism, self.password, SALT, 4096), SALT, 4096)
 
     def made_up(self, name: str, mechanism: str) -> ScramCredential:
         return made_up_credential(mechanism, b"key", name, 4096)
@@ -160,3 +162,20 @@ def test_a_token_without_a_header_is_due_after_the_oldest_handshake() -> None:
     assert login.takes_raw_token
     login.answer(b"\0ada\0secret")
     assert not login.takes_raw_token
+
+
+def test_whoever_is_changed_in_the_middle_of_its_login_is_not_let_in() -> None:
+    """The old password is still right for what was asked, and worth nothing any more."""
+    for mechanism in ("SCRAM-SHA-256", "PLAIN"):
+        users = Known()
+        login = ServerLogin(LoginRules((mechanism,), {}), users, lambda: "server-nonce")
+        login.handshake(mechanism, 1)
+        client = Scram(mechanism, "ada", "secret", "client-nonce")
+        first = login.answer(b"\0ada\0secret" if mechanism == "PLAIN" else client.respond(None) or b"")
+        users.password = b"another"
+        with pytest.raises(LoginRefused, match="changed while it logged in"):
+            if isinstance(first, PasswordCheck):
+                login.checked(first, True)
+            else:
+                login.answer(client.respond(first.token) or b"")
+        assert login.user is None and login.state is State.FAILED

@@ -83,15 +83,18 @@ class PasswordCheck(NamedTuple):
 class ServerLogin:
     """The login of one connection.  `user` is None before it is over; `expired` is set by the shell.
 
-    `nonce` makes what nobody can guess (secrets.token_urlsafe).
+    `credential` is what proved the user, None for a listener's own.  `nonce` makes what nobody can guess
+    (secrets.token_urlsafe).
     """
 
     __slots__ = (
+        "_asked",
         "_nonce",
         "_rules",
         "_scram",
         "_steps",
         "_users",
+        "credential",
         "expired",
         "mechanism",
         "raw",
@@ -104,6 +107,9 @@ class ServerLogin:
         self._rules, self._users, self._nonce = rules, users, nonce
         self.state = State.NEW
         self.user: str | None = None
+        self.credential: ScramCredential | None = None
+        self._asked: ScramCredential | None = None
+        """What the SCRAM under way asks the client to prove."""
         self.mechanism = ""
         """That of the session; `using` is that of the login under way."""
         self.using = ""
@@ -183,16 +189,16 @@ class ServerLogin:
                 raise LoginRefused(f"there is no user {check.user[:100]}", said=_WRONG)
             if not fits:
                 raise LoginRefused(f"the password of user {check.user[:100]} is wrong", said=_WRONG)
-            return self._is(check.user, b"")
+            return self._is(check.user, b"", check.credential)
         except LoginRefused:
             self.state = State.FAILED
             raise
 
     def _scrammed(self, token: bytes) -> Said:
         if self._scram is not None:
-            return self._is(self._scram.user, self._scram.finish(token))
+            return self._is(self._scram.user, self._scram.finish(token), self._asked)
         scram = self._scram = ScramServer(token)
-        found = self._users.credential(scram.user, self.using)
+        found = self._asked = self._users.credential(scram.user, self.using)
         credential = found or self._users.made_up(scram.user, self.using)
         return Said(scram.challenge(credential, self._nonce(), is_made_up=found is None), False)
 
@@ -212,16 +218,18 @@ class ServerLogin:
         if (known := self._rules.plain_users.get(user)) is not None:
             if not hmac.compare_digest(known.encode(), password):
                 raise LoginRefused(f"the password of user {user[:100]} is wrong", said=_WRONG)
-            return self._is(user, b"")
+            return self._is(user, b"", None)
         for mechanism in ("SCRAM-SHA-512", "SCRAM-SHA-256"):
             if (credential := self._users.credential(user, mechanism)) is not None:
                 return PasswordCheck(user, password, credential, False)
         return PasswordCheck(user, password, self._users.made_up(user, "SCRAM-SHA-512"), True)
 
-    def _is(self, user: str, token: bytes) -> Said:
+    def _is(self, user: str, token: bytes, credential: ScramCredential | None) -> Said:
+        if credential is not None and self._users.credential(user, credential.mechanism) != credential:
+            raise LoginRefused(f"user {user[:100]} was changed while it logged in")
         if self.user is not None and user != self.user:
             raise LoginRefused(f"{self.user[:100]} logs in again as {user[:100]}")
-        self.user, self.mechanism = user, self.using
+        self.user, self.mechanism, self.credential = user, self.using, credential
         self.state, self.expired, self._scram = State.DONE, False, None
         return Said(token, True)
 
@@ -229,11 +237,6 @@ class ServerLogin:
     def session_ms(self) -> int:
         """How long the session may last; 0: for ever."""
         return self._rules.session_ms
-
-    @property
-    def plain_users(self) -> Mapping[str, str]:
-        """The listener's own users for PLAIN."""
-        return self._rules.plain_users
 
     @property
     def mechanisms(self) -> tuple[str, ...]:

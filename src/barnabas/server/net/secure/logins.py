@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from barnabas.controller.image import ImageDelta, MetadataImage
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.security.login import LoginRules, PasswordCheck, Said, ServerLogin, State
+from barnabas.security.login import LoginRules, PasswordCheck, Said, ServerLogin
 from barnabas.security.scram import LoginRefused, ScramCredential
 from barnabas.server.loop.runtime import Runtime
 from barnabas.server.net.connection import Connection
@@ -138,7 +138,7 @@ class Logins:
         if not delta.scram:
             return
         for client, session in list(self._sessions.items()):
-            login, held = session.login, session.credential
+            login, held = session.login, session.login.credential
             if held is None or login.user is None:
                 continue
             if self.users.credential(login.user, held.mechanism) != held:
@@ -193,19 +193,9 @@ class Logins:
         self._new -= session.is_new
         session.is_new = False
         self._succeeded.value += 1
-        session.credential = self._credential_of(login)
         lasts = login.session_ms / 1000
         session.set_timer(self._loop.call_later(lasts, self._over, session) if lasts else None)
         return said
-
-    def _credential_of(self, login: ServerLogin) -> ScramCredential | None:
-        assert login.user is not None
-        if login.mechanism != "PLAIN":
-            return self.users.credential(login.user, login.mechanism)
-        if login.user in login.plain_users:
-            return None
-        found = self.users.credential(login.user, "SCRAM-SHA-512")
-        return found or self.users.credential(login.user, "SCRAM-SHA-256")
 
     async def _checked(self, client: Client, session: Session, check: PasswordCheck) -> Said:
         if self._threads is None:
@@ -214,9 +204,6 @@ class Logins:
         if client not in self._sessions:
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "the connection has ended")
         said = session.login.checked(check, fits)
-        if self.users.credential(check.user, check.credential.mechanism) != check.credential:
-            session.login.state = State.FAILED
-            raise LoginRefused(f"user {check.user[:100]} was changed while it logged in")
         self._remember(check)
         return self._said(client, session, said)
 

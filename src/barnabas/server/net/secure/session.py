@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from barnabas.security.login import ServerLogin
-from barnabas.security.scram import ScramCredential
 
 __all__ = ["Guarded", "Session"]
 
@@ -24,11 +23,12 @@ class Guarded(Protocol):
 
 
 class Session:
-    """`login` says what is admitted; `credential` is that of the password that was given, None for a listener's
-    own users; `timer` ends the login, and later the session.  `take_raw` takes a token that has no header.
+    """`login` says what is admitted; `timer` ends the login, and later the session.
+
+    `take_raw` takes a token that has no header.
     """
 
-    __slots__ = ("connection", "credential", "is_new", "login", "take_raw", "timer")
+    __slots__ = ("connection", "is_new", "login", "take_raw", "timer")
 
     def __init__(self, login: ServerLogin, connection: Guarded, take_raw: Callable[[bytes], None]) -> None:
         self.login = login
@@ -36,7 +36,6 @@ class Session:
         self.take_raw = take_raw
         self.is_new = True
         """Whether its client has never been logged in."""
-        self.credential: ScramCredential | None = None
         self.timer: TimerHandle | None = None
 
     def __repr__(self) -> str:
