@@ -81,12 +81,12 @@ class Logins:
     def begin(self, connection: Connection, rules: LoginRules) -> None:
         """A connection was accepted: its client has to log in."""
         client = connection.client
-        if self._new >= self._most_new:
+        login = ServerLogin(rules, self.users, lambda: secrets.token_urlsafe(_NONCE_BYTES))
+        session = client.login = Session(login, connection, partial(self._take_raw, connection))
+        if self._new >= self._most_new:  # (it has a login by now: without one it would be served)
             events.emit(events.CONNECTION_REFUSED, reason="logins", client=client.host, limit=self._most_new)
             connection.abort()
             return
-        login = ServerLogin(rules, self.users, lambda: secrets.token_urlsafe(_NONCE_BYTES))
-        session = client.login = Session(login, connection, partial(self._take_raw, connection))
         connection.max_frame = self._first_frame
         self._new += 1
         self._sessions[client] = session
