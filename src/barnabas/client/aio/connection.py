@@ -236,6 +236,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
         loop = asyncio.get_running_loop()
         if self._renewing is None and loop.time() >= self._renew_at:
             self._renewing = loop.create_task(self._log_in())
+            self._renewing.add_done_callback(_heard)
         return self._renewing
 
     async def _log_in(self) -> None:
@@ -248,6 +249,8 @@ class AsyncConnection(asyncio.BufferedProtocol):
                 None, login_at, self._security, self.address
             )  # may ask for a token
             assert login is not None
+            if self.closed:  # meanwhile: no answer would ever come
+                raise ConnectionFailed(f"the connection to {self.address} was closed", address=self.address)
             request: Message | None = login.begin()
             while request is not None:
                 request = login.take((await self._expect(self._core.send(request))).message)
@@ -328,6 +331,12 @@ def _tls(security: Security, host: str) -> dict[str, Any]:
     from barnabas.client.security.access import tls_context
 
     return {"ssl": tls_context(security), "server_hostname": host}
+
+
+def _heard(login: asyncio.Task[None]) -> None:
+    """A login fails with its connection, too, after the last caller has gone: nobody is told then."""
+    if not login.cancelled():
+        login.exception()
 
 
 def settle(future: asyncio.Future[Any], result: Any) -> None:
