@@ -3,8 +3,8 @@
 The session is what the event loop calls; to its connection it is the transport.  The connection exists from the
 end of the handshake on, so a stranger costs the node this object and OpenSSL's, for as long as a login may take.
 
-What is received goes to OpenSSL in pieces of one record, because memory between (a BIO) stays as large as it was
-filled.  All connections of a listener receive in one buffer.
+What is received goes to OpenSSL record by record, because memory between (a BIO) stays as large as it was filled.
+All connections of a listener receive in one buffer.
 """
 
 from __future__ import annotations
@@ -21,14 +21,13 @@ from barnabas.errors import BarnabasError
 from barnabas.security.certificate import read_certificate
 from barnabas.server.net.connection import Connection
 from barnabas.server.net.tls.identity import Identity
+from barnabas.server.net.tls.records import RecordEnds
 from barnabas.server.net.tls.refusals import HUNG_UP, Refused, in_words, looks_like
 from barnabas.server.net.tls.sealing import SealedQueue
 
 __all__ = ["BUFFER_BYTES", "Door", "TlsSession"]
 
 BUFFER_BYTES = 256 * 1024
-RECORD_BYTES = 16 * 1024 + 256
-"""A record of TLS with its head and its seal."""
 LONGEST_TIMER_S = 86400.0
 
 
@@ -62,6 +61,7 @@ class TlsSession(asyncio.BufferedProtocol):
         "_connection",
         "_counted",
         "_door",
+        "_ends",
         "_heard",
         "_incoming",
         "_loop",
@@ -80,6 +80,7 @@ class TlsSession(asyncio.BufferedProtocol):
         self._loop = loop
         self._door = door
         self._make = make
+        self._ends = RecordEnds()
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._ssl = door.identity.context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         self._raw: asyncio.Transport = cast("asyncio.Transport", None)
@@ -115,10 +116,18 @@ class TlsSession(asyncio.BufferedProtocol):
             if other := looks_like(data):
                 self._refuse(other)
                 return
-        at, write = 0, self._incoming.write
+        at, ends, write = 0, self._ends, self._incoming.write
         while at < nbytes and not self._over:
-            at += write(data[at:] if self._paused else data[at : at + RECORD_BYTES])
-            self._go_on()
+            if self._paused:
+                while at < nbytes:  # (they wait in there)
+                    end = ends.cut(data, at, nbytes)
+                    at += write(data[at:end])
+            elif self._connection is None:
+                at += write(data[at : ends.cut(data, at, nbytes)])
+                self._shake_hands()
+                self._go_on()  # (its first requests may have come with the end of the handshake)
+            else:
+                at = self._open(self._connection, data, at)
 
     def eof_received(self) -> bool:
         return False
@@ -172,42 +181,55 @@ class TlsSession(asyncio.BufferedProtocol):
     # -- inside --
 
     def _go_on(self) -> None:
-        if self._connection is None and not self._over:
-            self._shake_hands()
-        if self._connection is not None and not self._over and not self._paused:
-            self._take_what_came(self._connection)
+        """Hand on what has waited in OpenSSL for its connection."""
+        if self._connection is not None:
+            self._open(self._connection, memoryview(b""), 0)
 
-    def _take_what_came(self, connection: Connection) -> None:
-        """Hand on the plain bytes of whole records."""
-        read = cast("Callable[[int, memoryview], int]", self._ssl.read)
-        pending, incoming = self._ssl.pending, self._incoming
-        drained = False
+    def _open(self, connection: Connection, data: memoryview, at: int) -> int:
+        """Hand on the plain bytes of the records from `data[at]` on, in as few pieces as there is room for.
+
+        Returns where it ended: with the data, or where the connection would hear no more.
+        """
         try:
-            while not drained and not self._paused and not self._over:
-                room = connection.get_buffer(-1)
-                filled = 0
-                try:
-                    while filled < len(room):
-                        got = read(len(room) - filled, room[filled:])
-                        if not got:
-                            self.abort()
-                            return
-                        filled += got
-                        if not incoming.pending and not pending():
-                            drained = True
-                            break
-                except ssl.SSLWantReadError:
-                    drained = True
-                finally:
-                    if filled:
-                        connection.buffer_updated(filled)
+            more = True
+            while more and not self._paused and not self._over:
+                at, filled, more = self._fill(connection.get_buffer(-1), data, at)
+                if filled:
+                    connection.buffer_updated(filled)
             if self._outgoing.pending and not self._over and self._queue and not self._queue.send_own():
                 self.abort()  # it asks for new keys and does not take ours
-        except ssl.SSLError as error:
-            self._door.refused(self._peer, in_words(error).why)
-            self.abort()
         except OSError:
             self.abort()
+        return at
+
+    def _fill(self, room: memoryview, data: memoryview, at: int) -> tuple[int, int, bool]:
+        """Open records into `room`: where it ended, how much there is, and whether there is more to come."""
+        read = cast("Callable[[int, memoryview], int]", self._ssl.read)
+        incoming, ends = self._incoming, self._ends
+        size, length, filled = len(data), len(room), 0
+        empty = not self._ssl.pending()
+        """Whether nothing is left of the record that was opened last."""
+        while filled < length:
+            if empty and not incoming.pending:
+                if at == size:
+                    return at, filled, False
+                at += incoming.write(data[at : ends.cut(data, at, size)])
+            try:
+                got = read(length - filled, room[filled:])
+            except ssl.SSLWantReadError:  # (a record that carries nothing, or the rest of one is missing)
+                if at == size:
+                    return at, filled, False
+                at += incoming.write(data[at : ends.cut(data, at, size)])
+                continue
+            except ssl.SSLError as error:
+                self._door.refused(self._peer, in_words(error).why)
+                got = 0
+            if not got:
+                self.abort()
+                break
+            filled += got
+            empty = True  # (there was room for all of it, or the loop ends)
+        return at, filled, True
 
     def _shake_hands(self) -> None:
         try:
