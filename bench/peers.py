@@ -47,6 +47,7 @@ class Peer:
             # deleted files give their memory back at once: pages that are new to a virtual machine cost its
             # host more than either broker's work (2 to 3 CPU seconds per GB, charged to whoever writes)
             "log.segment.delete.delay.ms": "0",
+            "max.connections.per.ip": "100000",  # everybody comes from here
             **(settings or {}),
         }
         self.properties.write_text("".join(f"{name}={value}\n" for name, value in every.items()))

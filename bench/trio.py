@@ -103,6 +103,7 @@ class Trio:
                 "min.insync.replicas": "2",
                 "log.flush.interval.messages": "1" if fsync else PAGE_CACHE,
                 "log.segment.delete.delay.ms": "0",
+                "max.connections.per.ip": "100000",  # everybody comes from here
                 **(settings or {}),
             }
             seat.properties.write_text("".join(f"{key}={value}\n" for key, value in every.items()))

@@ -179,6 +179,12 @@ class Config:
         named = named or self.optional_str("security.inter.broker.protocol")
         return named.upper() if named else self.listeners[0].listener
 
+    @property
+    def inner_listeners(self) -> frozenset[Name]:
+        """The names of the listeners that are there for nodes alone."""
+        controllers = {endpoint.listener for endpoint in self.controller_listeners}
+        return frozenset(controllers | ({self.between_brokers} if len(self.listeners) > 1 else set()))
+
     def with_changes(self, changes: Mapping[str, str]) -> Config:
         """Another configuration that differs from this one in `changes`."""
         return Config.load({**self.given, **changes})

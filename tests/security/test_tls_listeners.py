@@ -45,7 +45,12 @@ def showing(authority: Authority, certificate: Path | None) -> ssl.SSLContext:
     return context
 
 
-def run(settings: dict[str, str], scenario: Scenario, context: ssl.SSLContext) -> None:
+def run(
+    settings: dict[str, str],
+    scenario: Scenario,
+    context: ssl.SSLContext,
+    loop: Callable[[], asyncio.AbstractEventLoop] | None = None,
+) -> None:
     async def whole() -> None:
         world = World(asyncio.get_running_loop(), settings, context)
         await world.listener.start(world.requests.take)
@@ -58,7 +63,8 @@ def run(settings: dict[str, str], scenario: Scenario, context: ssl.SSLContext) -
             world.runtime.step.stop()
             await settled()
 
-    asyncio.run(whole())
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(whole())
 
 
 async def greeted(world: World) -> Client:
@@ -109,7 +115,7 @@ def refused(
     async def scenario(world: World) -> None:
         await attempt(world)
         await until(lambda: any("handshake failed" in r.message for r in caplog.records))
-        await until(lambda: world.connections.begin_handshake("x", 0) and not world.connections.opened)
+        await until(lambda: not len(world.connections._newcomers) and not world.connections.opened)
 
     run(settings, scenario, ssl.create_default_context())
     said = [r.fields["why"] for r in caplog.records if "handshake failed" in r.message]  # type: ignore[attr-defined]
@@ -203,7 +209,7 @@ def test_strangers_cannot_use_up_the_connections(authority: Authority) -> None:
         known = await greeted(world)
         port = world.listener.endpoint.port
         silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(3)]
-        await until(lambda: not world.connections.begin_handshake("x", 0))
+        await until(lambda: world.connections._newcomers.full)
         assert await world.refuses(), "two are in a handshake, and this one is too many"
         known.send(HeartbeatRequest(), 4, 2)
         assert (await known.answer())[0] == 2

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import ssl
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -33,6 +34,7 @@ class Heard:
     """A connection that hears `rooms` bytes at a time, and pauses after some of them."""
 
     def __init__(self, rooms: list[int], pauses: list[bool]) -> None:
+        self.client = SimpleNamespace()
         self.rooms, self.pauses = rooms, pauses
         self.session: Any = None
         self.plain = bytearray()
@@ -75,10 +77,13 @@ class Wire:
     def pause_reading(self) -> None: ...
     def resume_reading(self) -> None: ...
 
-    def knocked(self, host: str, descriptor: int) -> bool:
+    def knocked(self, who: object, host: str, descriptor: int) -> bool:
         return True
 
-    def let_in(self, host: str) -> None: ...
+    def let_in(self, who: object, host: str) -> None: ...
+
+    def time(self) -> float:
+        return 0.0
 
     def refused(self, client: str, why: str) -> None:
         self.complaints.append(why)

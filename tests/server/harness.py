@@ -23,8 +23,9 @@ from barnabas.server.api.table import handler_of
 from barnabas.server.loop.runtime import Runtime
 from barnabas.server.loop.system import SystemClock, SystemRandomness
 from barnabas.server.net.addresses import Addresses
+from barnabas.server.net.admission.connections import Connections
 from barnabas.server.net.context import RequestContext
-from barnabas.server.net.listener import Connections, Listener
+from barnabas.server.net.listener import Listener
 from barnabas.server.net.network import Network
 from barnabas.server.net.platform import Platform
 from barnabas.server.net.requests import Requests
@@ -144,7 +145,7 @@ class World:
         if tls is not None:
             from barnabas.server.net.tls.door import TlsDoor
 
-            self.listener.tls = TlsDoor(self.network, self.connections, "PLAINTEXT")
+            self.listener.tls = TlsDoor(self.network, self.connections, "PLAINTEXT", self.listener.too_often)
 
     async def client(self) -> Client:
         port = self.listener.endpoint.port

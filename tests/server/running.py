@@ -18,7 +18,7 @@ class RunningNode:
         properties = folder / "server.properties"
         properties.write_text(
             f"log.dirs={folder}/data\nlisteners=PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0\n"
-            f"log.flush.interval.messages={flush}\n"
+            f"log.flush.interval.messages={flush}\nmax.connections.per.ip=5000\n"
         )
         command = [sys.executable, "-m", "barnabas"]
         subprocess.run(

@@ -72,7 +72,7 @@ def test_a_thousand_half_open_connections_cost_no_buffers(play: Play) -> None:
         await until(lambda: not world.connections.opened)
         assert world.network.memory.used == 0
 
-    play(scenario, {"connections.max.idle.ms": "60000"})
+    play(scenario, {"connections.max.idle.ms": "60000", "max.connections.per.ip": "2000"})
 
 
 def test_a_reader_as_fast_as_we_are_does_not_keep_the_loop(
@@ -114,7 +114,9 @@ def test_a_reader_as_fast_as_we_are_does_not_keep_the_loop(
 def test_connections_leave_descriptors_to_the_logs(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
     with open(os.devnull) as probe:
         lowest_free = probe.fileno()
-    monkeypatch.setattr("barnabas.server.net.listener.most_descriptors", lambda: lowest_free + 300)
+    monkeypatch.setattr(
+        "barnabas.server.net.admission.connections.most_descriptors", lambda: lowest_free + 300
+    )
 
     async def scenario(world: World) -> None:
         clients = [await world.client() for _ in range(200)]  # two descriptors each: we are on both ends

@@ -73,11 +73,23 @@ _s("connections.max.idle.ms", "long", 600000,
    "A connection with no traffic in either direction for this long is closed; -1 never.",
    low=-1, high=MAX_LONG)
 _s("max.connections", "int", MAX_INT,
-   "Connections that this node accepts; it closes any further one at once.",
+   "Connections that this node serves; it closes any further one at once. Those that have not logged in yet are "
+   "counted by `barnabas.unauthenticated.connections`. The default is less where this process may not open "
+   "as many files: four fifths of those.",
    ours=10000, low=1, high=MAX_INT, update=ON_CLUSTER,
    why="a finite default below the usual limits on descriptors")
+_s("barnabas.reserved.connections", "int", 32,
+   "How many of `max.connections`, a tenth of them at most, are kept for nodes (whoever may do ClusterAction) and "
+   "super users. Who has no login has them at listeners that are for nodes alone.", low=0, high=MAX_INT)
 _s("max.connections.per.ip", "int", MAX_INT,
-   "Connections accepted from one address.", low=0, high=MAX_INT, update=ON_CLUSTER)
+   "Connections accepted from one address.", ours=1000, low=0, high=MAX_INT, update=ON_CLUSTER,
+   why="one machine that leaks connections does not take them from all others")
+_s("max.connection.creation.rate", "int", MAX_INT,
+   "Connections per second that this node takes, measured as quotas are; one that comes sooner is held until it "
+   "is due. Listeners that are for nodes alone do not wait for others. Of one listener: "
+   "`listener.name.<name>.max.connection.creation.rate`.",
+   ours=500, low=1, high=MAX_INT, update=ON_CLUSTER,
+   why="a TLS handshake costs most of a millisecond: a storm of them leaves time for those who are connected")
 _s("max.connections.per.ip.overrides", "list", (),
    "Addresses with a limit of their own, as `10.0.0.7:200`; names of hosts are not looked up.",
    update=ON_CLUSTER, may_repeat=True)

@@ -9,7 +9,12 @@ from barnabas.settings.setting import MAX_INT, section
 
 __all__ = ["PER_LISTENER"]
 
-PER_LISTENER = ("ssl.", "sasl.enabled.mechanisms", "connections.max.reauth.ms")
+PER_LISTENER = (
+    "ssl.",
+    "sasl.enabled.mechanisms",
+    "connections.max.reauth.ms",
+    "max.connection.creation.rate",
+)
 """What the names begin with that a listener may have for itself."""
 
 _LOOKED_AT = "a file is looked at; Java's own format (JKS) is refused with the command that converts it"
@@ -55,8 +60,9 @@ _s("security.inter.broker.protocol", "string", "PLAINTEXT",
 
 _s = section("Before a client is known")
 _s("barnabas.login.timeout.ms", "int", 10000,
-   "A connection that has not logged in after this time is closed.", low=100, high=MAX_INT)
+   "A connection whose TLS handshake and login together take longer is closed.", low=100, high=MAX_INT)
 _s("barnabas.unauthenticated.connections", "int", 500,
-   "Connections that have not logged in yet; at the limit new ones are closed.", low=1, high=MAX_INT)
+   "TLS handshakes and logins under way. At the limit whoever has taken longest, and more than a second, is "
+   "closed for a new one; where nobody has, the new one is.", low=1, high=MAX_INT)
 
 # fmt: on

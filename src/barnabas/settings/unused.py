@@ -41,7 +41,7 @@ internal.metadata.max.batch.size.in.bytes kafka.metrics.polling.interval.secs
 kafka.metrics.reporters log.cleaner.io.buffer.size log.flush.scheduler.interval.ms
 log.flush.start.offset.checkpoint.interval.ms log.initial.task.delay.ms
 log.local.retention.bytes log.local.retention.ms log.preallocate log.remote.copy.lag.bytes
-log.remote.copy.lag.ms max.connection.creation.rate
+log.remote.copy.lag.ms
 metric.reporters num.io.threads num.network.threads
 num.recovery.threads.per.data.dir num.replica.alter.log.dirs.threads num.replica.fetchers
 offsets.load.buffer.size offsets.topic.compression.codec principal.builder.class

@@ -25,6 +25,7 @@ class Client:
     __slots__ = (
         "_principal",
         "advertised",
+        "began",
         "hang_up",
         "host",
         "id",
@@ -50,6 +51,8 @@ class Client:
         self.principal_changed: Callable[[], None] | None = None
         """Called when the client turns out to be somebody: what was learned of it as somebody else is void."""
         self._principal = "User:ANONYMOUS"
+        self.began: float | None = None
+        """When it began its TLS handshake, by the clock of the event loop; None: there was none."""
         self.login: Session | None = None
         """Its login; None where the listener asks for none."""
         self.software = ""

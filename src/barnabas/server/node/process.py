@@ -37,8 +37,9 @@ from barnabas.server.loop.system import (
     SystemClock,
     SystemRandomness,
 )
+from barnabas.server.net.admission.connections import Connections
 from barnabas.server.net.bind import bind
-from barnabas.server.net.listener import SWEEP_S, Connections, Guard, Listener
+from barnabas.server.net.listener import SWEEP_S, Guard, Listener
 from barnabas.server.net.network import Network
 from barnabas.server.net.platform import Platform
 from barnabas.server.net.secure.settings import dialling, rules_of
@@ -207,7 +208,7 @@ class Node:
                 if (config.protocol_of(listener.name) or "").endswith("SSL"):
                     from barnabas.server.net.tls.door import TlsDoor
 
-                    listener.tls = TlsDoor(network, connections, listener.name)
+                    listener.tls = TlsDoor(network, connections, listener.name, listener.too_often)
                 self.listeners.append(listener)
                 self._undo.append((f"listener {listener.name}", listener.stop_accepting))
         if (where := config.optional_str("barnabas.http.listener")) is not None:
@@ -287,7 +288,9 @@ class Node:
             return None
         from barnabas.server.rights.authorizer import NodeAuthorizer
 
+        assert self.connections is not None
         authorizer = NodeAuthorizer(config, quorum.image, self._clock)
+        self.connections.vouches = authorizer.vouches
         quorum.on_change(authorizer.changed)
         if ANONYMOUS in authorizer.rules.super_users:
             events.emit(events.ACCESS_ANONYMOUS, next="give your listeners a login: docs/acls.md")
@@ -348,7 +351,8 @@ class Node:
         if any(rules.values()):
             from barnabas.server.net.secure.logins import Logins
 
-            self._logins = Logins(runtime, quorum.image, rules)
+            assert self.connections is not None
+            self._logins = Logins(runtime, quorum.image, rules, self.connections)
             quorum.on_change(self._logins.metadata_changed)
             self._undo.append(("the logins", self._logins.stop))
 

@@ -209,6 +209,14 @@ CONNECTION_CLOSED = register("connection.closed", _D, "a connection ended")
 CONNECTION_REFUSED = register(
     "connection.refused", _W, "a new connection was closed at once: there are too many"
 )
+CONNECTION_CROWDED_OUT = register(
+    "connection.crowded-out",
+    _W,
+    "a client that took long to log in was closed for one that has just come: too many are logging in",
+)
+CONNECTION_HELD = register(
+    "connection.held", _I, "a new connection waits: they come faster than max.connection.creation.rate"
+)
 CONNECTION_TOO_OFTEN = register(
     "connection.too-often",
     _W,

@@ -8,6 +8,7 @@ from barnabas.broker.ports import Operation, RequestContext, ResourceType
 from barnabas.config import Config
 from barnabas.controller.image import ImageDelta, MetadataImage
 from barnabas.ports import Clock
+from barnabas.security.acl import CLUSTER_NAME
 from barnabas.security.authorizer import Decision, StandardAuthorizer
 from barnabas.security.refusals import Refusals, command_that_allows
 from barnabas.server.observe import events
@@ -112,6 +113,11 @@ class NodeAuthorizer:
         self, context: RequestContext, operation: Operation, resource: ResourceType, name: str
     ) -> Decision:
         return self.rules.decide(context.principal, context.client_host, operation, resource, name)
+
+    def vouches(self, principal: str, host: str) -> bool:
+        """Whether that is a node of the cluster, or a super user."""
+        operation, cluster = Operation.CLUSTER_ACTION, ResourceType.CLUSTER
+        return self.rules.decide(principal, host, operation, cluster, CLUSTER_NAME).allowed
 
     def authorize_any(self, context: RequestContext, operation: Operation, resource: ResourceType) -> bool:
         """Whether the sender may do that to any resource of the type at all."""

@@ -21,6 +21,7 @@ from barnabas.errors import ErrorCode, KafkaError
 from barnabas.security.login import LoginRules, PasswordCheck, Said, ServerLogin
 from barnabas.security.scram import LoginRefused, ScramCredential
 from barnabas.server.loop.runtime import Runtime
+from barnabas.server.net.admission.connections import Connections
 from barnabas.server.net.connection import Connection
 from barnabas.server.net.context import Client
 from barnabas.server.net.secure.session import Session
@@ -48,9 +49,13 @@ class Logins:
     """One per node.  `begin` for each connection of a listener with rules; `step` for each token."""
 
     def __init__(
-        self, runtime: Runtime, image: MetadataImage, rules: Mapping[str, LoginRules | None]
+        self,
+        runtime: Runtime,
+        image: MetadataImage,
+        rules: Mapping[str, LoginRules | None],
+        connections: Connections,
     ) -> None:
-        """`rules` are those of each listener, by name."""
+        """`rules` are those of each listener, by name; `connections` count who has logged in."""
         config = runtime.config
         self.users = ScramUsers(image)
         self._rules = rules
@@ -59,9 +64,8 @@ class Logins:
         self._first_frame = config.int("sasl.server.max.receive.size")
         self._patience_s = config.int("barnabas.login.timeout.ms") / 1000
         self._delay_s = config.int("connection.failed.authentication.delay.ms") / 1000
-        self._most_new = config.int("barnabas.unauthenticated.connections")
+        self._connections = connections
         self._sessions: dict[Client, Session] = {}
-        self._new = 0
         self._threads: ThreadPoolExecutor | None = None
         self._key = os.urandom(32)
         self._remembered: dict[str, _Remembered] = {}
@@ -83,20 +87,15 @@ class Logins:
         client = connection.client
         login = ServerLogin(rules, self.users, lambda: secrets.token_urlsafe(_NONCE_BYTES))
         session = client.login = Session(login, connection, partial(self._take_raw, connection))
-        if self._new >= self._most_new:  # (it has a login by now: without one it would be served)
-            events.emit(events.CONNECTION_REFUSED, reason="logins", client=client.host, limit=self._most_new)
-            connection.abort()
-            return
         connection.max_frame = self._first_frame
-        self._new += 1
         self._sessions[client] = session
-        session.set_timer(self._loop.call_later(self._patience_s, self._too_late, client, session))
+        began = self._loop.time() if client.began is None else client.began
+        session.set_timer(self._loop.call_at(began + self._patience_s, self._too_late, client, session))
 
     def ended(self, client: Client) -> None:
         """The connection is gone."""
         if (session := self._sessions.pop(client, None)) is not None:
             session.set_timer(None)
-            self._new -= session.is_new
 
     def step(self, client: Client, token: bytes) -> Said | asyncio.Future[Said]:
         """The client's next token.  Raises LoginRefused, at once or by the future."""
@@ -190,9 +189,9 @@ class Logins:
         client.principal = f"User:{login.user}"
         session.connection.max_frame = self._runtime.config.int("socket.request.max.bytes")
         session.connection.fast_path = None
-        self._new -= session.is_new
-        session.is_new = False
         self._succeeded.value += 1
+        if not self._connections.known(client):
+            self._loop.call_soon(session.connection.close)  # all that are left are for others
         lasts = login.session_ms / 1000
         session.set_timer(self._loop.call_later(lasts, self._over, session) if lasts else None)
         return said

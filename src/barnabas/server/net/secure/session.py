@@ -28,14 +28,12 @@ class Session:
     `take_raw` takes a token that has no header.
     """
 
-    __slots__ = ("connection", "is_new", "login", "take_raw", "timer")
+    __slots__ = ("connection", "login", "take_raw", "timer")
 
     def __init__(self, login: ServerLogin, connection: Guarded, take_raw: Callable[[bytes], None]) -> None:
         self.login = login
         self.connection = connection
         self.take_raw = take_raw
-        self.is_new = True
-        """Whether its client has never been logged in."""
         self.timer: TimerHandle | None = None
 
     def __repr__(self) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from barnabas.server.net.admission.connections import Connections
+from barnabas.server.net.admission.newcomers import Newcomer
 from barnabas.server.net.connection import Connection
-from barnabas.server.net.listener import Connections
 from barnabas.server.net.network import Network
 from barnabas.server.net.tls.identity import Identity
 from barnabas.server.net.tls.session import BUFFER_BYTES, TlsSession
@@ -18,10 +19,19 @@ __all__ = ["TlsDoor"]
 class TlsDoor:
     """One per listener with TLS."""
 
-    __slots__ = ("_connections", "_loop", "buffer", "failed", "handshake_s", "identity", "name")
+    __slots__ = ("_connections", "_loop", "_too_often", "buffer", "failed", "handshake_s", "identity", "name")
 
-    def __init__(self, network: Network, connections: Connections, listener: str) -> None:
-        """Raises ConfigError where the listener cannot be served."""
+    def __init__(
+        self,
+        network: Network,
+        connections: Connections,
+        listener: str,
+        too_often: Callable[[str], float] = lambda host: 0.0,
+    ) -> None:
+        """`too_often` says how long a new connection of an address is held before it is closed; 0.0: it is not.
+
+        Raises ConfigError where the listener cannot be served.
+        """
         config, metrics = network.runtime.config, network.runtime.metrics
         self.name = listener
         self.identity = Identity(config, listener)
@@ -29,6 +39,7 @@ class TlsDoor:
         self.buffer = memoryview(bytearray(BUFFER_BYTES))
         self._loop = network.loop
         self._connections = connections
+        self._too_often = too_often
         tag = f",listener={listener}"
         self.failed = metrics.counter(
             f"barnabas:type=Listener,name=FailedHandshakes{tag}", "TLS handshakes that failed"
@@ -39,7 +50,7 @@ class TlsDoor:
             self.identity.seconds_left,
         )
 
-    def before(self, make: Callable[[], Connection]) -> Callable[[], asyncio.BaseProtocol]:
+    def before(self, make: Callable[[], Connection]) -> Callable[[], asyncio.BufferedProtocol]:
         """What the event loop makes for each socket; `make` follows after the handshake."""
         return lambda: TlsSession(self._loop, self, make)
 
@@ -47,13 +58,19 @@ class TlsDoor:
         """Take over certificates that have changed."""
         self.identity.look()
 
-    def knocked(self, host: str, descriptor: int) -> bool:
-        """Somebody begins a handshake; False: there are too many."""
-        return self._connections.begin_handshake(host, descriptor)
+    def knocked(self, who: Newcomer, host: str, descriptor: int) -> bool:
+        """Somebody begins a handshake; False: it may not, and its connection ends, now or a little later."""
+        if (hold := self._too_often(host)) > 0:
+            self._loop.call_later(hold, who.abort)
+            return False
+        if not self._connections.begin_handshake(who, host, descriptor):
+            who.abort()
+            return False
+        return True
 
-    def let_in(self, host: str) -> None:
+    def let_in(self, who: Newcomer, host: str) -> None:
         """A handshake has ended."""
-        self._connections.end_handshake(host)
+        self._connections.end_handshake(who, host)
 
     def refused(self, client: str, why: str) -> None:
         """A handshake failed."""

@@ -19,6 +19,7 @@ from typing import Any, Protocol, cast
 
 from barnabas.errors import BarnabasError
 from barnabas.security.certificate import read_certificate
+from barnabas.server.net.admission.newcomers import Newcomer
 from barnabas.server.net.connection import Connection
 from barnabas.server.net.tls.identity import Identity
 from barnabas.server.net.tls.records import RecordEnds
@@ -40,11 +41,11 @@ class Door(Protocol):
     buffer: memoryview
     """Where all its connections receive."""
 
-    def knocked(self, host: str, descriptor: int) -> bool:
-        """Somebody begins a handshake; False: there are too many."""
+    def knocked(self, who: Newcomer, host: str, descriptor: int) -> bool:
+        """Somebody begins a handshake; False: it may not, and is sent away."""
         ...
 
-    def let_in(self, host: str) -> None:
+    def let_in(self, who: Newcomer, host: str) -> None:
         """A handshake has ended."""
         ...
 
@@ -58,6 +59,7 @@ class TlsSession(asyncio.BufferedProtocol):
 
     __slots__ = (
         "_answered",
+        "_began",
         "_connection",
         "_counted",
         "_door",
@@ -87,6 +89,7 @@ class TlsSession(asyncio.BufferedProtocol):
         self._connection: Connection | None = None
         self._queue: SealedQueue | None = None
         self._peer = ""
+        self._began = 0.0
         self._counted = False
         self._heard = False
         self._answered = False
@@ -100,8 +103,9 @@ class TlsSession(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._raw, door = cast("asyncio.Transport", transport), self._door
         self._peer = (transport.get_extra_info("peername") or ("",))[0]
-        if not door.knocked(self._peer, transport.get_extra_info("socket").fileno()):
-            self.abort()
+        self._began = self._loop.time()
+        if not door.knocked(self, self._peer, transport.get_extra_info("socket").fileno()):
+            self.pause_reading()
             return
         self._counted = True
         self._timer = self._loop.call_later(door.handshake_s, self._too_late)
@@ -111,6 +115,8 @@ class TlsSession(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         data = self._door.buffer[:nbytes]
+        if not self._counted and self._connection is None:
+            return  # it was not let in, and is held before it is sent away
         if not self._heard:
             self._heard = True
             if other := looks_like(data):
@@ -257,6 +263,7 @@ class TlsSession(asyncio.BufferedProtocol):
         connection = self._connection = self._make()
         if principal is not None:
             connection.client.principal = principal
+        connection.client.began = self._began
         connection.connection_made(cast("asyncio.BaseTransport", self))
 
     def _principal(self) -> str | None:
@@ -306,7 +313,7 @@ class TlsSession(asyncio.BufferedProtocol):
     def _end_handshake(self) -> None:
         if self._counted:
             self._counted = False
-            self._door.let_in(self._peer)
+            self._door.let_in(self, self._peer)
 
     def __repr__(self) -> str:
         return f"<TlsSession {self._peer} {self._connection or 'in its handshake'}>"
