@@ -68,8 +68,9 @@ sim: $(VENV)/.dev
 chaos: $(VENV)/.dev
 	@$(HEAVY) $(BIN)/python -m tests.chaos $(if $(SEED),--seed $(SEED)) --faults $(or $(FAULTS),60) $(ARGS)
 
+# All doors in this process, then a node in one of its own; FRAMES= means only the node.  ARGS="--target sasl --minutes 15"
 fuzz: $(VENV)/.dev
-	@$(HEAVY) $(BIN)/python -m tests.fuzz --seed $(or $(SEED),1) --frames $(or $(FRAMES),300000) $(ARGS)
+	@$(HEAVY) $(BIN)/python -m tests.fuzz --seed $(or $(SEED),1) $(if $(FRAMES),--target node --frames $(FRAMES)) $(ARGS)
 
 # Needs what `make demo` needs, and kills with -9 what it started itself.
 sink-kills: $(VENV)/.dev $(VENV)/.spark

@@ -1,69 +1,142 @@
-"""`make fuzz FRAMES=300000 SEED=1`: mutated frames of every API and version against a real node.
+"""`make fuzz`: bytes that nobody would send, at every door that bytes come in by.
 
-Exit code 0: no traceback, no internal error, memory and a good client's answers within bounds.  1: the
-report says what not.  A seed draws the same frames again.
+    make fuzz                                        each target for a minute of processor time, then the node
+    make fuzz ARGS="--target sasl --minutes 15"      one of them
+    make fuzz ARGS=--short                           all but the node, a second each: what CI runs
+    make fuzz SEED=1 FRAMES=300000                   the node: mutated frames against a process, beside a good client
+    make fuzz ARGS="--target sasl --input FILE"      one input again, with its traceback
+    make fuzz ARGS=--ledger                          what ran so far
+
+Exit code 0: no finding.  1: the report says which, and where its input lies.
 """
 
 from __future__ import annotations
 
 import argparse
-import dataclasses
-import json
-import shutil
 import sys
 import tempfile
 from pathlib import Path
 
-from tests.fuzz.run import Report, fuzz
+from tests.fuzz.engine import corpus
+from tests.fuzz.engine.ledger import Ledger, code_hash
+from tests.fuzz.engine.runs import HAS_ATHERIS, Run, guided, plain, replay, save
+from tests.fuzz.engine.target import Judge
+from tests.fuzz.targets import NAMES, target_of
+
+NODE = "node"
+SHORT_S, SHORT_RUNS = 0.4, 2000
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="make fuzz", description=__doc__.splitlines()[0])
-    parser.add_argument("--frames", type=int, default=300_000, help="how many (300,000)")
-    parser.add_argument("--seed", type=int, default=1, help="which ones (1)")
-    parser.add_argument("--json", action="store_true", help="the report as one JSON document")
-    parser.add_argument(
-        "--untimed", action="store_true", help="the machine is busy: no verdict about waiting"
+    options = _options()
+    if options.ledger:
+        return _show_ledger()
+    names = options.target or ([*NAMES] if options.short else [*NAMES, NODE])
+    if options.input:
+        return _again(names[0], options.input)
+    if not HAS_ATHERIS and not options.short:
+        print("atheris is not installed (pip install -e .[fuzz]): our own mutator runs, without coverage")
+    failed = 0
+    for name in names:
+        if name == NODE:
+            from tests.fuzz.node import main as fuzz_node
+
+            failed |= fuzz_node(options.seed, options.frames, as_json=options.json, untimed=options.untimed)
+            continue
+        run = _one(name, options)
+        failed |= bool(run.findings)
+    return int(failed)
+
+
+def _options() -> argparse.Namespace:
+    about, _, examples = (__doc__ or "").partition("\n\n")
+    parser = argparse.ArgumentParser(
+        prog="make fuzz",
+        description=about,
+        epilog=examples,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    options = parser.parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="barnabas-fuzz-"))
-    terminal = sys.stderr.isatty()
+    add = parser.add_argument
+    add("--target", action="append", choices=[*NAMES, NODE], help="which one; may be given again (all)")
+    add("--minutes", type=float, default=1.0, help="processor time for each (1)")
+    add("--short", action="store_true", help="kept inputs and a second of new ones, for each but the node")
+    add("--seed", type=int, default=1, help="which inputs (1)")
+    add("--plain", action="store_true", help="our own mutator, also where atheris is")
+    add("--keep", action="store_true", help="write the inputs that reach new lines into tests/fuzz/corpus")
+    add("--no-ledger", action="store_true", help="do not write the run into tests/fuzz/ledger.jsonl")
+    add("--ledger", action="store_true", help="show what ran so far")
+    add("--input", type=Path, help="one input again, from a file")
+    add("--frames", type=int, default=300_000, help="node: how many frames (300,000)")
+    add("--json", action="store_true", help="node: the report as one JSON document")
+    add("--untimed", action="store_true", help="node: the machine is busy, no verdict about waiting")
+    return parser.parse_args()
 
-    def say(frames: int, hung_up: int) -> None:
-        if terminal and frames % 100 == 0:
-            print(f"\r{frames:,} of {options.frames:,} frames, {hung_up:,} hung up", end="", file=sys.stderr)
 
-    report = fuzz(options.seed, options.frames, folder, say)
-    slow = report.ping_during[1] > max(2 * report.ping_before[1], report.ping_before[1] + 10)
-    if slow and not options.untimed:
-        report.problems.append("the good client waited more than twice as long")
-    if options.json:
-        print(json.dumps({**dataclasses.asdict(report), "ok": report.ok}))
+def _one(name: str, options: argparse.Namespace) -> Run:
+    target = target_of(name)
+    if options.short:
+        judge = Judge(target)
+        run = replay(judge)
+        more = plain(judge, SHORT_S, options.seed, SHORT_RUNS)
+        for finding in more.findings:
+            run.found(finding)
+        run.runs, run.cpu_s, run.how = run.runs + more.runs, run.cpu_s + more.cpu_s, "short"
     else:
-        tell(report)
-    if report.ok:
-        shutil.rmtree(folder, ignore_errors=True)
-    else:
-        print(f"data and log: {folder}", file=sys.stderr)
-    return 0 if report.ok else 1
+        code = code_hash()
+        if HAS_ATHERIS and not options.plain:
+            run = guided(target, options.minutes * 60, options.seed, lambda status: None)
+        else:
+            run = plain(Judge(target), options.minutes * 60, options.seed)
+        if not options.no_ledger:
+            Ledger().add(run, code)
+    _tell(run)
+    if options.keep:
+        _keep(name)
+    return run
 
 
-def tell(report: Report) -> None:
-    """The report, for people."""
-    print(f"\nseed {report.seed}: {report.frames:,} frames in {report.seconds:.0f} s")
-    print(f"  {len(report.kinds)} kinds of mutation, {len(report.requests)} APIs and versions")
+def _tell(run: Run) -> None:
+    verdict = f"{len(run.findings)} FINDINGS" if run.findings else "passed"
     print(
-        f"  connections that the node ended: {report.hung_up:,}; its log: {report.log_bytes / 1024:.0f} KiB"
+        f"{run.target:<14} {run.how:<7} {run.cpu_s:6.1f} s cpu  {run.runs:>10,} runs  "
+        f"coverage {run.coverage:>5}  corpus {run.corpus:>5}  {verdict}",
+        flush=True,
     )
-    print(f"  memory {report.rss_before / 1024:.0f} -> {report.rss_after / 1024:.0f} MiB")
-    print(
-        "  a good client's Metadata, p50 / p99 ms: "
-        f"beside well-formed frames {report.ping_before[0]:.1f} / {report.ping_before[1]:.1f}, "
-        f"beside these {report.ping_during[0]:.1f} / {report.ping_during[1]:.1f}"
-    )
-    for problem in report.problems:
-        print(f"  PROBLEM {problem}")
-    print("PASSED" if report.ok else "FAILED")
+    folder = Path(tempfile.gettempdir()) / "barnabas-fuzz-findings"
+    for finding in run.findings:
+        path = save(finding, folder)
+        print(f"  {finding.kind}: {finding.key}\n    input: {path}")
+        print(
+            "".join(f"    {line}\n" for line in finding.text.rstrip().splitlines()[-6:]), end="", flush=True
+        )
+
+
+def _keep(name: str) -> None:
+    judge = Judge(target_of(name))
+    inputs = {*corpus.kept(name), *(path.read_bytes() for path in corpus.working(name).iterdir())}
+    found = corpus.minimized(inputs, judge.look)
+    print(f"{name:<14} kept {corpus.keep(name, found)} inputs of {len(inputs)}")
+
+
+def _again(name: str, path: Path) -> int:
+    finding, seen = Judge(target_of(name)).look(path.read_bytes())
+    print(f"seen: {seen}")
+    if finding is not None:
+        print(finding.text)
+    return int(finding is not None)
+
+
+def _show_ledger() -> int:
+    ledger = Ledger()
+    runs: dict[str, int] = {}
+    found: dict[str, set[str]] = {}
+    for row in ledger.rows():
+        runs[row["target"]] = runs.get(row["target"], 0) + row["runs"]
+        found.setdefault(row["target"], set()).update(row["findings"])
+    print(f"{'target':<14} {'cpu min':>8} {'runs':>12}  findings, with any code")
+    for name, minutes in ledger.minutes().items():
+        print(f"{name:<14} {minutes:>8.1f} {runs[name]:>12,}  {len(found[name])}")
+    return 0
 
 
 if __name__ == "__main__":

@@ -1,0 +1,26 @@
+"""The doors that bytes come in by, one module for those that belong together; imported when they are needed."""
+
+from __future__ import annotations
+
+import importlib
+
+from tests.fuzz.engine.target import Target
+
+__all__ = ["NAMES", "target_of"]
+
+_MODULES: dict[str, str] = {
+    "sasl": "sasl",
+    "names": "names",
+    "texts": "texts",
+    "messages": "messages",
+}
+"""Target -> the module that has it."""
+
+NAMES = tuple(_MODULES)
+
+
+def target_of(name: str) -> Target:
+    """The target of that name."""
+    module = importlib.import_module(f"tests.fuzz.targets.{_MODULES[name]}")
+    (found,) = [target for target in module.TARGETS if target.name == name]
+    return found
