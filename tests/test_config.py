@@ -88,6 +88,7 @@ def test_a_setting_that_we_had_once_is_taken_with_a_warning_that_says_what_becam
         ({"controller.quorum.voters": "7@a:9093"}, "is not among"),
         ({"controller.quorum.voters": "7"}, "is not id@host:port"),
         ({"log.dirs": "a,a"}, "twice"),
+        ({"log.dir": ","}, "names no directory"),
         ({"queued.max.request.bytes": "1000"}, "less than one request"),
         ({"authorizer.class.name": "org.apache.kafka.Any"}, "no classes are loaded here"),
         ({"authorizer.class.name": STANDARD_AUTHORIZER}, "nobody could do anything"),

@@ -98,6 +98,8 @@ class Config:
         self.node_id: NodeId = self.int("node.id")
         self.roles = frozenset(self.list("process.roles"))
         self.log_dirs: tuple[str, ...] = cast("tuple[str, ...]", values["log.dirs"]) or self.list("log.dir")
+        if not self.log_dirs:
+            raise ConfigError("log.dirs names no directory", next_step="write log.dirs=/path/to/data")
         self.metadata_log_dir = self.optional_str("metadata.log.dir") or self.log_dirs[0]
         endpoints = tuple(parsed_endpoint(text, "listeners") for text in self.list("listeners"))
         controllers = self.list("controller.listener.names")

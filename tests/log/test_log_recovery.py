@@ -382,3 +382,24 @@ def test_a_base_offset_that_the_disk_made_huge_ends_the_log_and_not_the_node() -
     again = open_log(disk)
     assert values_of(again) == values and again.log_end_offset == 3
     assert "no successor" in again.recovery.reason
+
+
+@pytest.mark.parametrize("with_tables", [True, False])
+def test_offsets_that_no_segment_can_have_end_the_log_after_a_clean_stop_too(with_tables: bool) -> None:
+    """Found by the fuzz target `segments`: the node failed as it rolled the segment, or as it made its tables anew."""
+    disk = new_disk()
+    log = open_log(disk, small(segment_bytes=1 << 20))
+    values = fill(log, 3)
+    end = log.size
+    append(log, batch(b"last"))
+    log.sync()
+    log.close(NOW)
+    disk.corrupt(f"{PATH}/{0:020d}.log", end + 2)  # offsets from 2^47 on
+    if not with_tables:
+        disk.remove(f"{PATH}/{0:020d}.timeindex")
+    again = open_log(disk, clean=True)
+    assert values_of(again) == values and again.log_end_offset == 3
+    append(again, batch(b"next"))
+    again.write()
+    again.roll(NOW)
+    assert values_of(again) == [*values, b"next"]

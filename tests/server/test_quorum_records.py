@@ -18,8 +18,10 @@ from barnabas.server.kraft.records import (
     read_snapshot,
     snapshot_batches,
 )
+from barnabas.wire.control import ControlType, write_control
 from barnabas.wire.metadata import ConfigRecord, NoOpRecord, TopicRecord
 from barnabas.wire.records import Record, batches, read_batch_header, write_batch
+from barnabas.wire.schemas import control_records
 
 VOTERS = VoterSet.of(
     [Voter(ReplicaKey(1, Uuid.of(1, 1)), (Endpoint("CONTROLLER", "h", 9),), VersionRange(0, 1))]
@@ -108,6 +110,15 @@ def snapshot(count: int) -> bytes:
         topics, epoch=3, stamp=lambda: 9, last_contained_ms=8, voters=VOTERS, kraft_version=1
     )
     return b"".join(made)
+
+
+def test_a_set_of_voters_that_is_none_is_refused_as_corrupt() -> None:
+    """Found by the fuzz target `files`: a voter named twice was an error of its own, which nobody expects."""
+    voter = control_records.VotersRecordVoter(voter_id=1, voter_directory_id=Uuid.of(1, 1))
+    key, value = write_control(ControlType.KRAFT_VOTERS, control_records.VotersRecord(voters=[voter, voter]))
+    data = write_batch([Record(0, 0, key, value, ())], control=True)
+    with pytest.raises(CorruptRecordError, match="a set of voters that is none"):
+        decode_batch(data, 0, read_batch_header(data))
 
 
 def test_a_snapshot_comes_back_with_its_voters_its_records_and_its_time() -> None:

@@ -271,7 +271,10 @@ def _trust(log: LogState) -> bool:
         last.load_tail()
         end = last.base
         position = last.last_index_position
+        most = last.base + _OFFSETS_IN_A_SEGMENT
         for at, header in last.headers(position):
+            if not end <= header.base_offset <= header.last_offset < most:
+                return False
             end = header.last_offset + 1
             position = at + header.size
         if position != last.end_position:

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
-__all__ = ["FOLDER", "kept", "keep", "minimized", "working", "write_working"]
+__all__ = ["FOLDER", "keep", "kept", "minimized", "working", "write_working"]
 
 FOLDER = Path(__file__).parents[1] / "corpus"
 WORKING = Path(__file__).parents[3] / ".fuzz"

@@ -9,10 +9,16 @@ from tests.fuzz.engine.target import Target
 __all__ = ["NAMES", "target_of"]
 
 _MODULES: dict[str, str] = {
+    "stranger": "frames",
+    "user": "frames",
     "sasl": "sasl",
     "names": "names",
     "texts": "texts",
+    "acls": "acls",
     "messages": "messages",
+    "batches": "batches",
+    "segments": "segments",
+    "files": "files",
 }
 """Target -> the module that has it."""
 

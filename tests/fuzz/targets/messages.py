@@ -30,7 +30,7 @@ def _make() -> object:
         body = memoryview(data)[2:]
         if number == HEADER:
             header, end = read_request_header(body)
-            known = header.api_key in API and 0 <= header.version  # (of its own requests a client knows both)
+            known = header.api_key in API and header.version >= 0  # (of its own requests a client knows both)
             answer = read_response_header(body, header.api_key, header.version)[1] if known else 0
             return "header", header.api_key, end - answer
         cls, version = PAIRS[number % len(PAIRS)]

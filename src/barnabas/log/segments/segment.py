@@ -241,10 +241,10 @@ class Segment:
         self.fresh_tables()
         self._transactions = transactions
         end, self.end_position = self.end_position, 0
-        next_ = self.base
+        next_, limit = self.base, min(self.limit, self.base + _INT32_MAX + 1)
         with suppress(CorruptRecordError):
             for position, header in headers_of(self.file, 0, end):
-                if not next_ <= header.base_offset <= header.last_offset < self.limit:
+                if not next_ <= header.base_offset <= header.last_offset < limit:
                     break
                 next_ = header.last_offset + 1
                 self.end_position = position

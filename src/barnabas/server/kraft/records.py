@@ -261,17 +261,20 @@ def _voters_record(voters: VoterSet) -> control_records.VotersRecord:
 
 
 def _voter_set(record: control_records.VotersRecord) -> VoterSet:
-    return VoterSet.of(
-        Voter(
-            ReplicaKey(voter.voter_id, voter.voter_directory_id),
-            tuple(Endpoint(e.name, e.host, e.port) for e in voter.endpoints),
-            VersionRange(
-                voter.k_raft_version_feature.min_supported_version,
-                voter.k_raft_version_feature.max_supported_version,
-            ),
+    try:
+        return VoterSet.of(
+            Voter(
+                ReplicaKey(voter.voter_id, voter.voter_directory_id),
+                tuple(Endpoint(e.name, e.host, e.port) for e in voter.endpoints),
+                VersionRange(
+                    voter.k_raft_version_feature.min_supported_version,
+                    voter.k_raft_version_feature.max_supported_version,
+                ),
+            )
+            for voter in record.voters
         )
-        for voter in record.voters
-    )
+    except ValueError as error:
+        raise CorruptRecordError(f"the metadata log holds a set of voters that is none: {error}") from error
 
 
 # Snapshots.
