@@ -19,6 +19,7 @@ _MODULES: dict[str, str] = {
     "batches": "batches",
     "segments": "segments",
     "files": "files",
+    "answers": "answers",
 }
 """Target -> the module that has it."""
 

@@ -180,7 +180,7 @@ class TransactionMarkers:
             for topic in result.topics:
                 for partition in topic.partitions:
                     key = (result.producer_id, TopicPartition(topic.name, partition.partition_index))
-                    codes[key] = _known(partition.error_code)
+                    codes[key] = ErrorCode(partition.error_code)
         for item in self._in_flight.pop(leader, ()):
             ending, tp = item
             code = codes.get((ending.producer_id, tp), ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -230,14 +230,6 @@ class TransactionMarkers:
     def __repr__(self) -> str:
         count = self.statistics()
         return f"<TransactionMarkers {count.endings} endings, {count.partitions} partitions>"
-
-
-def _known(code: int) -> ErrorCode:
-    """The code; one of a later release means no more than that it failed."""
-    try:
-        return ErrorCode(code)
-    except ValueError:
-        return ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def _nobody(leader: NodeId) -> None:

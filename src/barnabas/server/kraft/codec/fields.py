@@ -22,10 +22,7 @@ NOWHERE = Endpoint("", "", 0)
 
 def code_of(number: int) -> ErrorCode:
     """The error with that number; UNKNOWN_SERVER_ERROR for one we do not know."""
-    try:
-        return ErrorCode(number)
-    except ValueError:
-        return ErrorCode.UNKNOWN_SERVER_ERROR
+    return ErrorCode(number)
 
 
 def signed(message: Message, said: raft.Request | raft.Response) -> Message:

@@ -1,0 +1,32 @@
+"""A broker that answers what it was not asked, or in words of a later release: the call fails, by an error of ours.
+
+Found by the fuzz target `answers`.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from barnabas.client.coordinators import found_coordinator
+from barnabas.client.group_offsets import read_committed_offsets
+from barnabas.errors import ErrorCode, KafkaError, WireError
+from barnabas.wire.schemas.groups import FindCoordinatorResponse, OffsetFetchResponse
+
+
+@pytest.mark.parametrize("code", [134, 32767, -2])
+def test_an_error_code_of_a_later_release_is_an_error_of_the_server(code: int) -> None:
+    assert ErrorCode(code) is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert not ErrorCode(code).retriable and not ErrorCode(code).definite
+    with pytest.raises(KafkaError) as failed:
+        read_committed_offsets(OffsetFetchResponse(error_code=code), 5, "group")
+    assert failed.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def test_an_answer_without_the_group_that_was_asked_for_is_refused() -> None:
+    with pytest.raises(WireError, match="answers of no group"):
+        read_committed_offsets(OffsetFetchResponse(groups=[]), 8, "group")
+
+
+def test_an_answer_without_the_coordinator_that_was_asked_for_is_refused() -> None:
+    with pytest.raises(WireError, match="answers of none"):
+        found_coordinator(FindCoordinatorResponse(coordinators=[]), 6)
