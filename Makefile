@@ -7,7 +7,7 @@
 #   make check     ruff, format, mypy --strict                   make docs     write the generated pages of docs/
 #   make spec      the TLA+ model of how voters change           make clean     remove what was built, .venv included
 #   make chaos     real nodes, broken under traffic: SEED= FAULTS=
-#   make fuzz      frames that no client sends, beside one that behaves: SEED= FRAMES=
+#   make fuzz      bytes that nobody would send, at every door: ARGS="--target sasl --minutes 15"; SEED= FRAMES=: the node
 #   make answers   drawn sequences side by side with an Apache Kafka: N=sequences SEED=first
 #   make sink-kills  a Spark copy, exactly once, while its processes and the brokers are killed: SEED= N=runs ARGS="--apache", "--voters" or "--standalone"
 #   make jobs-proof  five million records through aggregation, sink, archive, audit, restore, audit: N=records

@@ -1,4 +1,4 @@
-"""A broker that answers what it was not asked, or in words of a later release: the call fails, by an error of ours.
+"""A broker that answers what it was not asked, or in words of a later release: the call fails by our error.
 
 Found by the fuzz target `answers`.
 """

@@ -3,7 +3,7 @@
     make fuzz                                        each target for a minute of processor time, then the node
     make fuzz ARGS="--target sasl --minutes 15"      one of them
     make fuzz ARGS=--short                           all but the node, a second each: what CI runs
-    make fuzz SEED=1 FRAMES=300000                   the node: mutated frames against a process, beside a good client
+    make fuzz SEED=1 FRAMES=300000                   the node: frames against a process, beside a good client
     make fuzz ARGS="--target sasl --input FILE"      one input again, with its traceback
     make fuzz ARGS=--ledger                          what ran so far
 
@@ -31,10 +31,10 @@ def main() -> int:
     options = _options()
     if options.ledger:
         return _show_ledger()
-    names = options.target or ([*NAMES] if options.short else [*NAMES, NODE])
+    names = options.target or ([*NAMES] if options.short or options.replay else [*NAMES, NODE])
     if options.input:
         return _again(names[0], options.input)
-    if not HAS_ATHERIS and not options.short:
+    if not HAS_ATHERIS and not (options.short or options.replay):
         print("atheris is not installed (pip install -e .[fuzz]): our own mutator runs, without coverage")
     failed = 0
     for name in names:
@@ -60,6 +60,7 @@ def _options() -> argparse.Namespace:
     add("--target", action="append", choices=[*NAMES, NODE], help="which one; may be given again (all)")
     add("--minutes", type=float, default=1.0, help="processor time for each (1)")
     add("--short", action="store_true", help="kept inputs and a second of new ones, for each but the node")
+    add("--replay", action="store_true", help="the kept inputs, nothing new")
     add("--seed", type=int, default=1, help="which inputs (1)")
     add("--plain", action="store_true", help="our own mutator, also where atheris is")
     add("--keep", action="store_true", help="write the inputs that reach new lines into tests/fuzz/corpus")
@@ -74,13 +75,11 @@ def _options() -> argparse.Namespace:
 
 def _one(name: str, options: argparse.Namespace) -> Run:
     target = target_of(name)
-    if options.short:
+    if options.short or options.replay:
         judge = Judge(target)
         run = replay(judge)
-        more = plain(judge, SHORT_S, options.seed, SHORT_RUNS)
-        for finding in more.findings:
-            run.found(finding)
-        run.runs, run.cpu_s, run.how = run.runs + more.runs, run.cpu_s + more.cpu_s, "short"
+        if options.short:
+            run.add(plain(judge, SHORT_S, options.seed, SHORT_RUNS))
     else:
         code = code_hash()
         if HAS_ATHERIS and not options.plain:

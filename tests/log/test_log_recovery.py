@@ -386,7 +386,7 @@ def test_a_base_offset_that_the_disk_made_huge_ends_the_log_and_not_the_node() -
 
 @pytest.mark.parametrize("with_tables", [True, False])
 def test_offsets_that_no_segment_can_have_end_the_log_after_a_clean_stop_too(with_tables: bool) -> None:
-    """Found by the fuzz target `segments`: the node failed as it rolled the segment, or as it made its tables anew."""
+    """Found by the fuzz target `segments`: the node failed as it rolled, or made its tables anew."""
     disk = new_disk()
     log = open_log(disk, small(segment_bytes=1 << 20))
     values = fill(log, 3)

@@ -1,1 +1,1 @@
-"""What every in-process target is run by: limits, mutation, coverage, the corpus, the ledger.  Imports nothing of ours."""
+"""What runs every target: limits, mutation, coverage, the corpus, the ledger.  It imports nothing of ours."""

@@ -1,4 +1,4 @@
-"""Inputs that are kept: in the repository a text file for each target, base64, one input in a line, the shortest first."""
+"""Inputs that are kept: a text file for each target in the repository, an input in a line (base64)."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class Draw:
-    """`draw.below(5)`, `draw.of(words)`, `draw.some(40)`: each takes bytes from the front; after the end all are zero."""
+    """`draw.below(5)`, `draw.of(words)`, `draw.some(40)`: each takes bytes from the front; the rest is zeros."""
 
     __slots__ = ("_at", "_data")
 

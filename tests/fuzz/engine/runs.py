@@ -1,4 +1,4 @@
-"""Runs of one target: by our own mutator in this process, or by atheris (coverage-guided) in a process of its own."""
+"""Runs of one target: our own mutator in this process, or atheris (guided by coverage) in one of its own."""
 
 from __future__ import annotations
 
@@ -41,6 +41,13 @@ class Run:
         """Add it, unless one of its kind is there."""
         if finding.key not in [one.key for one in self.findings] and len(self.findings) < MOST_FINDINGS:
             self.findings.append(finding)
+
+    def add(self, other: Run) -> None:
+        """Take over what another run of the target came to."""
+        for finding in other.findings:
+            self.found(finding)
+        self.how, self.cpu_s, self.runs = "short", self.cpu_s + other.cpu_s, self.runs + other.runs
+        self.coverage, self.corpus = max(self.coverage, other.coverage), max(self.corpus, other.corpus)
 
 
 def replay(judge: Judge) -> Run:

@@ -23,7 +23,7 @@ FLOOR_KIB, KIB_PER_BYTE = 96 * 1024, 0.2
 """Nor more memory: what one batch may unpack to and half as much again, and 200 bytes for each byte."""
 
 One = Callable[[bytes], Hashable]
-"""Puts one input to the door.  Returns what was seen, as short as can be: inputs that show something new are kept."""
+"""Puts one input to the door.  Returns what was seen, in short: an input that shows something new is kept."""
 
 
 @dataclass(frozen=True)

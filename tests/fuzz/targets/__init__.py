@@ -20,6 +20,11 @@ _MODULES: dict[str, str] = {
     "segments": "segments",
     "files": "files",
     "answers": "answers",
+    "tls": "doors",
+    "http": "doors",
+    "patterns": "pushed",
+    "telemetry": "pushed",
+    "members": "pushed",
 }
 """Target -> the module that has it."""
 

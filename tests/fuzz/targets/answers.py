@@ -133,7 +133,9 @@ def _login(draw: Draw) -> Hashable:
     while request is not None and draw and rounds < 12:
         rounds += 1
         request = login.take(authenticate(error_message=None, auth_bytes=draw.some()))
-    assert request is not None or mechanism in ("PLAIN", "OAUTHBEARER"), "a broker that knows no password is believed"
+    assert request is not None or mechanism in ("PLAIN", "OAUTHBEARER"), (
+        "a broker that knows no password is believed"
+    )
     return "login", mechanism, rounds, request is None
 
 
@@ -188,9 +190,15 @@ def _seeds() -> Iterator[bytes]:
     versions = encode(filled(response_class(18), 4), 4)
     yield bytes((NEGOTIATE,)) + piece(versions)
     yield bytes((NEGOTIATE,)) + piece(b"\x00\x23\x00\x00\x00\x01\x00\x12\x00\x00\x00\x03") + piece(versions)
-    for mechanism, said in enumerate((b"r=client-noncexyz,s=c2FsdA==,i=4096", b"r=x,s=YQ==,i=1000000", b"", b'{"status":"x"}')):
+    for mechanism, said in enumerate(
+        (b"r=client-noncexyz,s=c2FsdA==,i=4096", b"r=x,s=YQ==,i=1000000", b"", b'{"status":"x"}')
+    ):
         yield bytes((LOGIN, mechanism, 0, 0)) + piece(said) + piece(b"v=AAAA") + piece(b"e=other-error")
-    batch = bytes(write_batch([Record(i, 1, b"k", b"v", ()) for i in range(4)], codec=2, producer_id=7, transactional=True))
+    batch = bytes(
+        write_batch(
+            [Record(i, 1, b"k", b"v", ()) for i in range(4)], codec=2, producer_id=7, transactional=True
+        )
+    )
     yield bytes((RECORDS, 2)) + batch * 2
     yield bytes((RECORDS, 0)) + bytes(write_batch([Record(0, 1, b"k", b"v", ())]))
     yield bytes((GROUP, 0)) + b"\0\0\0\0\0\1\0\1t\0\0\0\2\0\0\0\0\0\0\0\1\xff\xff\xff\xff"
@@ -199,8 +207,21 @@ def _seeds() -> Iterator[bytes]:
     yield bytes((STREAM,)) + piece(len(frame).to_bytes(4, "big")) + piece(frame)
 
 
-_WORDS = (b"r=client-nonce", b",s=", b",i=4096", b"v=", b"e=", b"m=", b"\xff\xff", b"\x00\x86", b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff\x07")
+_WORDS = (
+    b"r=client-nonce",
+    b",s=",
+    b",i=4096",
+    b"v=",
+    b"e=",
+    b"m=",
+    b"\xff\xff",
+    b"\x00\x86",
+    b"\x7f\xff\xff\xff",
+    b"\xff\xff\xff\xff\x07",
+)
 
 TARGETS = [
-    Target("answers", "a hostile broker's answers, read by our client", _make, (BarnabasError,), _seeds, _WORDS)  # type: ignore[arg-type]
+    Target(
+        "answers", "a hostile broker's answers, read by our client", _make, (BarnabasError,), _seeds, _WORDS
+    )  # type: ignore[arg-type]
 ]
