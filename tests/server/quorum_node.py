@@ -104,7 +104,13 @@ def formatted(**settings: Any) -> MemoryDisk:
     return disk
 
 
-def make(disk: MemoryDisk, seed: int = 2, steps: int = STEPS, **settings: str) -> Node:
+def make(
+    disk: MemoryDisk,
+    seed: int = 2,
+    steps: int = STEPS,
+    endpoints: tuple[Endpoint, ...] = OWN,
+    **settings: str,
+) -> Node:
     meta = read_meta_properties(disk, DIRECTORY)
     assert meta is not None and meta.directory_id is not None
     given = config(log_dirs=DIRECTORY, **settings)
@@ -112,7 +118,7 @@ def make(disk: MemoryDisk, seed: int = 2, steps: int = STEPS, **settings: str) -
 
     async def opening(node: Node) -> Quorum:
         return await Quorum.open(
-            QuorumSettings.of(given, cluster_id=CLUSTER, directory_id=directory_id, endpoints=OWN),
+            QuorumSettings.of(given, cluster_id=CLUSTER, directory_id=directory_id, endpoints=endpoints),
             given,
             disk=disk,
             clock=SystemClock(),
@@ -126,8 +132,10 @@ def make(disk: MemoryDisk, seed: int = 2, steps: int = STEPS, **settings: str) -
 
 
 @asynccontextmanager
-async def running(disk: MemoryDisk, seed: int = 2, **settings: str) -> AsyncIterator[Node]:
-    node = make(disk, seed, **settings)
+async def running(
+    disk: MemoryDisk, seed: int = 2, endpoints: tuple[Endpoint, ...] = OWN, **settings: str
+) -> AsyncIterator[Node]:
+    node = make(disk, seed, endpoints=endpoints, **settings)
     await node.start()
     try:
         yield node

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.controller.cluster import CLUSTER
-from tests.server.quorum_node import METADATA, Node, formatted, run, running, until
+from tests.server.quorum_node import METADATA, OWN, Node, formatted, run, running, until
 from tests.server.quorum_processes import Members, eventually, free_ports
 
 from barnabas.model import Endpoint, ReplicaKey, Uuid
@@ -16,7 +16,9 @@ from barnabas.raft.discovery.book import MOST_CONTACTS, Contact
 from barnabas.server.kraft.codec.answering import request_in
 from barnabas.server.kraft.codec.asking import request_out
 from barnabas.server.kraft.discovery.address_book import ENDPOINTS_FILE, read_contacts, write_contacts
+from barnabas.server.net.context import Client, RequestContext
 from barnabas.sim.kernel.disk import MemoryDisk
+from barnabas.wire.frame import RequestHeader
 from barnabas.wire.schemas.own import ExchangeEndpointsRequest, KnownListener, KnownNode
 
 FILE = f"{METADATA}/{ENDPOINTS_FILE}"
@@ -88,6 +90,25 @@ def test_a_node_writes_down_where_it_listens_and_each_start_is_newer() -> None:
 
     run(story)
     assert starts[0] < starts[1]
+
+
+def test_a_node_with_two_listeners_names_the_leaders_address_at_the_one_that_was_asked() -> None:
+    """Another one may speak another protocol: nodes that come over TLS are not sent to a port in clear."""
+    both = (*OWN, Endpoint("QUORUM", "127.0.0.1", 9193))
+
+    async def story() -> None:
+        async with running(formatted(), endpoints=both) as node:
+            await until(lambda: node.quorum.leader_id == 1)
+            for asked in both:
+                client = Client(1, asked.listener, "C", False, lambda: None)
+                context = RequestContext(client, RequestHeader(52, 2, 1, "raft-client-2"), 1, 0.0)
+                request, _ = request_out(
+                    raft.VoteRequest(0, TWO.key, 0, 0, False, None, CLUSTER), lambda kind: 2
+                )
+                answer = await node.quorum.steps.handle(context, request)
+                assert [(found.host, found.port) for found in answer.node_endpoints] == [asked[1:]]
+
+    run(story)
 
 
 def test_the_request_says_what_the_book_says_and_a_flood_is_cut_off() -> None:

@@ -39,6 +39,8 @@ DRILLS: dict[str, str] = {
     "lost-majority": "two of three are gone for good, and then they return",
     "failures": "a follower, then the leader, is killed with -9",
     "brokers": "two brokers come, one is drained, the active controller dies midway",
+    "secure-cluster": "a cluster in clear gets logins and certificates, node by node",
+    "renew-certificates": "new certificates, and then a new authority, without a restart",
     "wrong-format": "a second quorum by the wrong format command",
 }
 """Name and what it is about, in the order of learning; the story is in `stories/`."""

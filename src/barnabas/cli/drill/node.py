@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from barnabas.client.blocking import BlockingConnection
 from barnabas.client.connection import ConnectionFailed
+from barnabas.client.security.options import Security
 from barnabas.errors import BarnabasError
 from barnabas.pipeline.demo.children import Child
 
@@ -45,6 +46,8 @@ class StageNode:
             "group.initial.rebalance.delay.ms": "0",
             **settings,
         }
+        self.security: dict[str, str] | None = None
+        """What one logs in with at `port`."""
         self.words: tuple[str, ...] = ()
         """What is typed after the file."""
         self._directory = directory
@@ -113,7 +116,8 @@ class StageNode:
         """Whether its listener answers.  Raises BarnabasError when it does not run."""
         try:
             port = self.port if "broker" in self.roles else self.controller_port
-            BlockingConnection("127.0.0.1", port, timeout=2.0, connect_timeout=2.0).close()
+            security = Security.parse(self.security or {})
+            BlockingConnection("127.0.0.1", port, timeout=2.0, connect_timeout=2.0, security=security).close()
         except ConnectionFailed:
             return False
         return True

@@ -51,6 +51,8 @@ class Stage:
         self.traffic: Traffic | None = None
         self._say = say
         self._bootstrap: list[int] = []
+        self.security: dict[str, str] | None = None
+        """What clients log in with."""
         self.keep = False
         """Whether the directory, with the nodes' logs, outlives the drill."""
 
@@ -138,10 +140,19 @@ class Stage:
             self._bootstrap.append(id_)
         return node
 
-    def form(self, *ids: int, roles: str = "controller", **settings: str) -> None:
-        """Controllers that are the first voters, all at once."""
+    def form(
+        self,
+        *ids: int,
+        roles: str = "controller",
+        prepare: Callable[[StageNode], None] | None = None,
+        **settings: str,
+    ) -> None:
+        """Controllers that are the first voters, all at once; `prepare` may change each before it is formatted."""
         self.cluster_id = self.type("storage random-uuid", quiet=True).strip()
         nodes = [self.node(id_, roles, **settings) for id_ in ids]
+        if prepare is not None:
+            for node in nodes:
+                prepare(node)
         everybody = [f"127.0.0.1:{node.controller_port}" for node in nodes]
         initial = []
         for node in nodes:
@@ -208,9 +219,12 @@ class Stage:
             self.format(id_, quiet=True)
             node.write()
         self.start(*ids)
-        self.until("the brokers are unfenced", lambda: set(ids) <= self.unfenced())
-        copies = replication or min(3, len(ids))
-        self.traffic = Traffic(self.bootstrap, copies, partitions)
+        self.flow(replication or min(3, len(ids)), partitions, ids)
+
+    def flow(self, copies: int, partitions: int, brokers: Collection[int]) -> None:
+        """Records and topics from here on, once these brokers serve."""
+        self.until("the brokers are unfenced", lambda: set(brokers) <= self.unfenced())
+        self.traffic = Traffic(self.bootstrap, copies, partitions, self.security)
         self._say("see", f"records flow to a topic with {copies} {'copy' if copies == 1 else 'copies'}")
 
     def kill(self, *ids: int) -> None:
@@ -240,6 +254,12 @@ class Stage:
         self._say("type", f"rm -r n{id_}        # the disk of node {id_}")
         shutil.rmtree(self.nodes[id_].data, ignore_errors=True)
 
+    def replace(self, new: str, name: str, *, quiet: bool = False) -> None:
+        """A file takes the place of another, at once."""
+        if not quiet:
+            self._say("type", f"mv {new} {name}")
+        os.replace(os.path.join(self.directory, new), os.path.join(self.directory, name))
+
     # -- looking ---------------------------------------------------------------------------------
 
     def quorum(self) -> QuorumDescription:
@@ -247,7 +267,7 @@ class Stage:
         from barnabas.client.admin.admin import Admin
 
         able = self.bootstrap or [f"127.0.0.1:{n.controller_port}" for n in self.nodes.values() if n.serves]
-        with Admin(able, timeout=5.0) as admin:
+        with Admin(able, timeout=5.0, security=self.security) as admin:
             return admin.quorum()
 
     def leader(self, *, but: Collection[int] = ()) -> int:
@@ -261,8 +281,19 @@ class Stage:
         """Brokers that serve."""
         from barnabas.client.admin.admin import Admin
 
-        with Admin(self.bootstrap, timeout=5.0) as admin:
+        with Admin(self.bootstrap, timeout=5.0, security=self.security) as admin:
             return {broker.id for broker in admin.describe_cluster().brokers}
+
+    def whole(self) -> bool:
+        """Whether all that started serve, and each partition has all its replicas in sync."""
+        from barnabas.client.admin.admin import Admin
+        from barnabas.wire.schemas.cluster import MetadataRequest
+
+        running = {node.id for node in self.nodes.values() if "broker" in node.roles and node.pid}
+        with Admin(self.bootstrap, timeout=5.0, security=self.security) as admin:
+            topics = admin.cluster.ask(MetadataRequest(topics=None)).topics
+            short = [p for t in topics for p in t.partitions if len(p.isr_nodes) < len(p.replica_nodes)]
+            return not short and running <= {broker.id for broker in admin.describe_cluster().brokers}
 
     def voters_are(self, *ids: int, within: float = WITHIN_S) -> None:
         """Wait until exactly these vote and the set is committed."""

@@ -10,9 +10,13 @@ import threading
 import time
 from collections import Counter
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.errors import BarnabasError
+
+if TYPE_CHECKING:
+    from barnabas.client.admin.admin import Admin
+    from barnabas.client.producer import Producer
 
 __all__ = ["Proof", "Traffic"]
 
@@ -54,16 +58,23 @@ class Proof(NamedTuple):
 class Traffic:
     """`traffic = Traffic(bootstrap, replication=1)`; it flows until `prove()`."""
 
-    def __init__(self, bootstrap: str, replication: int, partitions: int = 3) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        replication: int,
+        partitions: int = 3,
+        security: dict[str, str] | None = None,
+    ) -> None:
         from barnabas.client.admin.admin import Admin
-        from barnabas.client.producer import Producer
 
         self._bootstrap = bootstrap
-        self._replication = replication
+        self._security = security
+        self._copies = min(replication, 2)
+        """Of the topics that are made: one broker may be away meanwhile."""
         self._partitions = partitions
-        with Admin(bootstrap) as admin:
+        with Admin(bootstrap, security=security) as admin:
             admin.create_topic(TOPIC, partitions=partitions, replication=replication)
-        self._producer = Producer(bootstrap, client_id="drill", delivery_timeout=DELIVERY_S)
+        self._producer = self._new_producer()
         self._acknowledged: list[bytes] = []
         self._made: list[str] = []
         self._last = self._last_made = time.monotonic()
@@ -89,6 +100,20 @@ class Traffic:
         """Topics made so far."""
         return len(self._made)
 
+    def change(self, bootstrap: str, security: dict[str, str] | None) -> None:
+        """The clients go to other addresses, or log in from now on; what they have sent is acknowledged first."""
+        self._security = security
+        self._bootstrap = bootstrap
+        before, self._producer = self._producer, self._new_producer()
+        before.close()
+
+    def _new_producer(self) -> Producer:
+        from barnabas.client.producer import Producer
+
+        return Producer(
+            self._bootstrap, client_id="drill", delivery_timeout=DELIVERY_S, security=self._security
+        )
+
     def _send(self) -> None:
         number = 0
         while not self._over.wait(EVERY_S):
@@ -113,18 +138,24 @@ class Traffic:
         from barnabas.client.admin.admin import Admin
 
         number = 0
-        with Admin(self._bootstrap, client_id="drill-topics", timeout=DELIVERY_S) as admin:
-            while not self._over.wait(TOPIC_EVERY_S):
-                name = f"made-{number}"
-                number += 1
-                try:
-                    admin.create_topic(name, partitions=1, replication=self._replication)
-                except BarnabasError:  # it may be there all the same: then it is not counted as made
-                    continue
-                now = time.monotonic()
-                self._metadata_gap = max(self._metadata_gap, now - self._last_made)
-                self._last_made = now
-                self._made.append(name)
+        while not self._over.is_set():
+            bootstrap = self._bootstrap
+            with Admin(
+                bootstrap, client_id="drill-topics", timeout=DELIVERY_S, security=self._security
+            ) as admin:
+                while bootstrap == self._bootstrap and not self._over.wait(TOPIC_EVERY_S):
+                    self._make_topic(admin, f"made-{number}")
+                    number += 1
+
+    def _make_topic(self, admin: Admin, name: str) -> None:
+        try:
+            admin.create_topic(name, partitions=1, replication=self._copies)
+        except BarnabasError:  # it may be there all the same: then it is not counted as made
+            return
+        now = time.monotonic()
+        self._metadata_gap = max(self._metadata_gap, now - self._last_made)
+        self._last_made = now
+        self._made.append(name)
 
     def stop(self) -> None:
         """No more of it, without a proof."""
@@ -139,7 +170,7 @@ class Traffic:
         for thread in self._threads:
             thread.join(DELIVERY_S)
         found = self._read()
-        with Admin(self._bootstrap) as admin:
+        with Admin(self._bootstrap, security=self._security) as admin:
             there = {topic.name for topic in admin.topics()}
         return Proof(
             len(self._acknowledged),
@@ -155,7 +186,9 @@ class Traffic:
         from barnabas.client.consumer import Consumer
 
         found: Counter[bytes] = Counter()
-        with Consumer(self._bootstrap, TOPIC, start="earliest", client_id="drill-proof") as consumer:
+        with Consumer(
+            self._bootstrap, TOPIC, start="earliest", client_id="drill-proof", security=self._security
+        ) as consumer:
             ends = consumer.offsets_at("latest")
             deadline = time.monotonic() + READ_S
             while time.monotonic() < deadline:

@@ -129,7 +129,6 @@ class Quorum:
             store.log_view,
             on_step=on_step,
             fail=self._fail,
-            listener=settings.raft.listener,
         )
         self.history = History(self._clock, lambda: self._leading_image, self.steps.append_own)
         store.attach(

@@ -38,7 +38,6 @@ class QuorumSteps:
         "_driver",
         "_fail",
         "_halted",
-        "_listener",
         "_log_view",
         "_loop",
         "_on_step",
@@ -58,7 +57,6 @@ class QuorumSteps:
         *,
         on_step: Callable[[float], None],
         fail: Callable[[BaseException], None],
-        listener: str,
     ) -> None:
         self._loop = loop
         self._clock = clock
@@ -67,7 +65,6 @@ class QuorumSteps:
         self._log_view = log_view
         self._on_step = on_step
         self._fail = fail
-        self._listener = listener
         self.running = False
         """Whether a step is under way: this is called from inside it."""
         self._again = False
@@ -91,7 +88,7 @@ class QuorumSteps:
 
         if self._halted:
             raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "this controller does not run")
-        caller = Caller(self._loop.create_future(), request, context.version, self._listener)
+        caller = Caller(self._loop.create_future(), request, context.version, context.client.listener)
         caller.by = asker(context)
         self.receive(Received(caller, caller.asked()))
         return caller.future
