@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.cli.drill import stories
-from barnabas.cli.drill.drill import DRILLS
+from barnabas.cli.drill.drill import DRILLS, story_of
 from barnabas.cli.drill.stage import DrillError, Stage
 from barnabas.cli.drill.traffic import Proof
 from barnabas.cli.main import main
@@ -23,8 +23,9 @@ def silent(kind: str, text: str) -> None: ...
 
 def test_each_drill_has_a_story_and_each_story_is_listed() -> None:
     folder = Path(str(stories.__file__)).parent
-    files = {path.stem for path in folder.glob("*.py")} - {"__init__"}
-    assert files == {name.replace("-", "_") for name in DRILLS}
+    paths = [path.relative_to(folder) for path in folder.rglob("*.py") if path.stem != "__init__"]
+    files = {".".join(path.with_suffix("").parts) for path in paths}
+    assert files == {story_of(name) for name in DRILLS}
     assert all(callable(import_module(f"{stories.__name__}.{name}").play) for name in files)
 
 

@@ -18,7 +18,7 @@ from typing import Any
 from barnabas.cli.output import print_document, show
 from barnabas.errors import BarnabasError, ConfigError
 
-__all__ = ["DRILLS", "add_arguments", "run"]
+__all__ = ["DRILLS", "add_arguments", "run", "story_of"]
 
 DRILLS: dict[str, str] = {
     "bootstrap": "one node forms a quorum, two join it",
@@ -44,6 +44,8 @@ DRILLS: dict[str, str] = {
     "wrong-format": "a second quorum by the wrong format command",
 }
 """Name and what it is about, in the order of learning; the story is in `stories/`."""
+_FOLDERS = {"secure-cluster": "security.", "renew-certificates": "security."}
+"""Of stories that are in a folder of their own there."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -82,11 +84,16 @@ def run(args: argparse.Namespace) -> int:
     return 0 if all(result["result"] == "proven" for result in results) else 1
 
 
+def story_of(name: str) -> str:
+    """The module of a drill's story, below `stories`."""
+    return _FOLDERS.get(name, "") + name.replace("-", "_")
+
+
 def rehearse(name: str, *, quiet: bool = False) -> dict[str, Any]:
     """Run one drill; what came out: name, result (proven or why not), seconds, and what was counted."""
     from barnabas.cli.drill.stage import Stage
 
-    story = import_module(f"barnabas.cli.drill.stories.{name.replace('-', '_')}")
+    story = import_module(f"barnabas.cli.drill.stories.{story_of(name)}")
     began = time.monotonic()
     say = _silent if quiet else _Printer(began)
     say("title", f"{name}: {DRILLS[name]}")
