@@ -11,7 +11,7 @@ import os
 from typing import Any
 
 from barnabas.cli.output import DEFAULT_BOOTSTRAP
-from barnabas.errors import ConfigError
+from barnabas.errors import ConfigError, StorageError
 
 __all__ = ["add_flags", "bootstrap_of", "read_properties", "security_of"]
 
@@ -60,11 +60,10 @@ def security_of(args: argparse.Namespace) -> dict[str, str]:
 
 
 def read_properties(path: str) -> dict[str, str]:
-    """The settings in a property file.  Raises ConfigError where it cannot be read."""
-    from barnabas.config import parse_properties
+    """The settings in a property file, with the values that they refer to.  Raises ConfigError."""
+    from barnabas.cli.typed import properties
 
     try:
-        with open(path, encoding="utf-8") as file:
-            return parse_properties(file.read())
-    except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror or error}") from error
+        return properties.with_values(properties.read_properties(path))
+    except StorageError as error:
+        raise ConfigError(error.message, next_step=error.next_step) from error

@@ -22,7 +22,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from barnabas.errors import ConfigError, StorageError
+from barnabas.errors import ConfigError
 
 if TYPE_CHECKING:
     from barnabas.config import Config
@@ -71,27 +71,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def load_config(path: str | None, overrides: list[str] | None = None) -> Config:
     """`load_config("server.properties", ["node.id=2"])` -> Config; ConfigError names the nearest setting."""
     from barnabas.cli.topics import parse_settings
-    from barnabas.config import Config, parse_properties
+    from barnabas.cli.typed.properties import read_properties, with_values
+    from barnabas.config import Config
 
     properties: dict[str, str] = {}
     if path is not None:
-        try:
-            with open(path, encoding="utf-8") as file:
-                properties = dict(parse_properties(file.read()))
-        except UnicodeDecodeError as error:
-            raise ConfigError(
-                f"{path} is no text file", next_step="give a file of NAME=VALUE lines"
-            ) from error
-        except OSError as error:
-            raise StorageError(
-                f"cannot read {path}: {error.strerror}",
-                next_step="give the path of the node's properties; `barnabas start` without one needs none",
-            ) from error
+        advice = "give the path of the node's properties; `barnabas start` without one needs none"
+        properties = read_properties(path, advice)
     given = parse_settings(overrides or [])
     if path is None and "listeners" in given:
         given["listeners"] = with_controller(given["listeners"], given.get("process.roles"))
     properties.update(given)
-    return Config.load(properties, file=path)
+    return Config.load(with_values(properties), file=path)
 
 
 def with_controller(listeners: str, roles: str | None) -> str:
@@ -160,7 +151,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _joining(args: argparse.Namespace) -> list[str]:
     """The words about the first start, checked; those to join are bootstrap servers, too."""
-    from barnabas.config import parse_properties
+    from barnabas.cli.typed.properties import read_properties
 
     if args.bootstrap and args.join:
         raise ConfigError(
@@ -183,8 +174,7 @@ def _joining(args: argparse.Namespace) -> list[str]:
         host, _, port = text.strip().rpartition(":")
         if not host or not port.isdigit():
             raise ConfigError(f"--join {text} is no HOST:PORT", next_step="for example --join 10.0.0.1:9093")
-    with open(args.properties, encoding="utf-8") as file:
-        given = dict(parse_properties(file.read())).get(name, "")
+    given = read_properties(args.properties).get(name, "")
     known = [text.strip() for text in f"{given},{args.join}".split(",") if text.strip()]
     return [f"{name}={','.join(dict.fromkeys(known))}"]
 

@@ -26,6 +26,7 @@ from barnabas.controller.image import (
 from barnabas.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.model import NodeId
 from barnabas.settings import GROUP_SETTINGS, METRICS_SETTINGS, Value
+from barnabas.settings.secrets import holds_secret
 from barnabas.wire.schemas.configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -269,7 +270,7 @@ def _result(
     row: Setting, origins: list[Origin], read_only: bool, request: DescribeConfigsRequest
 ) -> DescribeConfigsResourceResult:
     first = origins[0]
-    sensitive = row.kind == "password" or row.name.endswith(("password", ".secret"))
+    sensitive = row.kind == "password" or holds_secret(row.name)
     synonyms = [
         DescribeConfigsSynonym(name=o.name, value=None if sensitive else o.value, source=o.source)
         for o in origins

@@ -286,7 +286,7 @@ class OsDisk:
 
     def make_directories(self, path: str) -> None:
         with _storage("create", path):
-            os.makedirs(path, exist_ok=True)
+            os.makedirs(path, mode=0o700, exist_ok=True)
 
     def sync_directory(self, path: str) -> None:
         with _storage("open", path):

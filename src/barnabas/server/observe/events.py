@@ -246,6 +246,9 @@ CERTIFICATE_REFUSED = register(
 )
 CERTIFICATE_ENDS = register("tls.certificate-ends", _W, "a certificate of this node ends soon, or has ended")
 LOGIN_REFUSED = register("login.refused", _W, "a client has not logged in: its connection ends")
+SECRET_READABLE = register(
+    "secret.readable", _W, "every user of this machine can read a file that holds a key or a password"
+)
 SESSION_ENDED = register("login.ended", _I, "a client that was logged in may not be any more")
 FRAME_NEGATIVE = register("connection.frame-negative", _W, "a frame announced a negative length")
 FRAME_TOO_LARGE = register("connection.frame-too-large", _W, "a frame announced more than is allowed")
