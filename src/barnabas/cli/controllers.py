@@ -66,4 +66,4 @@ def read_properties(path: str) -> dict[str, str]:
     try:
         return properties.with_values(properties.read_properties(path))
     except StorageError as error:
-        raise ConfigError(error.message, next_step=error.next_step) from error
+        raise ConfigError(error.message, next_step=error.next_step) from error.__cause__
