@@ -5,7 +5,8 @@
                                                     `-------------SaslHandshake (KIP-368)------'
 
 Anything else than the next step ends the connection, as in Apache Kafka (SaslServerAuthenticator).  Nothing here
-waits or hashes for long: `answer` may return a `PasswordCheck`, which the shell makes elsewhere and tells of.
+waits or hashes for long: `answer` may return a `PasswordCheck` or a `TokenCheck`, which the shell makes elsewhere
+and tells of.
 """
 
 from __future__ import annotations
@@ -16,9 +17,19 @@ from enum import Enum
 from typing import NamedTuple, Protocol
 
 from barnabas.errors import ErrorCode
+from barnabas.security.bearer import ACKNOWLEDGED, INVALID_TOKEN, Bearer, BearerMessage, read_bearer
 from barnabas.security.scram import LoginRefused, ScramCredential, ScramServer
 
-__all__ = ["LOGIN_KEYS", "LoginRules", "PasswordCheck", "Said", "ServerLogin", "State", "Users"]
+__all__ = [
+    "LOGIN_KEYS",
+    "LoginRules",
+    "PasswordCheck",
+    "Said",
+    "ServerLogin",
+    "State",
+    "TokenCheck",
+    "Users",
+]
 
 API_VERSIONS, HANDSHAKE, AUTHENTICATE = 18, 17, 36
 LOGIN_KEYS = frozenset((API_VERSIONS, HANDSHAKE, AUTHENTICATE))
@@ -56,7 +67,7 @@ class State(Enum):
     NEW = "nothing was said"
     ASKED = "it asked for versions"
     CHOSEN = "it chose a mechanism"
-    CHECKING = "its password is being checked"
+    CHECKING = "its password or token is being checked"
     DONE = "it is logged in"
     FAILED = "it was refused"
 
@@ -80,16 +91,23 @@ class PasswordCheck(NamedTuple):
         return f"<PasswordCheck of {self.user!r}>"
 
 
+class TokenCheck(NamedTuple):
+    """Ask `jwt` whom the token of a message names.  `login.token_checked` hears of it."""
+
+    message: BearerMessage
+
+
 class ServerLogin:
     """The login of one connection.  `user` is None before it is over; `expired` is set by the shell.
 
-    `credential` is what proved the user, None for a listener's own.  `nonce` makes what nobody can guess
-    (secrets.token_urlsafe).
+    `credential` is what proved the user, None for a listener's own.  `until` is when what proved it ends (seconds
+    since 1970), None: never.  `nonce` makes what nobody can guess (secrets.token_urlsafe).
     """
 
     __slots__ = (
         "_asked",
         "_nonce",
+        "_refused",
         "_rules",
         "_scram",
         "_steps",
@@ -99,6 +117,7 @@ class ServerLogin:
         "mechanism",
         "raw",
         "state",
+        "until",
         "user",
         "using",
     )
@@ -108,6 +127,7 @@ class ServerLogin:
         self.state = State.NEW
         self.user: str | None = None
         self.credential: ScramCredential | None = None
+        self.until: float | None = None
         self._asked: ScramCredential | None = None
         """What the SCRAM under way asks the client to prove."""
         self.mechanism = ""
@@ -117,6 +137,8 @@ class ServerLogin:
         """Its tokens come without a header: SaslHandshake v0."""
         self.expired = False
         self._scram: ScramServer | None = None
+        self._refused: LoginRefused | None = None
+        """Why its token is not taken: the client has been told, and has to say that it heard."""
         self._steps = 0
 
     def __repr__(self) -> str:
@@ -160,10 +182,10 @@ class ServerLogin:
             return ErrorCode.UNSUPPORTED_SASL_MECHANISM
         self.state, self.using = State.CHOSEN, mechanism
         self.raw = version == 0
-        self._scram, self._steps = None, 0
+        self._scram, self._refused, self._steps = None, None, 0
         return ErrorCode.NONE
 
-    def answer(self, token: bytes) -> Said | PasswordCheck:
+    def answer(self, token: bytes) -> Said | PasswordCheck | TokenCheck:
         """The client's next token.  Raises LoginRefused, after which nothing is admitted any more."""
         if self.state is not State.CHOSEN:
             self.state = State.FAILED
@@ -174,8 +196,9 @@ class ServerLogin:
                 raise LoginRefused("the login does not come to an end")
             if self.mechanism and self.using != self.mechanism:
                 raise LoginRefused(f"it logs in again with {self.using}; its session has {self.mechanism}")
-            answer = self._plain(token) if self.using == "PLAIN" else self._scrammed(token)
-            if isinstance(answer, PasswordCheck):
+            step = _STEPS.get(self.using, ServerLogin._scrammed)
+            answer = step(self, token)
+            if not isinstance(answer, Said):
                 self.state = State.CHECKING
             return answer
         except LoginRefused:
@@ -193,6 +216,28 @@ class ServerLogin:
         except LoginRefused:
             self.state = State.FAILED
             raise
+
+    def token_checked(self, check: TokenCheck, found: Bearer | LoginRefused) -> Said:
+        """The outcome of a check.  Raises LoginRefused; a token that is not taken is told in two steps."""
+        try:
+            if isinstance(found, Bearer):
+                if (name := check.message.name) and name != found.user:
+                    raise LoginRefused(f"the token of {found.user[:100]} asks to be {name[:100]}")
+                return self._is(found.user, b"", None, found.until)
+            self._refused, self.state = found, State.CHOSEN
+            found.said = INVALID_TOKEN.decode()
+            return Said(INVALID_TOKEN, False)
+        except LoginRefused:
+            self.state = State.FAILED
+            raise
+
+    def _borne(self, token: bytes) -> Said | TokenCheck:
+        """RFC 7628: a token, or, after its refusal, that the client heard of it."""
+        if (refused := self._refused) is None:
+            return TokenCheck(read_bearer(token))
+        if token != ACKNOWLEDGED:
+            raise LoginRefused("the client goes on after its token was refused", said=refused.said)
+        raise refused
 
     def _scrammed(self, token: bytes) -> Said:
         if self._scram is not None:
@@ -224,19 +269,23 @@ class ServerLogin:
                 return PasswordCheck(user, password, credential, False)
         return PasswordCheck(user, password, self._users.made_up(user, "SCRAM-SHA-512"), True)
 
-    def _is(self, user: str, token: bytes, credential: ScramCredential | None) -> Said:
+    def _is(
+        self, user: str, token: bytes, credential: ScramCredential | None, until: float | None = None
+    ) -> Said:
         if credential is not None and self._users.credential(user, credential.mechanism) != credential:
             raise LoginRefused(f"user {user[:100]} was changed while it logged in")
         if self.user is not None and user != self.user:
             raise LoginRefused(f"{self.user[:100]} logs in again as {user[:100]}")
-        self.user, self.mechanism, self.credential = user, self.using, credential
+        self.user, self.mechanism, self.credential, self.until = user, self.using, credential, until
         self.state, self.expired, self._scram = State.DONE, False, None
         return Said(token, True)
 
-    @property
-    def session_ms(self) -> int:
-        """How long the session may last; 0: for ever."""
-        return self._rules.session_ms
+    def session_ms(self, now: float) -> int:
+        """How long the session may last from `now` on (seconds since 1970); 0: for ever."""
+        if self.until is None:
+            return self._rules.session_ms
+        rest = max(1, int((self.until - now) * 1000))  # (0 would mean for ever)
+        return min(rest, self._rules.session_ms or rest)
 
     @property
     def mechanisms(self) -> tuple[str, ...]:
@@ -244,5 +293,10 @@ class ServerLogin:
         return self._rules.mechanisms
 
 
+_STEPS: dict[str, Callable[[ServerLogin, bytes], Said | PasswordCheck | TokenCheck]] = {
+    "PLAIN": ServerLogin._plain,
+    "OAUTHBEARER": ServerLogin._borne,
+}
+"""By mechanism; every other one is SCRAM."""
 _WRONG = "Authentication failed: Invalid username or password"
 _NO_PLAIN = "Invalid SASL/PLAIN response: it is not [authzid] NUL user NUL password"

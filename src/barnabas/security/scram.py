@@ -45,11 +45,17 @@ _LONGEST = 16 << 10
 
 
 class LoginRefused(BarnabasError):  # noqa: N818  says what happened, as AuthenticationFailed does
-    """Who somebody says it is was not believed.  Its text is for the node's log; `said` may reach the client."""
+    """Who somebody says it is was not believed.  Its text is for the node's log; `said` may reach the client.
+
+    `is_logged`: the log has it already.  `may_pass_later`: not for good.
+    """
+
+    may_pass_later = False
 
     def __init__(self, message: str, *, said: str = "", next_step: str | None = None) -> None:
         super().__init__(message, next_step=next_step)
         self.said = said
+        self.is_logged = False
 
 
 # -- the formulas ----------------------------------------------------------------------------------

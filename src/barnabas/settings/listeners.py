@@ -21,6 +21,7 @@ __all__ = [
 
 _SERVED = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _PREFIX = "listener.name."
+_OF_TOKENS = "oauthbearer.sasl.oauthbearer."
 
 Voter: TypeAlias = tuple[NodeId, str, int]
 """One entry of controller.quorum.voters: id, host, port."""
@@ -69,10 +70,12 @@ def per_listener(given: Mapping[str, str]) -> dict[str, dict[str, Value]]:
     Raises ConfigError.
     """
     found: dict[str, dict[str, Value]] = {}
-    for full, text in given.items():
+    for full, text in sorted(given.items(), key=lambda one: _OF_TOKENS in one[0]):  # the narrower ones win
         if not full.startswith(_PREFIX):
             continue
         listener, _, name = full.removeprefix(_PREFIX).partition(".")
+        if name.startswith(_OF_TOKENS):
+            name = name.removeprefix("oauthbearer.")
         row = SETTINGS.get(name)
         if row is not None and name.startswith(PER_LISTENER):
             found.setdefault(listener.upper(), {})[name] = parse_value(row._replace(name=full), text)

@@ -10,7 +10,7 @@ __all__ = ["is_of_listener"]
 # One row is read as a whole; the formatter would give every argument a line of its own.
 _s = section("Logins")
 _s("sasl.enabled.mechanisms", "list", ("GSSAPI",),
-   "What listeners with SASL take: SCRAM-SHA-256, SCRAM-SHA-512, PLAIN. Of one listener: "
+   "What listeners with SASL take: SCRAM-SHA-256, SCRAM-SHA-512, PLAIN, OAUTHBEARER. Of one listener: "
    "`listener.name.<name>.sasl.enabled.mechanisms`. Users of a listener's own for PLAIN, and what this node "
    "logs in with there: `listener.name.<name>.<mechanism>.sasl.jaas.config`.",
    ours=("SCRAM-SHA-512",),
@@ -34,10 +34,32 @@ _s("sasl.server.max.receive.size", "int", 524288,
    why="no mechanism needs more")
 _s("connection.failed.authentication.delay.ms", "int", 100,
    "A refused login is answered after this time, and the connection closed.", low=0, high=MAX_INT)
+_s = section("Tokens of others (OAUTHBEARER)")
+_s("sasl.oauthbearer.jwks.endpoint.url", "string", None,
+   "Where the issuer of tokens publishes its keys (its `jwks_uri`): https. All of this section may be given for "
+   "one listener, as `listener.name.<name>.sasl.oauthbearer...` or "
+   "`listener.name.<name>.oauthbearer.sasl.oauthbearer...`.")
+_s("sasl.oauthbearer.expected.issuer", "string", None, "Who issues the tokens (`iss`), letter by letter.")
+_s("sasl.oauthbearer.expected.audience", "list", None,
+   "For whom a token has to be (`aud`): one of these.")
+_s("sasl.oauthbearer.clock.skew.seconds", "int", 30,
+   "How far the issuer's clock may be from this node's.", low=0, high=3600)
+_s("sasl.oauthbearer.sub.claim.name", "string", "sub", "The claim that names the user.")
+_s("sasl.oauthbearer.scope.claim.name", "string", "scope",
+   "The claim with the scopes: it has to be text, or a list.")
+_s("sasl.oauthbearer.jwks.endpoint.refresh.ms", "long", 3600000,
+   "How often the keys are fetched. (A token with a key not seen before has them fetched, once a minute at most.)",
+   low=1000, high=MAX_LONG)
+_s("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms", "long", 100,
+   "Until the next try when they cannot be fetched; doubles each time.", low=10, high=MAX_LONG)
+_s("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms", "long", 10000, "And the most that becomes.",
+   low=10, high=MAX_LONG)
+_s("barnabas.oauthbearer.allowed.urls", "list", (),
+   "JWKS URLs, letter by letter, that may be http: or file:, or have an address of the machine's own.")
 # fmt: on
 
-_MECHANISMS = ("scram-sha-256", "scram-sha-512", "plain")
-_OF_MECHANISMS = ("sasl.jaas.config", "connections.max.reauth.ms")
+_MECHANISMS = ("scram-sha-256", "scram-sha-512", "plain", "oauthbearer")
+_OF_MECHANISMS = ("sasl.jaas.config", "connections.max.reauth.ms", "sasl.server.callback.handler.class")
 
 
 def is_of_listener(name: str) -> bool:

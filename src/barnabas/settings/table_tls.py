@@ -12,6 +12,7 @@ __all__ = ["PER_LISTENER"]
 PER_LISTENER = (
     "ssl.",
     "sasl.enabled.mechanisms",
+    "sasl.oauthbearer.",
     "connections.max.reauth.ms",
     "max.connection.creation.rate",
 )

@@ -65,6 +65,11 @@ REFUSED: dict[str, tuple[str, ...]] = {
     "ssl.cipher.suites": ("",),
     "ssl.engine.factory.class": ("",),
     "delegation.token.secret.key": ("",),
+    "sasl.oauthbearer.jwt.validator.class": (
+        "",
+        "org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator",
+        "org.apache.kafka.common.security.oauthbearer.BrokerJwtValidator",
+    ),
     "remote.log.storage.system.enable": ("false",),
 }
 """Node setting -> the values that ask for nothing.  To ignore another value would leave somebody with less

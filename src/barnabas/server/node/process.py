@@ -42,7 +42,7 @@ from barnabas.server.net.bind import bind
 from barnabas.server.net.listener import SWEEP_S, Guard, Listener
 from barnabas.server.net.network import Network
 from barnabas.server.net.platform import Platform
-from barnabas.server.net.secure.settings import dialling, rules_of
+from barnabas.server.net.secure.settings import bearers_of, dialling, rules_of
 from barnabas.server.node.exposure import warn_of_readable_secrets
 from barnabas.server.node.storage_setup import StorageSetup, set_up_storage
 from barnabas.server.observe import events
@@ -354,7 +354,8 @@ class Node:
             from barnabas.server.net.secure.logins import Logins
 
             assert self.connections is not None
-            self._logins = Logins(runtime, quorum.image, rules, self.connections)
+            bearers = {listener.name: bearers_of(self.config, listener.name) for listener in self.listeners}
+            self._logins = Logins(runtime, quorum.image, rules, bearers, self.connections)
             quorum.on_change(self._logins.metadata_changed)
             self._undo.append(("the logins", self._logins.stop))
 

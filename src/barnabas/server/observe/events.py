@@ -249,6 +249,12 @@ LOGIN_REFUSED = register("login.refused", _W, "a client has not logged in: its c
 SECRET_READABLE = register(
     "secret.readable", _W, "every user of this machine can read a file that holds a key or a password"
 )
+KEYS_FETCHED = register("login.keys", _I, "the keys that tokens are checked with were fetched")
+KEYS_FAILED = register(
+    "login.keys-failed",
+    _W,
+    "the keys that tokens are checked with cannot be fetched; those at hand go on counting",
+)
 SESSION_ENDED = register("login.ended", _I, "a client that was logged in may not be any more")
 FRAME_NEGATIVE = register("connection.frame-negative", _W, "a frame announced a negative length")
 FRAME_TOO_LARGE = register("connection.frame-too-large", _W, "a frame announced more than is allowed")

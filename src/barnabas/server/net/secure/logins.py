@@ -14,11 +14,12 @@ import secrets
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.controller.image import ImageDelta, MetadataImage
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.security.login import LoginRules, PasswordCheck, Said, ServerLogin
+from barnabas.security.bearer import Bearer
+from barnabas.security.login import LoginRules, PasswordCheck, Said, ServerLogin, TokenCheck
 from barnabas.security.scram import LoginRefused, ScramCredential
 from barnabas.server.loop.runtime import Runtime
 from barnabas.server.net.admission.connections import Connections
@@ -28,6 +29,9 @@ from barnabas.server.net.secure.session import Session
 from barnabas.server.net.secure.users import ScramUsers
 from barnabas.server.observe import events
 
+if TYPE_CHECKING:
+    from barnabas.server.net.secure.bearers import BearerRules, Bearers
+
 __all__ = ["Logins"]
 
 _NONCE_BYTES = 24
@@ -35,6 +39,7 @@ _CHECKERS = 2
 """Threads that hash passwords: more would take the processor from those who are logged in."""
 _REMEMBERED_S = 300.0
 _MOST_REMEMBERED = 1000
+_LONGEST_TIMER_S = 10 * 365 * 86400.0
 
 
 class _Remembered(NamedTuple):
@@ -53,9 +58,10 @@ class Logins:
         runtime: Runtime,
         image: MetadataImage,
         rules: Mapping[str, LoginRules | None],
+        bearer_rules: Mapping[str, BearerRules | None],
         connections: Connections,
     ) -> None:
-        """`rules` are those of each listener, by name; `connections` count who has logged in."""
+        """`rules` and `bearer_rules` are those of each listener, by name; `connections` count who has logged in."""
         config = runtime.config
         self.users = ScramUsers(image)
         self._rules = rules
@@ -67,6 +73,11 @@ class Logins:
         self._connections = connections
         self._sessions: dict[Client, Session] = {}
         self._threads: ThreadPoolExecutor | None = None
+        self._bearers: Bearers | None = None
+        if taken := {listener: found for listener, found in bearer_rules.items() if found is not None}:
+            from barnabas.server.net.secure.bearers import Bearers
+
+            self._bearers = Bearers(runtime.tasks, taken)
         self._key = os.urandom(32)
         self._remembered: dict[str, _Remembered] = {}
         base = "kafka.server:type=socket-server-metrics,name="
@@ -105,20 +116,24 @@ class Logins:
             if not self._remembers(answer):
                 return asyncio.ensure_future(self._checked(client, session, answer))
             answer = session.login.checked(answer, True)
+        if isinstance(answer, TokenCheck):
+            return self._looked_at(client, session, answer)
         return self._said(client, session, answer)
 
     def refused(self, client: Client, error: LoginRefused) -> str:
         """Say in the log why a login was refused, and return what the client may know of it."""
         session = self._sessions.get(client)
-        self._failed.value += 1
-        events.emit(
-            events.LOGIN_REFUSED,
-            reason=client.host,
-            client=f"{client.host}:{client.port}",
-            listener=client.listener,
-            mechanism="" if session is None else session.login.using,
-            error=error,
-        )
+        if not error.is_logged:
+            error.is_logged = True
+            self._failed.value += 1
+            events.emit(
+                events.LOGIN_REFUSED,
+                reason=client.host,
+                client=f"{client.host}:{client.port}",
+                listener=client.listener,
+                mechanism="" if session is None else session.login.using,
+                error=error,
+            )
         if error.said or session is None:
             return error.said
         what = "re-authentication" if session.login.user else "authentication"
@@ -192,7 +207,8 @@ class Logins:
         self._succeeded.value += 1
         if not self._connections.known(client):
             self._loop.call_soon(session.connection.close)  # all that are left are for others
-        lasts = login.session_ms / 1000
+        session.lasts_ms = login.session_ms(self._runtime.clock.now().wall_ms / 1000)
+        lasts = min(session.lasts_ms / 1000, _LONGEST_TIMER_S)
         session.set_timer(self._loop.call_later(lasts, self._over, session) if lasts else None)
         return said
 
@@ -205,6 +221,32 @@ class Logins:
         said = session.login.checked(check, fits)
         self._remember(check)
         return self._said(client, session, said)
+
+    def _looked_at(self, client: Client, session: Session, check: TokenCheck) -> Said | asyncio.Future[Said]:
+        """Whom a token names; one with a key not seen before waits for its issuer's keys."""
+        assert self._bearers is not None
+        found = self._bearers.look(client.listener, check.message.token)
+        if isinstance(found, LoginRefused) and found.may_pass_later:
+            if (renewal := self._bearers.renewal(client.listener)) is not None:
+                return asyncio.ensure_future(self._looked_at_again(client, session, check, renewal))
+        return self._token_said(client, session, check, found)
+
+    async def _looked_at_again(
+        self, client: Client, session: Session, check: TokenCheck, renewal: asyncio.Future[None]
+    ) -> Said:
+        assert self._bearers is not None
+        await renewal
+        if client not in self._sessions:
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "the connection has ended")
+        found = self._bearers.look(client.listener, check.message.token)
+        return self._token_said(client, session, check, found)
+
+    def _token_said(
+        self, client: Client, session: Session, check: TokenCheck, found: Bearer | LoginRefused
+    ) -> Said:
+        if isinstance(found, LoginRefused):
+            self.refused(client, found)  # now: who hears it may hang up without a word
+        return self._said(client, session, session.login.token_checked(check, found))
 
     def _remembers(self, check: PasswordCheck) -> bool:
         kept = self._remembered.get(check.user)

@@ -86,5 +86,5 @@ class SaslApi:
 def _answer(client: Client, said: Said) -> SaslAuthenticateResponse:
     if client.login is None:
         raise KafkaError(ErrorCode.ILLEGAL_SASL_STATE)
-    lasts = client.login.login.session_ms if said.done else 0
+    lasts = client.login.lasts_ms if said.done else 0
     return SaslAuthenticateResponse(error_message=None, auth_bytes=said.token, session_lifetime_ms=lasts)

@@ -28,12 +28,14 @@ class Session:
     `take_raw` takes a token that has no header.
     """
 
-    __slots__ = ("connection", "login", "take_raw", "timer")
+    __slots__ = ("connection", "lasts_ms", "login", "take_raw", "timer")
 
     def __init__(self, login: ServerLogin, connection: Guarded, take_raw: Callable[[bytes], None]) -> None:
         self.login = login
         self.connection = connection
         self.take_raw = take_raw
+        self.lasts_ms = 0
+        """How long the session may last from its login on; 0: for ever."""
         self.timer: TimerHandle | None = None
 
     def __repr__(self) -> str:

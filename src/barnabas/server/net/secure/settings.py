@@ -2,10 +2,13 @@
 
 `listener.name.<listener>.<mechanism>.sasl.jaas.config` is a login module's line: it is read, never loaded.  Its
 `username` and `password` are what this node logs in with at other nodes' listeners of that name; with PLAIN, its
-`user_NAME="password"` are users of the listener.
+`user_NAME="password"` are users of the listener; with OAUTHBEARER, its `ssl.` options say whom to trust where the
+keys of the issuer are.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from barnabas.client.security.options import PLAINTEXT, Security
 from barnabas.config import Config
@@ -14,10 +17,14 @@ from barnabas.security.jaas import JaasEntry, parse_jaas
 from barnabas.security.login import LoginRules
 from barnabas.server.net.tls.settings import tls_of
 
-__all__ = ["controllers_security", "dialling", "protocol_id", "rules_of"]
+if TYPE_CHECKING:
+    from barnabas.server.net.secure.bearers import BearerRules
+
+__all__ = ["bearers_of", "controllers_security", "dialling", "protocol_id", "rules_of"]
 
 _PROTOCOL_IDS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
-_SERVED = ("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN")
+_SERVED = ("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN", "OAUTHBEARER")
+_VALIDATOR = "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
 _USER = "user_"
 
 
@@ -29,11 +36,7 @@ def rules_of(config: Config, listener: str) -> LoginRules | None:
     words = at.list("sasl.enabled.mechanisms")
     for word in words:
         if word not in _SERVED:
-            other = (
-                "use SCRAM-SHA-512, or PLAIN"
-                if word in ("GSSAPI", "OAUTHBEARER")
-                else "check how it is spelled"
-            )
+            other = "use SCRAM-SHA-512, or PLAIN" if word == "GSSAPI" else "check how it is spelled"
             raise ConfigError(
                 f"listener {listener}: mechanism {word!r} is not supported (there are {', '.join(_SERVED)})",
                 next_step=f"{other}: sasl.enabled.mechanisms=SCRAM-SHA-512",
@@ -46,6 +49,27 @@ def rules_of(config: Config, listener: str) -> LoginRules | None:
     return LoginRules(words, users, found)
 
 
+def bearers_of(config: Config, listener: str) -> BearerRules | None:
+    """What a listener asks of tokens; None: it takes none.  Raises ConfigError."""
+    if not _has_sasl(config, listener):
+        return None
+    if "OAUTHBEARER" not in config.at(listener).list("sasl.enabled.mechanisms"):
+        return None
+    name = f"listener.name.{listener.lower()}.oauthbearer.sasl.server.callback.handler.class"
+    if config.given.get(name, _VALIDATOR) != _VALIDATOR:
+        raise ConfigError(
+            f"{name} names a class, and we load none", next_step=f"remove it, or name {_VALIDATOR}"
+        )
+    try:
+        from barnabas.server.net.secure.bearers import bearer_rules  # (joserfc takes a start 60 ms)
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"listener {listener}: OAUTHBEARER needs the package {error.name}",
+            next_step="pip install 'barnabas[security]'",
+        ) from None
+    return bearer_rules(config, listener, _jaas(config, listener, "OAUTHBEARER"))
+
+
 def dialling(config: Config, listener: str, setting: str) -> Security:
     """What this node shows at other nodes' listener of that name; `setting` names the mechanism.
 
@@ -56,6 +80,11 @@ def dialling(config: Config, listener: str, setting: str) -> Security:
         return PLAINTEXT if tls is None else Security(tls=tls)
     mechanism = config.str(setting)
     name = f"listener.name.{listener.lower()}.{mechanism.lower()}.sasl.jaas.config"
+    if mechanism == "OAUTHBEARER":
+        raise ConfigError(
+            f"nodes do not log in at the listener {listener} of each other by OAUTHBEARER",
+            next_step=f"set {setting}=PLAIN or SCRAM-SHA-512, or have them meet at a listener with mTLS",
+        )
     entry = _jaas(config, listener, mechanism)
     if entry is None or "username" not in entry.options:
         raise ConfigError(
