@@ -61,7 +61,7 @@ class Logins:
         bearer_rules: Mapping[str, BearerRules | None],
         connections: Connections,
     ) -> None:
-        """`rules` and `bearer_rules` are those of each listener, by name; `connections` count who has logged in."""
+        """`rules` and `bearer_rules` are those of each listener; `connections` count who has logged in."""
         config = runtime.config
         self.users = ScramUsers(image)
         self._rules = rules
