@@ -14,6 +14,8 @@ from barnabas.cli.drill.node import StageNode
 from barnabas.cli.drill.stage import Stage
 from barnabas.testing.cluster import free_ports
 
+pytestmark = pytest.mark.compat
+
 NODES = (1, 2, 3)
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 ADMIN = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"} | {
