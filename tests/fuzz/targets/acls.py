@@ -26,7 +26,8 @@ from barnabas.security.authorizer import StandardAuthorizer
 __all__ = ["TARGETS"]
 
 PUT, REMOVE, DECIDE, ANY, FIND = range(5)
-NAMES = ("a", "ab", "abc", "b", "*", "*x", "", "hardcode", "ä", "a" * 40)
+NAMES = ("a", "ab", "abc", "b", "*", "*x", "hardcode", "ä", "a" * 40)
+"""No ACL has an empty name: CreateAcls refuses it."""
 PRINCIPALS = ("User:a", "User:*", "User:b", "Group:a", "User:root")
 HOSTS = ("*", "10.0.0.1", "::ffff:10.0.0.1", "::1", "0:0:0:0:0:0:0:1", "10.0.0.2", "name")
 OPERATIONS = tuple(Operation)[1:]
