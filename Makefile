@@ -27,11 +27,11 @@ help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | head -15
 
 # One script makes the environment, shows its progress and says clearly what is missing.
-$(VENV)/.base: pyproject.toml constraints.txt tools/environment.py setup.py src/barnabas/wire/walk.py
+$(VENV)/.base: pyproject.toml constraints.txt locks/pip.txt locks/base.txt tools/environment.py setup.py src/barnabas/wire/walk.py
 	@$(PYTHON) tools/environment.py $(VENV) base
-$(VENV)/.dev: $(VENV)/.base
+$(VENV)/.dev: $(VENV)/.base locks/dev.txt
 	@$(PYTHON) tools/environment.py $(VENV) dev
-$(VENV)/.spark: $(VENV)/.base
+$(VENV)/.spark: $(VENV)/.base locks/spark.txt
 	@$(PYTHON) tools/environment.py $(VENV) spark
 
 venv: $(VENV)/.dev $(VENV)/.spark
