@@ -31,6 +31,5 @@ def test_every_row_of_the_threat_model_has_its_test() -> None:
 def _heads(row: str) -> bool:
     """The head of a table, or a row of the adversaries."""
     first = row.split("|")[1].strip()
-    return (
-        first in ("adversary", "CVE", "name", "stranger", "user", "record", "peer", "slip", "supplier") and "`" not in row
-    )
+    heads = ("adversary", "CVE", "name", "stranger", "user", "record", "peer", "slip", "supplier")
+    return first in heads and "`" not in row

@@ -12,6 +12,7 @@ _MODULES: dict[str, str] = {
     "stranger": "frames",
     "user": "frames",
     "sasl": "sasl",
+    "tokens": "tokens",
     "names": "names",
     "texts": "texts",
     "acls": "acls",
