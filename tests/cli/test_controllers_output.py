@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 import pytest
 
 from barnabas.cli import cluster, features
 from barnabas.cli.cluster import endpoint_lines
-from barnabas.cli.controllers import bootstrap_of
+from barnabas.cli.controllers import bootstrap_of, security_of
 from barnabas.cli.features import feature_lines
 from barnabas.cli.quorum import quorum
 from barnabas.client.admin.described import ClusterDescription, FeatureRange
@@ -156,3 +156,21 @@ def test_results_of_feature_changes_have_kafkas_words(
 ) -> None:
     """Printed by kafka-features 4.3.1: levels as numbers here, metadata.version's too."""
     assert features._result(verb, "metadata.version", level, refusal, dry_run) == line
+
+
+@pytest.mark.parametrize(
+    ("lines", "known"),
+    [
+        ("ssl.client.auth=required\nssl.truststore.location=ca.pem\n", {}),
+        (
+            "ssl.client.auth=required\nssl.truststore.location=ca.pem\nsecurity.protocol=SSL\n",
+            {"ssl.truststore.location": "ca.pem", "security.protocol": "SSL"},
+        ),
+    ],
+)
+def test_a_nodes_file_says_how_to_log_in_where_it_has_a_clients_protocol(
+    lines: str, known: dict[str, str], tmp_path: Path
+) -> None:
+    file = tmp_path / "n5.properties"
+    file.write_text(f"process.roles=controller\nnode.id=5\n{lines}")
+    assert security_of(Namespace(command_config=str(file))) == known

@@ -49,13 +49,19 @@ def bootstrap_of(args: argparse.Namespace) -> str:
 
 
 def security_of(args: argparse.Namespace) -> dict[str, str]:
-    """How to log in: the security options in --command-config, if that is a client's file.  Raises ConfigError."""
-    from barnabas.client.security.options import is_security_option
+    """How to log in: the security options in --command-config.  Raises ConfigError.
+
+    A node's file, as add-controller takes it, has settings of those names that say how others log in there.  With
+    `security.protocol`, which is no node's, it is a client's file, too, as for Kafka's tools.
+    """
+    from barnabas.client.security.options import NAMES, is_security_option
 
     path = getattr(args, "command_config", None)
     properties = read_properties(path) if path else {}
     if "process.roles" in properties:
-        return {}  # a node's file, as add-controller takes it, says how others log in there
+        if "security.protocol" not in properties:
+            return {}
+        properties = {name: value for name, value in properties.items() if name in NAMES}
     return {name: value for name, value in properties.items() if is_security_option(name)}
 
 

@@ -1,7 +1,8 @@
 """Settings that Apache Kafka 4.4.0 knows and this release does not use.
 
 They are accepted with a warning, so that a `server.properties` of Kafka can be taken as it is.  Only read
-when somebody sets one of them.
+when somebody sets one of them.  `security.protocol` is a client's: it stands in a node's file for tools that
+are given that file, such as `quorum add-controller`.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ producer.id.expiration.check.interval.ms producer.purgatory.purge.interval.reque
 queued.max.requests
 replica.socket.receive.buffer.bytes
 replica.socket.timeout.ms replication.quota.window.num replication.quota.window.size.seconds
-security.providers server.max.startup.time.ms
+security.protocol security.providers server.max.startup.time.ms
 socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms
 
 transaction.state.log.load.buffer.size
