@@ -46,6 +46,7 @@ class Authority:
         *,
         hosts: tuple[str, ...] = ("localhost", "127.0.0.1"),
         expired: bool = False,
+        early: bool = False,
         password: str = "",
     ) -> Path:
         """A PEM file with a key (encrypted with `password`) and its certificate; beside it the same as PKCS12."""
@@ -54,8 +55,8 @@ class Authority:
         builder = x509.CertificateBuilder(self.subject, named(name), key.public_key())
         builder = (
             builder.serial_number(x509.random_serial_number())
-            .not_valid_before(NOW - 2 * DAY)
-            .not_valid_after(end)
+            .not_valid_before(NOW + DAY if early else NOW - 2 * DAY)
+            .not_valid_after(NOW + 2 * DAY if early else end)
         )
         names: list[x509.GeneralName] = [
             x509.IPAddress(ipaddress.ip_address(host)) if host[0].isdigit() else x509.DNSName(host)

@@ -61,6 +61,11 @@ NOUNS: dict[str, tuple[str, str, str]] = {
         "certificates of nodes and users",
         "barnabas certs init certs",
     ),
+    "doctor": (
+        "barnabas.cli.doctor.doctor",
+        "what is wrong with a connection",
+        "barnabas doctor 127.0.0.1:9092",
+    ),
     "quorum": (
         "barnabas.cli.quorum.quorum",
         "the controllers and how they keep up",

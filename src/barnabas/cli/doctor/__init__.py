@@ -1,0 +1,1 @@
+"""`barnabas doctor`: what is wrong with a connection, one check after the other."""

@@ -1,0 +1,45 @@
+"""What the checks have found."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple, TypeAlias
+
+__all__ = ["Finding", "Findings"]
+
+State: TypeAlias = Literal["ok", "warning", "failed"]
+
+
+class Finding(NamedTuple):
+    """One row: what was looked at, how it is, and where that is no good what helps."""
+
+    check: str
+    state: State
+    said: str
+    next: str = ""
+
+
+class Findings:
+    """The rows in the order of the checks."""
+
+    def __init__(self) -> None:
+        self.rows: list[Finding] = []
+
+    def ok(self, check: str, said: str) -> None:
+        """It is as it should be."""
+        self.rows.append(Finding(check, "ok", said))
+
+    def warn(self, check: str, said: str, next_step: str) -> None:
+        """It works, and somebody should look."""
+        self.rows.append(Finding(check, "warning", said, next_step))
+
+    def fail(self, check: str, said: str, next_step: str) -> None:
+        """It is what is wrong."""
+        self.rows.append(Finding(check, "failed", said, next_step))
+
+    @property
+    def failed(self) -> bool:
+        """Whether anything is wrong."""
+        return any(row.state == "failed" for row in self.rows)
+
+    def __repr__(self) -> str:
+        return f"<Findings {len(self.rows)}>"

@@ -1,0 +1,179 @@
+"""Who this client has to be, who it is, and what of the cluster it reaches then."""
+
+from __future__ import annotations
+
+from barnabas.cli.doctor.findings import Findings
+from barnabas.cli.doctor.line import Address, dial
+from barnabas.client.blocking import BlockingConnection
+from barnabas.client.connection import ConnectionFailed
+from barnabas.client.security.options import Security
+from barnabas.errors import BarnabasError, ErrorCode
+from barnabas.wire.schemas.cluster import DescribeClusterRequest, MetadataRequest
+from barnabas.wire.schemas.sasl import SaslHandshakeRequest
+
+__all__ = ["examine_cluster", "examine_login", "examine_mechanisms", "examine_versions"]
+
+_PROBE = "barnabas-doctor"
+"""A mechanism that nobody has: a listener that asks for a login answers with those that it takes."""
+
+_MOST_TRIED = 20
+
+
+def _connect(address: Address, security: Security) -> BlockingConnection:
+    return BlockingConnection(
+        address.host,
+        address.port,
+        client_id=_PROBE,
+        timeout=address.timeout,
+        connect_timeout=address.timeout,
+        security=security,
+    )
+
+
+def examine_versions(address: Address, security: Security, found: Findings) -> bool:
+    """Certificates of clients, and the versions of the protocol."""
+    tls = security.tls
+    shows = tls is not None and bool(tls.cert_file or tls.cert_pem)
+    try:
+        with _connect(address, Security(tls)) as connection:
+            version = connection.version_of(MetadataRequest)
+    except BarnabasError as error:
+        said = str(error).removeprefix(f"{address}: ")
+        if tls is None:
+            found.fail("ApiVersions", said, error.next_step or "see the node's log")
+        elif not shows:
+            found.fail(
+                "client certificate",
+                f"the listener ends the connection after the handshake: it may ask for a certificate, and we "
+                f"show none ({said})",
+                "set ssl.keystore.location in --command-config; the node's log (tls.refused) says whether it asks",
+            )
+        else:
+            found.fail(
+                "client certificate",
+                f"the listener does not take ours ({said})",
+                "use one that is signed by an authority of the listener's ssl.truststore.location; the node's log "
+                "(tls.refused) says what it does not like",
+            )
+        return False
+    if tls is not None:
+        found.ok("client certificate", "ours is taken, or not asked for" if shows else "not required")
+    found.ok("ApiVersions", f"answered; Metadata in version {version}")
+    return True
+
+
+def examine_mechanisms(address: Address, security: Security, found: Findings) -> bool:
+    """Whether a login is asked for, and whether ours is one of those that are taken."""
+    wanted = "" if security.sasl is None else security.sasl.mechanism
+    try:
+        with _connect(address, Security(security.tls)) as connection:
+            answer = connection.request(SaslHandshakeRequest(mechanism=wanted or _PROBE))
+    except BarnabasError as error:
+        if not wanted:
+            found.ok("login", "none is asked for (it serves no SaslHandshake)")
+            return True
+        found.fail("mechanisms", str(error), error.next_step or "see the node's log")
+        return False
+    offered = ", ".join(sorted(answer.mechanisms)[:10]) or "none"
+    if answer.error_code == ErrorCode.ILLEGAL_SASL_STATE:
+        if not wanted:
+            found.ok("login", "none is asked for")
+            return True
+        protocol = "PLAINTEXT" if security.tls is None else "SSL"
+        found.fail(
+            "mechanisms",
+            "the listener asks for no login, and --command-config has one",
+            f"set security.protocol={protocol}, or dial the listener with SASL",
+        )
+    elif not wanted:
+        protocol = "SASL_PLAINTEXT" if security.tls is None else "SASL_SSL"
+        found.fail(
+            "login",
+            f"the listener asks for a login ({offered}), and none is given",
+            f"give --command-config with security.protocol={protocol}, sasl.mechanism and sasl.jaas.config",
+        )
+    elif answer.error_code != ErrorCode.NONE:
+        found.fail(
+            "mechanisms",
+            f"the listener does not take {wanted}; it takes {offered}",
+            "set sasl.mechanism to one of these, or add ours to sasl.enabled.mechanisms of the listener",
+        )
+    else:
+        found.ok("mechanisms", f"{wanted} is taken" + (f" (of {offered})" if answer.mechanisms else ""))
+        return True
+    return False
+
+
+def examine_login(address: Address, security: Security, found: Findings) -> bool:
+    """The login itself."""
+    sasl = security.sasl
+    if sasl is None:
+        return True
+    who = sasl.username or sasl.client_id or "the token"
+    try:
+        _connect(address, security).close()
+    except BarnabasError as error:
+        said = str(error).removeprefix(f"{address}: ")
+        if sasl.mechanism == "OAUTHBEARER":
+            found.fail(
+                "login", said, "check the token: issuer, audience, expiry, and the clocks of both sides"
+            )
+        elif isinstance(error, ConnectionFailed):
+            found.fail("login", said, error.next_step or "see the node's log")
+        else:
+            found.fail(
+                "login",
+                f"{who} is not let in: there is no such user, or the password is another ({said})",
+                "check both; the node's log (login.refused) says which, `barnabas users list` shows who there is",
+            )
+        return False
+    found.ok("login", f"{who} is logged in with {sasl.mechanism}")
+    return True
+
+
+def examine_cluster(address: Address, security: Security, found: Findings) -> None:
+    """The cluster behind the listener, and the addresses that it sends its clients to."""
+    try:
+        with _connect(address, security) as connection:
+            answer = connection.request(DescribeClusterRequest(include_cluster_authorized_operations=True))
+            if answer.error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE:
+                answer = connection.request(DescribeClusterRequest(endpoint_type=2))
+                found.ok("cluster", f"id {answer.cluster_id}; a listener of controllers")
+                return
+            topics = connection.request(MetadataRequest(topics=None)).topics
+    except BarnabasError as error:
+        found.fail("cluster", str(error), error.next_step or "see the node's log")
+        return
+    if answer.error_code != ErrorCode.NONE:
+        found.fail("cluster", ErrorCode(answer.error_code).name, "see the node's log")
+        return
+    found.ok("cluster", f"id {answer.cluster_id}, brokers: {len(answer.brokers)}")
+    for broker in list(answer.brokers)[:_MOST_TRIED]:
+        _examine_advertised(broker.broker_id, Address(broker.host, broker.port, address.timeout), found)
+    operations = answer.cluster_authorized_operations
+    shown = [topic for topic in topics if topic.error_code == ErrorCode.NONE]
+    if shown:
+        found.ok("rights", f"{len(shown)} topics can be seen")
+    elif operations in (0, -(2**31)):
+        found.warn(
+            "rights",
+            "no topic can be seen: there is none, or a right is missing (DESCRIBE on topics)",
+            "`barnabas acls why` shows an administrator what was refused, with the command that allows it",
+        )
+    else:
+        found.ok("rights", "no topic yet")
+
+
+def _examine_advertised(number: int, told: Address, found: Findings) -> None:
+    check = f"broker {number}"
+    try:
+        dial(told).close()
+    except OSError as error:
+        why = "no answer" if isinstance(error, TimeoutError) else error.strerror or str(error)
+        found.fail(
+            check,
+            f"it sends clients to {told}, where it cannot be reached from here ({why})",
+            "set advertised.listeners of that broker to an address that clients reach",
+        )
+    else:
+        found.ok(check, f"{told} can be reached")
