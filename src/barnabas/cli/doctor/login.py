@@ -36,7 +36,7 @@ def examine_versions(address: Address, security: Security, found: Findings) -> b
     shows = tls is not None and bool(tls.cert_file or tls.cert_pem)
     try:
         with _connect(address, Security(tls)) as connection:
-            version = connection.version_of(MetadataRequest)
+            for_clients = connection.serves(MetadataRequest)
     except BarnabasError as error:
         said = str(error).removeprefix(f"{address}: ")
         if tls is None:
@@ -58,7 +58,10 @@ def examine_versions(address: Address, security: Security, found: Findings) -> b
         return False
     if tls is not None:
         found.ok("client certificate", "ours is taken, or not asked for" if shows else "not required")
-    found.ok("ApiVersions", f"answered; Metadata in version {version}")
+    found.ok(
+        "ApiVersions",
+        "answered" + ("" if for_clients else "; a listener of controllers, which serves no clients"),
+    )
     return True
 
 
