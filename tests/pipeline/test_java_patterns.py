@@ -54,6 +54,7 @@ def test_a_pattern_means_what_it_means_in_java(
         ("*", "no regular expression"),
         ("(?", "no regular expression"),
         ("a{99999999999999999999}", "no regular expression"),
+        (r"\x{110000}", "no regular expression"),
     ],
 )
 def test_what_python_cannot_say_is_refused_with_a_reason(pattern: str, said: str) -> None:

@@ -36,7 +36,7 @@ def python_pattern(text: str) -> re.Pattern[str]:
     """`python_pattern("flights-\\\\p{Digit}+")`.  Raises ConfigError that says what cannot be read."""
     try:
         return re.compile(_Translation(text).all())
-    except (re.error, OverflowError, RecursionError) as error:
+    except (re.error, ValueError, OverflowError, RecursionError) as error:
         raise ConfigError(f"subscribePattern={text[:200]} is no regular expression: {error}") from error
 
 

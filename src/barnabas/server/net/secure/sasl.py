@@ -41,6 +41,8 @@ class SaslApi:
             return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
         login = client.login.login
         code = login.handshake(request.mechanism, context.version)
+        if client.principal_changed is not None:
+            client.principal_changed()  # no fast path serves it before it is known again
         answer = SaslHandshakeResponse(error_code=code, mechanisms=list(login.mechanisms))
         if code is ErrorCode.NONE:
             return answer
