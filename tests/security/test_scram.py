@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections import Counter
 
 import pytest
 
@@ -13,6 +14,7 @@ from barnabas.security.scram import (
     client_proof,
     credential_of,
     made_up_credential,
+    salt_size,
     salted_password,
 )
 
@@ -120,6 +122,18 @@ def test_a_user_who_does_not_exist_gets_a_salt_and_the_same_each_time() -> None:
     said = server.challenge(credential(), "server", is_made_up=True).decode()
     with pytest.raises(LoginRefused, match="no user eve"):
         server.finish(last("n=eve,r=client", said))
+
+
+def test_a_made_up_salt_looks_like_those_of_the_users_who_exist() -> None:
+    """Apache Kafka's tools make salts of 130 bits in base 36; ours are 24 bytes."""
+    made = [made_up_credential("SCRAM-SHA-512", b"key", f"user-{n}", 4096, 0).salt for n in range(400)]
+    sizes = Counter(map(len, made))
+    assert set().union(*made) == set(b"0123456789abcdefghijklmnopqrstuvwxyz")
+    assert sizes[25] + sizes[26] > 390 and sizes[25] > 150 and sizes[26] > 100
+    assert {salt_size(salt) for salt in made} == {0}
+    assert salt_size(b"1g2x3kzc0q4ii1h7dr2ab3k9vn") == 0
+    assert salt_size(bytes(range(24))) == 24
+    assert len(made_up_credential("SCRAM-SHA-256", b"key", "eve", 4096, 32).salt) == 32
 
 
 def test_a_credential_shows_no_secret() -> None:

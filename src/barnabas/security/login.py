@@ -49,6 +49,10 @@ class Users(Protocol):
         """What a user who does not exist is asked with: like a real one, and no password fits."""
         ...
 
+    def usual(self) -> str:
+        """The mechanism of which most users have a credential."""
+        ...
+
 
 class LoginRules(NamedTuple):
     """What a listener takes.  `plain_users` are its own, by name; `session_ms` is how long a session lasts."""
@@ -262,12 +266,16 @@ class ServerLogin:
             raise LoginRefused(f"user {user[:100]} asks to be {other[:100]}", said=_WRONG)
         if (known := self._rules.plain_users.get(user)) is not None:
             if not hmac.compare_digest(known.encode(), password):
-                raise LoginRefused(f"the password of user {user[:100]} is wrong", said=_WRONG)
+                # It takes as long as with a user who does not exist, and fits nothing.
+                return PasswordCheck(user, password, self._made_up(user), False)
             return self._is(user, b"", None)
         for mechanism in ("SCRAM-SHA-512", "SCRAM-SHA-256"):
             if (credential := self._users.credential(user, mechanism)) is not None:
                 return PasswordCheck(user, password, credential, False)
-        return PasswordCheck(user, password, self._users.made_up(user, "SCRAM-SHA-512"), True)
+        return PasswordCheck(user, password, self._made_up(user), True)
+
+    def _made_up(self, user: str) -> ScramCredential:
+        return self._users.made_up(user, self._users.usual())
 
     def _is(
         self, user: str, token: bytes, credential: ScramCredential | None, until: float | None = None

@@ -25,6 +25,7 @@ __all__ = [
     "client_proof",
     "credential_of",
     "made_up_credential",
+    "salt_size",
     "salted_password",
     "server_signature",
 ]
@@ -42,6 +43,8 @@ _CLIENT_FINAL = re.compile(
     r"(c=([A-Za-z0-9+/=]+),r=([!-+\--~]+)((?:,[A-Za-z]+=[^\0,]*)*?)),p=([A-Za-z0-9+/=]+)"
 )
 _LONGEST = 16 << 10
+_TEXT, _TEXT_BITS, _LONGEST_TEXT = re.compile(rb"[0-9a-z]{20,}"), 130, 26
+"""A salt of Kafka's tools: a number of so many bits in base 36."""
 
 
 class LoginRefused(BarnabasError):  # noqa: N818  says what happened, as AuthenticationFailed does
@@ -80,6 +83,15 @@ def server_signature(mechanism: str, salted: bytes, auth_message: bytes) -> byte
     return hmac.digest(hmac.digest(salted, b"Server Key", kind), auth_message, kind)
 
 
+def _as_text(number: int) -> bytes:
+    """A number in base 36, as Java writes it."""
+    digits = bytearray()
+    while number:
+        number, digit = divmod(number, 36)
+        digits.append(b"0123456789abcdefghijklmnopqrstuvwxyz"[digit])
+    return bytes(reversed(digits))
+
+
 def _xor(one: bytes, other: bytes) -> bytes:
     return bytes(a ^ b for a, b in zip(one, other, strict=True))
 
@@ -113,9 +125,20 @@ def credential_of(mechanism: str, salted: bytes, salt: bytes, iterations: int) -
     return ScramCredential(mechanism, salt, stored, hmac.digest(salted, b"Server Key", kind), iterations)
 
 
-def made_up_credential(mechanism: str, key: bytes, name: str, iterations: int) -> ScramCredential:
-    """The credential of a user who does not exist: the same for each try, and no password fits."""
-    salt = hmac.digest(key, b"salt " + name.encode(), "sha256")[:24]
+def salt_size(salt: bytes) -> int:
+    """How many random bytes it has; 0: it is text, as Apache Kafka's tools make them."""
+    return 0 if len(salt) <= _LONGEST_TEXT and _TEXT.fullmatch(salt) else len(salt)
+
+
+def made_up_credential(
+    mechanism: str, key: bytes, name: str, iterations: int, size: int = 24
+) -> ScramCredential:
+    """The credential of a user who does not exist: the same for each try, and no password fits.
+
+    `size` is the `salt_size` of those who do: who looks at salts must not see the difference.
+    """
+    drawn = hmac.digest(key, b"salt " + name.encode(), "sha512")
+    salt = drawn[:size] if size else _as_text(int.from_bytes(drawn) % (1 << _TEXT_BITS))
     size = hashlib.new(_HASHES[mechanism]).digest_size
     return ScramCredential(mechanism, salt, b"\0" * size, b"\0" * size, iterations)
 

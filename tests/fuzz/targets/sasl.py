@@ -48,6 +48,9 @@ class _Users:
     def made_up(self, name: str, mechanism: str) -> ScramCredential:
         return made_up_credential(mechanism, b"key", name, 4096)
 
+    def usual(self) -> str:
+        return "SCRAM-SHA-512"
+
 
 class _Play:
     """One connection: the login, the honest client's side of it, and what the last token was."""

@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections import Counter
 
 from barnabas.controller.image import MetadataImage
-from barnabas.security.scram import FEWEST_ITERATIONS, MECHANISMS, ScramCredential, made_up_credential
+from barnabas.security.scram import (
+    FEWEST_ITERATIONS,
+    MECHANISMS,
+    ScramCredential,
+    made_up_credential,
+    salt_size,
+)
 
 __all__ = ["ScramUsers"]
 
+_OURS = 24
+"""Bytes of a salt that our own command makes."""
 _CODES = {name: code for code, name in MECHANISMS.items()}
 
 
@@ -35,10 +43,19 @@ class ScramUsers:
         """What a user who does not exist is asked with, at every node alike.
 
         Its salt comes from a secret that all nodes have and clients have not: a key of the first user's
-        credential.  Its iterations are what most users of the mechanism have.
+        credential.  Iterations and the look of the salt are those of most users of the mechanism.
         """
         scram, code = self._image.scram, _CODES.get(mechanism, 0)
         secret = bytes(scram[min(scram)].server_key) if scram else self._image.cluster_id.encode()
-        usual = Counter(record.iterations for (_, kind), record in scram.items() if kind == code)
-        iterations = min(usual, key=lambda count: (-usual[count], count)) if usual else FEWEST_ITERATIONS
-        return made_up_credential(mechanism, secret, name, iterations)
+        usual = Counter(
+            (record.iterations, salt_size(bytes(record.salt)))
+            for (_, kind), record in scram.items()
+            if kind == code
+        )
+        likely = min(usual, key=lambda one: (-usual[one], one)) if usual else (FEWEST_ITERATIONS, _OURS)
+        return made_up_credential(mechanism, secret, name, *likely)
+
+    def usual(self) -> str:
+        """The mechanism of which most users have a credential."""
+        kinds = Counter(kind for _, kind in self._image.scram)
+        return MECHANISMS[max(kinds, key=lambda kind: (kinds[kind], kind), default=max(MECHANISMS))]
