@@ -378,7 +378,7 @@ def test_kafka_python_and_confluent_produce_and_consume(
 def test_metrics_and_health_of_a_node_over_http(tmp_path: Path) -> None:
     async def page(port: int, path: str) -> str:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         answer = await reader.read()
         writer.close()
         return answer.decode()

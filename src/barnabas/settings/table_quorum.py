@@ -82,7 +82,8 @@ _s("initial.broker.registration.timeout.ms", "int", 60000,
 
 _s = section("Watching this node, and the process")
 _s("barnabas.http.listener", "string", None,
-   "`host:port` for `/metrics` (Prometheus), `/health/live` and `/health/ready`; not served when unset.")
+   "`host:port` for `/metrics` (Prometheus), `/health/live` and `/health/ready`; not served when unset. Without a "
+   "host it is 127.0.0.1; name an address, or 0.0.0.0, to let other machines in: there is no login.")
 _s("telemetry.max.bytes", "int", 1048576,
    "Most bytes of metrics that a client may push at once, packed as well as unpacked.", low=1, high=MAX_INT)
 _s("barnabas.telemetry.max.series", "int", None,

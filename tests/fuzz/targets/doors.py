@@ -174,12 +174,19 @@ class _Said:
         return ("127.0.0.1", 1)
 
 
+class _Bound:
+    """A socket, as far as its address is asked for."""
+
+    def getsockname(self) -> tuple[str, int]:
+        return "127.0.0.1", 1
+
+
 class _Http:
     """The pages of a node, asked for in any words.  Only what is in its table is answered by 200."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
-        self._server = HttpServer(None, Metrics(), lambda: "it\nstarts")  # type: ignore[arg-type]
+        self._server = HttpServer(_Bound(), Metrics(), lambda: "it\nstarts")  # type: ignore[arg-type]
         logging.getLogger("barnabas").propagate = False
         logging.getLogger("barnabas").addHandler(logging.NullHandler())
 
@@ -192,7 +199,7 @@ class _Http:
         reader.feed_eof()
         await self._server._connected(reader, said)  # type: ignore[arg-type]
         status = said.data[9:12]
-        assert status in (b"", b"200", b"404", b"405", b"503"), said.data[:80]
+        assert status in (b"", b"200", b"400", b"404", b"405", b"421", b"431", b"501", b"503"), said.data[:80]
         if status == b"200":
             target = data.split(b" ", 2)[1].partition(b"?")[0] if data.count(b" ") > 1 else b""
             assert target in (b"/metrics", b"/health/live"), target
@@ -203,13 +210,13 @@ class _Http:
 def _http_seeds() -> Iterator[bytes]:
     for line in (b"GET /metrics", b"HEAD /metrics?names=jmx", b"GET /health/live", b"GET /health/ready", b"POST /metrics",
                  b"GET //metrics", b"GET /health/../metrics", b"GET /metrics;x", b"GET /METRICS/", b"OPTIONS *"):  # fmt: skip
-        yield line + b" HTTP/1.1\r\nHost: a\r\n\r\n"
-    yield b"GET /metrics HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+        yield line + b" HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    yield b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
     yield b"GET /health/live HTTP/1.0\r\n\r\n"
-    yield b"PUT / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n"
+    yield b"PUT / HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n"
 
 
-_HTTP_WORDS = (b"GET ", b" HTTP/1.1\r\n", b"Host: a\r\n", b"\r\n\r\n", b"Transfer-Encoding: chunked\r\n", b"Content-Length: ", b"/metrics",
+_HTTP_WORDS = (b"GET ", b" HTTP/1.1\r\n", b"Host: localhost\r\n", b"\r\n\r\n", b"Transfer-Encoding: chunked\r\n", b"Content-Length: ", b"/metrics",
                b"/health/ready", b"%2e", b"Upgrade: h2c\r\n", b"Connection: keep-alive\r\n", b"\x00")  # fmt: skip
 
 TARGETS = [

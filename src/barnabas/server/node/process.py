@@ -214,10 +214,9 @@ class Node:
                 self.listeners.append(listener)
                 self._undo.append((f"listener {listener.name}", listener.stop_accepting))
         if (where := config.optional_str("barnabas.http.listener")) is not None:
-            from barnabas.server.net.http import HttpServer
+            from barnabas.server.net.http import HttpServer, http_endpoint
 
-            host, _, port = where.rpartition(":")
-            bound = bind(Endpoint("HTTP", host, int(port)), 16)
+            bound = bind(http_endpoint(where), 16)
             self._http = HttpServer(bound, network.runtime.metrics, self.not_ready)
             self._undo.append(("HTTP", bound.close))
 
