@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import pytest
 
+from barnabas.client.admin.quorum_detail import described
 from barnabas.client.coordinators import found_coordinator
 from barnabas.client.group_offsets import read_committed_offsets
 from barnabas.errors import ErrorCode, KafkaError, WireError
 from barnabas.wire.schemas.groups import FindCoordinatorResponse, OffsetFetchResponse
+from barnabas.wire.schemas.quorum import DescribeQuorumResponse, DescribeQuorumResponseTopicData
 
 
 @pytest.mark.parametrize("code", [134, 32767, -2])
@@ -23,10 +25,18 @@ def test_an_error_code_of_a_later_release_is_an_error_of_the_server(code: int) -
 
 
 def test_an_answer_without_the_group_that_was_asked_for_is_refused() -> None:
-    with pytest.raises(WireError, match="answers of no group"):
+    with pytest.raises(WireError, match="says nothing of group group"):
         read_committed_offsets(OffsetFetchResponse(groups=[]), 8, "group")
 
 
 def test_an_answer_without_the_coordinator_that_was_asked_for_is_refused() -> None:
-    with pytest.raises(WireError, match="answers of none"):
+    with pytest.raises(WireError, match="says nothing of the coordinator"):
         found_coordinator(FindCoordinatorResponse(coordinators=[]), 6)
+
+
+@pytest.mark.parametrize("topics", [[], [DescribeQuorumResponseTopicData()]])
+def test_a_description_of_a_quorum_without_a_quorum_is_refused(
+    topics: list[DescribeQuorumResponseTopicData],
+) -> None:
+    with pytest.raises(WireError, match="says nothing of the quorum"):
+        described(DescribeQuorumResponse(topics=topics), "cluster")

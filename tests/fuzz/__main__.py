@@ -112,7 +112,7 @@ def _tell(run: Run) -> None:
 
 def _keep(name: str) -> None:
     judge = Judge(target_of(name))
-    inputs = {*corpus.kept(name), *(path.read_bytes() for path in corpus.working(name).iterdir())}
+    inputs = {*corpus.kept(name), *corpus.worked(name)}
     found = corpus.minimized(inputs, judge.look)
     print(f"{name:<14} kept {corpus.keep(name, found)} inputs of {len(inputs)}")
 

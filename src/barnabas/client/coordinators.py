@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from barnabas.client.answers import first_of
 from barnabas.client.metadata import Broker
-from barnabas.errors import ErrorCode, KafkaError, WireError
+from barnabas.errors import ErrorCode, KafkaError
 from barnabas.wire.schemas.groups import FindCoordinatorRequest
 
 __all__ = ["coordinator_request", "found_coordinator"]
@@ -23,11 +24,7 @@ def coordinator_request(key: str, transaction: bool, version: int) -> FindCoordi
 
 def found_coordinator(response: Any, version: int) -> Broker:
     """The broker that an answer names.  Raises KafkaError."""
-    found = response
-    if version >= _SEVERAL_SINCE:
-        if not response.coordinators:
-            raise WireError("the broker was asked for a coordinator and answers of none")
-        found = response.coordinators[0]
+    found = first_of(response.coordinators, "the coordinator") if version >= _SEVERAL_SINCE else response
     if found.error_code:
         raise KafkaError(ErrorCode(found.error_code), found.error_message or None)
     return Broker(found.node_id, found.host, found.port)

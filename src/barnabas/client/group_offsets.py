@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from barnabas.client.answers import first_of
 from barnabas.client.blocking import BlockingConnection
-from barnabas.errors import ErrorCode, KafkaError, WireError
+from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import Offset, TopicPartition
 from barnabas.wire.schemas.groups import (
     OffsetCommitRequest,
@@ -133,11 +134,7 @@ def committed_request(
 
 def read_committed_offsets(response: Any, version: int, group: str) -> dict[TopicPartition, Offset]:
     """What the answer to `committed_request` says: the next offset to read, by partition.  Raises KafkaError."""
-    answer = response
-    if version >= _GROUPS_SINCE:
-        if not response.groups:
-            raise WireError(f"the broker was asked for the offsets of group {group} and answers of no group")
-        answer = response.groups[0]
+    answer = first_of(response.groups, f"group {group}") if version >= _GROUPS_SINCE else response
     if answer.error_code:
         raise KafkaError(ErrorCode(answer.error_code), f"offsets of group {group}")
     found: dict[TopicPartition, Offset] = {}

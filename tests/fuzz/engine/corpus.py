@@ -5,12 +5,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
-__all__ = ["FOLDER", "keep", "kept", "minimized", "working", "write_working"]
+__all__ = ["FOLDER", "keep", "kept", "minimized", "worked", "working", "write_working"]
 
 FOLDER = Path(__file__).parents[1] / "corpus"
 WORKING = Path(__file__).parents[3] / ".fuzz"
@@ -41,6 +42,13 @@ def working(name: str) -> Path:
     folder = WORKING / name
     folder.mkdir(parents=True, exist_ok=True)
     return folder
+
+
+def worked(name: str) -> Iterator[bytes]:
+    """The inputs of this machine; a run that goes on meanwhile may take some away."""
+    for path in list(working(name).iterdir()):
+        with suppress(FileNotFoundError):
+            yield path.read_bytes()
 
 
 def write_working(name: str, inputs: Iterable[bytes]) -> Path:

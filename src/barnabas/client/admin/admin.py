@@ -20,6 +20,7 @@ from barnabas.client.admin.described import (
     SettingValue,
 )
 from barnabas.client.admin.methods import DelegatedMethods
+from barnabas.client.answers import first_of
 from barnabas.client.cluster import Cluster
 from barnabas.client.metadata import Broker, TopicInfo
 from barnabas.client.offsets import OffsetAt, list_offsets
@@ -117,7 +118,7 @@ class Admin(DelegatedMethods):
         response = self._to_controller(
             CreateTopicsRequest(topics=[topic], timeout_ms=self._timeout_ms, validate_only=validate_only)
         )
-        result = response.topics[0]
+        result = first_of(response.topics, f"topic {name}")
         _check(result, f"topic {name}")
         if not validate_only:
             self._wait_for_leaders(name)
@@ -133,7 +134,7 @@ class Admin(DelegatedMethods):
                 timeout_ms=self._timeout_ms,
             )
         )
-        result = response.responses[0]
+        result = first_of(response.responses, f"topic {name}")
         if result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise KafkaError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -147,7 +148,7 @@ class Admin(DelegatedMethods):
         """`admin.add_partitions("orders", 12)`: grow to 12 partitions in all (keys then map elsewhere)."""
         topic = CreatePartitionsTopic(name=name, count=total, assignments=None)
         response = self._to_controller(CreatePartitionsRequest(topics=[topic], timeout_ms=self._timeout_ms))
-        _check(response.results[0], f"topic {name}")
+        _check(first_of(response.results, f"topic {name}"), f"topic {name}")
         self.cluster.forget(name)
 
     def topics(self, *, internal: bool = False) -> list[TopicInfo]:
@@ -174,7 +175,7 @@ class Admin(DelegatedMethods):
         )
         request = DescribeConfigsRequest(resources=[resource], include_documentation=docs)
         response = self._to_resource(kind, name, request)
-        result = response.results[0]
+        result = first_of(response.results, f"{kind} {name}")
         _check(result, f"settings of {kind} {name}")
         return [
             SettingValue(
@@ -212,7 +213,8 @@ class Admin(DelegatedMethods):
             resource_type=KINDS[kind], resource_name=name, configs=alterations
         )
         request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
-        _check(self._to_resource(kind, name, request).responses[0], f"settings of {kind} {name}")
+        what = f"settings of {kind} {name}"
+        _check(first_of(self._to_resource(kind, name, request).responses, what), what)
 
     # -- the cluster and its quorum --------------------------------------------------------------
 
@@ -237,7 +239,8 @@ class Admin(DelegatedMethods):
 
         response = self._to_controller(description_request())
         _check(response, "describing the quorum")
-        _check(response.topics[0].partitions[0], "describing the quorum")
+        partitions = first_of(response.topics, "the quorum").partitions
+        _check(first_of(partitions, "the quorum"), "describing the quorum")
         return described(response, self.describe_cluster().cluster_id)
 
     def quorum_detail(self) -> QuorumDetail:

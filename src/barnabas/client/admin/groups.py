@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from barnabas.client.admin.described import GroupDescription, GroupListing, GroupOffset, Member
+from barnabas.client.answers import first_of
 from barnabas.client.assignment import decode_assignment
 from barnabas.client.cluster import Cluster
 from barnabas.client.group_offsets import commit_offsets, committed_offsets
@@ -41,7 +42,7 @@ def describe_group(cluster: Cluster, group: str) -> GroupDescription:
     def attempt() -> GroupDescription:
         coordinator = cluster.coordinator(group)
         response = coordinator.request(DescribeGroupsRequest(groups=[group]))
-        found = response.groups[0]
+        found = first_of(response.groups, f"group {group}")
         if found.error_code in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND) and (
             found.error_code or found.group_state == "Dead"
         ):
@@ -75,7 +76,8 @@ def _describe_newer(coordinator: Any, group: str) -> GroupDescription | None:
     """A group of the newer protocol (KIP-848), where the broker serves it."""
     if not coordinator.serves(ConsumerGroupDescribeRequest):
         return None
-    found = coordinator.request(ConsumerGroupDescribeRequest(group_ids=[group])).groups[0]
+    response = coordinator.request(ConsumerGroupDescribeRequest(group_ids=[group]))
+    found = first_of(response.groups, f"group {group}")
     if found.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
         return None
     _raise(found.error_code, f"group {group}")
@@ -144,7 +146,7 @@ def delete_group(cluster: Cluster, group: str) -> None:
 
     def attempt() -> None:
         response = cluster.coordinator(group).request(DeleteGroupsRequest(groups_names=[group]))
-        code = ErrorCode(response.results[0].error_code)
+        code = ErrorCode(first_of(response.results, f"group {group}").error_code)
         if code == ErrorCode.NON_EMPTY_GROUP:
             raise KafkaError(
                 code,

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from barnabas.client.answers import first_of
 from barnabas.client.blocking import BlockingConnection
 from barnabas.client.cluster import Cluster
 from barnabas.client.connection import ConnectionFailed
@@ -228,7 +229,7 @@ def _alter(
     timeout_ms = server_timeout_ms(cluster.timeout if timeout is None else timeout)
     response = ask_active(cluster, AlterPartitionReassignmentsRequest(timeout_ms=timeout_ms, topics=[topic]))
     _check(response, what)
-    _check(response.responses[0].partitions[0], what)
+    _check(first_of(first_of(response.responses, what).partitions, what), what)
 
 
 def controllers_under_way(cluster: Cluster) -> tuple[list[NodeId], list[NodeId]] | None:
@@ -238,7 +239,7 @@ def controllers_under_way(cluster: Cluster) -> tuple[list[NodeId], list[NodeId]]
     _check(response, "looking for changes of the controllers")
     for topic in response.topics:
         if topic.name == METADATA_TOPIC:
-            row = topic.partitions[0]
+            row = first_of(topic.partitions, METADATA_TOPIC)
             return list(row.adding_replicas), list(row.removing_replicas)
     return None
 

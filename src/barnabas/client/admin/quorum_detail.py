@@ -12,6 +12,7 @@ from typing import Any
 
 from barnabas.client.admin.described import QuorumDescription, QuorumDetail, QuorumReplica
 from barnabas.client.admin.quorum import advice, ask_active, find_active
+from barnabas.client.answers import first_of
 from barnabas.client.cluster import Cluster
 from barnabas.client.connection import ConnectionFailed
 from barnabas.errors import ErrorCode, KafkaError
@@ -52,7 +53,7 @@ def description_request(
 
 def described(response: Any, cluster_id: str) -> QuorumDescription:
     """A leader's answer as Apache Kafka's tools read it."""
-    data = response.topics[0].partitions[0]
+    data = first_of(first_of(response.topics, "the quorum").partitions, "the quorum")
     endpoints = {
         node.node_id: tuple(f"{e.name}://{e.host}:{e.port}" for e in node.listeners)
         for node in response.nodes
@@ -134,7 +135,8 @@ def _of_leader(cluster: Cluster) -> Any:
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"the leader is gone: {error}") from error
     finally:
         leader.close()
-    if response.topics and response.topics[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+    partitions = response.topics[0].partitions if response.topics else ()
+    if partitions and partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the leader has changed")
     return response
 
@@ -143,7 +145,7 @@ def _data(response: Any) -> Any:
     if response.error_code:
         code = ErrorCode(response.error_code)
         raise KafkaError(code, f"describing the quorum: {response.error_message or 'refused'}")
-    return response.topics[0].partitions[0]
+    return first_of(first_of(response.topics, "the quorum").partitions, "the quorum")
 
 
 def check_change(

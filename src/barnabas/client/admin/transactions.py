@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from barnabas.client.answers import first_of
 from barnabas.client.cluster import Cluster
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import Epoch, NodeId, Offset, ProducerId, TopicPartition
@@ -132,7 +133,7 @@ def open_transactions(cluster: Cluster, topic: str, partitions: Sequence[int]) -
         def attempt(index: int = index) -> list[OpenTransaction]:
             request = DescribeProducersRequest(topics=[TopicRequest(name=topic, partition_indexes=[index])])
             response = cluster.to_leader(topic, index).request(request)
-            [one] = response.topics[0].partitions
+            one = first_of(first_of(response.topics, topic).partitions, f"{topic}-{index}")
             _raise(one.error_code, f"partition {topic}-{index}")
             return [
                 OpenTransaction(
@@ -213,7 +214,8 @@ def abort_transaction(
 
     def attempt() -> OpenTransaction:
         response = cluster.to_leader(topic, partition).request(WriteTxnMarkersRequest(markers=[marker]))
-        _raise(response.markers[0].topics[0].partitions[0].error_code, f"aborting in {where}")
+        topics = first_of(response.markers, where).topics
+        _raise(first_of(first_of(topics, where).partitions, where).error_code, f"aborting in {where}")
         return one
 
     return cluster.retrying(attempt, on_retry=lambda: cluster.forget(topic))
