@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from barnabas.errors import BarnabasError, ErrorCode, KafkaError, WireError
 from barnabas.ports import Buffer
@@ -28,8 +28,17 @@ from barnabas.wire.frame import (
 from barnabas.wire.registry import API_NAMES, response_class
 from barnabas.wire.schemas.cluster import ApiVersionsRequest, ApiVersionsResponse
 
-__all__ = ["Connection", "ConnectionFailed", "ConnectionStatistics", "RequestTimedOut", "Response", "Sent"]
+__all__ = [
+    "Connection",
+    "ConnectionFailed",
+    "ConnectionStatistics",
+    "RequestTimedOut",
+    "Response",
+    "Sent",
+    "first_of",
+]
 
+T = TypeVar("T")
 API_VERSIONS = 18
 DEFAULT_MAX_FRAME = 256 << 20
 """Largest answer we take (bytes).  A broker may exceed fetch.max.bytes by one batch, never by this much."""
@@ -236,6 +245,13 @@ class Connection:
         except FrameTooLarge as error:
             raise _strange(error.size.to_bytes(4, "big", signed=True), error.size) from None
         return found
+
+
+def first_of(items: Sequence[T], what: str) -> T:
+    """`first_of(response.groups, "group g")`: what the answer says first.  Raises WireError if that is nothing."""
+    if not items:
+        raise WireError(f"the broker's answer says nothing of {what}")
+    return items[0]
 
 
 def _strange(prefix: bytes, size: int) -> WireError:

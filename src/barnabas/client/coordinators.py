@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from barnabas.client.answers import first_of
+from barnabas.client.connection import first_of
 from barnabas.client.metadata import Broker
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.wire.schemas.groups import FindCoordinatorRequest

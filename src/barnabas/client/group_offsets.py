@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from barnabas.client.answers import first_of
 from barnabas.client.blocking import BlockingConnection
+from barnabas.client.connection import first_of
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import Offset, TopicPartition
 from barnabas.wire.schemas.groups import (

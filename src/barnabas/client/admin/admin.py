@@ -20,8 +20,8 @@ from barnabas.client.admin.described import (
     SettingValue,
 )
 from barnabas.client.admin.methods import DelegatedMethods
-from barnabas.client.answers import first_of
 from barnabas.client.cluster import Cluster
+from barnabas.client.connection import first_of
 from barnabas.client.metadata import Broker, TopicInfo
 from barnabas.client.offsets import OffsetAt, list_offsets
 from barnabas.client.security.options import SecurityOptions

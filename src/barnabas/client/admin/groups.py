@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from barnabas.client.admin.described import GroupDescription, GroupListing, GroupOffset, Member
-from barnabas.client.answers import first_of
 from barnabas.client.assignment import decode_assignment
 from barnabas.client.cluster import Cluster
+from barnabas.client.connection import first_of
 from barnabas.client.group_offsets import commit_offsets, committed_offsets
 from barnabas.client.offsets import list_offsets
 from barnabas.errors import ErrorCode, KafkaError

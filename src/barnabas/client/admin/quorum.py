@@ -12,10 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from barnabas.client.answers import first_of
 from barnabas.client.blocking import BlockingConnection
 from barnabas.client.cluster import Cluster
-from barnabas.client.connection import ConnectionFailed
+from barnabas.client.connection import ConnectionFailed, first_of
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import ANY_VOTER, METADATA_TOPIC, DirectoryId, NodeId
 from barnabas.wire.codec.message import Message

@@ -12,9 +12,8 @@ from typing import Any
 
 from barnabas.client.admin.described import QuorumDescription, QuorumDetail, QuorumReplica
 from barnabas.client.admin.quorum import advice, ask_active, find_active
-from barnabas.client.answers import first_of
 from barnabas.client.cluster import Cluster
-from barnabas.client.connection import ConnectionFailed
+from barnabas.client.connection import ConnectionFailed, first_of
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import METADATA_TOPIC, NO_NODE, ZERO_UUID, DirectoryId, NodeId, VoterCheck
 from barnabas.wire.schemas.quorum import (

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from barnabas.client.answers import first_of
 from barnabas.client.cluster import Cluster
+from barnabas.client.connection import first_of
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import Epoch, NodeId, Offset, ProducerId, TopicPartition
 from barnabas.wire.schemas.transactions import (
