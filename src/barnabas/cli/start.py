@@ -181,6 +181,8 @@ def _joining(args: argparse.Namespace) -> list[str]:
 
 def about(node: Node) -> dict[str, Any]:
     """`about(node)` -> what is said of a node that is ready."""
+    from barnabas.server.node.exposure import open_listeners
+
     home, config = node.storage, node.config
     assert home is not None
     return {
@@ -190,6 +192,7 @@ def about(node: Node) -> dict[str, Any]:
         "directories": list(config.log_dirs),
         "formatted": home.formatted,
         "listeners": sorted((str(endpoint) for endpoint in node.endpoints), key=_clients_first(config)),
+        "open_listeners": [str(one.endpoint) for one in open_listeners(config, node.listeners)],
         "http": None if node.http_address is None else f"http://{node.http_address}",
         "durability": "sync" if config.log_config().sync_before_ack else "page-cache",
     }
@@ -218,6 +221,7 @@ def banner(node: Node) -> list[str]:
         f"  directory id  {said['directory_id']}",
         f"  data          {', '.join(said['directories'])}{formatted}",
         f"  listeners     {', '.join(said['listeners'])}",
+        *(f"  open to all   {one}: no login, and other machines reach it" for one in said["open_listeners"]),
         *http,
         f"  durability    {durability}",
     ]

@@ -54,6 +54,7 @@ class Listener:
     """
 
     __slots__ = (
+        "_bound_host",
         "_bytes_out",
         "_guard",
         "_network",
@@ -92,7 +93,7 @@ class Listener:
         self.tls: Door | None = None
         """What connections pass first, where the listener speaks TLS."""
         self._server: asyncio.Server | None = None
-        port = self._socket.getsockname()[1]
+        self._bound_host, port = self._socket.getsockname()[:2]
         self.endpoint = Endpoint(endpoint.listener, endpoint.host, port)
         tag = f",listener={self.name}"
         metrics = network.runtime.metrics
@@ -182,6 +183,12 @@ class Listener:
             self._guard.closed(connection)
         if self._on_lost is not None:
             self._on_lost(connection.id)
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether nobody but this machine reaches it."""
+        host = str(self._bound_host)
+        return host.startswith("127.") or host == "::1"
 
     def bytes_out(self) -> int:
         """Bytes sent through this listener."""

@@ -23,6 +23,7 @@ from barnabas.server.net.network import Network
 from barnabas.server.net.produce_fast_path import ProduceFastPath
 from barnabas.server.net.produce_several import SeveralReader
 from barnabas.server.net.route import Route
+from barnabas.server.net.secure.refusing import say_refused
 from barnabas.server.net.slot import Line, Slot
 from barnabas.server.observe import events
 from barnabas.wire.codec.message import Message, decode
@@ -218,15 +219,7 @@ class Requests:
         return False
 
     def _not_logged_in(self, connection: Connection, why: str) -> bool:
-        client = connection.client
-        events.emit(
-            events.LOGIN_REFUSED,
-            reason=client.host,
-            client=f"{client.host}:{client.port}",
-            listener=client.listener,
-            mechanism="",
-            error=LoginRefused(why),
-        )
+        say_refused(connection.client, LoginRefused(why))
         connection.close()
         return False
 

@@ -1,4 +1,4 @@
-"""What a node tells its operator about what stands open: secrets that other users of the machine can read.
+"""What a node tells its operator about what stands open: listeners without login, secrets that others can read.
 
 It warns and goes on: where files are mounted for it, nobody may be able to change their mode.
 """
@@ -7,13 +7,45 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Sequence
+from functools import partial
 
 from barnabas.config import Config
 from barnabas.model import Endpoint
+from barnabas.server.net.listener import Listener
 from barnabas.server.observe import events
+from barnabas.server.observe.metrics import Metrics
 from barnabas.settings.secrets import holds_secret
+from barnabas.settings.table_access import ANONYMOUS, super_users
 
-__all__ = ["warn_of_readable_secrets"]
+__all__ = ["open_listeners", "watch_exposure"]
+
+
+def watch_exposure(config: Config, listeners: Sequence[Listener], metrics: Metrics) -> None:
+    """Warn of what stands open, and have a metric say it of each listener."""
+    warn_of_readable_secrets(config)
+    found = open_listeners(config, listeners)
+    for listener in listeners:
+        is_open = listener in found
+        metrics.gauge(
+            f"barnabas:type=Listener,name=OpenToNetwork,listener={listener.name}",
+            "1: other machines reach it, and may do everything without a login",
+            partial(float, is_open),
+        )
+        if is_open:
+            events.emit(
+                events.LISTENER_OPEN,
+                listener=str(listener.endpoint),
+                next="listen on 127.0.0.1, or give it a login and the node an authorizer: docs/security.md",
+            )
+
+
+def open_listeners(config: Config, listeners: Sequence[Listener]) -> list[Listener]:
+    """Those where whoever reaches them from another machine may do everything without saying who it is."""
+    supers = super_users(config.optional_str("super.users") or "")
+    if config.optional_str("authorizer.class.name") and ANONYMOUS not in supers:
+        return []
+    return [one for one in listeners if config.is_open(one.name) and not one.is_loopback]
 
 
 def warn_of_readable_secrets(config: Config) -> None:

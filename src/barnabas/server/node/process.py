@@ -43,7 +43,7 @@ from barnabas.server.net.listener import SWEEP_S, Guard, Listener
 from barnabas.server.net.network import Network
 from barnabas.server.net.platform import Platform
 from barnabas.server.net.secure.settings import bearers_of, dialling, rules_of
-from barnabas.server.node.exposure import warn_of_readable_secrets
+from barnabas.server.node.exposure import watch_exposure
 from barnabas.server.node.storage_setup import StorageSetup, set_up_storage
 from barnabas.server.observe import events
 from barnabas.server.replication.applier import Applier
@@ -160,10 +160,10 @@ class Node:
             config, loop, self._clock, self._random, syncer=platform.syncer, on_fatal=self.fail
         )
         events.emit(events.NODE_STARTING, node=config.node_id, roles=",".join(sorted(config.roles)))
-        warn_of_readable_secrets(config)
         network = self.network = Network(runtime, platform, self._unreadable)
         connections = self.connections = Connections(config, runtime.metrics)
         self._bind_listeners(network, connections)
+        watch_exposure(config, self.listeners, runtime.metrics)
         disk = self._disk
         if disk is None:
             from barnabas.log.storage.disk import OsDisk

@@ -203,6 +203,9 @@ LOG_SET_ASIDE = register(
     "a log that the metadata do not know was renamed: no node reads it, and nothing removes it",
 )
 LOG_RECOVERED = register("log.recovered", _I, "logs were recovered after an unclean stop")
+LISTENER_OPEN = register(
+    "listener.open", _W, "whoever reaches a listener from another machine may do everything without a login"
+)
 LISTENING = register("listener.listening", _I, "a listener takes connections")
 CONNECTION_OPENED = register("connection.opened", _D, "a client connected")
 CONNECTION_CLOSED = register("connection.closed", _D, "a connection ended")

@@ -25,6 +25,7 @@ from barnabas.server.loop.runtime import Runtime
 from barnabas.server.net.admission.connections import Connections
 from barnabas.server.net.connection import Connection
 from barnabas.server.net.context import Client
+from barnabas.server.net.secure.refusing import say_refused
 from barnabas.server.net.secure.session import Session
 from barnabas.server.net.secure.users import ScramUsers
 from barnabas.server.observe import events
@@ -126,14 +127,7 @@ class Logins:
         if not error.is_logged:
             error.is_logged = True
             self._failed.value += 1
-            events.emit(
-                events.LOGIN_REFUSED,
-                reason=client.host,
-                client=f"{client.host}:{client.port}",
-                listener=client.listener,
-                mechanism="" if session is None else session.login.using,
-                error=error,
-            )
+            say_refused(client, error, "" if session is None else session.login.using)
         if error.said or session is None:
             return error.said
         what = "re-authentication" if session.login.user else "authentication"
@@ -264,14 +258,8 @@ class Logins:
         return hmac.digest(self._key, password, hashlib.sha256)
 
     def _too_late(self, client: Client, session: Session) -> None:
-        events.emit(
-            events.LOGIN_REFUSED,
-            reason=client.host,
-            client=f"{client.host}:{client.port}",
-            listener=client.listener,
-            mechanism=session.login.using,
-            error=LoginRefused(f"it has not logged in within {self._patience_s:g} s"),
-        )
+        late = LoginRefused(f"it has not logged in within {self._patience_s:g} s")
+        say_refused(client, late, session.login.using)
         session.connection.close()
 
     def _over(self, session: Session) -> None:

@@ -106,7 +106,25 @@ def controllers_security(config: Config) -> Security:
     """What this node shows at controllers.  Raises ConfigError."""
     names = config.list("controller.listener.names")
     listener = names[0].upper() if names else "CONTROLLER"
+    if "controller" in config.roles and _has_sasl(config, listener):
+        _check_users_of_controllers(config, listener)
     return dialling(config, listener, "sasl.mechanism.controller.protocol")
+
+
+def _check_users_of_controllers(config: Config, listener: str) -> None:
+    """Users of SCRAM are in the metadata, which controllers read when they have found each other."""
+    setting = "sasl.mechanism.controller.protocol"
+    taken, shown = config.at(listener).list("sasl.enabled.mechanisms"), config.str(setting)
+    if not shown.startswith("SCRAM") and not all(word.startswith("SCRAM") for word in taken):
+        return
+    prefix = f"listener.name.{listener.lower()}"
+    raise ConfigError(
+        f"controllers cannot log in at each other's listener {listener} with SCRAM: its users are in the "
+        "metadata, which nobody can read before the controllers have found each other",
+        next_step=f"set {setting}=PLAIN, {prefix}.sasl.enabled.mechanisms=PLAIN and "
+        f"{prefix}.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required "
+        'username="node" password="..." user_node="..."; or make it a listener with certificates (SSL)',
+    )
 
 
 def protocol_id(config: Config, listener: str) -> int:

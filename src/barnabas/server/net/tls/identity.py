@@ -22,12 +22,23 @@ _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_
 _WANTED = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 WARN_BEFORE_S = 30 * 86400.0
 """A certificate that ends within so many seconds is warned of."""
+WARN_EVERY_S = 86400.0
 
 
 class Identity:
     """One per listener with TLS.  `context` is what the next connection gets; `rules` say who a client is."""
 
-    __slots__ = ("_config", "_seen", "_tls", "_wanted", "certificate", "context", "listener", "rules")
+    __slots__ = (
+        "_config",
+        "_said_at",
+        "_seen",
+        "_tls",
+        "_wanted",
+        "certificate",
+        "context",
+        "listener",
+        "rules",
+    )
 
     def __init__(self, config: Config, listener: str) -> None:
         """Raises ConfigError where the listener cannot be served."""
@@ -40,6 +51,7 @@ class Identity:
         self._wanted = _WANTED[wanted]
         name = "ssl.principal.mapping.rules"
         self.rules = None if with_sasl else PrincipalRules.parse(at.str(name))
+        self._said_at = 0.0
         self._seen = files_changed(self._tls)
         self.context, self.certificate = self._made()
         self._say_if_it_ends_soon()
@@ -70,6 +82,8 @@ class Identity:
 
     def look(self) -> None:
         """Take over changed files.  What cannot be used is said, and what was there before goes on."""
+        if time.time() - self._said_at >= WARN_EVERY_S:
+            self._say_if_it_ends_soon()
         try:
             seen = files_changed(self._tls)
             if seen == self._seen:
@@ -102,6 +116,7 @@ class Identity:
         return self.certificate.ends - time.time()
 
     def _say_if_it_ends_soon(self) -> None:
+        self._said_at = time.time()
         left = self.seconds_left()
         if left < WARN_BEFORE_S:
             events.emit(
