@@ -16,9 +16,11 @@ from tests.client.certificates import Authority
 from tests.server.harness import Client, World, settled, until
 
 from barnabas.config import Config
+from barnabas.controller.image import BrokerEndpoint
 from barnabas.errors import ConfigError
 from barnabas.server.net.tls import session
 from barnabas.server.net.tls.identity import Identity
+from barnabas.server.replication.fast_fencing import _greet
 from barnabas.wire.schemas.groups import HeartbeatRequest
 
 Scenario = Callable[[World], Awaitable[None]]
@@ -357,3 +359,17 @@ def mixed(key: bytes, chain: bytes) -> bytes:
     """The key of one file, the certificate of another."""
     end = b"-----END PRIVATE KEY-----\n"
     return key[: key.index(end) + len(end)] + chain[chain.index(end) + len(end) :]
+
+
+def test_a_controller_that_asks_whether_a_broker_lives_leaves_no_refusal_behind(
+    authority: Authority, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(world: World) -> None:
+        endpoint = BrokerEndpoint("PLAINTEXT", "127.0.0.1", world.listener.endpoint.port, 1)
+        await _greet(endpoint, world.runtime.config)
+        await greeted(world)
+        await until(lambda: len(world.connections.opened) <= 1)
+
+    with caplog.at_level(logging.WARNING):
+        run(mutual(authority), scenario, showing(authority, authority.issue("ada")))
+    assert not [r for r in caplog.records if getattr(r, "event", "") == "tls.refused"]

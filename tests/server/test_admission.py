@@ -217,7 +217,7 @@ def test_a_handshake_and_a_login_share_one_time() -> None:
         config = Config.load({"barnabas.login.timeout.ms": "3000"})
         runtime: Any = SimpleNamespace(config=config, loop=loop, metrics=Metrics())
         connections = Connections(config, runtime.metrics)
-        logins = Logins(runtime, MetadataImage("c"), {}, connections)
+        logins = Logins(runtime, MetadataImage("c"), {}, {}, connections)
         for ago in (2.999, 0.0):
             client = ContextClient(1, "L", "B", False, lambda: None)
             client.began = loop.time() - ago

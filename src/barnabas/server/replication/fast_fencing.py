@@ -38,7 +38,8 @@ from enum import Enum
 from typing import NamedTuple, Protocol
 
 from barnabas.client.aio import AsyncConnection
-from barnabas.controller.image import BrokerState, MetadataImage
+from barnabas.config import Config
+from barnabas.controller.image import BrokerEndpoint, BrokerState, MetadataImage
 from barnabas.errors import BarnabasError, KafkaError
 from barnabas.model import BrokerEpoch, Epoch, NodeId
 from barnabas.server.loop.runtime import Runtime
@@ -65,6 +66,8 @@ _CONNECT_WITHIN_S = 1.0
 _LONGEST_PAUSE_S = 30.0
 _ANSWER_WITHIN_S = 1.5
 _UNREACHABLE = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN)
+_WITH_TLS = (1, 3)
+"""Security protocols of endpoints: SSL, SASL_SSL."""
 _TICK_S = 0.1
 """A question is looked after so often.  A look that comes much later says that this controller stood still."""
 
@@ -107,6 +110,7 @@ class FastFencing:
         "_active_since",
         "_asked",
         "_clock",
+        "_config",
         "_controller",
         "_examined",
         "_heard",
@@ -122,6 +126,7 @@ class FastFencing:
 
     def __init__(self, runtime: Runtime, controller: Controller) -> None:
         self._clock = runtime.clock
+        self._config = runtime.config
         self._tasks = runtime.tasks
         self._node_id = runtime.node_id
         self._controller = controller
@@ -287,7 +292,8 @@ class FastFencing:
             since, broker, known = self._clock.now().mono, self._living(id_), self._reach.get(id_)
             if broker is None or known is None or known.epoch != broker.epoch or not known.reached:
                 return
-            if await self._answers(sorted(known.reached)) or self._heard.get(id_, since) > since:
+            reached = [one for one in broker.endpoints if (one.host, one.port) in known.reached]
+            if await self._answers(reached) or self._heard.get(id_, since) > since:
                 return
             still = self._living(id_)
             if still is not None and still.epoch == broker.epoch and id_ not in self._others:
@@ -296,9 +302,9 @@ class FastFencing:
         finally:
             self._asked.discard(id_)
 
-    async def _answers(self, addresses: Iterable[Address]) -> bool:
-        """Whether anything but silence comes from one of these addresses."""
-        asked = [asyncio.ensure_future(_greet(address)) for address in addresses]
+    async def _answers(self, endpoints: Iterable[BrokerEndpoint]) -> bool:
+        """Whether anything but silence comes from one of these."""
+        asked = [asyncio.ensure_future(_greet(endpoint, self._config)) for endpoint in endpoints]
         clock, waited = self._clock, 0.0
         try:
             while waited < _ANSWER_WITHIN_S:
@@ -343,12 +349,34 @@ async def _knock(address: Address) -> Answer:
     return Answer.TAKEN
 
 
-async def _greet(address: Address) -> None:
+async def _greet(endpoint: BrokerEndpoint, config: Config) -> None:
     """Returns when the other side has said something, if only that it takes no connection."""
+    address = endpoint.host, endpoint.port
     try:
+        if endpoint.security_protocol in _WITH_TLS:
+            await _shake_hands(address, config.at(endpoint.listener))
+            return
         connection = await AsyncConnection.connect(*address, client_id="liveness", connect_timeout=60.0)
-    except BarnabasError as error:
-        if isinstance(error.__cause__, OSError) and error.__cause__.errno in _UNREACHABLE:
+    except (BarnabasError, OSError) as error:
+        cause = error if isinstance(error, OSError) else error.__cause__
+        if isinstance(cause, OSError) and cause.errno in _UNREACHABLE:
             await asyncio.sleep(60.0)  # that was no answer of its
     else:
         connection.abort()
+
+
+async def _shake_hands(address: Address, config: Config) -> None:
+    """A whole handshake, so that it is no refusal in the other's log: who answers lives, whoever it is."""
+    import ssl  # (where a listener speaks TLS it is there)
+
+    from barnabas.client.security.certificates import show_certificate
+    from barnabas.server.net.tls.settings import tls_of
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with suppress(BarnabasError):  # (our own certificate, where the listener asks for one)
+        show_certificate(context, tls_of(config))
+    _, writer = await asyncio.open_connection(*address, ssl=context)
+    writer.close()
+    with suppress(OSError):
+        await writer.wait_closed()
