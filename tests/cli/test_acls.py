@@ -15,6 +15,7 @@ from barnabas.cli.main import main
 from barnabas.settings.table_access import STANDARD_AUTHORIZER
 from barnabas.testing import Cluster
 from barnabas.wire.schemas.cluster import MetadataRequest, MetadataRequestTopic
+from barnabas.wire.schemas.topics import CreatableTopic, CreateTopicsRequest
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +142,7 @@ def test_why_tells_who_was_refused_and_the_command_that_allows_it(
             assert await asyncio.to_thread(main, [*words, "--bootstrap-server", bootstrap]) == 0
             return capsys.readouterr().out
 
-        assert await typed(["acls", "why"]) == "Nobody was refused anything since the brokers started.\n"
+        assert await typed(["acls", "why"]) == "Nobody was refused anything since the nodes started.\n"
         alice: Any = await node.login("alice")
         question = MetadataRequest(
             topics=[MetadataRequestTopic(name="orders")], allow_auto_topic_creation=False
@@ -154,6 +155,27 @@ def test_why_tells_who_was_refused_and_the_command_that_allows_it(
         assert command == "acls add --allow-principal User:alice --operation Describe --topic orders"
         await typed(command.split())
         assert (await alice.request(question)).topics[0].error_code == 3  # unknown, not hidden
+
+    run_secured(tmp_path, monkeypatch, scenario)
+
+
+def test_why_asks_the_controllers_where_these_have_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def scenario(node: Secured) -> None:
+        controller: Any = await node.login("alice", controller=True)
+        assert (await controller.request(CreateTopicsRequest())).topics == []
+        named = CreatableTopic(name="orders", num_partitions=1, replication_factor=1)
+        answer = await controller.request(CreateTopicsRequest(topics=[named]))
+        assert answer.topics[0].error_code == 29
+        endpoint = next(one.endpoint for one in node.node.listeners if one.kind == "C")
+        words = ["acls", "why", "--bootstrap-controller", f"127.0.0.1:{endpoint.port}"]
+        assert await asyncio.to_thread(main, words) == 0
+        said = capsys.readouterr().out
+        assert "node 1: User:alice from 127.0.0.1: Create on topic orders" in said
+        assert (
+            "next: barnabas acls add --allow-principal User:alice --operation Create --topic orders" in said
+        )
 
     run_secured(tmp_path, monkeypatch, scenario)
 

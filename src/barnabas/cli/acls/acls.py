@@ -6,6 +6,7 @@ barnabas acls list --topic orders --resource-pattern-type match      all that co
 barnabas acls remove --allow-principal User:alice --operation Read --topic orders
 barnabas acls check --principal User:alice --operation Read --topic orders      which rule decides
 barnabas acls why                                                    who was refused what, lately
+barnabas acls why --bootstrap-controller 127.0.0.1:9093              the same, by the controllers
 """
 
 from __future__ import annotations
@@ -53,6 +54,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     check.add_argument("--operation", required=True, metavar="NAME", help="what they want to do")
     check.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="where they come from")
     why.add_argument("--principal", metavar="User:NAME", help="only theirs")
+    why.add_argument(
+        "--bootstrap-controller", metavar="HOST:PORT", help="ask the controllers, of which this is one"
+    )
     for verb in (add, lists, remove, check, why):
         add_cluster_flags(verb)
 
@@ -62,8 +66,12 @@ def run(args: argparse.Namespace) -> int:
     from barnabas.client.cluster import Cluster
 
     work = {"add": _add, "list": _list, "remove": _remove, "check": _check, "why": _why}[args.verb]
+    controllers = getattr(args, "bootstrap_controller", None)
     cluster = Cluster(
-        args.bootstrap_server, client_id="barnabas-acls", timeout=args.timeout, security=security_of(args)
+        controllers or args.bootstrap_server,
+        client_id="barnabas-acls",
+        timeout=args.timeout,
+        security=security_of(args),
     )
     try:
         return work(cluster, args)
@@ -186,12 +194,17 @@ def _settings(cluster: Any) -> dict[str, str | None]:
 def _why(cluster: Any, args: argparse.Namespace) -> int:
     import time
 
-    from barnabas.client.admin.acls import refusals_of
+    from barnabas.client.admin.acls import refusals_of, refusals_of_controllers
+    from barnabas.client.security.options import Security
     from barnabas.security.acl import Operation, ResourceType
     from barnabas.security.refusals import command_that_allows
     from barnabas.wire.registry import API_NAMES
 
-    found = [one for one in refusals_of(cluster) if args.principal in (None, one.principal)]
+    if args.bootstrap_controller:
+        refused = refusals_of_controllers(cluster, Security.parse(security_of(args)))
+    else:
+        refused = refusals_of(cluster)
+    found = [one for one in refused if args.principal in (None, one.principal)]
     if args.json:
         rows = [
             {
@@ -206,7 +219,7 @@ def _why(cluster: Any, args: argparse.Namespace) -> int:
         print_document("acls.refusals", {"refusals": rows})
         return 0
     if not found:
-        print("Nobody was refused anything since the brokers started.")
+        print("Nobody was refused anything since the nodes started.")
     for one in found:
         when = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(one.last_ms / 1000))
         what = f"{word(Operation(one.operation))} on {ResourceType(one.resource).name.lower()} {one.name}"

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from barnabas.client.blocking import BlockingConnection
 from barnabas.client.cluster import Cluster
+from barnabas.client.security.options import PLAINTEXT, Security
 from barnabas.errors import ErrorCode, KafkaError
+from barnabas.model import NodeId
 from barnabas.wire.schemas.acls import (
     AclCreation,
     CreateAclsRequest,
@@ -15,8 +18,17 @@ from barnabas.wire.schemas.acls import (
     DescribeAclsRequest,
     DescribeAclsResponse,
 )
+from barnabas.wire.schemas.cluster import DescribeClusterRequest, DescribeClusterResponse
 
-__all__ = ["AclRow", "RefusalRow", "acls_of", "create_acls", "delete_acls", "refusals_of"]
+__all__ = [
+    "AclRow",
+    "RefusalRow",
+    "acls_of",
+    "create_acls",
+    "delete_acls",
+    "refusals_of",
+    "refusals_of_controllers",
+]
 
 
 class AclRow(NamedTuple):
@@ -143,27 +155,46 @@ def delete_acls(cluster: Cluster, filters: Iterable[AclRow]) -> list[AclRow]:
 
 def refusals_of(cluster: Cluster) -> list[RefusalRow]:
     """`refusals_of(cluster)` -> whom the brokers refused what since they started, the newest first."""
+    question = _question(_NOTHING, why=True)
     found: list[RefusalRow] = []
-    nothing = AclRow(resource=4, name="", pattern=3)
     for node in cluster.brokers():
-        answer = cluster.connection(node.id).request(_question(nothing, why=True))
-        _raise(answer.error_code, answer.error_message)
-        found += [
-            RefusalRow(
-                node.id,
-                one.principal,
-                one.host,
-                one.operation,
-                one.resource_type,
-                one.resource_name,
-                one.times,
-                one.last_ms,
-                one.api,
-                one.rule,
-            )
-            for one in answer.refusals
-        ]
+        found += _refusals(node.id, cluster.connection(node.id).request(question))
     return sorted(found, key=lambda one: -one.last_ms)
+
+
+def refusals_of_controllers(cluster: Cluster, security: Security = PLAINTEXT) -> list[RefusalRow]:
+    """The same of the controllers, where `cluster` knows the address of one of them."""
+    known: DescribeClusterResponse = cluster.ask(DescribeClusterRequest(endpoint_type=2))
+    _raise(known.error_code, known.error_message)
+    question = _question(_NOTHING, why=True)
+    found: list[RefusalRow] = []
+    for node in known.brokers:
+        with BlockingConnection(node.host, node.port, security=security) as connection:
+            found += _refusals(node.broker_id, connection.request(question))
+    return sorted(found, key=lambda one: -one.last_ms)
+
+
+_NOTHING = AclRow(resource=4, name="", pattern=3)
+"""No ACL fits it."""
+
+
+def _refusals(node: NodeId, answer: DescribeAclsResponse) -> list[RefusalRow]:
+    _raise(answer.error_code, answer.error_message)
+    return [
+        RefusalRow(
+            node,
+            one.principal,
+            one.host,
+            one.operation,
+            one.resource_type,
+            one.resource_name,
+            one.times,
+            one.last_ms,
+            one.api,
+            one.rule,
+        )
+        for one in answer.refusals
+    ]
 
 
 def _raise(code: int, message: str | None) -> None:

@@ -101,7 +101,7 @@ TABLE: tuple[Row, ...] = all_guarded((
     Row(34, 1, 2,  "B",  DirectoryApi.alter_replica_log_dirs, _ALTER,       _CLUSTER),
     Row(35, 1, 5,  "B",  DirectoryApi.describe_log_dirs,  _DESCRIBE,    _CLUSTER),
     Row(46, 0, 0,  "BC", ReassignmentApi.list,            _DESCRIBE,    _CLUSTER, _CONTROLLER, "clients"),
-    Row(29, 1, 3,  "B",  AdminApi.describe_acls,          _DESCRIBE,    _CLUSTER),
+    Row(29, 1, 3,  "BC", AdminApi.describe_acls,          _DESCRIBE,    _CLUSTER),
     Row(30, 1, 3,  "BC", ControllerApi.decide,            _ALTER,       _CLUSTER, _CONTROLLER, "clients",
         refuse.create_acls, applied=True),
     Row(31, 1, 3,  "BC", ControllerApi.decide,            _ALTER,       _CLUSTER, _CONTROLLER, "clients",
