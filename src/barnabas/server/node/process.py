@@ -278,7 +278,7 @@ class Node:
                 await listener.start(requests.take, lost, self._guard_of(listener.name))
         await quorum.start()
         if authorizer is not None:
-            authorizer.loaded()
+            await authorizer.load()
         self.authorizer = authorizer
         return fencing, serving
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from typing import Any
 
 from barnabas.broker.ports import Operation, RequestContext, ResourceType
 from barnabas.config import Config
@@ -17,6 +19,8 @@ from barnabas.wire.registry import API_NAMES
 
 __all__ = ["NodeAuthorizer"]
 
+SLICE = 500
+"""ACLs that are taken over in one step of the loop: some milliseconds."""
 MOST_REMEMBERED = 20_000
 """Decisions of one generation of the ACLs that are kept; more of them begin anew."""
 
@@ -27,7 +31,7 @@ class NodeAuthorizer:
     What was decided is kept until the ACLs change, so that a producer costs a look into a dictionary.
     """
 
-    __slots__ = ("_clock", "_known", "_on_change", "refusals", "rules")
+    __slots__ = ("_clock", "_image", "_known", "_on_change", "_unread", "refusals", "rules")
 
     def __init__(self, config: Config, image: MetadataImage, clock: Clock) -> None:
         self.rules = StandardAuthorizer(
@@ -39,8 +43,9 @@ class NodeAuthorizer:
         self._known: dict[tuple[str, str, int, str], bool] = {}
         """Principal, host, operation and resource in one number (an enum's own hash is slow), name."""
         self._on_change: list[Callable[[], None]] = []
-        for id_, acl in image.acls.items():
-            self.rules.put(id_, acl)
+        self._image = image
+        self._unread = set(image.acls)
+        """Those that have to be taken over before any counts."""
 
     def __repr__(self) -> str:
         return f"<NodeAuthorizer {self.rules!r}>"
@@ -54,21 +59,31 @@ class NodeAuthorizer:
         """Call `callback` after the rights have changed."""
         self._on_change.append(callback)
 
-    def loaded(self) -> None:
-        """The metadata is there: from now on ACLs count, and not super users only."""
+    async def load(self) -> None:
+        """The metadata is there: take its ACLs over in slices; then they count, and not super users only."""
+        while self._unread:
+            for _ in range(min(SLICE, len(self._unread))):
+                self._take_over(self._unread.pop(), self._image)
+            await asyncio.sleep(0)
         self.rules.loaded = True
         self._anew()
+
+    def _take_over(self, id_: Any, image: MetadataImage) -> None:
+        acl = image.acls.get(id_)
+        if acl is not None:
+            self.rules.put(id_, acl)
+        elif id_ in self.rules:
+            self.rules.remove(id_)
 
     def changed(self, delta: ImageDelta) -> None:
         """A commit was replayed: take over the ACLs that it touched."""
         if not delta.acls:
             return
+        if not self.rules.loaded:
+            self._unread |= delta.acls
+            return
         for id_ in delta.acls:
-            acl = delta.image.acls.get(id_)
-            if acl is not None:
-                self.rules.put(id_, acl)
-            elif id_ in self.rules:
-                self.rules.remove(id_)
+            self._take_over(id_, delta.image)
         self._anew()
 
     def _anew(self) -> None:
