@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +13,7 @@ from tests.client.certificates import Authority
 from tests.security.test_tls_listeners import greeted, mutual, run, showing
 from tests.server.harness import LOOPS, World, settled, until
 
+from barnabas.cli.doctor.line import _hello
 from barnabas.client.aio import AsyncConnection
 from barnabas.client.security.options import Security
 from barnabas.config import Config
@@ -153,7 +155,11 @@ def test_an_address_above_its_quota_gets_no_handshake(loop: str, tmp_path: Path)
         quotas.follow({frozenset({("ip", None)}): {"connection_creation_rate": 1.0}})
         quotas._windows = 2
         await greeted(world)
-        assert await world.refuses()
+        reader, writer = await asyncio.open_connection("127.0.0.1", world.listener.endpoint.port)
+        writer.write(_hello("localhost"))
+        with suppress(ConnectionResetError):
+            assert await reader.read() == b"", "nothing is answered"
+        writer.close()
         assert world.connections.refused.value == 1
         assert len(world.connections.opened) <= 1
 
