@@ -200,6 +200,7 @@ def _seeds() -> Iterator[bytes]:
         )
     )
     yield bytes((RECORDS, 2)) + batch * 2
+    yield bytes((RECORDS, 60)) + batch  # (a broker that answers from before what was asked for)
     yield bytes((RECORDS, 0)) + bytes(write_batch([Record(0, 1, b"k", b"v", ())]))
     yield bytes((GROUP, 0)) + b"\0\0\0\0\0\1\0\1t\0\0\0\2\0\0\0\0\0\0\0\1\xff\xff\xff\xff"
     yield bytes((GROUP, 1)) + b"\0\1\0\0\0\1\0\1t\xff\xff\xff\xff"

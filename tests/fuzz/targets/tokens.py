@@ -58,7 +58,9 @@ class _Door:
         if kind == KEYS:
             return kind, len(read_keys(rest))
         if kind == CLAIMS:
-            return kind, token_bearer(signed(_HEAD, rest).decode(), self.keys, RULES, NOW).user[:4]
+            user = token_bearer(signed(_HEAD, rest).decode(), self.keys, RULES, NOW).user
+            assert user.strip() and user.isprintable() and len(user) < 256, "that is no name for an ACL"
+            return kind, user[:4]
         if kind == HEADER:
             return kind, token_bearer(signed(rest, _CLAIMS).decode(), self.keys, RULES, NOW).user[:4]
         name, text = "", rest.decode("utf-8", "replace")
@@ -79,6 +81,7 @@ def _seeds() -> Iterator[bytes]:
     yield bytes((CLAIMS,)) + _CLAIMS
     yield bytes((CLAIMS,)) + _CLAIMS[:-1] + b',"nbf":1800000001.5,"scope":["a","b"],"aud":["x","kafka"]}'
     yield bytes((CLAIMS,)) + b'{"exp":1e999,"iat":NaN,"sub":"a\\u0000"}'
+    yield bytes((CLAIMS,)) + _CLAIMS.replace(b"ada", b"a\\u0007da")
     yield bytes((HEADER,)) + _HEAD
     yield bytes((HEADER,)) + b'{"alg":"EdDSA","kid":"one","crit":["b64"],"b64":false}'
     yield bytes((HEADER,)) + b'{"alg":"EdDSA","kid":"one","jwk":{"kty":"OKP"},"typ":"at+jwt"}'
