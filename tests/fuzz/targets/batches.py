@@ -53,6 +53,7 @@ def _produced(data: bytearray, version: int, codec: int) -> Hashable:
     records = list(read_records(batch, 0, header, MOST))
     assert len(records) == header.count, f"{len(records)} records in a batch that says {header.count}"
     assert [record.offset for record in records] == list(range(header.count)), "its offsets are not its own"
+    assert header.last_offset_delta == header.count - 1, "it ends elsewhere than its last record"
     assert check_crc(batch, 0, header), "what is appended has a wrong CRC"
     return "produced", header.codec, header.count.bit_length(), len(batch).bit_length()
 

@@ -28,7 +28,7 @@ def written() -> MemoryDisk:
     append(log, marker(False, 7, 0), 1)
     log.write()
     fill(log, 9, size=150, epoch=2, start=12)
-    append(log, batch(b"of a producer", producer=(8, 1, 0)), 3)
+    append(log, batch(b"of a producer", producer=(8, 1, 0), timestamp=NOW.wall_ms + 1), 3)
     log.write()
     log.sync()
     log.close(NOW)
