@@ -19,6 +19,9 @@ from barnabas.wire.records import batches, check_crc, read_records
 __all__ = ["TARGETS"]
 
 
+_LATER = (NOW.wall_ms + 1000).to_bytes(8, "big")
+
+
 def written() -> MemoryDisk:
     """A log of a few segments, with producers, transactions and epochs, closed cleanly."""
     disk = new_disk()
@@ -96,8 +99,12 @@ def _seeds() -> Iterator[bytes]:
         for clean in (0, 1):
             yield bytes((number << 1 | clean,)) + content
             if name.endswith(".log"):
-                for at, _ in batches(content):  # (no CRC covers a base offset)
+                for at, _ in batches(
+                    content
+                ):  # (no CRC covers a base offset; after a clean stop none is asked)
                     yield bytes((number << 1 | clean,)) + content[:at] + b"\x00\x01" + content[at + 2 :]
+                    far = content[:at] + b"\x00\x01" + content[at + 2 : at + 35] + _LATER
+                    yield bytes((number << 1 | clean,)) + far + content[at + 43 :]
 
 
 _WORDS = (
