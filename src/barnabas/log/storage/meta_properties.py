@@ -177,7 +177,9 @@ def take_clean_shutdown(disk: Disk, directory: str) -> int | None:
     try:
         content = json.loads(disk.read(path) or b"{}")
         epoch = int(content.get("brokerEpoch", NO_NODE))
-    except (ValueError, AttributeError, TypeError):
+        if not NO_NODE <= epoch < 1 << 63:
+            raise ValueError(epoch)
+    except (ValueError, AttributeError, TypeError, OverflowError, RecursionError):
         epoch = NO_NODE
     disk.remove(path)
     disk.sync_directory(directory)

@@ -69,8 +69,11 @@ def read_election(disk: Disk, directory: str) -> ElectionState | None:
         generation = int(content.get("barnabasIncarnation", 0))
         origin = Uuid.parse(content["barnabasOrigin"]) if "barnabasOrigin" in content else ZERO_UUID
         leader = int(content.get("leaderId", NO_NODE))
-        return ElectionState(int(content["leaderEpoch"]), leader, voted, generation, origin)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        epoch = int(content["leaderEpoch"])
+        if not all(NO_NODE <= number < 1 << 31 for number in (epoch, leader, voted_id, generation)):
+            raise ValueError("a number in it is beyond what any epoch or node id is")
+        return ElectionState(epoch, leader, voted, generation, origin)
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise StorageError(
             f"{path} is senseless: {error}",
             directory=directory,

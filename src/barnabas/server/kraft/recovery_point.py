@@ -57,7 +57,7 @@ def read_point(disk: Disk, directory: str) -> RecoveryPoint:
         point = RecoveryPoint(int(content["offset"]), int(content["epoch"]))
         if content["checksum"] != point.checksum:
             raise ValueError("its checksum is wrong")
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise StorageError(
             f"{path} is senseless: {error}",
             directory=directory,

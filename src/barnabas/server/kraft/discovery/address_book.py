@@ -58,7 +58,7 @@ def read_contacts(disk: Disk, directory: str, cluster_id: str) -> tuple[tuple[Co
         contacts = tuple(map(_contact, content["nodes"][:MOST_CONTACTS]))
     except StorageError as error:
         return (), error.message
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         return (), f"it is senseless: {error}"
     return tuple(contact for contact in contacts if contact.is_sane), ""
 

@@ -87,7 +87,7 @@ class _Forming:
         try:
             found: dict[str, Any] = json.loads(self._disk.read(self._path))
             return {"cluster_id": str(found["cluster_id"]), "voters": str(found["voters"])}
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise StorageError(
                 f"{self._path} cannot be read: {error}",
                 directory=self._directory,
