@@ -11,6 +11,7 @@ from barnabas.client.security.options import Security
 from barnabas.errors import ConfigError
 from barnabas.security.jaas import parse_jaas
 
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 LOGIN = {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512"}
 
@@ -63,7 +64,10 @@ def test_librdkafkas_names_say_the_same() -> None:
         (LOGIN | {"sasl.mechanism": "GSSAPI"}, "not supported"),
         (LOGIN | {"sasl.usernam": "ada"}, "unknown security option"),
         (LOGIN | {"sasl.login.callback.handler.class": "x.Y"}, "cannot be set"),
-        (LOGIN | {"sasl.jaas.config": f'{SCRAM} required tokenauth="true";'}, "delegation token"),
+        (
+            LOGIN | {"sasl.mechanism": "PLAIN", "sasl.jaas.config": f'{PLAIN} required tokenauth="true";'},
+            "needs SCRAM",
+        ),
         (
             LOGIN | {"sasl.mechanism": "PLAIN", "sasl.jaas.config": f"{SCRAM} required;"},
             "login module of SCRAM",

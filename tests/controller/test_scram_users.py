@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.controller.cluster import Cluster
 
-from barnabas.controller.decisions.scram_users import describe_user_scram_credentials
+from barnabas.controller.decisions.users.scram_users import describe_user_scram_credentials
 from barnabas.controller.snapshot import image_from, image_records
 from barnabas.errors import ErrorCode
 from barnabas.security.scram import credential_of

@@ -10,7 +10,7 @@ from tests.security.test_login import AUTHENTICATE, HANDSHAKE, METADATA, Known
 
 from barnabas.client.security.sasl import OAuthBearer
 from barnabas.errors import ErrorCode
-from barnabas.security.bearer import ACKNOWLEDGED, INVALID_TOKEN, Bearer, read_bearer
+from barnabas.security.bearer import INVALID_TOKEN, Bearer, read_bearer
 from barnabas.security.login import LoginRules, Said, ServerLogin, State, TokenCheck
 from barnabas.security.scram import LoginRefused
 
@@ -101,8 +101,8 @@ def test_nobody_becomes_another_than_the_token_names() -> None:
     assert login.state is State.FAILED and login.user is None
 
 
-def test_a_refusal_is_told_and_has_to_be_acknowledged() -> None:
-    for last in (ACKNOWLEDGED, b"", b"n,,\x01auth=Bearer x\x01\x01"):
+def test_a_refusal_is_told_and_ends_the_login_whatever_is_said_then() -> None:
+    for last in (b"\x01", b"", b"n,,\x01auth=Bearer x\x01\x01"):
         login = chosen()
         said = login.token_checked(asked(login), LoginRefused("the token ended"))
         assert said == Said(INVALID_TOKEN, False)

@@ -29,6 +29,12 @@ class Known:
             return None
         return credential_of(mechanism, salted_password(mechanism, self.password, SALT, 4096), SALT, 4096)
 
+    def token(self, token_id: str, mechanism: str) -> None:
+        return None
+
+    def made_up_token(self, token_id: str, mechanism: str) -> ScramCredential:
+        return self.made_up(token_id, mechanism)
+
     def made_up(self, name: str, mechanism: str) -> ScramCredential:
         return made_up_credential(mechanism, b"key", name, 4096)
 

@@ -56,6 +56,7 @@ class Marked:
             "ssl.truststore.certificates": one_line(authority.ca.read_bytes()),
             **dict.fromkeys(("ssl.keystore.password", "ssl.truststore.password", "ssl.key.password"), MARKER),
             "barnabas.http.listener": f"127.0.0.1:{free_ports()}",
+            "delegation.token.secret.key": MARKER,
             "barnabas.events.level": "debug",
             "log.dirs": str(folder / "data"),
         }

@@ -77,7 +77,6 @@ def test_the_example_of_rfc_7677_comes_out() -> None:
         b"n,,n=ada,r=",
         b"n,,n=ada,r=a b",
         b"n,a=eve,n=ada,r=x",
-        b"n,,n=ada,r=x,tokenauth=true",
         b"n,,n=" + b"a" * 20_000 + b",r=x",
     ],
 )

@@ -41,6 +41,7 @@ CONTEXT = cast(
         client_id="c",
         client_host="10.1.2.3",
         principal="User:alice",
+        client=SimpleNamespace(by_token=False),
     ),
 )
 
@@ -189,8 +190,8 @@ def test_a_client_whose_request_the_controller_cannot_read_is_hung_up_on_to_ask_
         other.answers[58] = envelope
         knows.leader_endpoint = other.endpoint
         closed: list[ErrorCode] = []
-        client = SimpleNamespace(hang_up=lambda: closed.append(says[-1]))
-        context = cast("Any", SimpleNamespace(**vars(CONTEXT), client=client))
+        client = SimpleNamespace(by_token=False, hang_up=lambda: closed.append(says[-1]))
+        context = cast("Any", SimpleNamespace(**{**vars(CONTEXT), "client": client}))
         for _ in range(2):
             with pytest.raises(KafkaError):
                 await forward(channel, context)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.server.kraft.codec.envelope import principal_bytes, principal_of
+from barnabas.server.kraft.codec.envelope import came_by_token, principal_bytes, principal_of
 
 
 def test_a_principal_is_written_as_kafka_writes_it() -> None:
@@ -23,3 +23,10 @@ def test_a_principal_that_cannot_be_read_is_refused(data: bytes | None) -> None:
     with pytest.raises(KafkaError) as caught:
         principal_of(data)
     assert caught.value.code is ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE
+
+
+def test_an_envelope_says_who_came_by_a_delegation_token() -> None:
+    for by_token in (False, True):
+        data = principal_bytes("User:ada", by_token)
+        assert came_by_token(data) is by_token and principal_of(data) == "User:ada"
+    assert principal_bytes("User:ada", True).endswith(b"\x01\0"), "as Apache Kafka writes it"

@@ -92,19 +92,23 @@ class Controller:
         """The leading image: committed or not."""
         return self._replay.image
 
-    def decide(self, request: Message, version: int, now: Now, next_offset: Offset) -> Decision:
+    def decide(
+        self, request: Message, version: int, now: Now, next_offset: Offset, sender: str = ""
+    ) -> Decision:
         """What `request` comes to, if its records were appended at `next_offset`.  Touches nothing.
 
         Raises KafkaError when the request is refused as a whole (UNSUPPORTED_VERSION: not a request for
         the controller).
         """
-        return finished(self.decide_in_steps(request, version, now, next_offset))
+        return finished(self.decide_in_steps(request, version, now, next_offset, sender))
 
-    def decide_in_steps(self, request: Message, version: int, now: Now, next_offset: Offset) -> Deciding:
+    def decide_in_steps(
+        self, request: Message, version: int, now: Now, next_offset: Offset, sender: str = ""
+    ) -> Deciding:
         """The same, a partition or so at a time.  Nothing may be `accepted` or `appended` meanwhile."""
         decider = self._decider(-1 if request.KEY is None else request.KEY, request.NAME)
         try:
-            decision = decider(self._view(version, now, next_offset), request)
+            decision = decider(self._view(version, now, next_offset, sender), request)
             if not isinstance(decision, Decision):
                 decision = yield from decision
         except KafkaError:
@@ -195,7 +199,7 @@ class Controller:
             self._deciders[key] = decider
         return decider
 
-    def _view(self, version: int, now: Now, next_offset: Offset) -> View:
+    def _view(self, version: int, now: Now, next_offset: Offset, sender: str = "") -> View:
         return View(
             image=self._replay.image,
             config=self.config,
@@ -205,4 +209,5 @@ class Controller:
             next_offset=next_offset,
             version=version,
             voters=None if self._voters is None else self._voters(),
+            sender=sender,
         )

@@ -85,6 +85,18 @@ def _of_settings(key: int) -> Decider | None:
             from barnabas.controller.decisions.configs import alter_configs
 
             return alter_configs
+        case 38:
+            from barnabas.controller.decisions.users.delegation_tokens import create_token
+
+            return create_token
+        case 39:
+            from barnabas.controller.decisions.users.delegation_tokens import renew_token
+
+            return renew_token
+        case 40:
+            from barnabas.controller.decisions.users.delegation_tokens import expire_token
+
+            return expire_token
         case 44:
             from barnabas.controller.decisions.configs import incremental_alter_configs
 
@@ -94,7 +106,7 @@ def _of_settings(key: int) -> Decider | None:
 
             return alter_client_quotas
         case 51:
-            from barnabas.controller.decisions.scram_users import alter_user_scram_credentials
+            from barnabas.controller.decisions.users.scram_users import alter_user_scram_credentials
 
             return alter_user_scram_credentials
         case 57:

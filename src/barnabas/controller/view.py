@@ -68,7 +68,7 @@ class View(NamedTuple):
     """The leading image and what surrounds it, at one moment.
 
     `next_offset` is the offset that the first record decided now will get; `version` that of the request.
-    `voters` are the quorum's, None where nobody said.
+    `voters` are the quorum's, None where nobody said.  `sender` is the principal of who asks, "" a node itself.
     """
 
     image: MetadataImage
@@ -79,6 +79,7 @@ class View(NamedTuple):
     next_offset: Offset
     version: int
     voters: tuple[NodeId, ...] | None = None
+    sender: str = ""
 
     def topic_setting(self, topic: str, name: str) -> str:
         """The value of a topic setting in force: the topic's own, this node's, the cluster's, the file's."""

@@ -13,10 +13,8 @@ from typing import NamedTuple
 
 from barnabas.security.scram import LoginRefused
 
-__all__ = ["ACKNOWLEDGED", "INVALID_TOKEN", "MOST_TOKEN", "Bearer", "BearerMessage", "read_bearer"]
+__all__ = ["INVALID_TOKEN", "MOST_TOKEN", "Bearer", "BearerMessage", "read_bearer"]
 
-ACKNOWLEDGED = b"\x01"
-"""What a client says when it has heard that its token is not taken."""
 INVALID_TOKEN = b'{"status":"invalid_token"}'
 MOST_TOKEN = 32 << 10
 """Characters of a token: those with hundreds of groups have 10,000."""

@@ -17,11 +17,12 @@ from enum import Enum
 from typing import NamedTuple, Protocol
 
 from barnabas.errors import ErrorCode
-from barnabas.security.bearer import ACKNOWLEDGED, INVALID_TOKEN, Bearer, BearerMessage, read_bearer
+from barnabas.security.bearer import INVALID_TOKEN, Bearer, BearerMessage, read_bearer
 from barnabas.security.scram import LoginRefused, ScramCredential, ScramServer
 
 __all__ = [
     "LOGIN_KEYS",
+    "Delegated",
     "LoginRules",
     "PasswordCheck",
     "Said",
@@ -38,11 +39,27 @@ _MOST_STEPS = 8
 _MOST_PASSWORD = 4096
 
 
+class Delegated(NamedTuple):
+    """A delegation token that counts: whose it is, until when (seconds since 1970), and what proves it."""
+
+    owner: str
+    until: float
+    credential: ScramCredential
+
+
 class Users(Protocol):
     """Who may log in."""
 
     def credential(self, name: str, mechanism: str) -> ScramCredential | None:
         """What is kept of that user's password."""
+        ...
+
+    def token(self, token_id: str, mechanism: str) -> Delegated | None:
+        """The delegation token of that id; None: there is none, or it has ended."""
+        ...
+
+    def made_up_token(self, token_id: str, mechanism: str) -> ScramCredential:
+        """What a token that does not exist is asked with: like that of a real one, and no password fits."""
         ...
 
     def made_up(self, name: str, mechanism: str) -> ScramCredential:
@@ -105,7 +122,8 @@ class ServerLogin:
     """The login of one connection.  `user` is None before it is over; `expired` is set by the shell.
 
     `credential` is what proved the user, None for a listener's own.  `until` is when what proved it ends (seconds
-    since 1970), None: never.  `nonce` makes what nobody can guess (secrets.token_urlsafe).
+    since 1970), None: never.  `token` is the id of the delegation token that did, if one did.  `nonce` makes what
+    nobody can guess (secrets.token_urlsafe).
     """
 
     __slots__ = (
@@ -121,6 +139,7 @@ class ServerLogin:
         "mechanism",
         "raw",
         "state",
+        "token",
         "until",
         "user",
         "using",
@@ -132,6 +151,7 @@ class ServerLogin:
         self.user: str | None = None
         self.credential: ScramCredential | None = None
         self.until: float | None = None
+        self.token: str | None = None
         self._asked: ScramCredential | None = None
         """What the SCRAM under way asks the client to prove."""
         self.mechanism = ""
@@ -237,19 +257,36 @@ class ServerLogin:
 
     def _borne(self, token: bytes) -> Said | TokenCheck:
         """RFC 7628: a token, or, after its refusal, that the client heard of it."""
-        if (refused := self._refused) is None:
-            return TokenCheck(read_bearer(token))
-        if token != ACKNOWLEDGED:
-            raise LoginRefused("the client goes on after its token was refused", said=refused.said)
-        raise refused
+        if self._refused is not None:
+            raise self._refused  # whatever it says now
+        return TokenCheck(read_bearer(token))
 
     def _scrammed(self, token: bytes) -> Said:
         if self._scram is not None:
+            if self._scram.by_token:
+                return self._delegated(self._scram, token)
             return self._is(self._scram.user, self._scram.finish(token), self._asked)
         scram = self._scram = ScramServer(token)
+        if scram.by_token:
+            return self._asked_for_token(scram)
         found = self._asked = self._users.credential(scram.user, self.using)
         credential = found or self._users.made_up(scram.user, self.using)
         return Said(scram.challenge(credential, self._nonce(), is_made_up=found is None), False)
+
+    def _asked_for_token(self, scram: ScramServer) -> Said:
+        """A login with a delegation token (KIP-48): its id is the name, its HMAC the password."""
+        found = self._users.token(scram.user, self.using)
+        self._asked = None if found is None else found.credential
+        credential = self._asked or self._users.made_up_token(scram.user, self.using)
+        return Said(scram.challenge(credential, self._nonce(), is_made_up=found is None), False)
+
+    def _delegated(self, scram: ScramServer, token: bytes) -> Said:
+        last, found = scram.finish(token), self._users.token(scram.user, self.using)
+        if found is None or found.credential != self._asked:
+            raise LoginRefused(f"the delegation token {scram.user[:100]} ended while its bearer logged in")
+        said = self._is(found.owner, last, None, found.until)
+        self.token = scram.user
+        return said
 
     def _plain(self, token: bytes) -> Said | PasswordCheck:
         """RFC 4616: `authzid NUL user NUL password`."""
@@ -285,7 +322,7 @@ class ServerLogin:
         if self.user is not None and user != self.user:
             raise LoginRefused(f"{self.user[:100]} logs in again as {user[:100]}")
         self.user, self.mechanism, self.credential, self.until = user, self.using, credential, until
-        self.state, self.expired, self._scram = State.DONE, False, None
+        self.state, self.expired, self._scram, self.token = State.DONE, False, None, None
         return Said(token, True)
 
     def session_ms(self, now: float) -> int:

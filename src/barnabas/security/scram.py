@@ -149,7 +149,16 @@ def made_up_credential(
 class ScramServer:
     """`ScramServer(client-first)` names the user; then come `challenge(credential, nonce)` and `finish(last)`."""
 
-    __slots__ = ("_bare", "_client_nonce", "_credential", "_first", "_header", "_is_made_up", "user")
+    __slots__ = (
+        "_bare",
+        "_client_nonce",
+        "_credential",
+        "_first",
+        "_header",
+        "_is_made_up",
+        "by_token",
+        "user",
+    )
 
     def __init__(self, client_first: bytes) -> None:
         """Reads the first message.  Raises LoginRefused."""
@@ -162,8 +171,8 @@ class ScramServer:
             raise LoginRefused("the client names no user")
         if authzid and _plain(authzid) != self.user:
             raise LoginRefused(f"user {self.user[:100]} asks to be {_plain(authzid)[:100]}")
-        if re.search(r",tokenauth=true(,|$)", extensions, re.IGNORECASE):
-            raise LoginRefused("the client logs in with a delegation token: this release has none")
+        self.by_token = re.search(r",tokenauth=true(,|$)", extensions, re.IGNORECASE) is not None
+        """Whether `user` is the id of a delegation token."""
         self._first = ""
         self._credential: ScramCredential | None = None
         self._is_made_up = False
@@ -196,10 +205,13 @@ class ScramServer:
         said = _decoded(proof)
         client_key = _xor(said, signature) if len(said) == len(signature) else b""
         is_right = hmac.compare_digest(hashlib.new(kind, client_key).digest(), credential.stored_key)
+        what = "delegation token" if self.by_token else "user"
+        if self._is_made_up and self.by_token:
+            raise LoginRefused(f"there is no delegation token {self.user[:100]}, or it has ended")
         if self._is_made_up:
             raise LoginRefused(f"there is no user {self.user[:100]} with {credential.mechanism}")
         if not is_right:
-            raise LoginRefused(f"the password of user {self.user[:100]} is wrong")
+            raise LoginRefused(f"the password of {what} {self.user[:100]} is wrong")
         return b"v=" + base64.b64encode(hmac.digest(credential.server_key, whole, kind))
 
 

@@ -34,6 +34,16 @@ _s("sasl.server.max.receive.size", "int", 524288,
    why="no mechanism needs more")
 _s("connection.failed.authentication.delay.ms", "int", 100,
    "A refused login is answered after this time, and the connection closed.", low=0, high=MAX_INT)
+_s = section("Delegation tokens")
+_s("delegation.token.secret.key", "password", None,
+   "With it, users may have tokens that log in as they do (KIP-48). The same at all nodes; who changes it ends "
+   "all tokens.")
+_s("delegation.token.max.lifetime.ms", "long", 604800000,
+   "Longest life of a token; nobody can renew it beyond.", low=1, high=MAX_LONG)
+_s("delegation.token.expiry.time.ms", "long", 86400000,
+   "How long a token counts until it is renewed.", low=1, high=MAX_LONG)
+_s("delegation.token.expiry.check.interval.ms", "long", 3600000,
+   "How often tokens that have ended are removed. (They are refused from their end on.)", low=1, high=MAX_LONG)
 _s = section("Tokens of others (OAUTHBEARER)")
 _s("sasl.oauthbearer.jwks.endpoint.url", "string", None,
    "Where the issuer of tokens publishes its keys (its `jwks_uri`): https. All of this section may be given for "

@@ -17,7 +17,6 @@ _FAMILIES = (
     "group.share.",
     "group.streams.",
     "metrics.",
-    "delegation.token.",
     "listener.name.",
     "config.providers.",
 )
@@ -65,7 +64,6 @@ REFUSED: dict[str, tuple[str, ...]] = {
     ),
     "ssl.cipher.suites": ("",),
     "ssl.engine.factory.class": ("",),
-    "delegation.token.secret.key": ("",),
     "sasl.oauthbearer.jwt.validator.class": (
         "",
         "org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator",

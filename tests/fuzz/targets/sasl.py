@@ -45,6 +45,12 @@ class _Users:
     def credential(self, name: str, mechanism: str) -> ScramCredential | None:
         return self.kept.get(mechanism) if name == USER else None
 
+    def token(self, token_id: str, mechanism: str) -> None:
+        return None
+
+    def made_up_token(self, token_id: str, mechanism: str) -> ScramCredential:
+        return self.made_up(token_id, mechanism)
+
     def made_up(self, name: str, mechanism: str) -> ScramCredential:
         return made_up_credential(mechanism, b"key", name, 4096)
 

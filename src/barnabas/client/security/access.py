@@ -35,7 +35,7 @@ def login_at(security: Security, address: str) -> Login | None:
         exchange = OAuthBearer(token_of(sasl), dict(sasl.extensions))
     else:
         nonce = secrets.token_urlsafe(_NONCE_BYTES)
-        exchange = Scram(sasl.mechanism, sasl.username, sasl.password, nonce)
+        exchange = Scram(sasl.mechanism, sasl.username, sasl.password, nonce, by_token=sasl.by_token)
     return Login(sasl.mechanism, exchange, address)
 
 

@@ -131,6 +131,8 @@ class Sasl:
     client_secret: str = field(default="", repr=False)
     scope: str = ""
     extensions: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    by_token: bool = False
+    """Whether the name is the id of a delegation token, and the password its HMAC."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,9 +254,10 @@ def _sasl(words: Mapping[str, str]) -> Sasl:
     if mechanism == "OAUTHBEARER":
         return _bearer(words, jaas)
     options = jaas.options if jaas is not None else {}
-    if options.get("tokenauth", "false").lower() == "true":
+    by_token = options.get("tokenauth", "false").lower() == "true"
+    if by_token and not mechanism.startswith("SCRAM"):
         raise ConfigError(
-            "tokenauth=true (a delegation token) is not supported", next_step="log in as a user"
+            "tokenauth=true (a delegation token) needs SCRAM", next_step="set sasl.mechanism=SCRAM-SHA-512"
         )
     username = options.get("username", words.get("sasl.username", ""))
     password = options.get("password", words.get("sasl.password", ""))
@@ -265,7 +268,7 @@ def _sasl(words: Mapping[str, str]) -> Sasl:
         )
     if "\0" in username + password:
         raise ConfigError("a user name or password cannot have a NUL in it")
-    return Sasl(mechanism, username=username, password=password)
+    return Sasl(mechanism, username=username, password=password, by_token=by_token)
 
 
 def _bearer(words: Mapping[str, str], jaas: JaasEntry | None) -> Sasl:

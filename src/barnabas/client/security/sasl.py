@@ -58,13 +58,16 @@ class Exchange(Protocol):
 class Scram:
     """`Scram("SCRAM-SHA-512", "ada", "secret", nonce)`; the nonce is fresh for each login."""
 
-    def __init__(self, mechanism: str, username: str, password: str, nonce: str) -> None:
+    def __init__(
+        self, mechanism: str, username: str, password: str, nonce: str, *, by_token: bool = False
+    ) -> None:
+        """`by_token`: the name is the id of a delegation token (KIP-48), and the password its HMAC in base64."""
         self.mechanism = mechanism
         self.complete = False
         self._password = password.encode()
         self._nonce = nonce
         name = username.replace("=", "=3D").replace(",", "=2C")
-        self._first = f"n={name},r={nonce}"
+        self._first = f"n={name},r={nonce}" + (",tokenauth=true" if by_token else "")
         self._signature: bytes | None = None
 
     def __repr__(self) -> str:

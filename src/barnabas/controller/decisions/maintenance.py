@@ -1,4 +1,5 @@
-"""What the active controller does by itself, from time to time: leaderships go back to the preferred replicas.
+"""What the active controller does by itself, from time to time: leaderships go back to the preferred replicas,
+and delegation tokens that have ended are removed.
 
 Every `leader.imbalance.check.interval.seconds` partitions return to their first replica if it is in sync
 again.  First replicas are spread evenly over the brokers, so leaders are spread evenly too.  The controller
@@ -26,7 +27,14 @@ _UNCLEAN = "unclean.leader.election.enable"
 class Maintenance:
     """When the next elections are due, in monotonic seconds."""
 
-    __slots__ = ("_balance_at", "_balance_every", "_unclean_at", "_unclean_every")
+    __slots__ = (
+        "_balance_at",
+        "_balance_every",
+        "_tokens_at",
+        "_tokens_every",
+        "_unclean_at",
+        "_unclean_every",
+    )
 
     def __init__(self, config: Config, now: Now) -> None:
         self._balance_every: float = config.int("leader.imbalance.check.interval.seconds")
@@ -35,6 +43,10 @@ class Maintenance:
         if not config.bool("auto.leader.rebalance.enable"):
             self._balance_at = float("inf")
         self._unclean_at = now.mono
+        self._tokens_every = config.int("delegation.token.expiry.check.interval.ms") / 1000
+        self._tokens_at = now.mono + self._tokens_every
+        if not config.optional_str("delegation.token.secret.key"):
+            self._tokens_at = float("inf")
 
     def __repr__(self) -> str:
         return f"<Maintenance balance={self._balance_at} unclean={self._unclean_at}>"
@@ -46,11 +58,17 @@ class Maintenance:
 
     def due(self, now: Now) -> bool:
         """Whether it is time to look."""
-        return now.mono >= self._balance_at or now.mono >= self._unclean_at
+        return now.mono >= min(self._balance_at, self._unclean_at, self._tokens_at)
 
     def records(self, view: View) -> Generator[None, None, list[MetadataRecord]]:
-        """The elections that are due, as many as fit into one batch; [] when there are none."""
+        """What is due, as much as fits into one batch; [] when nothing is."""
         mono = view.now.mono
+        if mono >= self._tokens_at:
+            from barnabas.controller.decisions.users.delegation_tokens import ended_tokens  # rarely needed
+
+            self._tokens_at = mono + self._tokens_every
+            if ended := ended_tokens(view):
+                return ended
         if mono < self._balance_at and mono < self._unclean_at:
             return []
         if mono < self._balance_at and not _leaderless(view):

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from barnabas.broker.ports import Operation, ResourceType, allowed, authorized_operations
 from barnabas.controller.decisions.client_quotas import describe_client_quotas
 from barnabas.controller.decisions.describe_configs import describe_configs
-from barnabas.controller.decisions.scram_users import describe_user_scram_credentials
 from barnabas.controller.decisions.topic_names import is_valid
+from barnabas.controller.decisions.users.scram_users import describe_user_scram_credentials
 from barnabas.controller.image import (
     RESOURCE_BROKER,
     RESOURCE_GROUP,
@@ -28,6 +28,7 @@ from barnabas.server.loop.runtime import Runtime
 from barnabas.server.net.context import RequestContext
 from barnabas.server.observe import levels
 from barnabas.wire.codec.message import replace
+from barnabas.wire.metadata import DelegationTokenRecord
 from barnabas.wire.schemas.acls import DescribeAclsRequest, DescribeAclsResponse
 from barnabas.wire.schemas.cluster import (
     DescribeTopicPartitionsRequest,
@@ -45,6 +46,8 @@ from barnabas.wire.schemas.configs import (
 )
 from barnabas.wire.schemas.quotas import DescribeClientQuotasRequest, DescribeClientQuotasResponse
 from barnabas.wire.schemas.sasl import (
+    DescribeDelegationTokenRequest,
+    DescribeDelegationTokenResponse,
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
 )
@@ -169,6 +172,24 @@ class AdminApi:
     ) -> DescribeUserScramCredentialsResponse:
         """DescribeUserScramCredentials (key 50; KIP-554): which credentials users have, not what they are."""
         return describe_user_scram_credentials(self._image, request)
+
+    def describe_tokens(
+        self, context: RequestContext, request: DescribeDelegationTokenRequest
+    ) -> DescribeDelegationTokenResponse:
+        """DescribeDelegationToken (key 41; KIP-48): one's own, and others with a right on them."""
+        from barnabas.controller.decisions.users.delegation_tokens import describe_tokens, secret_of
+
+        if not (secret := secret_of(self._runtime.config)):
+            return DescribeDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
+
+        def may_see(token: DelegationTokenRecord) -> bool:
+            who, on, of = self._authorizer, ResourceType.DELEGATION_TOKEN, ResourceType.USER
+            return allowed(who, context, Operation.DESCRIBE, on, token.token_id, asked=False) or allowed(
+                who, context, Operation.DESCRIBE_TOKENS, of, token.owner, asked=False
+            )
+
+        sender, version = context.principal, context.version
+        return describe_tokens(self._image, secret, request, sender, version, may_see)
 
     def describe_client_quotas(
         self, context: RequestContext, request: DescribeClientQuotasRequest

@@ -52,7 +52,7 @@ class ControllerApi:
         """Any request of which `controller.controller` knows who decides it; answered when it is committed."""
         if self._mutations.active and context.api_key in CHARGED and self._quorum.is_active_controller:
             return self._charged(context, request)
-        return self._quorum.submit(request, context.version)
+        return self._quorum.submit(request, context.version, context.principal)
 
     def _charged(self, context: RequestContext, request: Message) -> Message | asyncio.Future[Message]:
         """Charge the request to its client; what is above its quota is refused, topic by topic (KIP-599)."""

@@ -11,7 +11,7 @@ import ipaddress
 from collections.abc import Mapping
 
 from barnabas.errors import ErrorCode, KafkaError, WireError
-from barnabas.server.kraft.codec.envelope import principal_of, wrap_answer
+from barnabas.server.kraft.codec.envelope import came_by_token, principal_of, wrap_answer
 from barnabas.server.kraft.driver import Quorum
 from barnabas.server.loop.runtime import Runtime
 from barnabas.server.net.context import RequestContext
@@ -60,7 +60,8 @@ class EnvelopeApi:
             address = str(ipaddress.ip_address(bytes(request.client_host_address)))
         except (WireError, ValueError) as error:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, str(error)) from error
-        client = context.client.for_another(principal_of(request.request_principal), address)
+        principal = request.request_principal
+        client = context.client.for_another(principal_of(principal), address, came_by_token(principal))
         forwarded = RequestContext(client, header, context.request_id, context.received)
         try:
             answer = self._decide(route, forwarded, inner)

@@ -40,6 +40,8 @@ _READ, _WRITE, _CREATE, _DELETE = Operation.READ, Operation.WRITE, Operation.CRE
 _ALTER, _DESCRIBE, _ACTION = Operation.ALTER, Operation.DESCRIBE, Operation.CLUSTER_ACTION
 _SEE_CONFIGS, _SET_CONFIGS = Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS
 _TRANSACTION = ResourceType.TRANSACTIONAL_ID
+_MAKE_TOKENS, _USER = Operation.CREATE_TOKENS, ResourceType.USER
+_TOKEN = ResourceType.DELEGATION_TOKEN
 _IDEMPOTENT, _ANY = Operation.IDEMPOTENT_WRITE, Operation.ANY
 _CONTROLLER, _QUORUM = Decider.CONTROLLER, Decider.QUORUM
 
@@ -112,6 +114,13 @@ TABLE: tuple[Row, ...] = all_guarded((
     Row(50, 0, 0,  "BC", AdminApi.describe_users,         _DESCRIBE,    _CLUSTER),
     Row(51, 0, 0,  "BC", ControllerApi.decide,            _ALTER,       _CLUSTER, _CONTROLLER, "clients",
         refuse.alter_user_scram_credentials, applied=True),
+    Row(38, 1, 3,  "BC", ControllerApi.decide,            _MAKE_TOKENS, _USER,    _CONTROLLER, "clients",
+        applied=True),
+    Row(39, 1, 2,  "BC", ControllerApi.decide,            _ANY,         _CLUSTER, _CONTROLLER, "clients",
+        applied=True),
+    Row(40, 1, 2,  "BC", ControllerApi.decide,            _ANY,         _CLUSTER, _CONTROLLER, "clients",
+        applied=True),
+    Row(41, 1, 3,  "B",  AdminApi.describe_tokens,        _DESCRIBE,    _TOKEN),
     # what clients tell of themselves
     Row(71, 0, 0,  "B",  TelemetryApi.subscriptions,      _ANY,         _CLUSTER),
     Row(72, 0, 0,  "B",  TelemetryApi.push,               _ANY,         _CLUSTER),

@@ -312,12 +312,15 @@ class Quorum:
 
     # Requests to the controller.
 
-    def submit(self, request: Message, version: int | None = None) -> asyncio.Future[Message]:
+    def submit(
+        self, request: Message, version: int | None = None, sender: str = ""
+    ) -> asyncio.Future[Message]:
         """Decide a request, and answer it once what it changes is committed.
 
         The future raises KafkaError: NOT_CONTROLLER when this node is not, or no longer, the active
         controller (what was asked may then happen or not), else what the request was refused with.
-        `version` is the request's, for the shape of its answer; without one the newest.
+        `version` is the request's, for the shape of its answer; without one the newest.  `sender` is the principal
+        of who asks.
         """
         if version is None:
             version = request.VERSIONS[1]
@@ -325,7 +328,7 @@ class Quorum:
         if self._closed or self.failed is not None:
             future.set_exception(KafkaError(ErrorCode.NOT_CONTROLLER, "this controller is stopping"))
             return future
-        self._requests.add(Submission(request, version, future))
+        self._requests.add(Submission(request, version, future, sender))
         self.steps.pump()
         return future
 

@@ -44,14 +44,29 @@ SESSION_OVER = events.register(
 class Submission:
     """One request, from its arrival to its answer.  `future` None: nobody waits."""
 
-    __slots__ = ("decision", "due", "expected", "future", "last_offset", "payload", "request", "version")
+    __slots__ = (
+        "decision",
+        "due",
+        "expected",
+        "future",
+        "last_offset",
+        "payload",
+        "request",
+        "sender",
+        "version",
+    )
 
     def __init__(
-        self, request: Message | None, version: int = 0, future: asyncio.Future[Message] | None = None
+        self,
+        request: Message | None,
+        version: int = 0,
+        future: asyncio.Future[Message] | None = None,
+        sender: str = "",
     ) -> None:
         self.request = request
         self.version = version
         self.future = future
+        self.sender = sender
         self.decision: Decision | None = None
         self.due = False
         """Nobody's request: what is due when its turn comes."""
@@ -221,7 +236,7 @@ class Requests:
                     events.emit(SESSION_OVER, broker=record.broker_id, epoch=record.broker_epoch)
         else:
             decision = yield from controller.decide_in_steps(
-                submission.request, submission.version, now, submission.expected
+                submission.request, submission.version, now, submission.expected, submission.sender
             )
         if len(decision.records) > self._most:
             level = controller.image.feature(METADATA_VERSION) or LATEST

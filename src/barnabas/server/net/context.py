@@ -26,9 +26,11 @@ class Client:
         "_principal",
         "advertised",
         "began",
+        "by_token",
         "hang_up",
         "host",
         "id",
+        "is_forwarded",
         "kind",
         "listener",
         "local_host",
@@ -53,6 +55,10 @@ class Client:
         self._principal = "User:ANONYMOUS"
         self.began: float | None = None
         """When it began its TLS handshake, by the clock of the event loop; None: there was none."""
+        self.by_token = False
+        """Whether it came by a delegation token: it may not ask for another."""
+        self.is_forwarded = False
+        """Whether a broker has sent its request on."""
         self.login: Session | None = None
         """Its login; None where the listener asks for none."""
         self.software = ""
@@ -72,10 +78,11 @@ class Client:
         if self.principal_changed is not None:
             self.principal_changed()
 
-    def for_another(self, principal: str, host: str) -> Client:
+    def for_another(self, principal: str, host: str, by_token: bool = False) -> Client:
         """The client whose request this one (a broker) forwards."""
         client = Client(self.id, self.listener, self.kind, self.advertised, self.hang_up)
         client.principal, client.software = principal, self.software
+        client.by_token, client.is_forwarded = by_token, True
         client.host, client.port = host, self.port
         client.local_host, client.local_port = self.local_host, self.local_port
         return client

@@ -38,6 +38,7 @@ from barnabas.server.observe.traffic import Traffic
 from barnabas.server.replication.applier import Applier
 from barnabas.server.replication.fast_fencing import FastFencing
 from barnabas.server.replication.leader_suspicion import Ask, LeaderSuspicion
+from barnabas.server.rights.tokens import TOKEN_KEYS, TokenDoor
 
 if TYPE_CHECKING:
     from barnabas.broker.groups.coordinator import Groups
@@ -146,7 +147,11 @@ class Serving:
         routes = []
         for row in rows:
             decide = self._guarded(row, handler_of(row, apis))
+            if row.key in TOKEN_KEYS:
+                decide = TokenDoor(self._runtime.config, row, decide).serve
             handler = handler_for(row, kind, decide, self._quorum, self._applier)
+            if row.key in TOKEN_KEYS:  # before a request is forwarded too
+                handler = TokenDoor(self._runtime.config, row, handler).serve
             if row.key == _INCREMENTAL_ALTER_CONFIGS:
                 handler = LoggersFirst(self._runtime.node_id, handler, self._authorizer).serve
             routes.append(Route(row, decide, metrics, slow_s, handler=handler))

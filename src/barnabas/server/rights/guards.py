@@ -8,7 +8,7 @@ from barnabas.broker.ports import Operation
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.server.net.context import RequestContext
 from barnabas.server.net.route import Handler, Row
-from barnabas.server.rights import groups, offsets, topics
+from barnabas.server.rights import groups, offsets, tokens, topics
 from barnabas.server.rights.needed import Needed, needed
 from barnabas.server.rights.rights import Guard, Rights
 from barnabas.wire.registry import API_NAMES, response_class
@@ -158,6 +158,7 @@ GUARDS: dict[int, Guard] = {
     33: topics.alter_configs,
     34: _alter_log_dirs,
     37: topics.create_partitions,
+    38: tokens.create_token,
     42: groups.delete,
     43: _elect_leaders,
     44: topics.alter_configs,

@@ -17,7 +17,7 @@ from barnabas.wire.frame import RequestHeader, read_response_header, write_reque
 from barnabas.wire.registry import response_class
 from barnabas.wire.schemas.brokers import EnvelopeRequest, EnvelopeResponse
 
-__all__ = ["open_answer", "principal_bytes", "principal_of", "wrap", "wrap_answer"]
+__all__ = ["came_by_token", "open_answer", "principal_bytes", "principal_of", "wrap", "wrap_answer"]
 
 _LENGTH = 4
 """Bytes of a frame's length, which an envelope does not hold."""
@@ -33,7 +33,7 @@ def wrap(context: RequestContext, request: Message) -> EnvelopeRequest:
         address = ipaddress.ip_address("127.0.0.1").packed
     return EnvelopeRequest(
         request_data=frame[_LENGTH:],
-        request_principal=principal_bytes(context.principal),
+        request_principal=principal_bytes(context.principal, context.client.by_token),
         client_host_address=address,
     )
 
@@ -60,10 +60,10 @@ def _joined(parts: list[Any]) -> bytes:
     return b"".join(bytes(p) if isinstance(p, bytes | bytearray | memoryview) else p.read() for p in parts)
 
 
-def principal_bytes(principal: str) -> bytes:
+def principal_bytes(principal: str, by_token: bool = False) -> bytes:
     """`User:alice` as Kafka's brokers write it: a version, then type, name and "by token?"."""
     kind, _, name = principal.partition(":")
-    return b"\0\0" + _compact(kind) + _compact(name) + b"\0\0"
+    return b"\0\0" + _compact(kind) + _compact(name) + bytes((by_token, 0))
 
 
 def _compact(text: str) -> bytes:
@@ -73,6 +73,15 @@ def _compact(text: str) -> bytes:
 
 def principal_of(data: bytes | None) -> str:
     """The principal in an envelope.  Raises KafkaError PRINCIPAL_DESERIALIZATION_FAILURE."""
+    return _read_principal(data)[0]
+
+
+def came_by_token(data: bytes | None) -> bool:
+    """Whether the principal in an envelope came by a delegation token.  Raises KafkaError."""
+    return _read_principal(data)[1]
+
+
+def _read_principal(data: bytes | None) -> tuple[str, bool]:
     try:
         if data is None or data[:2] != b"\0\0":
             raise ValueError("no principal of version 0")
@@ -84,6 +93,6 @@ def principal_of(data: bytes | None) -> str:
                 raise ValueError("it ends too early")
             parts.append(data[position:end].decode())
             position = end
-        return ":".join(parts)
+        return ":".join(parts), data[position : position + 1] not in (b"", b"\0")
     except (ValueError, IndexError, WireError) as error:
         raise KafkaError(ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE, str(error)) from error

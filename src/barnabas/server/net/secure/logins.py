@@ -64,7 +64,8 @@ class Logins:
     ) -> None:
         """`rules` and `bearer_rules` are those of each listener; `connections` count who has logged in."""
         config = runtime.config
-        self.users = ScramUsers(image)
+        secret = config.optional_str("delegation.token.secret.key") or ""
+        self.users = ScramUsers(image, secret, lambda: runtime.clock.now().wall_ms / 1000)
         self._rules = rules
         self._runtime = runtime
         self._loop = runtime.loop
@@ -142,22 +143,17 @@ class Logins:
         self._loop.call_later(0.01, client.hang_up)  # after the answer has left
 
     def metadata_changed(self, delta: ImageDelta) -> None:
-        """Users may be gone, or have other passwords: their sessions end."""
-        if not delta.scram:
+        """Users and tokens may be gone, users have other passwords, tokens end sooner: so do their sessions."""
+        if not (delta.scram or delta.tokens):
             return
         for client, session in list(self._sessions.items()):
             login, held = session.login, session.login.credential
-            if held is None or login.user is None:
+            if login.user is None:
                 continue
-            if self.users.credential(login.user, held.mechanism) != held:
-                events.emit(
-                    events.SESSION_ENDED,
-                    reason=login.user,
-                    client=f"{client.host}:{client.port}",
-                    user=login.user,
-                    why="the user was deleted or has another password",
-                )
-                session.connection.close()
+            if login.token is not None:
+                self._token_changed(client, session, login.token)
+            elif held is not None and self.users.credential(login.user, held.mechanism) != held:
+                self._end(client, session, "the user was deleted or has another password")
 
     def stop(self) -> None:
         """The node ends."""
@@ -165,6 +161,24 @@ class Logins:
             self._threads.shutdown(wait=False, cancel_futures=True)
 
     # -- inside --
+
+    def _token_changed(self, client: Client, session: Session, token_id: str) -> None:
+        login, found = session.login, self.users.token(token_id, session.login.mechanism)
+        if found is None:
+            self._end(client, session, "its delegation token was removed or has ended")
+        elif login.until is not None and found.until < login.until:
+            login.until = found.until
+            self._lasts(client, session)
+
+    def _end(self, client: Client, session: Session, why: str) -> None:
+        events.emit(
+            events.SESSION_ENDED,
+            reason=str(session.login.user),
+            client=f"{client.host}:{client.port}",
+            user=session.login.user,
+            why=why,
+        )
+        session.connection.close()
 
     def _take_raw(self, connection: Connection, token: bytes) -> None:
         """A token as SaslHandshake v0 has them: its answer has no header, and a refusal none at all."""
@@ -201,10 +215,15 @@ class Logins:
         self._succeeded.value += 1
         if not self._connections.known(client):
             self._loop.call_soon(session.connection.close)  # all that are left are for others
-        session.lasts_ms = login.session_ms(self._runtime.clock.now().wall_ms / 1000)
-        lasts = min(session.lasts_ms / 1000, _LONGEST_TIMER_S)
-        session.set_timer(self._loop.call_later(lasts, self._over, session) if lasts else None)
+        client.by_token = login.token is not None
+        self._lasts(client, session)
         return said
+
+    def _lasts(self, client: Client, session: Session) -> None:
+        """Have the session end when its time is over."""
+        session.lasts_ms = session.login.session_ms(self._runtime.clock.now().wall_ms / 1000)
+        lasts = min(session.lasts_ms / 1000, _LONGEST_TIMER_S)
+        session.set_timer(self._loop.call_later(lasts, self._over, client, session) if lasts else None)
 
     async def _checked(self, client: Client, session: Session, check: PasswordCheck) -> Said:
         if self._threads is None:
@@ -262,8 +281,13 @@ class Logins:
         say_refused(client, late, session.login.using)
         session.connection.close()
 
-    def _over(self, session: Session) -> None:
-        """The session's time is over: the next request that is no login ends the connection."""
+    def _over(self, client: Client, session: Session) -> None:
+        """The session's time is over: the next request that is no login ends the connection.
+
+        With a delegation token that has ended, the connection ends now: there is no login to come.
+        """
+        if session.login.token and self.users.token(session.login.token, session.login.mechanism) is None:
+            self._end(client, session, "its delegation token has ended")
         session.login.expired = True
         session.connection.fast_path = None
 

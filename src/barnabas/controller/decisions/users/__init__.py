@@ -1,0 +1,1 @@
+"""Decisions about who somebody is: SCRAM users, delegation tokens."""
