@@ -68,7 +68,7 @@ def _fetched(data: bytearray) -> Hashable:
 
 def _checked(data: bytes) -> Hashable:
     """The walk and the check by which it is doubted say the same."""
-    count, body = data[0] if data else 0, data[1:]
+    count, body = data[0] if data and data[0] else 1, data[1:]  # (no batch is said to have no records)
     walked = walk_records(body, count)
     if walked is not None:
         assert check_records(body, count) == walked, "two checks of the same records differ"
