@@ -22,7 +22,8 @@ def users(*made: tuple[str, str, bytes, int]) -> ScramUsers:
         )
         for name, mechanism, salt, iterations in made
     }
-    return ScramUsers(cast("Any", SimpleNamespace(scram=records, cluster_id="cluster")))
+    image = SimpleNamespace(scram=records, cluster_id="cluster")
+    return ScramUsers(cast("Any", image), "", lambda: 0.0)
 
 
 @pytest.mark.parametrize("salt", [OURS, KAFKAS, bytes(16)])
