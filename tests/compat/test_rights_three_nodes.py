@@ -12,7 +12,6 @@ from confluent_kafka import Producer
 
 from barnabas.cli.drill.node import StageNode
 from barnabas.cli.drill.stage import Stage
-from barnabas.testing.cluster import free_ports
 
 pytestmark = pytest.mark.compat
 
@@ -25,12 +24,9 @@ ADMIN = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"} | {
 
 
 def with_logins(node: StageNode) -> None:
-    node.port, node.security = free_ports(2), ADMIN
+    node.listen_apart(ADMIN)
     node.settings |= {
         "listener.security.protocol.map": "CLIENTS:SASL_PLAINTEXT,NODES:PLAINTEXT,CONTROLLER:PLAINTEXT",
-        "listeners": f"CLIENTS://127.0.0.1:{node.port},NODES://127.0.0.1:{node.port + 1},"
-        f"CONTROLLER://127.0.0.1:{node.controller_port}",
-        "inter.broker.listener.name": "NODES",
         "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
         "listener.name.clients.plain.sasl.jaas.config": f'{PLAIN} required user_admin="a-secret";',
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",

@@ -6,7 +6,8 @@ import contextlib
 import random
 
 import pytest
-from tests.security.test_login import AUTHENTICATE, HANDSHAKE, METADATA, Known
+from tests.ada import Ada
+from tests.security.test_login import AUTHENTICATE, HANDSHAKE, METADATA
 
 from barnabas.client.security.sasl import OAuthBearer
 from barnabas.errors import ErrorCode
@@ -19,7 +20,9 @@ NOW = 1_800_000_000.0
 
 def chosen(*, session_ms: int = 0, login: ServerLogin | None = None) -> ServerLogin:
     if login is None:
-        login = ServerLogin(LoginRules(("OAUTHBEARER", "PLAIN"), {}, session_ms), Known(), lambda: "nonce")
+        login = ServerLogin(
+            LoginRules(("OAUTHBEARER", "PLAIN"), {}, session_ms), Ada(b"secret"), lambda: "nonce"
+        )
     assert login.refusal(HANDSHAKE, "SaslHandshake") is None
     assert login.handshake("OAUTHBEARER", 1) is ErrorCode.NONE
     return login

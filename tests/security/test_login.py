@@ -3,48 +3,21 @@
 from __future__ import annotations
 
 import pytest
+from tests.ada import Ada
 
 from barnabas.client.security.sasl import Scram
 from barnabas.errors import ErrorCode
 from barnabas.security.login import LoginRules, PasswordCheck, Said, ServerLogin, State
 from barnabas.security.scram import (
     LoginRefused,
-    ScramCredential,
-    credential_of,
-    made_up_credential,
-    salted_password,
 )
 
 VERSIONS, HANDSHAKE, AUTHENTICATE, METADATA, PRODUCE = 18, 17, 36, 3, 0
-SALT = b"salt"
-
-
-class Known:
-    """ada, with the password "secret"."""
-
-    password = b"secret"
-
-    def credential(self, name: str, mechanism: str) -> ScramCredential | None:
-        if name != "ada":
-            return None
-        return credential_of(mechanism, salted_password(mechanism, self.password, SALT, 4096), SALT, 4096)
-
-    def token(self, token_id: str, mechanism: str) -> None:
-        return None
-
-    def made_up_token(self, token_id: str, mechanism: str) -> ScramCredential:
-        return self.made_up(token_id, mechanism)
-
-    def made_up(self, name: str, mechanism: str) -> ScramCredential:
-        return made_up_credential(mechanism, b"key", name, 4096)
-
-    def usual(self) -> str:
-        return "SCRAM-SHA-512"
 
 
 def fresh(*mechanisms: str, session_ms: int = 0, **plain_users: str) -> ServerLogin:
     rules = LoginRules(mechanisms or ("SCRAM-SHA-256", "PLAIN"), plain_users, session_ms)
-    return ServerLogin(rules, Known(), lambda: "server-nonce")
+    return ServerLogin(rules, Ada(b"secret"), lambda: "server-nonce")
 
 
 def chosen(mechanism: str, **plain_users: str) -> ServerLogin:
@@ -184,7 +157,7 @@ def test_a_token_without_a_header_is_due_after_the_oldest_handshake() -> None:
 def test_whoever_is_changed_in_the_middle_of_its_login_is_not_let_in() -> None:
     """The old password is still right for what was asked, and worth nothing any more."""
     for mechanism in ("SCRAM-SHA-256", "PLAIN"):
-        users = Known()
+        users = Ada(b"secret")
         login = ServerLogin(LoginRules((mechanism,), {}), users, lambda: "server-nonce")
         login.handshake(mechanism, 1)
         client = Scram(mechanism, "ada", "secret", "client-nonce")

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from barnabas.errors import BarnabasError
 
-__all__ = ["Certificate", "UnreadableCertificateError", "read_certificate"]
+__all__ = ["ENDS_SOON_S", "Certificate", "UnreadableCertificateError", "read_certificate"]
 
 _SEQUENCE, _SET, _OID, _BITS, _OCTETS = 0x30, 0x31, 0x06, 0x03, 0x04
 _UTC_TIME, _GENERALIZED = 0x17, 0x18
@@ -32,6 +32,8 @@ _SHORT = {
     "0.9.2342.19200300.100.1.1": "UID",
 }
 _ESCAPED = frozenset(',=+<>#;"\\')
+ENDS_SOON_S = 30 * 86400.0
+"""A certificate that ends within so many seconds is warned of."""
 _ALTERNATIVE_NAMES = "2.5.29.17"
 
 

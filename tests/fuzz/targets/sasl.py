@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from functools import lru_cache
 
+from tests.ada import USER, Ada
 from tests.fuzz.engine.draw import Draw, piece
 from tests.fuzz.engine.target import Target
 
@@ -17,51 +18,20 @@ from barnabas.errors import ErrorCode
 from barnabas.security.login import LoginRules, PasswordCheck, ServerLogin, State
 from barnabas.security.scram import (
     LoginRefused,
-    ScramCredential,
-    credential_of,
-    made_up_credential,
     salted_password,
 )
 
 __all__ = ["TARGETS"]
 
 MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN", "OAUTHBEARER")
-USER, PASSWORD, STATIC = "ada", "correct horse battery staple", "another-long-secret"
+PASSWORD, STATIC = "correct horse battery staple", "another-long-secret"
 API, CHOOSE, TOKEN, HONEST, CONTINUED, CHECK, EXPIRE = range(7)
-_SALT = b"0123456789abcdef"
-
-
-class _Users:
-    """ada, whose password is in no seed."""
-
-    def __init__(self) -> None:
-        self.kept = {
-            mechanism: credential_of(
-                mechanism, salted_password(mechanism, PASSWORD.encode(), _SALT, 4096), _SALT, 4096
-            )
-            for mechanism in MECHANISMS[:2]
-        }
-
-    def credential(self, name: str, mechanism: str) -> ScramCredential | None:
-        return self.kept.get(mechanism) if name == USER else None
-
-    def token(self, token_id: str, mechanism: str) -> None:
-        return None
-
-    def made_up_token(self, token_id: str, mechanism: str) -> ScramCredential:
-        return self.made_up(token_id, mechanism)
-
-    def made_up(self, name: str, mechanism: str) -> ScramCredential:
-        return made_up_credential(mechanism, b"key", name, 4096)
-
-    def usual(self) -> str:
-        return "SCRAM-SHA-512"
 
 
 class _Play:
     """One connection: the login, the honest client's side of it, and what the last token was."""
 
-    def __init__(self, users: _Users) -> None:
+    def __init__(self, users: Ada) -> None:
         self.login = ServerLogin(LoginRules(MECHANISMS[:3], {"bob": STATIC}), users, lambda: "server-nonce")
         self.client: Scram | None = None
         self.said: bytes | None = None
@@ -121,7 +91,7 @@ class _Play:
 
 
 def _make() -> object:
-    users = _Users()
+    users = Ada(PASSWORD.encode())
     sasl.salted_password = lru_cache(64)(salted_password)  # (what an honest client pays is no matter here)
 
     def one(data: bytes) -> Hashable:

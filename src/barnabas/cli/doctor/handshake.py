@@ -16,14 +16,13 @@ from barnabas.client.security.certificates import own_certificate, show_certific
 from barnabas.client.security.options import Tls
 from barnabas.client.security.tls import context_of
 from barnabas.errors import BarnabasError
-from barnabas.security.certificate import read_certificate
+from barnabas.security.certificate import ENDS_SOON_S, Certificate, read_certificate
 
 __all__ = ["examine_own_files", "examine_tls"]
 
 _VERSIONS = (ssl.TLSVersion.TLSv1_3, ssl.TLSVersion.TLSv1_2)
 _OLD = (ssl.TLSVersion.TLSv1_1, ssl.TLSVersion.TLSv1)
 _NO_CHECK_TIME = 0x200000
-_SOON_S = 30 * 86400.0
 _NAMES = (62, 64)
 
 
@@ -37,20 +36,9 @@ def examine_own_files(tls: Tls, found: Findings) -> bool:
     except BarnabasError as error:
         found.fail(check, error.message, error.next_step or "check the files that --command-config names")
         return False
-    now = time.time()
     if own is None:
         found.ok(check, "authorities to trust, no certificate of our own")
-    elif now < own.begins:
-        found.fail(
-            check,
-            f"our certificate ({own.subject}) is not valid before {_day(own.begins)}",
-            _clock("give one that is valid now"),
-        )
-    elif now > own.ends:
-        found.fail(
-            check, f"our certificate ({own.subject}) has expired on {_day(own.ends)}", _clock("renew it")
-        )
-    else:
+    elif _is_valid_now(own, check, f"our certificate ({own.subject})", "give", found):
         found.ok(check, f"our certificate is {own.subject}, valid until {_day(own.ends)}")
     return not found.failed
 
@@ -182,22 +170,23 @@ def _examine_dates(der: bytes, found: Findings) -> bool:
     except BarnabasError as error:
         found.warn("dates", error.message, "look at it with `barnabas certs show`")
         return True
-    now = time.time()
-    if now < certificate.begins:
-        found.fail(
-            "dates",
-            f"the listener's certificate is not valid before {_day(certificate.begins)}",
-            _clock("issue one that is valid now"),
-        )
-    elif now > certificate.ends:
-        found.fail(
-            "dates", f"the listener's certificate has expired on {_day(certificate.ends)}", _clock("renew it")
-        )
-    elif certificate.ends - now < _SOON_S:
-        days = int((certificate.ends - now) // 86400)
+    if not _is_valid_now(certificate, "dates", "the listener's certificate", "issue", found):
+        return False
+    if (left := certificate.ends - time.time()) < ENDS_SOON_S:
+        days = int(left // 86400)
         found.warn("dates", f"the listener's certificate ends in {days} days", "renew it")
     else:
         found.ok("dates", f"valid until {_day(certificate.ends)}")
+    return True
+
+
+def _is_valid_now(certificate: Certificate, check: str, whose: str, verb: str, found: Findings) -> bool:
+    now = time.time()
+    if now < certificate.begins:
+        said = f"{whose} is not valid before {_day(certificate.begins)}"
+        found.fail(check, said, _clock(f"{verb} one that is valid now"))
+    elif now > certificate.ends:
+        found.fail(check, f"{whose} has expired on {_day(certificate.ends)}", _clock("renew it"))
     return certificate.begins <= now <= certificate.ends
 
 

@@ -87,6 +87,17 @@ class StageNode:
             raise BarnabasError(f"{self.data} is not formatted")
         return str(meta.directory_id)
 
+    def listen_apart(self, security: dict[str, str] | None) -> None:
+        """Listeners CLIENTS, where one logs in with `security`, NODES and CONTROLLER, at ports of their own."""
+        from barnabas.testing.cluster import free_ports
+
+        self.port, self.security = free_ports(2), security
+        self.settings |= {
+            "listeners": f"CLIENTS://127.0.0.1:{self.port},NODES://127.0.0.1:{self.port + 1},"
+            f"CONTROLLER://127.0.0.1:{self.controller_port}",
+            "inter.broker.listener.name": "NODES",
+        }
+
     def write(self) -> None:
         """Write its property file as the settings and ports are now."""
         listeners = []

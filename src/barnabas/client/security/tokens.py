@@ -20,7 +20,7 @@ from barnabas.client.security.login import AuthenticationFailed
 from barnabas.client.security.options import Sasl
 from barnabas.errors import ConfigError
 
-__all__ = ["token_of"]
+__all__ = ["opener_of", "token_of"]
 
 _LONGEST = 1 << 20
 _TIMEOUT_S = 10.0
@@ -49,6 +49,11 @@ class _StayHere(urllib.request.HTTPRedirectHandler):
         return None
 
 
+def opener_of(*handlers: urllib.request.BaseHandler) -> urllib.request.OpenerDirector:
+    """What asks an endpoint itself: it follows no redirect, and goes by no proxy."""
+    return urllib.request.build_opener(_StayHere, urllib.request.ProxyHandler({}), *handlers)
+
+
 def _fetched(sasl: Sasl) -> tuple[str, float]:
     where = _checked(sasl.token_url)
     form = {"grant_type": "client_credentials"} | ({"scope": sasl.scope} if sasl.scope else {})
@@ -61,9 +66,8 @@ def _fetched(sasl: Sasl) -> tuple[str, float]:
             "Accept": "application/json",
         },
     )
-    opener = urllib.request.build_opener(_StayHere, urllib.request.ProxyHandler({}))
     try:
-        with opener.open(request, timeout=_TIMEOUT_S) as answer:
+        with opener_of().open(request, timeout=_TIMEOUT_S) as answer:
             content = answer.read(_LONGEST + 1)
     except urllib.error.HTTPError as error:
         raise AuthenticationFailed(

@@ -11,6 +11,7 @@ import binascii
 import os
 import re
 
+from barnabas.controller.decisions.users.scram_users import user_record
 from barnabas.errors import ConfigError
 from barnabas.security.scram import (
     FEWEST_ITERATIONS,
@@ -63,15 +64,7 @@ def _record(mechanism: str, options: dict[str, str]) -> UserScramCredentialRecor
         salted = _decoded(options["saltedpassword"])
     else:
         raise _refused("--add-scram: a saltedpassword needs its salt")
-    made = credential_of(mechanism, salted, salt, int(times))
-    return UserScramCredentialRecord(
-        name=name,
-        mechanism=_CODES[mechanism],
-        salt=salt,
-        stored_key=made.stored_key,
-        server_key=made.server_key,
-        iterations=made.iterations,
-    )
+    return user_record(name, _CODES[mechanism], credential_of(mechanism, salted, salt, int(times)))
 
 
 def _decoded(text: str) -> bytes:

@@ -6,15 +6,14 @@ from typing import Any
 
 from barnabas.broker.ports import Operation, ResourceType
 from barnabas.config import Config
-from barnabas.controller.decisions.users.delegation_tokens import has_strange_renewer, owner_of
+from barnabas.controller.decisions.users.delegation_tokens import creation_of, has_strange_renewer, owner_of
 from barnabas.errors import ErrorCode
 from barnabas.server.net.context import RequestContext
 from barnabas.server.net.route import Handler, Row
 from barnabas.server.rights.rights import Rights
-from barnabas.wire.codec.message import Message
+from barnabas.wire.codec.message import Message, replace
 from barnabas.wire.schemas.sasl import (
     CreateDelegationTokenRequest,
-    CreateDelegationTokenResponse,
     DescribeDelegationTokenResponse,
     ExpireDelegationTokenResponse,
     RenewDelegationTokenResponse,
@@ -60,14 +59,9 @@ class TokenDoor:
 def _refused(key: int, context: RequestContext, request: Any, code: ErrorCode) -> Message:
     """The answer of that API that is nothing but an error, with Kafka's -1 for times that there are not."""
     if key == _CREATE:
-        owner_type, _, owner_name = owner_of(request, context.principal).partition(":")
-        kind, _, name = context.principal.partition(":")
-        return CreateDelegationTokenResponse(
+        return replace(
+            creation_of(request, context.principal, context.version),
             error_code=code,
-            principal_type=owner_type,
-            principal_name=owner_name,
-            token_requester_principal_type=kind if context.version >= 3 else "",
-            token_requester_principal_name=name if context.version >= 3 else "",
             issue_timestamp_ms=_NONE,
             expiry_timestamp_ms=_NONE,
             max_timestamp_ms=_NONE,

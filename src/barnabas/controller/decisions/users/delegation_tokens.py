@@ -35,6 +35,7 @@ __all__ = [
     "MOST_OF_ONE",
     "MOST_RENEWERS",
     "create_token",
+    "creation_of",
     "describe_tokens",
     "ended_tokens",
     "expire_token",
@@ -64,6 +65,20 @@ def owner_of(request: CreateDelegationTokenRequest, sender: str) -> str:
     return f"{request.owner_principal_type or ''}:{name}" if name else sender
 
 
+def creation_of(
+    request: CreateDelegationTokenRequest, sender: str, version: int
+) -> CreateDelegationTokenResponse:
+    """An answer that says whose the token is and, from version 3 on, who asked for it."""
+    owner_type, _, owner_name = owner_of(request, sender).partition(":")
+    requester_type, _, requester_name = sender.partition(":") if version >= 3 else ("", "", "")
+    return CreateDelegationTokenResponse(
+        principal_type=owner_type,
+        principal_name=owner_name,
+        token_requester_principal_type=requester_type,
+        token_requester_principal_name=requester_name,
+    )
+
+
 def has_strange_renewer(request: CreateDelegationTokenRequest) -> bool:
     """Whether a renewer is no user."""
     return any(one.principal_type != _USER for one in request.renewers)
@@ -72,14 +87,7 @@ def has_strange_renewer(request: CreateDelegationTokenRequest) -> bool:
 def create_token(view: View, request: CreateDelegationTokenRequest) -> Decision:
     """CreateDelegationToken (key 38): for the sender, or for an owner whom it may make tokens for."""
     owner = owner_of(request, view.sender)
-    owner_type, _, owner_name = owner.partition(":")
-    requester_type, _, requester_name = view.sender.partition(":")
-    answer = CreateDelegationTokenResponse(
-        principal_type=owner_type,
-        principal_name=owner_name,
-        token_requester_principal_type=requester_type if view.version >= 3 else "",
-        token_requester_principal_name=requester_name if view.version >= 3 else "",
-    )
+    answer = creation_of(request, view.sender, view.version)
     secret = secret_of(view.config)
     if (code := _refusal_of(view, secret, owner, request)) is not ErrorCode.NONE:
         return Decision(replace(answer, error_code=code))

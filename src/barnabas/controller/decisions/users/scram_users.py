@@ -13,7 +13,13 @@ from barnabas.controller.feature_levels import METADATA_VERSION
 from barnabas.controller.image import MetadataImage
 from barnabas.controller.view import BATCH_LIMIT, Decision, View
 from barnabas.errors import ErrorCode, KafkaError
-from barnabas.security.scram import FEWEST_ITERATIONS, MECHANISMS, MOST_ITERATIONS, credential_of
+from barnabas.security.scram import (
+    FEWEST_ITERATIONS,
+    MECHANISMS,
+    MOST_ITERATIONS,
+    ScramCredential,
+    credential_of,
+)
 from barnabas.wire.codec.message import MetadataRecord
 from barnabas.wire.metadata import RemoveUserScramCredentialRecord, UserScramCredentialRecord
 from barnabas.wire.schemas.sasl import (
@@ -28,7 +34,7 @@ from barnabas.wire.schemas.sasl import (
     ScramCredentialUpsertion,
 )
 
-__all__ = ["alter_user_scram_credentials", "describe_user_scram_credentials"]
+__all__ = ["alter_user_scram_credentials", "describe_user_scram_credentials", "user_record"]
 
 _FIRST_METADATA_VERSION = 11
 """3.5-IV2: the first that has SCRAM records."""
@@ -88,9 +94,14 @@ def _changed(image: MetadataImage, change: _Change) -> MetadataRecord:
     if change.iterations > MOST_ITERATIONS:
         raise KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
     made = credential_of(mechanism, bytes(change.salted_password), bytes(change.salt), change.iterations)
+    return user_record(change.name, change.mechanism, made)
+
+
+def user_record(name: str, code: int, made: ScramCredential) -> UserScramCredentialRecord:
+    """What the metadata keep of a user; `code` is its mechanism's."""
     return UserScramCredentialRecord(
-        name=change.name,
-        mechanism=change.mechanism,
+        name=name,
+        mechanism=code,
         salt=made.salt,
         stored_key=made.stored_key,
         server_key=made.server_key,

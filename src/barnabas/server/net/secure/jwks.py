@@ -14,10 +14,11 @@ import urllib.request
 from collections.abc import Callable
 from functools import partial
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from barnabas.client.security.options import Tls
 from barnabas.client.security.tls import context_of
+from barnabas.client.security.tokens import opener_of
 from barnabas.errors import ConfigError
 from barnabas.security.jwt import Keys, read_keys
 from barnabas.server.observe import events
@@ -148,22 +149,18 @@ def _fail(answer: asyncio.Future[bytes], error: Exception) -> None:
 # -- one fetch -------------------------------------------------------------------------------------
 
 
-class _StayHere(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *_: Any, **__: Any) -> None:
-        return None
-
-
 def fetched(source: JwksSource) -> bytes:
     """What the endpoint has.  Waits for it.  Raises ConfigError."""
     if source.url.startswith("file:"):
         return _read(urllib.request.url2pathname(urllib.parse.urlsplit(source.url).path))
-    handlers: list[Any] = [_StayHere, urllib.request.ProxyHandler({})]
-    if source.url.startswith("https:"):
-        handlers.append(urllib.request.HTTPSHandler(context=context_of(source.tls)))
+    over_tls = source.url.startswith("https:")
+    opener = (
+        opener_of(urllib.request.HTTPSHandler(context=context_of(source.tls))) if over_tls else opener_of()
+    )
     request = urllib.request.Request(source.url, headers={"Accept": "application/json"})
     until, found = monotonic() + TIMEOUT_S, b""
     try:
-        with urllib.request.build_opener(*handlers).open(request, timeout=TIMEOUT_S) as answer:
+        with opener.open(request, timeout=TIMEOUT_S) as answer:
             while piece := answer.read1(1 << 16):
                 found += piece
                 if len(found) > MOST_BYTES:

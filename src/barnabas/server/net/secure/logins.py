@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from barnabas.controller.decisions.users.delegation_tokens import secret_of
 from barnabas.controller.image import ImageDelta, MetadataImage
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.security.bearer import Bearer
@@ -64,8 +65,7 @@ class Logins:
     ) -> None:
         """`rules` and `bearer_rules` are those of each listener; `connections` count who has logged in."""
         config = runtime.config
-        secret = config.optional_str("delegation.token.secret.key") or ""
-        self.users = ScramUsers(image, secret, lambda: runtime.clock.now().wall_ms / 1000)
+        self.users = ScramUsers(image, secret_of(config), lambda: runtime.clock.now().wall_ms / 1000)
         self._rules = rules
         self._runtime = runtime
         self._loop = runtime.loop

@@ -11,7 +11,7 @@ import time
 from barnabas.client.security.certificates import files_changed, own_certificate, show_certificate, trust
 from barnabas.config import Config
 from barnabas.errors import BarnabasError, ConfigError
-from barnabas.security.certificate import Certificate, read_certificate
+from barnabas.security.certificate import ENDS_SOON_S, Certificate, read_certificate
 from barnabas.security.principal import PrincipalRules
 from barnabas.server.net.tls.settings import tls_of
 from barnabas.server.observe import events
@@ -20,8 +20,6 @@ __all__ = ["Identity"]
 
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _WANTED = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
-WARN_BEFORE_S = 30 * 86400.0
-"""A certificate that ends within so many seconds is warned of."""
 WARN_EVERY_S = 86400.0
 
 
@@ -118,7 +116,7 @@ class Identity:
     def _say_if_it_ends_soon(self) -> None:
         self._said_at = time.time()
         left = self.seconds_left()
-        if left < WARN_BEFORE_S:
+        if left < ENDS_SOON_S:
             events.emit(
                 events.CERTIFICATE_ENDS,
                 reason=self.listener,

@@ -213,19 +213,17 @@ class TlsSession(asyncio.BufferedProtocol):
         read = cast("Callable[[int, memoryview], int]", self._ssl.read)
         incoming, ends = self._incoming, self._ends
         size, length, filled = len(data), len(room), 0
-        empty = not self._ssl.pending()
-        """Whether nothing is left of the record that was opened last."""
+        is_empty = not self._ssl.pending() and not incoming.pending
+        """Whether OpenSSL has nothing more to give without another record."""
         while filled < length:
-            if empty and not incoming.pending:
+            if is_empty:
                 if at == size:
                     return at, filled, False
                 at += incoming.write(data[at : ends.cut(data, at, size)])
             try:
                 got = read(length - filled, room[filled:])
             except ssl.SSLWantReadError:  # (a record that carries nothing, or the rest of one is missing)
-                if at == size:
-                    return at, filled, False
-                at += incoming.write(data[at : ends.cut(data, at, size)])
+                is_empty = True
                 continue
             except ssl.SSLError as error:
                 self._door.refused(self._peer, in_words(error).why)
@@ -234,7 +232,7 @@ class TlsSession(asyncio.BufferedProtocol):
                 self.abort()
                 break
             filled += got
-            empty = True  # (there was room for all of it, or the loop ends)
+            is_empty = not incoming.pending  # (there was room for the whole record, or the loop ends)
         return at, filled, True
 
     def _shake_hands(self) -> None:

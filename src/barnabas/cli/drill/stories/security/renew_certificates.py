@@ -63,14 +63,9 @@ def play(stage: Stage) -> None:
 
 
 def _secure(stage: Stage, node: StageNode) -> None:
-    from barnabas.testing.cluster import free_ports
-
-    node.port, node.security = free_ports(2), stage.security
+    node.listen_apart(stage.security)
     node.settings |= {
         "listener.security.protocol.map": "CLIENTS:SSL,NODES:SSL,CONTROLLER:SSL",
-        "listeners": f"CLIENTS://127.0.0.1:{node.port},NODES://127.0.0.1:{node.port + 1},"
-        f"CONTROLLER://127.0.0.1:{node.controller_port}",
-        "inter.broker.listener.name": "NODES",
         "ssl.client.auth": "required",
         "ssl.truststore.location": TRUSTED,
         "ssl.keystore.location": f"node{node.id}.pem",
