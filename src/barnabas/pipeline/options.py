@@ -20,8 +20,9 @@ from barnabas.model import TopicPartition
 from barnabas.pipeline.java_patterns import python_pattern
 from barnabas.pipeline.offsets import Offsets, Positions
 from barnabas.pipeline.option_words import CLIENT_SETTINGS, SECURITY, OptionWords
+from barnabas.pipeline.values.options import SOURCE_NAMES, ValueOptions
 
-__all__ = ["COLUMNS", "EARLIEST", "LATEST", "NAMES", "Bound", "SourceOptions", "columns_of"]
+__all__ = ["COLUMNS", "EARLIEST", "LATEST", "NAMES", "Bound", "SourceOptions", "columns_of", "values_of"]
 
 COLUMNS = {
     "key": "binary",
@@ -89,6 +90,7 @@ NAMES: dict[str, str] = {
     "kafka.max.partition.fetch.bytes": "bytes asked for in one fetch, 16777216 by default",
     "fetchOffset.numRetries": "has no effect: questions are repeated until kafka.request.timeout.ms",
     "fetchOffset.retryIntervalMs": "has no effect: the pauses between repetitions grow by themselves",
+    **SOURCE_NAMES,
     **SECURITY,
 }
 """Every option, with its meaning."""
@@ -119,7 +121,7 @@ _REFUSED = {
     "kafka.auto.offset.reset": "say startingOffsets and failOnDataLoss instead",
     "kafka.enable.auto.commit": "positions are kept in Spark's checkpoint",
     "kafka.key.deserializer": "keys come as binary; cast or parse them in the query",
-    "kafka.value.deserializer": "values come as binary; cast or parse them in the query",
+    "kafka.value.deserializer": "values come as binary, or as structs with valueFormat",
     "kafka.interceptor.classes": "there is no consumer that they could hook into",
 }
 _CHOICE = ("subscribe", "subscribePattern", "assign")
@@ -152,6 +154,7 @@ class SourceOptions:
     read_timeout: float = 120.0
     fetch_bytes: int = 16 << 20
     security: Security = PLAINTEXT
+    values: ValueOptions | None = None
     without_effect: tuple[str, ...] = field(default=(), compare=False)
 
     @classmethod
@@ -193,6 +196,7 @@ class SourceOptions:
             read_timeout=(words.whole("kafkaConsumer.pollTimeoutMs") or 120_000) / 1000,
             fetch_bytes=words.whole("kafka.max.partition.fetch.bytes") or 16 << 20,
             security=words.security(),
+            values=_values(words),
             without_effect=words.without_effect,
         )._agreeing()
 
@@ -200,6 +204,15 @@ class SourceOptions:
         least, most = self.min_offsets, self.max_offsets
         if least is not None and most is not None and least > most:
             raise ConfigError(f"minOffsetsPerTrigger={least} is more than maxOffsetsPerTrigger={most}")
+        letters = self.values.dead_letters if self.values is not None else ""
+        if letters and (
+            letters in self.topics
+            or letters in {where.topic for where in self.assigned}
+            or (self.pattern is not None and re.fullmatch(python_pattern(self.pattern), letters))
+        ):
+            raise ConfigError(
+                f"badRecords=topic:{letters} is a topic that is read", next_step="name another topic"
+            )
         if self.without_effect:
             log.warning("options without effect on this source: %s", ", ".join(self.without_effect))
         return self
@@ -271,6 +284,24 @@ def _columns(words: _Words) -> tuple[str, ...]:
     if not wanted:
         wanted = set(COLUMNS) if include_headers else set(COLUMNS) - {"headers"}
     return tuple(name for name in COLUMNS if name in wanted)
+
+
+def values_of(given: Mapping[str, str]) -> ValueOptions | None:
+    """What these options say about values; None: they stay bytes.  Raises ConfigError."""
+    return _values(_Words(given))
+
+
+def _values(words: _Words) -> ValueOptions | None:
+    values = ValueOptions.of_source(words)
+    if values is None:
+        return None
+    if "value" not in _columns(words):
+        raise ConfigError(f"valueFormat={values.format}, and columns leaves value out")
+    if values.column.lower() in {name.lower() for name in COLUMNS}:
+        raise ConfigError(
+            f"columnNameOfCorruptRecord={values.column}: there is a column of that name already"
+        )
+    return values
 
 
 def _assignment(text: str) -> tuple[TopicPartition, ...]:

@@ -20,7 +20,7 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pyspark.sql.datasource import (
@@ -42,10 +42,10 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from barnabas.client.connection import ConnectionFailed
-from barnabas.errors import ErrorCode, KafkaError
+from barnabas.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.pipeline.filters import EVERYTHING, wanted_by
 from barnabas.pipeline.offsets import Offsets, Positions
-from barnabas.pipeline.options import COLUMNS, EARLIEST, LATEST, SourceOptions, columns_of
+from barnabas.pipeline.options import COLUMNS, EARLIEST, LATEST, SourceOptions, columns_of, values_of
 from barnabas.pipeline.plain_errors import plainly
 from barnabas.pipeline.plan import (
     ClusterView,
@@ -61,6 +61,8 @@ from barnabas.pipeline.plan import (
     split,
     times_of,
 )
+from barnabas.pipeline.values.avro_values import avro_struct
+from barnabas.pipeline.values.shapes import check_type, struct_ddl
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -82,16 +84,23 @@ class BarnabasSource(DataSource):
 
     @plainly
     def schema(self) -> str:
-        return ", ".join(f"{name} {COLUMNS[name]}" for name in columns_of(self.options))
+        values = values_of(self.options)
+        types = COLUMNS
+        if values is not None:
+            types = COLUMNS | {"value": struct_ddl(values, avro_struct)}
+        shown = [f"{name} {types[name]}" for name in columns_of(self.options)]
+        if values is not None and values.corrupt_column is not None:
+            shown.append(f"`{values.corrupt_column.replace('`', '``')}` binary")
+        return ", ".join(shown)
 
     @plainly
     def reader(self, schema: StructType) -> DataSourceReader:
         kind = FilteringReader if _PUSHES_FILTERS in sys.orig_argv else BatchReader
-        return kind(self.checked(streaming=False))
+        return kind(self.checked(schema, streaming=False))
 
     @plainly
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        return StreamReader(self.checked(streaming=True))
+        return StreamReader(self.checked(schema, streaming=True))
 
     @plainly
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
@@ -107,9 +116,23 @@ class BarnabasSource(DataSource):
 
         return batch_writer(SinkOptions.parse(self.options), schema, overwrite)
 
-    def checked(self, *, streaming: bool) -> SourceOptions:
-        """The options, read and checked."""
-        return SourceOptions.parse(self.options, streaming=streaming)
+    def checked(self, schema: StructType, *, streaming: bool) -> SourceOptions:
+        """The options, read and checked, with the struct that Spark has read out of valueSchema."""
+        options = SourceOptions.parse(self.options, streaming=streaming)
+        if options.values is None:
+            return options
+        expected = [
+            *options.columns,
+            *([options.values.corrupt_column] if options.values.corrupt_column else []),
+        ]
+        if schema.names != expected:
+            raise ConfigError(
+                f"valueSchema makes the columns {', '.join(schema.names)[:200]}",
+                next_step="give columns as DDL: a INT, b STRING",
+            )
+        type_ = schema["value"].dataType
+        check_type(type_, options.values.format)
+        return replace(options, values=replace(options.values, type_json=type_.json()))
 
 
 @dataclass(frozen=True)
@@ -121,6 +144,23 @@ class RangePartition(InputPartition):
 
 def read_range(options: SourceOptions, part: InputPartition) -> Iterator[pa.RecordBatch]:
     """The rows of one task.  Runs in a worker; imports what it needs there."""
+    values = options.values
+    if values is None:
+        return _bytes_of(options, part, options.columns)
+    from barnabas.pipeline.values.dead_letters import DeadLetters
+    from barnabas.pipeline.values.decoding import decoded, needed
+
+    def letters() -> DeadLetters:
+        return DeadLetters(options.bootstrap, values.dead_letters, options.client_id, options.security)
+
+    rows = _bytes_of(options, part, needed(options.columns, values))
+    return decoded(rows, values, options.columns, letters)
+
+
+def _bytes_of(
+    options: SourceOptions, part: InputPartition, columns: tuple[str, ...]
+) -> Iterator[pa.RecordBatch]:
+    """The rows of one task, with values as they are in the log."""
     from barnabas.client.fetching import RawBatch
     from barnabas.pipeline.records import ArrowDecoder, arrow_batches
     from barnabas.pipeline.view import fetch
@@ -134,7 +174,7 @@ def read_range(options: SourceOptions, part: InputPartition) -> Iterator[pa.Reco
             wanted.where.partition,
             start=wanted.start,
             end=wanted.end,
-            columns=options.columns,
+            columns=columns,
         )
         seen = wanted.start
 

@@ -10,6 +10,7 @@ from typing import Any
 from barnabas.client.security.options import PLAINTEXT, Security
 from barnabas.errors import ConfigError
 from barnabas.pipeline.option_words import CLIENT_SETTINGS, SECURITY, OptionWords
+from barnabas.pipeline.values.options import SINK_NAMES, ValueOptions
 
 __all__ = ["AT_LEAST_ONCE", "EXACTLY_ONCE", "NAMES", "REQUIRED", "SinkOptions"]
 
@@ -37,6 +38,7 @@ NAMES: dict[str, str] = {
     "kafka.delivery.timeout.ms": "how long a record may take, 120000 by default",
     "kafka.request.timeout.ms": "how long a request may take, 30000 by default",
     "kafka.client.id": "client id under which brokers see the tasks",
+    **SINK_NAMES,
     **SECURITY,
 }
 """Every option, with its meaning."""
@@ -66,7 +68,8 @@ _SPARKS_OWN = ("path", "queryName", "includeHeaders")
 _REFUSED = {
     "kafka.transactional.id": "each worker has one of its own, which begins with barnabas-sink-",
     "kafka.key.serializer": "keys are binary or strings already",
-    "kafka.value.serializer": "values are binary or strings already",
+    "kafka.value.serializer": "values are binary or strings, or structs with valueFormat",
+    "badRecords": "a row that cannot be written fails the query: filter it out before",
     "kafka.interceptor.classes": "there is no Java producer that they could hook into",
 }
 
@@ -95,6 +98,7 @@ class SinkOptions:
     client_id: str
     offset_map: str | None = None
     security: Security = PLAINTEXT
+    values: ValueOptions | None = None
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> SinkOptions:
@@ -128,6 +132,7 @@ class SinkOptions:
             client_id=words.text("kafka.client.id", "barnabas-spark-sink"),
             offset_map=offset_map,
             security=words.security(),
+            values=ValueOptions.of_sink(words),
         )
 
     def producer_options(self) -> dict[str, Any]:

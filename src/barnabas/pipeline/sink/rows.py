@@ -27,13 +27,16 @@ _TYPES = {
     "timestamp": ("timestamp",),
     "headers": ("array<struct<key:string,value:binary>>",),
 }
+_STRUCT = 'make a struct of the columns: selectExpr("struct(*) AS value")'
 _ORIGIN = {"offset": ("bigint",)}
 
 
-def check_columns(schema: StructType, topic: str | None, *, mapped: bool = False) -> None:
+def check_columns(
+    schema: StructType, topic: str | None, *, mapped: bool = False, structs: bool = False
+) -> None:
     """Whether rows of this schema can be records.  Raises ConfigError that says what to select.
 
-    `mapped`: with the offsets that they have where they come from.
+    `mapped`: with the offsets that they have where they come from.  `structs`: the value is checked elsewhere.
     """
     found = {field.name: field.dataType.simpleString() for field in schema.fields}
     types = _TYPES | _ORIGIN if mapped else _TYPES
@@ -43,15 +46,20 @@ def check_columns(schema: StructType, topic: str | None, *, mapped: bool = False
         if name not in types:
             raise ConfigError(
                 f"the sink has no column {name}: it writes {', '.join(types)}",
-                next_step='put it into the value, for example with selectExpr("to_json(struct(*)) AS value")',
+                next_step=_STRUCT
+                if structs
+                else 'put it into the value, for example with selectExpr("to_json(struct(*)) AS value")',
             )
-        if type_ not in types[name]:
+        if type_ not in types[name] and not (structs and name == "value"):
             raise ConfigError(
                 f"the column {name} is {type_}, not {' or '.join(types[name])}",
                 next_step=f"cast it: CAST({name} AS {types[name][0].upper()})",
             )
     if "value" not in found:
-        raise ConfigError("there is no column value", next_step="select one as value, binary or string")
+        raise ConfigError(
+            "there is no column value",
+            next_step=_STRUCT if structs else "select one as value, binary or string",
+        )
     if topic is None and "topic" not in found:
         raise ConfigError(
             "nothing says where the rows go", next_step='give .option("topic", ...) or a column topic'

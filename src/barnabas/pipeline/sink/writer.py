@@ -13,7 +13,7 @@ from __future__ import annotations
 import pickle
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark import TaskContext
@@ -27,7 +27,7 @@ from barnabas.pipeline.sink.batch import SinkDriver
 from barnabas.pipeline.sink.decisions import Claim, Done
 from barnabas.pipeline.sink.identity import sink_name
 from barnabas.pipeline.sink.options import AT_LEAST_ONCE, SinkOptions
-from barnabas.pipeline.sink.rows import check_columns, rows_of
+from barnabas.pipeline.sink.rows import Row, check_columns, rows_of
 from barnabas.pipeline.sink.task import write_at_least_once, write_prepared
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Written(WriterCommitMessage):
 
 def stream_writer(options: SinkOptions, schema: StructType, overwrite: bool) -> StreamWriter:
     """The sink of a query.  Raises ConfigError."""
-    check_columns(schema, options.topic, mapped=options.offset_map is not None)
+    options = _checked(options, schema)
     if overwrite:
         raise ConfigError("a topic cannot be overwritten", next_step='use outputMode("append")')
     return StreamWriter(options, None if options.delivery == AT_LEAST_ONCE else sink_name(options))
@@ -62,10 +62,32 @@ def stream_writer(options: SinkOptions, schema: StructType, overwrite: bool) -> 
 
 def batch_writer(options: SinkOptions, schema: StructType, overwrite: bool) -> BatchWriter:
     """The sink of `df.write`.  Raises ConfigError."""
-    check_columns(schema, options.topic, mapped=options.offset_map is not None)
+    options = _checked(options, schema)
     if overwrite:
         raise ConfigError("a topic cannot be overwritten", next_step='use .mode("append")')
     return BatchWriter(options, None if options.delivery == AT_LEAST_ONCE else uuid.uuid4().hex)
+
+
+def _checked(options: SinkOptions, schema: StructType) -> SinkOptions:
+    """The options, for rows of this schema.  Raises ConfigError."""
+    values = options.values
+    check_columns(schema, options.topic, mapped=options.offset_map is not None, structs=values is not None)
+    if values is None:
+        return options
+    from barnabas.pipeline.values.encoding import check_struct
+
+    type_ = schema["value"].dataType
+    check_struct(values, type_)
+    return replace(options, values=replace(values, type_json=type_.json()))
+
+
+def _records_of(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Iterator[Row]:
+    """The rows of a task as records."""
+    if options.values is None:
+        return rows_of(batches, options.topic)
+    from barnabas.pipeline.values.encoding import encoded
+
+    return rows_of(encoded(batches, options.values), options.topic)
 
 
 def _driver(options: SinkOptions, name: str) -> SinkDriver:
@@ -109,7 +131,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     @plainly
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        rows = rows_of(iterator, self.options.topic)
+        rows = _records_of(self.options, iterator)
         if self.name is None:
             write_at_least_once(self.options, rows)
             return Written(None)
@@ -148,7 +170,7 @@ class BatchWriter(DataSourceArrowWriter):
 
     @plainly
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        rows = rows_of(iterator, self.options.topic)
+        rows = _records_of(self.options, iterator)
         if self.name is None:
             write_at_least_once(self.options, rows)
             return Written(None)

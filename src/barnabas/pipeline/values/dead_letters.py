@@ -1,0 +1,69 @@
+"""The topic for values that cannot be read: as they are, with headers that say where from and why.
+
+At least once: what a task has sent is sent again when the task, or its micro-batch, runs again; the headers say
+which record it was.  None is lost: the rows of a batch go on only after its letters are acknowledged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from barnabas.client.producer import Producer
+from barnabas.client.security.options import Security
+
+__all__ = ["HEADERS", "DeadLetters", "Letter"]
+
+HEADERS = ("barnabas.topic", "barnabas.partition", "barnabas.offset", "barnabas.error")
+
+
+class Letter(NamedTuple):
+    """A record whose value cannot be read."""
+
+    key: bytes | None
+    value: bytes
+    topic: str
+    partition: int
+    offset: int
+    error: str
+
+
+class DeadLetters:
+    """Writes letters to one topic."""
+
+    def __init__(self, bootstrap: str, topic: str, client_id: str, security: Security) -> None:
+        self._topic = topic
+        self._producer = Producer(bootstrap, client_id=client_id, security=security, stop_at_error=True)
+
+    def __repr__(self) -> str:
+        return f"<DeadLetters {self._topic}>"
+
+    def send(self, letters: Iterable[Letter]) -> None:
+        """Returns once all of them are acknowledged.  Raises KafkaError, ConnectionFailed."""
+        sent = [
+            self._producer.send(
+                self._topic,
+                letter.value,
+                letter.key,
+                headers=dict(
+                    zip(
+                        HEADERS,
+                        (
+                            letter.topic.encode(),
+                            str(letter.partition).encode(),
+                            str(letter.offset).encode(),
+                            letter.error.encode("utf-8", "replace"),
+                        ),
+                        strict=True,
+                    )
+                ),
+            )
+            for letter in letters
+        ]
+        self._producer.flush()
+        for delivery in sent:
+            delivery.result()
+
+    def close(self) -> None:
+        """End its connections."""
+        self._producer.abandon()

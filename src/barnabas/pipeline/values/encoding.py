@@ -1,0 +1,95 @@
+"""Rows of a sink: the struct in the column value becomes bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import types as spark
+
+from barnabas.errors import ConfigError
+from barnabas.pipeline.values.avro_values import avro_schema_of, avro_struct, avro_writer
+from barnabas.pipeline.values.csv_values import csv_writer
+from barnabas.pipeline.values.decoding import BadRecordError
+from barnabas.pipeline.values.json_values import json_writer
+from barnabas.pipeline.values.options import BadValueError, ValueOptions
+from barnabas.pipeline.values.shapes import check_type, ddl_of, struct_of
+
+__all__ = ["check_struct", "encoded"]
+
+
+def check_struct(values: ValueOptions, type_: Any) -> None:
+    """Whether structs of this type can be written.  Raises ConfigError that names the field."""
+    check_type(type_, values.format)
+    if values.format == "avro" and values.schema:
+        _check_same(type_, avro_struct(values.schema), "value")
+    elif values.format == "avro":
+        avro_struct(avro_schema_of(type_))  # (names that Avro does not allow)
+
+
+def _check_same(given: spark.DataType, wanted: spark.DataType, where: str) -> None:
+    """Fields by name; whether they may be null is seen when one is."""
+    if isinstance(given, spark.StructType) and isinstance(wanted, spark.StructType):
+        fields = {field.name: field for field in given.fields}
+        for field in wanted.fields:
+            if field.name not in fields:
+                raise ConfigError(f"{where} has no field {field.name}, which the Avro schema has")
+            _check_same(fields.pop(field.name).dataType, field.dataType, f"{where}.{field.name}")
+        if fields:
+            raise ConfigError(f"{where} has a field {next(iter(fields))}, which the Avro schema has not")
+    elif isinstance(given, spark.ArrayType) and isinstance(wanted, spark.ArrayType):
+        _check_same(given.elementType, wanted.elementType, f"{where}[]")
+    elif isinstance(given, spark.MapType) and isinstance(wanted, spark.MapType):
+        _check_same(given.valueType, wanted.valueType, f"{where}{{}}")
+    elif given != wanted:
+        said = ddl_of(wanted)
+        raise ConfigError(
+            f"{where} is {ddl_of(given)}, and {said} in the Avro schema", next_step=f"CAST it AS {said}"
+        )
+
+
+def encoded(batches: Iterable[pa.RecordBatch], values: ValueOptions) -> Iterator[pa.RecordBatch]:
+    """The batches with bytes in the column value; null stays null, a tombstone.  Raises BadRecordError."""
+    write = _writer(values)
+    for batch in batches:
+        index = batch.schema.get_field_index("value")
+        data = pa.array((_bytes(write, row, values) for row in batch.column(index).to_pylist()), pa.binary())
+        yield batch.set_column(index, "value", data)
+
+
+def _bytes(write: Callable[[Any], bytes], row: Any, values: ValueOptions) -> bytes | None:
+    if row is None:
+        return None
+    try:
+        return write(row)
+    except BadValueError as error:
+        raise BadRecordError(
+            f"a value cannot be written as {values.format}: {error.message}",
+            next_step="filter such rows out; nothing of this write is committed",
+        ) from None
+
+
+def _writer(values: ValueOptions) -> Callable[[dict[str, Any]], bytes]:
+    struct = struct_of(values)
+    if values.format == "json":
+        return json_writer(struct)
+    if values.format == "csv":
+        return csv_writer(struct)
+    writer = avro_writer(values.schema or avro_schema_of(struct))
+    plain = _plain(struct)
+    return lambda row: writer(plain(row))
+
+
+def _plain(type_: spark.DataType) -> Callable[[Any], Any]:
+    """Maps come out of Arrow as pairs, and fastavro wants dicts."""
+    if isinstance(type_, spark.MapType):
+        inner = _plain(type_.valueType)
+        return lambda value: None if value is None else {key: inner(one) for key, one in value}
+    if isinstance(type_, spark.ArrayType):
+        inner = _plain(type_.elementType)
+        return lambda value: None if value is None else [inner(one) for one in value]
+    if isinstance(type_, spark.StructType):
+        fields = [(field.name, _plain(field.dataType)) for field in type_.fields]
+        return lambda row: None if row is None else {name: inner(row[name]) for name, inner in fields}
+    return lambda value: value

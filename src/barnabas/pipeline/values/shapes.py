@@ -1,0 +1,98 @@
+"""Types of Spark: written as DDL, and those that values can hold."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from pyspark.sql import types as spark
+
+from barnabas.errors import ConfigError
+from barnabas.pipeline.values.options import ValueOptions
+
+__all__ = ["NESTED", "SCALARS", "check_type", "ddl_of", "struct_ddl", "struct_of"]
+
+SCALARS = (
+    spark.StringType,
+    spark.BooleanType,
+    spark.ByteType,
+    spark.ShortType,
+    spark.IntegerType,
+    spark.LongType,
+    spark.FloatType,
+    spark.DoubleType,
+    spark.DecimalType,
+    spark.DateType,
+    spark.TimestampType,
+    spark.TimestampNTZType,
+    spark.BinaryType,
+)
+NESTED = (spark.StructType, spark.ArrayType, spark.MapType)
+_DEEPEST = 64
+"""Levels of a schema; no sensible one has more, and each level is a level of recursion in every reader."""
+
+
+def struct_ddl(values: ValueOptions, avro_struct: Callable[[str], spark.StructType]) -> str:
+    """The type of the column value, for Spark to read.  Raises ConfigError."""
+    text = values.schema
+    if values.format == "avro":
+        return ddl_of(avro_struct(text))
+    if not text.startswith("{"):
+        return f"struct<{text}>"
+    try:
+        type_ = spark.StructType.fromJson(json.loads(text))
+        return ddl_of(type_)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, AssertionError) as error:
+        raise ConfigError(
+            f"valueSchema is no schema in Spark's JSON: {type(error).__name__}",
+            next_step="give what df.schema.json() prints, or DDL",
+        ) from None
+
+
+def struct_of(values: ValueOptions) -> spark.StructType:
+    """The struct that Spark has read out of the schema."""
+    return spark.StructType.fromJson(json.loads(values.type_json))
+
+
+def ddl_of(type_: spark.DataType) -> str:
+    """The type as Spark's parser reads it, with every name quoted."""
+    if isinstance(type_, spark.StructType):
+        return f"struct<{', '.join(_field(field) for field in type_.fields)}>"
+    if isinstance(type_, spark.ArrayType):
+        return f"array<{ddl_of(type_.elementType)}>"
+    if isinstance(type_, spark.MapType):
+        return f"map<{ddl_of(type_.keyType)}, {ddl_of(type_.valueType)}>"
+    return type_.simpleString()
+
+
+def _field(field: spark.StructField) -> str:
+    name = field.name.replace("`", "``")
+    return f"`{name}`: {ddl_of(field.dataType)}{'' if field.nullable else ' not null'}"
+
+
+def check_type(type_: Any, format_: str, where: str = "value", depth: int = 0) -> None:
+    """Whether values of this format can hold such a thing.  Raises ConfigError that names the field."""
+    if depth > _DEEPEST:
+        raise ConfigError(f"{where[:100]}... is nested more than {_DEEPEST} levels deep")
+    if isinstance(type_, spark.StructType) and (depth == 0 or format_ != "csv"):
+        if not type_.fields:
+            raise ConfigError(f"{where} has no fields")
+        if len({field.name for field in type_.fields}) < len(type_.fields):
+            raise ConfigError(f"{where} has two fields of one name", next_step="rename one")
+        for field in type_.fields:
+            check_type(field.dataType, format_, f"{where}.{field.name}", depth + 1)
+    elif isinstance(type_, spark.ArrayType) and format_ != "csv":
+        check_type(type_.elementType, format_, f"{where}[]", depth + 1)
+    elif isinstance(type_, spark.MapType) and format_ != "csv":
+        if not isinstance(type_.keyType, spark.StringType):
+            raise ConfigError(f"{where} is a map whose keys are no strings: {format_} has no such thing")
+        check_type(type_.valueType, format_, f"{where}{{}}", depth + 1)
+    elif depth == 0 or not isinstance(type_, SCALARS):
+        said = type_.simpleString() if isinstance(type_, spark.DataType) else str(type_)
+        if depth == 0:
+            raise ConfigError(
+                f"valueFormat={format_}: the column value is {said[:100]}, not a struct",
+                next_step='select one, for example with selectExpr("struct(*) AS value")',
+            )
+        raise ConfigError(f"{where} is {said[:100]}: valueFormat={format_} has no such thing")
