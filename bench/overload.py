@@ -6,6 +6,7 @@ now and then, in a process of its own; the attackers in a third.  For each attac
 if the 99th percentile is at most twice the one without it (or 10 ms more), and memory at most 64 MiB more.
 
     make overload ARGS="--seconds 6 --only bombs,uploads --check"
+    make overload ARGS=--secure                                        against TLS and logins: `bench.secured`
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ import json
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -24,6 +24,7 @@ from barnabas.client.blocking import BlockingConnection
 from barnabas.wire.records import Record, write_batch
 from barnabas.wire.schemas.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from bench.attacks import ATTACKS, VICTIMS, produce_request
+from bench.memory import Memory
 from bench.peers import Barnabas
 
 GOOD = "good"
@@ -61,28 +62,6 @@ def good_client(port: int, seconds: float) -> None:
             times.append(time.monotonic() - begun)
             time.sleep(PAUSE_S)
     print(json.dumps(times))
-
-
-class Memory(threading.Thread):
-    """The most memory that a process had since the thread began, in MiB."""
-
-    def __init__(self, pid: int) -> None:
-        super().__init__(daemon=True)
-        self._status = Path(f"/proc/{pid}/status")
-        self._over = threading.Event()
-        self.most = 0.0
-
-    def run(self) -> None:
-        while not self._over.wait(0.02):
-            self.most = max(self.most, self.now())
-
-    def now(self) -> float:
-        return int(self._status.read_text().partition("VmRSS:")[2].split()[0]) / 1024
-
-    def stop(self) -> float:
-        self._over.set()
-        self.join()
-        return self.most
 
 
 def one(name: str, port: int, pid: int, seconds: float) -> Result:
@@ -190,6 +169,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=6.0, help="length of each attack (6)")
     parser.add_argument("--only", default="", help="only attacks whose names contain one of these (a,b)")
     parser.add_argument("--check", action="store_true", help="exit 1 when a good client was hurt")
+    parser.add_argument("--secure", action="store_true", help="attacks on a node with TLS and logins")
     parser.add_argument("--port", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--attack", help=argparse.SUPPRESS)
     parser.add_argument("--good", action="store_true", help=argparse.SUPPRESS)
@@ -200,6 +180,10 @@ def main() -> int:
     if arguments.attack:
         ATTACKS[arguments.attack](arguments.port, arguments.seconds)
         return 0
+    if arguments.secure:
+        from bench import secured
+
+        return secured.main(arguments.seconds, tuple(arguments.only.split(",")), arguments.check)
     results = run(arguments.seconds, tuple(arguments.only.split(",")))
     quiet = results[0]
     return 1 if arguments.check and not all(r.holds(quiet) for r in results[1:]) else 0
