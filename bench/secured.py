@@ -3,7 +3,7 @@
 The node is one of `barnabas start --secure`.  The good client is a user who produces one record after the other.
 Beside it, again and again, a super user logs in, and a controller shows its certificate at the controllers'
 listener.  An attack is held off if the 99th percentile is at most twice the one without it (or 5 ms more), memory
-at most 64 MiB more, and both always got in.
+at most 64 MiB more, and both always got in.  Attackers run at the lowest priority: they stand for other machines.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ class Node:
         self.port = free_ports(3)
         command = [sys.executable, "-m", "barnabas", "start", "--secure", "--data", str(home)]
         command += ["--port", str(self.port)]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        with (home.parent / "log").open("w") as log:
+            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
         assert self.process.stdout is not None
         said = [line for _, line in zip(range(12), self.process.stdout, strict=False)]
         assert any("alice" in line for line in said), said
@@ -162,7 +163,9 @@ def one(name: str, node: Node, seconds: float) -> Fared:
     attacker: subprocess.Popen[str] | None = None
     try:
         if name in SECURED_ATTACKS:
-            attacker = subprocess.Popen([*command, name], stdout=subprocess.PIPE, text=True)
+            attacker = subprocess.Popen(
+                ["nice", "-n", "19", *command, name], stdout=subprocess.PIPE, text=True
+            )
             assert attacker.stdout is not None
             assert attacker.stdout.readline() == "begun\n", "the attack did not begin"
         good = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=seconds + 120)
