@@ -16,6 +16,7 @@ from tests.client.certificates import Authority
 
 from barnabas.server.net.tls.records import LARGEST_BYTES, RecordEnds
 from barnabas.server.net.tls.session import TlsSession
+from barnabas.server.net.tls.turns import Turns
 
 MESSAGES = st.lists(st.integers(1, 40_000), min_size=1, max_size=8)
 PIECES = st.lists(st.integers(1, 30_000), min_size=1, max_size=12)
@@ -64,6 +65,7 @@ class Wire:
         self.name, self.handshake_s = "SSL", 10.0
         self.said = bytearray()
         self.soon: list[Any] = []
+        self.turns = Turns(self.soon.append)
         self.complaints: list[str] = []
         self.nowhere = os.open(os.devnull, os.O_WRONLY)
 
@@ -72,6 +74,10 @@ class Wire:
 
     def call_soon(self, call: Any) -> None:
         self.soon.append(call)
+
+    def run_what_is_due(self) -> None:
+        while self.soon:
+            self.soon.pop(0)()
 
     def cancel(self) -> None: ...
     def pause_reading(self) -> None: ...
@@ -121,11 +127,10 @@ def receive(session: TlsSession, wire: Wire, data: bytes, pieces: list[int]) -> 
         room[: len(piece)] = piece
         session.buffer_updated(len(piece))
         at, turn = at + len(piece), turn + 1
+        wire.run_what_is_due()
         while session._paused:
             session.resume_reading()
-            for call in list(wire.soon):
-                wire.soon.remove(call)
-                call()
+            wire.run_what_is_due()
 
 
 @settings(max_examples=150, deadline=None)

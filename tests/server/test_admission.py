@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,6 +27,7 @@ from barnabas.server.net.admission.connections import Connections
 from barnabas.server.net.admission.newcomers import UNDISTURBED_S, Newcomers
 from barnabas.server.net.context import Client as ContextClient
 from barnabas.server.net.secure.logins import Logins
+from barnabas.server.net.tls.turns import Turns
 from barnabas.server.node.process import Node
 from barnabas.server.observe.metrics import Metrics
 from barnabas.settings.table_access import STANDARD_AUTHORIZER
@@ -182,14 +185,42 @@ def test_whoever_takes_longest_makes_room_and_who_has_just_come_does_not() -> No
     clock = Clock()
     newcomers = Newcomers(2, clock)
     first, second = Somebody(), Somebody()
-    newcomers.enter(first)
+    newcomers.enter(first, "10.0.0.1")
     clock.now += UNDISTURBED_S / 2
-    newcomers.enter(second)
-    assert newcomers.full and newcomers.longest() is None
+    newcomers.enter(second, "10.0.0.1")
+    assert newcomers.full and newcomers.make_room("10.0.0.1") is None
     clock.now += UNDISTURBED_S / 2
-    assert newcomers.longest() is first and not newcomers.full
+    assert newcomers.make_room("10.0.0.1") is first and not newcomers.full
     newcomers.leave(second)
-    assert len(newcomers) == 0 and newcomers.longest() is None
+    newcomers.leave(first)
+    assert len(newcomers) == 0
+
+
+def test_the_address_with_most_makes_room_at_once_for_one_with_fewer() -> None:
+    newcomers = Newcomers(5, Clock())
+    many = [Somebody() for _ in range(4)]
+    newcomers.enter(Somebody(), "10.0.0.1")
+    for one in many:
+        newcomers.enter(one, "10.0.0.9")
+    assert newcomers.make_room("10.0.0.9") is None, "its own have just come"
+    assert newcomers.make_room("10.0.0.1") is many[0]
+    newcomers.enter(Somebody(), "10.0.0.1")
+    assert newcomers.make_room("10.0.0.1") is None, "nobody has more than one above another"
+
+
+def test_one_handshake_of_a_listener_goes_on_in_a_turn_and_addresses_alternate() -> None:
+    soon: list[Callable[[], None]] = []
+    went: list[str] = []
+    turns = Turns(soon.append)
+    assert turns.begin() and not turns.begin()
+    for name in ("a1", "a2", "a3", "b1"):
+        turns.wait(name[0], partial(went.append, name))
+    for expected in (["a1"], ["a1", "b1"], ["a1", "b1", "a2"], ["a1", "b1", "a2", "a3"]):
+        soon.pop(0)()
+        assert went == expected
+    assert not turns.begin(), "the turn of a3 is taken"
+    soon.pop(0)()
+    assert turns.begin() and not went[4:]
 
 
 def test_strangers_who_say_nothing_do_not_keep_out_who_logs_in(tmp_path: Path) -> None:

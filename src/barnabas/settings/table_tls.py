@@ -63,7 +63,8 @@ _s = section("Before a client is known")
 _s("barnabas.login.timeout.ms", "int", 10000,
    "A connection whose TLS handshake and login together take longer is closed.", low=100, high=MAX_INT)
 _s("barnabas.unauthenticated.connections", "int", 500,
-   "TLS handshakes and logins under way. At the limit whoever has taken longest, and more than a second, is "
-   "closed for a new one; where nobody has, the new one is.", low=1, high=MAX_INT)
+   "TLS handshakes and logins under way. At the limit the oldest of the address with most of them is closed for "
+   "a new one: at once if the new one's address has fewer, else after a second; until then the new one is.",
+   low=1, high=MAX_INT)
 
 # fmt: on

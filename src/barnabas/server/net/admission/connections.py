@@ -181,13 +181,13 @@ class Connections:
     def _enter(self, who: Newcomer, host: str) -> bool:
         newcomers = self._newcomers
         if newcomers.full:
-            longest = newcomers.longest()
-            if longest is None:
+            other = newcomers.make_room(host)
+            if other is None:
                 return self._refuse(host, "newcomers", len(newcomers))
             self.refused.value += 1
             events.emit(events.CONNECTION_CROWDED_OUT, reason="", by=host, limit=len(newcomers) + 1)
-            longest.abort()
-        newcomers.enter(who)
+            other.abort()
+        newcomers.enter(who, host)
         return True
 
     def _fits(self, client: Client) -> bool:

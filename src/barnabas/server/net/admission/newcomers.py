@@ -1,7 +1,8 @@
 """Who is not known yet: the handshakes and logins under way, which share one number.
 
-When it is reached, whoever has taken longest goes, if that was a second; so strangers who say nothing cannot keep
-out those who log in.
+When it is reached, the address with the most of them makes room: at once for an address with fewer, else when its
+oldest has had a second.  So strangers who say nothing cannot keep out those who log in, and one address cannot
+keep out the others, however fast it comes again.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Protocol
 __all__ = ["UNDISTURBED_S", "Newcomer", "Newcomers"]
 
 UNDISTURBED_S = 1.0
-"""For so long nobody has to go: a handshake and a login take less, also while many come at once."""
+"""Among those of one address nobody has to go sooner: a handshake and a login take less, also when many come."""
 
 
 class Newcomer(Protocol):
@@ -24,38 +25,49 @@ class Newcomer(Protocol):
 
 
 class Newcomers:
-    """`enter` and `leave`; when `full`, `longest` makes room."""
+    """`enter` and `leave`; when `full`, `make_room` says who goes for whom."""
 
-    __slots__ = ("_most", "_now", "_since")
+    __slots__ = ("_host_of", "_most", "_now", "_of_host")
 
     def __init__(self, most: int, now: Callable[[], float]) -> None:
         self._most = most
         self._now = now
-        self._since: dict[Newcomer, float] = {}
+        self._host_of: dict[Newcomer, str] = {}
+        self._of_host: dict[str, dict[Newcomer, float]] = {}
+        """When each of an address came; the oldest address and the oldest of it first."""
 
     @property
     def full(self) -> bool:
         """Whether one more is too many."""
-        return len(self._since) >= self._most
+        return len(self._host_of) >= self._most
 
-    def enter(self, who: Newcomer) -> None:
+    def enter(self, who: Newcomer, host: str) -> None:
         """Count somebody in."""
-        self._since[who] = self._now()
+        self._host_of[who] = host
+        self._of_host.setdefault(host, {})[who] = self._now()
 
     def leave(self, who: Newcomer) -> None:
         """Count somebody out, if it was there."""
-        self._since.pop(who, None)
+        host = self._host_of.pop(who, None)
+        if host is None:
+            return
+        others = self._of_host[host]
+        del others[who]
+        if not others:
+            del self._of_host[host]
 
-    def longest(self) -> Newcomer | None:
-        """Take out whoever has taken longest; None: nobody has taken long enough."""
-        who = next(iter(self._since), None)
-        if who is None or self._now() - self._since[who] < UNDISTURBED_S:
+    def make_room(self, host: str) -> Newcomer | None:
+        """Take out who goes for one more of `host`; None: nobody has to."""
+        most = max(self._of_host.values(), key=len)
+        longest = next(iter(most))
+        is_greedier = len(most) > len(self._of_host.get(host, ())) + 1
+        if not is_greedier and self._now() - most[longest] < UNDISTURBED_S:
             return None
-        del self._since[who]
-        return who
+        self.leave(longest)
+        return longest
 
     def __len__(self) -> int:
-        return len(self._since)
+        return len(self._host_of)
 
     def __repr__(self) -> str:
-        return f"<Newcomers {len(self._since)} of {self._most}>"
+        return f"<Newcomers {len(self)} of {self._most}>"

@@ -11,6 +11,7 @@ from barnabas.server.net.connection import Connection
 from barnabas.server.net.network import Network
 from barnabas.server.net.tls.identity import Identity
 from barnabas.server.net.tls.session import BUFFER_BYTES, TlsSession
+from barnabas.server.net.tls.turns import Turns
 from barnabas.server.observe import events
 
 __all__ = ["TlsDoor"]
@@ -19,7 +20,17 @@ __all__ = ["TlsDoor"]
 class TlsDoor:
     """One per listener with TLS."""
 
-    __slots__ = ("_connections", "_loop", "_too_often", "buffer", "failed", "handshake_s", "identity", "name")
+    __slots__ = (
+        "_connections",
+        "_loop",
+        "_too_often",
+        "buffer",
+        "failed",
+        "handshake_s",
+        "identity",
+        "name",
+        "turns",
+    )
 
     def __init__(
         self,
@@ -37,6 +48,7 @@ class TlsDoor:
         self.identity = Identity(config, listener)
         self.handshake_s = config.int("barnabas.login.timeout.ms") / 1000
         self.buffer = memoryview(bytearray(BUFFER_BYTES))
+        self.turns = Turns(network.loop.call_soon)
         self._loop = network.loop
         self._connections = connections
         self._too_often = too_often

@@ -25,6 +25,7 @@ from barnabas.server.net.tls.identity import Identity
 from barnabas.server.net.tls.records import RecordEnds
 from barnabas.server.net.tls.refusals import HUNG_UP, Refused, in_words, looks_like
 from barnabas.server.net.tls.sealing import SealedQueue
+from barnabas.server.net.tls.turns import Turns
 
 __all__ = ["BUFFER_BYTES", "Door", "TlsSession"]
 
@@ -40,6 +41,7 @@ class Door(Protocol):
     handshake_s: float
     buffer: memoryview
     """Where all its connections receive."""
+    turns: Turns
 
     def knocked(self, who: Newcomer, host: str, descriptor: int) -> bool:
         """Somebody begins a handshake; False: it may not, and is sent away."""
@@ -76,6 +78,7 @@ class TlsSession(asyncio.BufferedProtocol):
         "_raw",
         "_ssl",
         "_timer",
+        "_waiting",
     )
 
     def __init__(self, loop: asyncio.AbstractEventLoop, door: Door, make: Callable[[], Connection]) -> None:
@@ -96,6 +99,8 @@ class TlsSession(asyncio.BufferedProtocol):
         """Whether it has seen what this node shows."""
         self._paused = False
         self._over = False
+        self._waiting = b""
+        """What came before it was this handshake's turn."""
         self._timer: asyncio.TimerHandle | None = None
 
     # -- what the event loop calls --
@@ -122,7 +127,26 @@ class TlsSession(asyncio.BufferedProtocol):
             if other := looks_like(data):
                 self._refuse(other)
                 return
-        at, ends, write = 0, self._ends, self._incoming.write
+        if self._connection is None and (self._waiting or not self._door.turns.begin()):
+            self._wait(data)
+        else:
+            self._take(data)
+
+    def _wait(self, data: memoryview) -> None:
+        """It is the turn of another handshake: hear no more until it is this one's."""
+        if not self._waiting:
+            self._raw.pause_reading()
+            self._door.turns.wait(self._peer, self._take_waiting)
+        self._waiting += data
+
+    def _take_waiting(self) -> None:
+        data, self._waiting = self._waiting, b""
+        if not self._over:
+            self._raw.resume_reading()
+            self._take(memoryview(data))
+
+    def _take(self, data: memoryview) -> None:
+        at, nbytes, ends, write = 0, len(data), self._ends, self._incoming.write
         while at < nbytes and not self._over:
             if self._paused:
                 while at < nbytes:  # (they wait in there)
