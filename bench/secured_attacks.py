@@ -54,15 +54,8 @@ class Target(NamedTuple):
 Attack = Callable[[Target, float], None]
 
 
-def _kept(target: Target, count: int, first: Callable[[], socket.socket]) -> list[socket.socket | None]:
-    """So many connections, each begun by `first`; None where the node did not want it."""
-    made: list[socket.socket | None] = []
-    for _ in range(count):
-        made.append(_begun(first))
-    return made
-
-
 def _begun(first: Callable[[], socket.socket]) -> socket.socket | None:
+    """A connection begun by `first`; None where the node did not want it."""
     with contextlib.suppress(OSError):
         made = first()
         made.setblocking(False)
@@ -78,7 +71,7 @@ def half_open_tls(target: Target, seconds: float) -> None:
         made.sendall(HELLO)
         return made
 
-    _again_and_again(target, seconds, first, b"")
+    _again_and_again(seconds, first, b"")
 
 
 def slow_before_login(target: Target, seconds: float) -> None:
@@ -89,11 +82,11 @@ def slow_before_login(target: Target, seconds: float) -> None:
         made.sendall(struct.pack(">i", 5000))
         return made
 
-    _again_and_again(target, seconds, first, b"\0")
+    _again_and_again(seconds, first, b"\0")
 
 
-def _again_and_again(target: Target, seconds: float, first: Callable[[], socket.socket], more: bytes) -> None:
-    attackers = _kept(target, 1000, first)
+def _again_and_again(seconds: float, first: Callable[[], socket.socket], more: bytes) -> None:
+    attackers = [_begun(first) for _ in range(1000)]
     for turn, _ in enumerate(rounds(seconds, 0.01)):
         for index in range(turn % 100, len(attackers), 100):
             attacker = attackers[index]
@@ -110,7 +103,7 @@ def _again_and_again(target: Target, seconds: float, first: Callable[[], socket.
 
 
 def _frames_before_login(body: Callable[[], bytes]) -> Attack:
-    """Fifty at a time send a frame before any login, hear the end, and come again."""
+    """Four at a time send a frame before any login, hear the end, and come again."""
 
     def attack(target: Target, seconds: float) -> None:
         data = body()
@@ -135,29 +128,21 @@ def _array() -> bytes:
     return struct.pack(">ihhih", 100 * MIB, 36, 1, 1, -1) + struct.pack(">i", 100 * MIB) + bytes(50_000)
 
 
-def handshake_storm(target: Target, seconds: float) -> None:
-    """Handshakes, one after the other, from eight threads; nothing is said after."""
-
-    def storm(target: Target, seconds: float) -> None:
-        until = time.monotonic() + seconds
-        while time.monotonic() < until:
-            with contextlib.suppress(OSError):
-                target.dial_tls().close()
-
-    _by_threads(8, storm)(target, seconds)
+def shake_hands(target: Target, seconds: float) -> None:
+    """Handshakes, one after the other; nothing is said after."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        with contextlib.suppress(OSError):
+            target.dial_tls().close()
 
 
 def guess_passwords(target: Target, seconds: float) -> None:
-    """Eight threads try one password after the other."""
-
-    def guess(target: Target, seconds: float) -> None:
-        until, tried = time.monotonic() + seconds, 0
-        while time.monotonic() < until:
-            tried += 1
-            with contextlib.suppress(BarnabasError):
-                target.log_in(f"guess {tried}").close()
-
-    _by_threads(8, guess)(target, seconds)
+    """One password after the other."""
+    until, tried = time.monotonic() + seconds, 0
+    while time.monotonic() < until:
+        tried += 1
+        with contextlib.suppress(BarnabasError):
+            target.log_in(f"guess {tried}").close()
 
 
 def bombs(codec: int, size: int) -> Attack:
@@ -207,8 +192,8 @@ SECURED_ATTACKS: dict[str, Attack] = {
     "1,000 at a byte a second": slow_before_login,
     "20 million tagged fields": _frames_before_login(_tags),
     "arrays of 100 MiB": _frames_before_login(_array),
-    "a storm of handshakes": handshake_storm,
-    "guessed passwords": guess_passwords,
+    "a storm of handshakes": _by_threads(8, shake_hands),
+    "guessed passwords": _by_threads(8, guess_passwords),
     "gzip bombs": bombs(Codec.GZIP, 95 * MIB),
     "snappy bombs": bombs(Codec.SNAPPY, 15 * MIB),
     "lz4 bombs": bombs(Codec.LZ4, 95 * MIB),
