@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
-__all__ = ["end"]
+__all__ = ["end", "local_session"]
+
+
+@contextmanager
+def local_session(name: str, warehouse: Path) -> Iterator[Any]:
+    """A session on this machine, ended with its Java."""
+    from barnabas.pipeline.session import session
+
+    found = session(name, "local[2]", **{"spark.sql.warehouse.dir": str(warehouse)})
+    yield found
+    end(found)
 
 
 def end(session: Any) -> None:

@@ -39,11 +39,8 @@ def bootstrap() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    from barnabas.pipeline.session import session
-
-    found = session("sink", "local[2]", **{"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("wh"))})
-    yield found
-    java_end.end(found)
+    with java_end.local_session("sink", tmp_path_factory.mktemp("wh")) as found:
+        yield found
 
 
 def send(bootstrap: str, numbers: range) -> None:
