@@ -61,7 +61,6 @@ from barnabas.pipeline.plan import (
     split,
     times_of,
 )
-from barnabas.pipeline.values.avro_values import avro_struct
 from barnabas.pipeline.values.shapes import check_type, struct_ddl
 
 if TYPE_CHECKING:
@@ -87,7 +86,7 @@ class BarnabasSource(DataSource):
         values = values_of(self.options)
         types = COLUMNS
         if values is not None:
-            types = COLUMNS | {"value": struct_ddl(values, avro_struct)}
+            types = COLUMNS | {"value": struct_ddl(values)}
         shown = [f"{name} {types[name]}" for name in columns_of(self.options)]
         if values is not None and values.corrupt_column is not None:
             shown.append(f"`{values.corrupt_column.replace('`', '``')}` binary")

@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.sql import types as spark
 
 from barnabas.pipeline.values.options import BadValueError
-from barnabas.pipeline.values.texts import reader_of, written
+from barnabas.pipeline.values.texts import reader_of, row_of, written
 
 __all__ = ["csv_reader", "csv_writer"]
 
@@ -24,23 +24,7 @@ _QUOTED = re.compile(r'[",\r\n]')
 def csv_reader(struct: spark.StructType) -> Callable[[bytes], dict[str, Any]]:
     """What reads a row; it raises BadValueError."""
     fields = [(field.name, reader_of(field.dataType), field.nullable) for field in struct.fields]
-
-    def read(data: bytes) -> dict[str, Any]:
-        found = _fields(_text(data), len(fields))
-        row: dict[str, Any] = {}
-        for (name, reader, nullable), text in zip(fields, found, strict=True):
-            if text is None:
-                if not nullable:
-                    raise BadValueError(f"{name} is missing")
-                row[name] = None
-                continue
-            try:
-                row[name] = reader(text)
-            except BadValueError as error:
-                raise BadValueError(f"{name} {error.message}") from None
-        return row
-
-    return read
+    return lambda data: row_of(fields, _fields(_text(data), len(fields)))
 
 
 def _text(data: bytes) -> str:

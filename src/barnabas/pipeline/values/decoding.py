@@ -14,6 +14,7 @@ from pyspark.sql import types as spark
 from pyspark.sql.pandas.types import to_arrow_type
 
 from barnabas.errors import BarnabasError
+from barnabas.pipeline.options import COLUMNS
 from barnabas.pipeline.values.avro_values import avro_reader
 from barnabas.pipeline.values.csv_values import csv_reader
 from barnabas.pipeline.values.dead_letters import DeadLetters, Letter
@@ -30,10 +31,8 @@ class BadRecordError(BarnabasError):
 
 def needed(columns: Iterable[str], values: ValueOptions) -> tuple[str, ...]:
     """The columns that have to be there, in the order of the schema, so that these can be given out."""
-    extra = ("partition", "offset", *(("key",) if values.bad == TOPIC else ()))
-    order = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
-    wanted = {*columns, *extra, "topic"}
-    return tuple(name for name in order if name in wanted)
+    wanted = {*columns, "topic", "partition", "offset", *(("key",) if values.bad == TOPIC else ())}
+    return tuple(name for name in COLUMNS if name in wanted)
 
 
 class Decoder:

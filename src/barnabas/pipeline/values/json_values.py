@@ -14,7 +14,16 @@ from typing import Any
 from pyspark.sql import types as spark
 
 from barnabas.pipeline.values.options import BadValueError
-from barnabas.pipeline.values.texts import BOUNDS, decimal_of, float_of, named, reader_of, written
+from barnabas.pipeline.values.texts import (
+    BOUNDS,
+    decimal_of,
+    float_of,
+    named,
+    reader_of,
+    row_of,
+    whole_of,
+    written,
+)
 
 __all__ = ["json_reader", "json_writer"]
 
@@ -86,23 +95,12 @@ def _of(type_: spark.DataType) -> Convert:
 
 def _struct(type_: spark.StructType) -> Convert:
     fields = [(field.name, _of(field.dataType), field.nullable) for field in type_.fields]
+    names = type_.names
 
     def convert(value: Any) -> Any:
         if not isinstance(value, dict):
             raise BadValueError("is no object")
-        row: dict[str, Any] = {}
-        for name, inner, nullable in fields:
-            given = value.get(name)
-            if given is None:
-                if not nullable:
-                    raise BadValueError(f"{name} is missing")
-                row[name] = None
-                continue
-            try:
-                row[name] = inner(given)
-            except BadValueError as error:
-                raise BadValueError(f"{name} {error.message}") from None
-        return row
+        return row_of(fields, map(value.get, names))
 
     return convert
 
@@ -130,14 +128,10 @@ def _map(values: spark.DataType) -> Convert:
 
 
 def _whole(bits: int) -> Convert:
-    low, high = -(1 << (bits - 1)), 1 << (bits - 1)
-
     def convert(value: Any) -> int:
         if type(value) is not int:
             raise BadValueError("is no whole number")
-        if not low <= value < high:
-            raise BadValueError(f"is out of the range of {bits} bits")
-        return value
+        return whole_of(value, bits)
 
     return convert
 

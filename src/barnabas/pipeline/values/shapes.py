@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 from pyspark.sql import types as spark
 
 from barnabas.errors import ConfigError
+from barnabas.pipeline.values.avro_values import avro_struct
 from barnabas.pipeline.values.options import ValueOptions
 
-__all__ = ["NESTED", "SCALARS", "check_type", "ddl_of", "struct_ddl", "struct_of"]
+__all__ = ["check_type", "ddl_of", "struct_ddl", "struct_of"]
 
-SCALARS = (
+_SCALARS = (
     spark.StringType,
     spark.BooleanType,
     spark.ByteType,
@@ -28,12 +28,11 @@ SCALARS = (
     spark.TimestampNTZType,
     spark.BinaryType,
 )
-NESTED = (spark.StructType, spark.ArrayType, spark.MapType)
 _DEEPEST = 64
 """Levels of a schema; no sensible one has more, and each level is a level of recursion in every reader."""
 
 
-def struct_ddl(values: ValueOptions, avro_struct: Callable[[str], spark.StructType]) -> str:
+def struct_ddl(values: ValueOptions) -> str:
     """The type of the column value, for Spark to read.  Raises ConfigError."""
     text = values.schema
     if values.format == "avro":
@@ -88,7 +87,7 @@ def check_type(type_: Any, format_: str, where: str = "value", depth: int = 0) -
         if not isinstance(type_.keyType, spark.StringType):
             raise ConfigError(f"{where} is a map whose keys are no strings: {format_} has no such thing")
         check_type(type_.valueType, format_, f"{where}{{}}", depth + 1)
-    elif depth == 0 or not isinstance(type_, SCALARS):
+    elif depth == 0 or not isinstance(type_, _SCALARS):
         said = type_.simpleString() if isinstance(type_, spark.DataType) else str(type_)
         if depth == 0:
             raise ConfigError(

@@ -6,14 +6,14 @@ import base64
 import datetime as dt
 import decimal
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from pyspark.sql import types as spark
 
 from barnabas.pipeline.values.options import BadValueError
 
-__all__ = ["BOUNDS", "decimal_of", "float_of", "named", "reader_of", "written"]
+__all__ = ["BOUNDS", "Field", "decimal_of", "float_of", "named", "reader_of", "row_of", "whole_of", "written"]
 
 BOUNDS: dict[type[spark.DataType], int] = {
     spark.ByteType: 8,
@@ -44,6 +44,24 @@ _TIMESTAMP = re.compile(
 )
 
 Reader = Callable[[str], Any]
+Field = tuple[str, Callable[[Any], Any], bool]
+"""A field's name, what makes a value of its type, and whether it may be null."""
+
+
+def row_of(fields: Iterable[Field], given: Iterable[Any]) -> dict[str, Any]:
+    """The fields of what was found for each of them (None: nothing); BadValueError names the field."""
+    row: dict[str, Any] = {}
+    for (name, convert, nullable), found in zip(fields, given, strict=True):
+        if found is None:
+            if not nullable:
+                raise BadValueError(f"{name} is missing")
+            row[name] = None
+            continue
+        try:
+            row[name] = convert(found)
+        except BadValueError as error:
+            raise BadValueError(f"{name} {error.message}") from None
+    return row
 
 
 def reader_of(type_: spark.DataType) -> Reader:
@@ -70,7 +88,11 @@ def reader_of(type_: spark.DataType) -> Reader:
 def _whole(text: str, bits: int) -> int:
     if not _WHOLE.fullmatch(text):
         raise BadValueError("is no whole number")
-    number = int(text)
+    return whole_of(int(text), bits)
+
+
+def whole_of(number: int, bits: int) -> int:
+    """It, unless so many bits are too few for it."""
     if not -(1 << (bits - 1)) <= number < 1 << (bits - 1):
         raise BadValueError(f"is out of the range of {bits} bits")
     return number
