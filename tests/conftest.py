@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import signal
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -25,6 +27,13 @@ def unlimited_events() -> None:
     """Lines that another test's clients caused do not count against this one's."""
     for event in events.CATALOGUE.values():
         event.limit = EventLimit()
+
+
+@pytest.fixture(autouse=True)
+def the_garbage_collector_is_pythons_own() -> Iterator[None]:
+    """Whoever runs a whole node in this process leaves it as it was."""
+    yield
+    assert [one for one in gc.callbacks if "Collector" in f"{one}"] == []
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

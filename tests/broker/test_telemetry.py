@@ -286,7 +286,7 @@ def test_too_many_fields_and_too_many_bytes_are_too_large(world: World) -> None:
 
 
 @pytest.mark.parametrize("codec", [1, 2, 3, 4])
-def test_a_push_that_unpacks_to_too_much_is_refused(world: World, codec: int) -> None:
+def test_cve_2026_111073_a_push_that_unpacks_to_too_much_is_refused(world: World, codec: int) -> None:
     who = world.ask().client_instance_id
     assert world.push(who, compress(codec, bytes(3_000_000)), codec=codec) == ErrorCode.INVALID_RECORD
 

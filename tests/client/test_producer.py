@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -192,6 +194,30 @@ def test_too_late_is_an_error_and_not_a_silence(broker: FakeBroker) -> None:
     with pytest.raises(KafkaError, match="NOT_ENOUGH_REPLICAS"):
         producer.send("t", b"x").result(PATIENCE_S)
     producer.abandon()
+
+
+def test_cve_2026_35554_a_batch_that_timed_out_under_way_lends_its_bytes_to_no_other_topic(
+    broker: FakeBroker,
+) -> None:
+    """Its buffer went back to the pool while a socket still had to send it."""
+    goes_on = threading.Event()
+    broker.on(ProduceRequest, lambda _: None if goes_on.wait(PATIENCE_S) else CLOSE)
+    producer = Producer(broker.address, delivery_timeout=0.3, linger=0, batch_size=1 << 22)
+    stuck = [producer.send("t", b"t" * 3_000_000), producer.send("t", b"t" * 3_000_000)]
+    for delivery in stuck:
+        with pytest.raises(BarnabasError):
+            delivery.result(PATIENCE_S)
+    with suppress(BarnabasError):
+        for _ in range(8):
+            producer.send("u", b"u" * 3_000_000)
+    goes_on.set()
+    producer.abandon()
+    with Producer(broker.address) as again:
+        again.send("u", b"u").result(PATIENCE_S)
+    assert {byte for value in broker.values("t") for byte in value} <= {ord("t")}
+    assert {byte for partition in range(4) for value in broker.values("u", partition) for byte in value} == {
+        ord("u")
+    }
 
 
 def test_a_full_buffer_makes_send_wait(broker: FakeBroker) -> None:

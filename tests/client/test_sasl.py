@@ -64,7 +64,7 @@ def test_a_name_with_commas_and_equals_signs_is_escaped() -> None:
         (b"r=,s=QSXCR+Q6sek8bf92,i=4096", "nonce"),
         (FIRST.replace(b"4096", b"4095"), "iterations"),
         (FIRST.replace(b"4096", b"2147483648"), "iterations"),
-        (FIRST.replace(b"4096", b"1000001"), "iterations"),
+        (FIRST.replace(b"4096", b"16385"), "iterations"),
         (FIRST.replace(b"4096", b"-1"), "hashed"),
         (FIRST.replace(b"4096", b"9" * 5000), "hashed"),
         (FIRST.replace(b"i=4096", "i=\u0664\u0660\u0669\u0666".encode()), "hashed"),
@@ -77,7 +77,7 @@ def test_a_name_with_commas_and_equals_signs_is_escaped() -> None:
         (b"a=1," * 20000, "bytes"),
     ],
 )
-def test_a_hostile_first_answer_is_refused_before_any_work(answer: bytes, why: str) -> None:
+def test_cve_2026_10143_a_hostile_first_answer_is_refused_before_any_work(answer: bytes, why: str) -> None:
     exchange = asked()
     began = time.process_time()
     with pytest.raises(ExchangeError, match=why):

@@ -249,6 +249,19 @@ def test_offsets_by_time_find_the_first_record_at_or_after() -> None:
     assert log.max_timestamp_offset(20) == (1091, 19, 0)
 
 
+@pytest.mark.parametrize("timestamp", [-(1 << 63), -1, 0, (1 << 63) - 1])
+def test_cve_2026_111496_a_timestamp_at_the_end_of_its_range_is_an_age_like_others(timestamp: int) -> None:
+    log = open_log(new_disk(), small(retention_ms=1000))
+    for _ in range(40):
+        append(log, batch(b"x" * 100, timestamp=timestamp))
+    log.sync()
+    log.high_watermark = log.log_end_offset
+    gone = log.retain(NOW)
+    assert bool(gone) == (timestamp == 0), "negative ones are no times: the file's own counts"
+    found = log.max_timestamp_offset(99)
+    assert (found is None) == (timestamp <= 0), "nothing is left, or no record has a time"
+
+
 def test_the_largest_timestamp_may_lie_before_later_records() -> None:
     log = open_log(new_disk())
     for timestamp in (10, 5000, 20, 30):

@@ -84,6 +84,73 @@ def test_the_rate_follows_the_clusters_settings() -> None:
     assert [connections.arrivals.wait("CLIENTS") for _ in range(100)] == [0.0] * 100
 
 
+def test_an_address_below_its_share_of_the_rate_is_not_held() -> None:
+    clock = Clock()
+    arrivals = Arrivals(Config.load(THREE | {"max.connection.creation.rate": "12"}), clock)
+    for _ in range(40):
+        arrivals.wait("CLIENTS")
+        arrivals.came("10.0.0.1")
+    assert not arrivals.is_below_its_share("CLIENTS", "10.0.0.1")
+    taken = 0
+    while arrivals.is_below_its_share("CLIENTS", "10.0.0.2"):
+        arrivals.came("10.0.0.2")
+        taken += 1
+    assert taken == 6, "half of the twelve: there are two addresses"
+    assert arrivals.is_below_its_share("CLIENTS", "10.0.0.3")
+
+
+def test_addresses_without_end_do_not_come_faster_than_the_rate() -> None:
+    arrivals = Arrivals(Config.load(THREE | {"max.connection.creation.rate": "12"}), Clock())
+    in_time = 0
+    for number in range(500):
+        host = f"10.0.0.{number}"
+        if arrivals.is_below_its_share("CLIENTS", host):
+            arrivals.came(host)
+            in_time += 1
+    assert in_time == 12
+
+
+def test_a_share_counts_who_came_of_late() -> None:
+    clock = Clock()
+    arrivals = Arrivals(Config.load(THREE | {"max.connection.creation.rate": "2"}), clock)
+    for host in ("10.0.0.1", "10.0.0.1", "10.0.0.2"):
+        arrivals.came(host)
+    assert not arrivals.is_below_its_share("CLIENTS", "10.0.0.1")
+    clock.now += 1.0
+    assert not arrivals.is_below_its_share("CLIENTS", "10.0.0.1"), "the second before counts, too"
+    clock.now += 1.0
+    assert arrivals.is_below_its_share("CLIENTS", "10.0.0.1")
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("with_tls", [False, True])
+def test_who_comes_from_another_address_than_the_storm_is_served_at_once(
+    loop: str, with_tls: bool, tmp_path: Path
+) -> None:
+    settings = {"max.connection.creation.rate": "10", "quota.window.num": "2"}
+    context = None
+    if with_tls:
+        authority = Authority(tmp_path)
+        settings |= {"ssl.keystore.location": str(authority.issue("node"))}
+        context = showing(authority, None)
+
+    async def whole() -> None:
+        world = World(asyncio.get_running_loop(), settings, context)
+        await world.listener.start(world.requests.take)
+        arrivals = world.connections.arrivals
+        arrivals._of_node.record(10_000, world.runtime.clock.now().mono)
+        for _ in range(10_000):
+            arrivals.came("10.0.0.1")
+        (await greeted(world)).close()
+        await until(lambda: not world.connections.opened and not world.connections._by_host)
+        world.listener.stop_accepting()
+        world.runtime.step.stop()
+        await settled()
+
+    with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
+        runner.run(whole())
+
+
 @pytest.mark.parametrize("loop", LOOPS)
 @pytest.mark.parametrize("with_tls", [False, True])
 def test_who_comes_too_soon_is_held_and_then_served(loop: str, with_tls: bool, tmp_path: Path) -> None:
@@ -97,7 +164,10 @@ def test_who_comes_too_soon_is_held_and_then_served(loop: str, with_tls: bool, t
     async def whole() -> None:
         world = World(asyncio.get_running_loop(), settings, context)
         await world.listener.start(world.requests.take)
-        world.connections.arrivals._of_node.record(10, world.runtime.clock.now().mono)
+        arrivals = world.connections.arrivals
+        arrivals._of_node.record(10, world.runtime.clock.now().mono)
+        for _ in range(10):
+            arrivals.came("127.0.0.1")
         coming = asyncio.ensure_future(greeted(world))
         await until(lambda: world.connections._waiting == 1)
         assert not world.connections.opened
@@ -134,7 +204,7 @@ def test_who_would_wait_too_long_or_take_the_reserve_is_closed_at_once() -> None
 
     async def hold(wait: float) -> Held:
         transport: Any = Transport()
-        held = Held(asyncio.get_running_loop(), connections, asyncio.Protocol, wait)
+        held = Held(asyncio.get_running_loop(), connections, asyncio.Protocol, wait, lambda host: False)
         held.connection_made(transport)
         ways.append(transport.told)
         return held

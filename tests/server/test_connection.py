@@ -115,8 +115,11 @@ def test_records_of_any_size_arrive_whole(play: Play, size: int) -> None:
     play(scenario)
 
 
-def test_records_stay_where_they_were_received_until_the_end_of_the_turn(play: Play) -> None:
-    """Several connections in one turn must not overwrite each other's bytes before they are written."""
+def test_cve_2026_35554_records_stay_where_they_were_received_until_the_end_of_the_turn(play: Play) -> None:
+    """A buffer that was used again too early put records into other topics.
+
+    Several connections in one turn must not overwrite each other's bytes before they are written.
+    """
 
     async def scenario(world: World) -> None:
         clients = [await world.client() for _ in range(20)]

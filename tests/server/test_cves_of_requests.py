@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,9 @@ from barnabas.server.api.table import TABLE
 from barnabas.wire.records import TRANSACTIONAL, Record, write_batch
 from barnabas.wire.registry import request_class
 from barnabas.wire.schemas.cluster import MetadataRequest
+from barnabas.wire.schemas.offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from barnabas.wire.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from barnabas.wire.schemas.topics import CreatableTopic, CreateTopicsRequest
+from barnabas.wire.schemas.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
 TOPIC, TRANSACTION = ResourceType.TOPIC, ResourceType.TRANSACTIONAL_ID
 
@@ -82,5 +84,43 @@ def test_cve_2018_17196_a_crafted_produce_does_not_skip_the_transactional_right(
         assert await code(request(None, in_batch=True)) == denied
         assert await code(request("another", in_batch=True)) == denied
         assert await code(request("hers", in_batch=True)) not in (0, denied)  # hers, and not begun
+
+    run_secured(tmp_path, monkeypatch, scenario)
+
+
+def test_cve_2026_111496_timestamps_at_the_ends_of_their_range_keep_nobody_busy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A window that began near the last millisecond never ended."""
+    ends = (-(1 << 63), -(1 << 63) + 1, -1, 0, (1 << 63) - 1001, (1 << 63) - 1)
+
+    async def scenario(node: Secured) -> None:
+        admin: Any = await node.login()
+        free = [
+            CreatableTopicConfig(name=f"message.timestamp.{way}.max.ms", value=str((1 << 63) - 1))
+            for way in ("before", "after")
+        ]
+        for name in ("t", "with-its-own-limits"):
+            row = CreatableTopic(
+                name=name, num_partitions=1, replication_factor=1, configs=free * (name == "t")
+            )
+            await admin.request(CreateTopicsRequest(topics=[row]))
+        answers = {}
+        for name in ("t", "with-its-own-limits"):
+            for timestamp in ends:
+                data = PartitionProduceData(
+                    index=0, records=write_batch([Record(0, timestamp, None, b"v", [])])
+                )
+                topics = [TopicProduceData(name=name, partition_data=[data])]
+                answer = await admin.request(ProduceRequest(acks=-1, timeout_ms=1000, topic_data=topics), 11)
+                answers[name, timestamp] = answer.responses[0].partition_responses[0].error_code
+        assert answers["with-its-own-limits", ends[-1]] == ErrorCode.INVALID_TIMESTAMP
+        begun = time.process_time()
+        for timestamp in (*ends, -3, 1 << 62, -(1 << 62)):
+            asked = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
+            topic = ListOffsetsTopic(name="t", partitions=[asked])
+            await admin.request(ListOffsetsRequest(replica_id=-1, topics=[topic]), 8)
+        assert time.process_time() < begun + 1.0
+        assert node.node.failure is None
 
     run_secured(tmp_path, monkeypatch, scenario)

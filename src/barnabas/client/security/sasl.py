@@ -14,12 +14,16 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from barnabas.errors import BarnabasError
-from barnabas.security.scram import client_proof, salted_password, server_signature
+from barnabas.security.scram import (
+    FEWEST_ITERATIONS,
+    MOST_ITERATIONS,
+    client_proof,
+    salted_password,
+    server_signature,
+)
 
 __all__ = [
-    "FEWEST_ITERATIONS",
     "MECHANISMS",
-    "MOST_ITERATIONS",
     "Exchange",
     "ExchangeError",
     "OAuthBearer",
@@ -28,10 +32,6 @@ __all__ = [
 ]
 
 MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN", "OAUTHBEARER")
-FEWEST_ITERATIONS = 4096
-"""RFC 7677, and Kafka's own minimum: fewer, and who listens may guess the password."""
-MOST_ITERATIONS = 1_000_000
-"""A second of work.  A server may ask for any number, and a hostile one for 2^31: half an hour."""
 _LONGEST = 64 << 10
 
 
@@ -174,6 +174,7 @@ def _bytes(fields: Mapping[str, str], letter: str) -> bytes:
 
 
 def _iterations(text: str) -> int:
+    """As many as Kafka's users may have.  A hostile server asks for half an hour of work."""
     if not (text.isascii() and text.isdigit()) or len(text) > 10:
         raise ExchangeError("the broker does not say how often the password is hashed")
     if not FEWEST_ITERATIONS <= int(text) <= MOST_ITERATIONS:

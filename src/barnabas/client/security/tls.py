@@ -47,7 +47,9 @@ _ALERTS = {
     "PROTOCOL_VERSION": "the broker and this client share no version of TLS (we speak 1.2 and 1.3)",
 }
 _SHOW = "set ssl.keystore.location to a certificate that the broker's truststore knows"
-_PLAIN = ("WRONG_VERSION_NUMBER", "UNEXPECTED_EOF_WHILE_READING", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG")
+_PLAIN = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG")
+_ENDED = "UNEXPECTED_EOF_WHILE_READING"
+_OTHER_PORT = "set security.protocol to PLAINTEXT or SASL_PLAINTEXT, or use the port of the TLS listener"
 
 
 def failure_in_words(error: OSError, address: str, host: str) -> AuthenticationFailed | None:
@@ -56,9 +58,11 @@ def failure_in_words(error: OSError, address: str, host: str) -> AuthenticationF
         why, hint = _certificate(error, host)
     elif isinstance(error, ssl.SSLError) and (alert := _alert(error.reason or "")):
         why, hint = alert, _SHOW
-    elif isinstance(error, ssl.SSLEOFError | ConnectionError) or getattr(error, "reason", "") in _PLAIN:
-        why = "the listener does not answer in TLS, it is a plain one"
-        hint = "set security.protocol to PLAINTEXT or SASL_PLAINTEXT, or use the port of the TLS listener"
+    elif getattr(error, "reason", "") in _PLAIN:
+        why, hint = "the listener does not answer in TLS, it is a plain one", _OTHER_PORT
+    elif isinstance(error, ssl.SSLEOFError | ConnectionError) or getattr(error, "reason", "") == _ENDED:
+        why = "the connection ended in the TLS handshake: the listener is a plain one, or it lets in nobody more"
+        hint = f"{_OTHER_PORT}; else the broker's log says why"
     elif isinstance(error, ssl.SSLError):
         why, hint = f"TLS failed: {error.reason or error}", "see the broker's log for its side"
     else:

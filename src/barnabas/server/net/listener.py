@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 from barnabas.model import Endpoint
@@ -132,10 +133,14 @@ class Listener:
             return Connection(network, self, take, self.connections.next_id())
 
         enter: Callable[[], asyncio.BufferedProtocol] = make if self.tls is None else self.tls.before(make)
+        arrivals = self.connections.arrivals
+        has_share = partial(arrivals.is_below_its_share, self.name)
 
         def arrive() -> asyncio.BaseProtocol:
-            wait = self.connections.arrivals.wait(self.name)
-            return enter() if wait <= 0 else Held(network.loop, self.connections, enter, wait)
+            wait = arrivals.wait(self.name)
+            if wait <= 0:
+                return enter()
+            return Held(network.loop, self.connections, enter, wait, has_share)
 
         self._server = await network.loop.create_server(
             arrive,
@@ -154,6 +159,8 @@ class Listener:
     def opened(self, connection: Connection) -> None:
         """Called by a new connection."""
         connections, guard = self.connections, self._guard
+        if self.tls is None:
+            connections.arrivals.came(connection.client.host)
         if guard is not None and not connections.admit_stranger(connection):
             guard.opened(connection)  # (without a login it would be served what it has sent)
             connection.abort()

@@ -62,8 +62,13 @@ def run(
     )
     raise_descriptor_limit()
     SEALED.allow(most_descriptors())
-    with asyncio.Runner(loop_factory=loop or loop_factory(config)) as runner:
-        return runner.run(_run(config, format_new, on_ready, input_ends, first))
+    collector = Collector()
+    collector.install()
+    try:
+        with asyncio.Runner(loop_factory=loop or loop_factory(config)) as runner:
+            return runner.run(_run(config, format_new, on_ready, input_ends, first, collector))
+    finally:
+        collector.remove()
 
 
 async def _run(
@@ -72,9 +77,8 @@ async def _run(
     on_ready: Callable[[Node], object] | None,
     input_ends: int | None,
     first: FirstStart | None,
+    collector: Collector,
 ) -> int:
-    collector = Collector()
-    collector.install()
     node = Node(config, format_new=format_new)
     told = asyncio.Event()
 

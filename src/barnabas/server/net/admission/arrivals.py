@@ -2,11 +2,15 @@
 
 One that comes too soon is accepted and held, before TLS and before anything is read from it, until it is due.
 Apache Kafka delays the accept; what a held socket costs is a few hundred bytes.
+
+Each address has a share of the rate: who is below it is never held.  So an address that comes fast waits for
+itself, and nobody waits for it.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter as Tally
 from collections.abc import Callable
 from typing import Protocol, cast
 
@@ -23,9 +27,22 @@ _RATE = "max.connection.creation.rate"
 
 
 class Arrivals:
-    """`wait("CLIENTS")` counts a connection of that listener and says how long it is held."""
+    """`wait("CLIENTS")` counts a connection of that listener and says how long it is held.
 
-    __slots__ = ("_config", "_inner", "_now", "_of_listener", "_of_node", "_rate")
+    `came` counts its address when it goes in; `is_below_its_share` says that it need not be held after all.
+    """
+
+    __slots__ = (
+        "_before",
+        "_began",
+        "_config",
+        "_inner",
+        "_lately",
+        "_now",
+        "_of_listener",
+        "_of_node",
+        "_rate",
+    )
 
     def __init__(self, config: Config, now: Callable[[], float]) -> None:
         self._config = config
@@ -35,6 +52,11 @@ class Arrivals:
         self._of_node = self._measure()
         self._of_listener: dict[str, SampledRate] = {}
         self._rate = config.int(_RATE)
+        self._lately: Tally[str] = Tally()
+        """How many of an address have gone in, since the measured time began anew."""
+        self._before: Tally[str] = Tally()
+        """The same, of the measured time before."""
+        self._began = now()
 
     def _measure(self) -> SampledRate:
         config = self._config
@@ -57,6 +79,38 @@ class Arrivals:
         self._of_node.record(1, now)
         return wait if listener in self._inner else max(wait, self._of_node.delay(self._rate, now))
 
+    def came(self, host: str) -> None:
+        """A connection of that address goes in."""
+        self._forget()
+        self._lately[host] += 1
+
+    def is_below_its_share(self, listener: str, host: str) -> bool:
+        """Whether one more of that address is within its equal share of what may come."""
+        self._forget()
+        rate = self._rate
+        if self._config.is_given_for(listener, _RATE):
+            own = self._config.at(listener).int(_RATE)
+            rate = own if listener in self._inner else min(rate, own)
+        addresses = len(self._lately.keys() | self._before.keys() | {host})
+        mine = self._lately[host] + self._before[host] + 1
+        return mine * addresses <= rate * self._measured_s
+
+    @property
+    def _measured_s(self) -> int:
+        """For so long a rate may be used up at once (`SampledRate`)."""
+        config = self._config
+        return max(config.int("quota.window.num") - 1, 1) * config.int("quota.window.size.seconds")
+
+    def _forget(self) -> None:
+        """Forget who came before the last measured time."""
+        now = self._now()
+        gone = now - self._began
+        if gone < self._measured_s:
+            return
+        self._before = self._lately if gone < 2 * self._measured_s else Tally()
+        self._lately = Tally()
+        self._began = now
+
     def __repr__(self) -> str:
         return f"<Arrivals {self._rate}/s>"
 
@@ -74,9 +128,22 @@ class Waiting(Protocol):
 
 
 class Held(asyncio.Protocol):
-    """Stands for a connection until it is due; `enter` makes what goes on with the socket."""
+    """Stands for a connection until it is due; `enter` makes what goes on with the socket.
 
-    __slots__ = ("_connections", "_enter", "_host", "_loop", "_said", "_timer", "_transport", "_wait")
+    Whoever `has_share` by its address is due at once.
+    """
+
+    __slots__ = (
+        "_connections",
+        "_enter",
+        "_has_share",
+        "_host",
+        "_loop",
+        "_said",
+        "_timer",
+        "_transport",
+        "_wait",
+    )
 
     def __init__(
         self,
@@ -84,8 +151,10 @@ class Held(asyncio.Protocol):
         connections: Waiting,
         enter: Callable[[], asyncio.BufferedProtocol],
         wait: float,
+        has_share: Callable[[str], bool],
     ) -> None:
         self._loop, self._connections, self._enter, self._wait = loop, connections, enter, wait
+        self._has_share = has_share
         self._host: str | None = None
         self._said = b""
         self._timer: asyncio.TimerHandle | None = None
@@ -94,6 +163,9 @@ class Held(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
         host = (transport.get_extra_info("peername") or ("",))[0]
+        if self._has_share(host):
+            self._go_on()  # (it was not paused)
+            return
         descriptor = transport.get_extra_info("socket").fileno()
         if self._wait > LONGEST_WAIT_S or not self._connections.begin_wait(host, descriptor):
             self._transport.abort()
@@ -119,12 +191,14 @@ class Held(asyncio.Protocol):
 
     def _due(self) -> None:
         self._end()
-        transport = self._transport
-        if transport.is_closing():
-            return
-        protocol, said = self._enter(), self._said
+        if not self._transport.is_closing():
+            self._go_on(after_pause=True)
+
+    def _go_on(self, *, after_pause: bool = False) -> None:
+        transport, protocol, said = self._transport, self._enter(), self._said
         transport.set_protocol(protocol)
-        transport.resume_reading()
+        if after_pause:
+            transport.resume_reading()
         protocol.connection_made(transport)
         while said and not transport.is_closing():
             room = memoryview(protocol.get_buffer(-1))

@@ -141,6 +141,7 @@ class Connections:
 
     def begin_handshake(self, who: Newcomer, host: str, descriptor: int) -> bool:
         """Count in somebody who is not known yet; False when it is one too many."""
+        self.arrivals.came(host)
         if self._no_room(host, descriptor) or not self._enter(who, host):
             return False
         self._by_host[host] += 1
