@@ -7,6 +7,7 @@ wall time.
 `python -m bench gap` and `... rf3` (make bench ARGS=gap) measure clusters of three: see `bench/gap.py` and
 `bench/replicated.py`.  `python -m bench coordinators` (`bench/coordinators.py`): groups and transactional ids.
 `python -m bench partitions` (`bench/partitions.py`): ten thousand partitions on one node.
+`python -m bench tls` (`bench/tls.py`): TLS, logins and many ACLs.
 `python -m bench turns` (`bench/turns.py`): how long the event loop is held.
 `python -m bench spark` (`bench/spark.py`): PySpark's source and sink beside Spark's own connector.
 """
@@ -138,6 +139,10 @@ def main() -> int:
         from bench.gap import main as gap
 
         return gap(sys.argv[2:])
+    if sys.argv[1:2] == ["tls"]:
+        from bench.tls import main as tls
+
+        return tls(sys.argv[2:])
     if sys.argv[1:2] == ["coordinators"]:
         from bench.coordinators import main as coordinators
 
