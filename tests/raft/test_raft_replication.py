@@ -198,6 +198,19 @@ def test_a_log_that_differs_hears_where_it_may_still_agree(
     assert (answer.read is None) == (diverging is not None)
 
 
+def test_who_has_to_cut_its_log_is_alive_all_the_same() -> None:
+    """The autopilot gave up a voter that had come back and was told where its log differs (seed 1101379)."""
+    solo = Solo(
+        log_view=journal_of((1, 2, 3), [records(0, 1, 5), records(5, 3, 3)]), saved=ElectionState(3)
+    ).lead()
+    before = next(row for row in solo.node.describe(solo.now).replicas if row.key.id == 2)
+    answer = solo.ask(FetchRequest(solo.node.epoch, key_of(2), 7, 1))
+    assert isinstance(answer, FetchResponse) and answer.diverging is not None
+    after = next(row for row in solo.node.describe(solo.now).replicas if row.key.id == 2)
+    assert before.last_fetch_ms < after.last_fetch_ms == solo.now.wall_ms
+    assert after.end_offset == before.end_offset, "what it has is not known yet"
+
+
 # ------------------------------------------------------------------ following
 
 

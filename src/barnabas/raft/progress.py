@@ -48,9 +48,10 @@ class Progress:
         return moved
 
     def heard(self, now: Now) -> None:
-        """Any request came that shows it is alive."""
+        """Any request came that shows it is alive, not what it has."""
         self.last_fetch = now.mono
         self.last_fetch_ms = now.wall_ms
+        self.leader_end = -1
 
     def _count_round(self, offset: Offset, leader_end: Offset, now: Now, limit: float) -> None:
         if self.round_end < 0:

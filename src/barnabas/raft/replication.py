@@ -49,11 +49,11 @@ def on_fetch(core: Core, token: object, request: FetchRequest, now: Now) -> None
     if error := foreign(core, request, said):
         core.reply(token, _answer(core, error))
         return
-    if isinstance(said, EpochEnd):
-        core.reply(token, _answer(core, ErrorCode.NONE, diverging=said))
-        return
-    if isinstance(said, SnapshotId):
-        core.reply(token, _answer(core, ErrorCode.NONE, snapshot=said))
+    if isinstance(said, EpochEnd | SnapshotId):
+        if request.replica.id >= 0:  # (it is alive; what it has is not known yet)
+            leadership.progress_of(core, role, request.replica)[0].heard(now)
+        end, snapshot = (said, None) if isinstance(said, EpochEnd) else (None, said)
+        core.reply(token, _answer(core, ErrorCode.NONE, diverging=end, snapshot=snapshot))
         return
     if request.replica.id >= 0:
         progress, votes = leadership.progress_of(core, role, request.replica)

@@ -13,8 +13,8 @@ from barnabas.sim.quorum.world import World
 
 __all__ = ["AutopilotKeepsItsWord"]
 
-CLOCKS = 0.7
-"""A node's clock may run slower or faster than the world's: so much of a bound must have passed."""
+CLOCKS = 0.49
+"""A node's clock may run up to twice as fast as the world's: so much of a bound must have passed."""
 
 
 class AutopilotKeepsItsWord(Invariant):
