@@ -204,6 +204,7 @@ def test_who_has_to_cut_its_log_is_alive_all_the_same() -> None:
         log_view=journal_of((1, 2, 3), [records(0, 1, 5), records(5, 3, 3)]), saved=ElectionState(3)
     ).lead()
     before = next(row for row in solo.node.describe(solo.now).replicas if row.key.id == 2)
+    solo.advance(0.1)
     answer = solo.ask(FetchRequest(solo.node.epoch, key_of(2), 7, 1))
     assert isinstance(answer, FetchResponse) and answer.diverging is not None
     after = next(row for row in solo.node.describe(solo.now).replicas if row.key.id == 2)
