@@ -25,14 +25,16 @@ class SecureNode:
     def __init__(self, home: Path, *flags: str) -> None:
         self.home = home
         command = [sys.executable, "-m", "barnabas", "start", "--secure", "--data", str(home), *flags]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.log = home.with_name(f"{home.name}.log")
+        with self.log.open("w") as log:
+            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
         assert self.process.stdout is not None
         self.said: list[str] = []
         for line in self.process.stdout:
             self.said.append(line.rstrip("\n"))
             if "her password" in line:
                 break
-        assert self.said, self.process.communicate()[1]
+        assert self.said, self.log.read_text()
 
     @property
     def next(self) -> list[list[str]]:

@@ -6,6 +6,7 @@ import asyncio
 import ssl
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,13 @@ class Door:
         self.ca = str(self.home / "certs" / "ca.pem")
         config = dict(parse_properties((self.home / "admin.properties").read_text()))
         self.password = config["sasl.jaas.config"].partition('password="')[2].partition('"')[0]
+
+    @contextmanager
+    def refuses(self, mechanism: str) -> Iterator[None]:
+        """Somebody is refused meanwhile, and the node's log says why (a few times a minute)."""
+        yield
+        said = [line for line in self.node.log.read_text().splitlines() if "login.refused" in line]
+        assert any(f"mechanism={mechanism}" in line and "error=" in line for line in said), said
 
 
 @pytest.fixture(scope="module")
@@ -85,18 +93,19 @@ def test_librdkafka_with_a_wrong_password(door: Door, mechanism: str) -> None:
     settings = librdkafka(door, mechanism, "wrong")
     producer = Producer(settings | {"error_cb": lambda error: errors.append(str(error))})
     deadline = time.monotonic() + 20
-    while not errors and time.monotonic() < deadline:
-        producer.poll(0.1)
+    with door.refuses(mechanism):
+        while not errors and time.monotonic() < deadline:
+            producer.poll(0.1)
     assert any("uthentication" in error for error in errors), errors
 
 
-def others(door: Door, mechanism: str) -> dict[str, Any]:
+def others(door: Door, mechanism: str, password: str = "") -> dict[str, Any]:
     return {
         "bootstrap_servers": door.node.address,
         "security_protocol": "SASL_SSL",
         "sasl_mechanism": mechanism,
         "sasl_plain_username": "admin",
-        "sasl_plain_password": door.password,
+        "sasl_plain_password": password or door.password,
         "ssl_context": ssl.create_default_context(cafile=door.ca),
     }
 
@@ -121,6 +130,35 @@ def test_kafka_python(door: Door, mechanism: str) -> None:
             break
     consumer.close()
     assert found == VALUES
+
+
+@ALL
+def test_kafka_python_with_a_wrong_password(
+    door: Door, mechanism: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It tries again until its time is over, and says in its log why."""
+    from kafka import KafkaProducer
+    from kafka.errors import KafkaTimeoutError
+
+    with door.refuses(mechanism), pytest.raises(KafkaTimeoutError):
+        KafkaProducer(**others(door, mechanism, "wrong"), bootstrap_timeout_ms=1000)
+    assert "SaslAuthenticationFailedError" in caplog.text
+
+
+@ALL
+def test_aiokafka_with_a_wrong_password(door: Door, mechanism: str) -> None:
+    from aiokafka import AIOKafkaProducer
+    from aiokafka.errors import KafkaError
+
+    async def start() -> None:
+        producer = AIOKafkaProducer(**others(door, mechanism, "wrong"))
+        try:
+            await producer.start()
+        finally:
+            await producer.stop()
+
+    with door.refuses(mechanism), pytest.raises(KafkaError):
+        asyncio.run(start())
 
 
 @ALL
@@ -167,11 +205,15 @@ def test_java(door: Door, mechanism: str, apache: Path, tmp_path: Path) -> None:
     assert read.split() == [value.decode() for value in VALUES]
 
 
-def test_java_with_the_file_that_start_secure_made_and_with_a_wrong_password(
-    door: Door, apache: Path, tmp_path: Path
-) -> None:
+def test_java_with_the_file_that_start_secure_made(door: Door, apache: Path) -> None:
     topics = ("org.apache.kafka.tools.TopicCommand", "--list", "--bootstrap-server", door.node.address)
     kafka_class(*topics, "--command-config", str(door.home / "admin.properties"))
-    config = java(door, "SCRAM-SHA-512", tmp_path / "client.properties", "wrong")
-    code, said = run_kafka_class(*topics, "--command-config", config)
+
+
+@ALL
+def test_java_with_a_wrong_password(door: Door, mechanism: str, apache: Path, tmp_path: Path) -> None:
+    topics = ("org.apache.kafka.tools.TopicCommand", "--list", "--bootstrap-server", door.node.address)
+    config = java(door, mechanism, tmp_path / "client.properties", "wrong")
+    with door.refuses(mechanism):
+        code, said = run_kafka_class(*topics, "--command-config", config)
     assert code and "SaslAuthenticationException" in said

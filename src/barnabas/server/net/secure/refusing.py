@@ -13,7 +13,7 @@ def say_refused(client: Client, error: LoginRefused, mechanism: str = "") -> Non
     """Say in the log that, and why, a client is not let in."""
     events.emit(
         events.LOGIN_REFUSED,
-        reason=client.host,
+        reason=f"{client.host} {mechanism}",
         client=f"{client.host}:{client.port}",
         listener=client.listener,
         mechanism=mechanism,
