@@ -3,6 +3,7 @@
 barnabas drill list                              all drills
 barnabas drill run move-quorum                   one of them; nothing is left behind
 barnabas drill run all --times 3                 every one, three times
+barnabas drill run move-quorum --rate 2000       with 2,000 records a second
 
 Exit code 0: everything came true, each acknowledged record is there once, no topic is lost.
 """
@@ -15,6 +16,7 @@ import time
 from importlib import import_module
 from typing import Any
 
+from barnabas.cli.drill.traffic import RATE
 from barnabas.cli.output import print_document, show
 from barnabas.errors import BarnabasError, ConfigError
 
@@ -26,6 +28,7 @@ DRILLS: dict[str, str] = {
     "grow-and-shrink": "1, 3, 5 and again 3 voters",
     "move-quorum": "voters 1,2,3 become 4,5,6 by one command",
     "cancel-move": "a move is cancelled midway and ends in a stated set",
+    "cancel-each-step": "a move is cancelled after each of its steps in turn",
     "resubmit-move": "the leader dies midway, the same command is typed again",
     "leader-leaves": "the leader is among those that go",
     "replace-disk": "a controller's disk is lost and replaced",
@@ -44,6 +47,8 @@ DRILLS: dict[str, str] = {
     "wrong-format": "a second quorum by the wrong format command",
 }
 """Name and what it is about, in the order of learning; the story is in `stories/`."""
+MOST_RATE = 100_000
+"""Records a second that may be asked for; one process sends and reads them."""
 _FOLDERS = {"secure-cluster": "security.", "renew-certificates": "security."}
 """Of stories that are in a folder of their own there."""
 
@@ -54,6 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     lists = verbs.add_parser("list", help="all drills: barnabas drill list")
     runs = verbs.add_parser("run", help="rehearse: barnabas drill run move-quorum")
     runs.add_argument("name", metavar="NAME", help="of `barnabas drill list`, or all")
+    runs.add_argument("--rate", type=float, default=RATE, metavar="N", help=f"records a second ({RATE:.0f})")
     runs.add_argument("--times", type=int, default=1, metavar="N", help="how often (1)")
     for verb in (lists, runs):
         verb.add_argument("--json", action="store_true", help="print one JSON document instead")
@@ -74,8 +80,13 @@ def run(args: argparse.Namespace) -> int:
         )
     if args.times < 1:
         raise ConfigError("--times is 1 or more", next_step="leave it out to rehearse once")
+    if not 0 < args.rate <= MOST_RATE:
+        raise ConfigError(
+            f"--rate is above 0 and at most {MOST_RATE:,}",
+            next_step=f"leave it out to send {RATE:.0f} a second",
+        )
     names = list(DRILLS) if args.name == "all" else [args.name]
-    results = [rehearse(name, quiet=args.json) for _ in range(args.times) for name in names]
+    results = [rehearse(name, quiet=args.json, rate=args.rate) for _ in range(args.times) for name in names]
     if args.json:
         print_document("drill", {"drill": results})
     elif len(results) > 1:
@@ -89,7 +100,7 @@ def story_of(name: str) -> str:
     return _FOLDERS.get(name, "") + name.replace("-", "_")
 
 
-def rehearse(name: str, *, quiet: bool = False) -> dict[str, Any]:
+def rehearse(name: str, *, quiet: bool = False, rate: float = RATE) -> dict[str, Any]:
     """Run one drill; what came out: name, result (proven or why not), seconds, and what was counted."""
     from barnabas.cli.drill.stage import Stage
 
@@ -98,7 +109,7 @@ def rehearse(name: str, *, quiet: bool = False) -> dict[str, Any]:
     say = _silent if quiet else _Printer(began)
     say("title", f"{name}: {DRILLS[name]}")
     result: dict[str, Any] = {"name": name}
-    stage = Stage(say)
+    stage = Stage(say, rate)
     try:
         with stage:
             stage.keep = True

@@ -23,14 +23,14 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 from barnabas.cli.drill.node import StageNode
-from barnabas.cli.drill.traffic import Proof, Traffic
+from barnabas.cli.drill.traffic import RATE, Proof, Traffic
 from barnabas.errors import BarnabasError
 from barnabas.testing.cluster import free_ports
 
 if TYPE_CHECKING:
     from barnabas.client.admin.described import QuorumDescription
 
-__all__ = ["DrillError", "Stage"]
+__all__ = ["WITHIN_S", "DrillError", "Stage"]
 
 WITHIN_S = 25.0
 COMMAND_S = 40.0
@@ -44,12 +44,14 @@ class DrillError(BarnabasError):
 class Stage:
     """A throwaway cluster; `say(kind, text)` prints: "why", "type", "answer", "see"."""
 
-    def __init__(self, say: Callable[[str, str], None]) -> None:
+    def __init__(self, say: Callable[[str, str], None], rate: float = RATE) -> None:
         self.directory = tempfile.mkdtemp(prefix="barnabas-drill-")
         self.nodes: dict[int, StageNode] = {}
         self.cluster_id = ""
         self.traffic: Traffic | None = None
         self._say = say
+        self._rate = rate
+        """Records a second."""
         self._bootstrap: list[int] = []
         self.security: dict[str, str] | None = None
         """What clients log in with."""
@@ -224,7 +226,7 @@ class Stage:
     def flow(self, copies: int, partitions: int, brokers: Collection[int]) -> None:
         """Records and topics from here on, once these brokers serve."""
         self.until("the brokers are unfenced", lambda: set(brokers) <= self.unfenced())
-        self.traffic = Traffic(self.bootstrap, copies, partitions, self.security)
+        self.traffic = Traffic(self.bootstrap, copies, partitions, self.security, self._rate)
         self._say("see", f"records flow to a topic with {copies} {'copy' if copies == 1 else 'copies'}")
 
     def kill(self, *ids: int) -> None:

@@ -6,6 +6,7 @@ are made (metadata, which the quorum itself has to commit).
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections import Counter
@@ -18,10 +19,12 @@ if TYPE_CHECKING:
     from barnabas.client.admin.admin import Admin
     from barnabas.client.producer import Producer
 
-__all__ = ["Proof", "Traffic"]
+__all__ = ["RATE", "Proof", "Traffic"]
 
 TOPIC = "drill"
 EVERY_S = 0.01
+RATE = 100.0
+"""Records a second, unless one says otherwise."""
 TOPIC_EVERY_S = 0.5
 DELIVERY_S = 60.0
 READ_S = 20.0
@@ -64,7 +67,9 @@ class Traffic:
         replication: int,
         partitions: int = 3,
         security: dict[str, str] | None = None,
+        rate: float = RATE,
     ) -> None:
+        """`rate`: records a second."""
         from barnabas.client.admin.admin import Admin
 
         self._bootstrap = bootstrap
@@ -72,6 +77,7 @@ class Traffic:
         self._copies = min(replication, 2)
         """Of the topics that are made: one broker may be away meanwhile."""
         self._partitions = partitions
+        self._rate = rate
         with Admin(bootstrap, security=security) as admin:
             admin.create_topic(TOPIC, partitions=partitions, replication=replication)
         self._producer = self._new_producer()
@@ -115,16 +121,18 @@ class Traffic:
         )
 
     def _send(self) -> None:
-        number = 0
+        number, due, looked = 0, 0.0, time.monotonic()
         while not self._over.wait(EVERY_S):
-            value = b"%d" % number
-            number += 1
-            try:
-                self._producer.send(
-                    TOPIC, value, partition=number % self._partitions, on_delivery=partial(self._told, value)
-                )
-            except BarnabasError:  # it is not acknowledged, so it does not count
-                continue
+            now = time.monotonic()
+            due += min(now - looked, 1.0) * self._rate  # (what was missed in a long wait is not made up for)
+            looked = now
+            while number < due and not self._over.is_set():
+                self._send_one(b"%d" % number, number % self._partitions)
+                number += 1
+
+    def _send_one(self, value: bytes, partition: int) -> None:
+        with contextlib.suppress(BarnabasError):  # it is not acknowledged, so it does not count
+            self._producer.send(TOPIC, value, partition=partition, on_delivery=partial(self._told, value))
 
     def _told(self, value: bytes, told: object) -> None:
         now = time.monotonic()
