@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Iterator
 
 import pytest
 from tests.frames import frame, read_frame
+from tests.patience import PATIENCE_S
 
 from barnabas.testing.cluster import Cluster, free_ports
 from barnabas.wire.records import Record, write_batch
@@ -18,16 +20,24 @@ PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 HANDSHAKE = frame(SaslHandshakeRequest(mechanism="PLAIN"), 1)
 
 
+DELAY_S = 1.0
+
+
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
-    login = free_ports()
+    """Of a listener with logins; at the next one sessions last for 300 ms."""
+    login = free_ports(2)
     settings = {
-        "listeners": f"PLAINTEXT://127.0.0.1:0,LOGIN://127.0.0.1:{login},CONTROLLER://127.0.0.1:0",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,LOGIN:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
-        "listener.name.login.sasl.enabled.mechanisms": "PLAIN",
-        "listener.name.login.plain.sasl.jaas.config": f'{PLAIN} required user_bob="bobs-secret";',
-        "connection.failed.authentication.delay.ms": "1000",
+        "listeners": f"PLAINTEXT://127.0.0.1:0,LOGIN://127.0.0.1:{login},SHORT://127.0.0.1:{login + 1},"
+        "CONTROLLER://127.0.0.1:0",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,LOGIN:SASL_PLAINTEXT,SHORT:SASL_PLAINTEXT,"
+        "CONTROLLER:PLAINTEXT",
+        "listener.name.short.plain.connections.max.reauth.ms": "300",
+        "connection.failed.authentication.delay.ms": f"{DELAY_S * 1000:.0f}",
     }
+    for name in ("login", "short"):
+        settings[f"listener.name.{name}.sasl.enabled.mechanisms"] = "PLAIN"
+        settings[f"listener.name.{name}.plain.sasl.jaas.config"] = f'{PLAIN} required user_bob="bobs-secret";'
     with Cluster(settings):
         yield login
 
@@ -80,6 +90,15 @@ def test_no_fast_path_serves_a_client_whose_login_was_refused(port: int) -> None
         assert 77 not in answers(line)
 
 
+def test_no_fast_path_goes_on_after_the_end_of_a_session(port: int) -> None:
+    with producer(port + 1) as line:
+        until = time.monotonic() + PATIENCE_S
+        with pytest.raises((EOFError, OSError)):
+            while time.monotonic() < until:
+                line.sendall(producing())
+                read_frame(line)
+
+
 def test_what_was_produced_before_is_answered_and_the_fast_path_comes_back(port: int) -> None:
     with producer(port) as line:
         line.sendall(producing() + HANDSHAKE)
@@ -88,3 +107,19 @@ def test_what_was_produced_before_is_answered_and_the_fast_path_comes_back(port:
         for request in (token("bobs-secret"), *[producing()] * 5):
             line.sendall(request)
             read_frame(line)
+
+
+@pytest.mark.parametrize(
+    "words", [[HANDSHAKE, token("wrong")], [frame(SaslHandshakeRequest(mechanism="GSSAPI"), 1) + producing()]]
+)
+def test_who_is_refused_hears_of_it_after_a_while_whatever_it_sends_behind(
+    port: int, words: list[bytes]
+) -> None:
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as line:
+        for word in words[:-1]:
+            line.sendall(word)
+            read_frame(line)
+        began = time.monotonic()
+        line.sendall(words[-1])
+        assert len(answers(line)) == 1, "the refusal, and nothing behind it"
+        assert time.monotonic() - began >= DELAY_S

@@ -49,7 +49,12 @@ DRILLS: dict[str, str] = {
 """Name and what it is about, in the order of learning; the story is in `stories/`."""
 MOST_RATE = 100_000
 """Records a second that may be asked for; one process sends and reads them."""
-_FOLDERS = {"secure-cluster": "security.", "renew-certificates": "security."}
+_FOLDERS = {
+    **dict.fromkeys(("secure-cluster", "renew-certificates"), "security."),
+    **dict.fromkeys(
+        ("move-quorum", "cancel-move", "cancel-each-step", "resubmit-move", "leader-leaves"), "moves."
+    ),
+}
 """Of stories that are in a folder of their own there."""
 
 

@@ -137,6 +137,11 @@ class Logins:
             f"Authentication failed during {what} due to invalid credentials with SASL mechanism {mechanism}"
         )
 
+    def mute(self, client: Client) -> None:
+        """Hear no more of a client that is refused: by a request it would learn of that before its time."""
+        if (session := self._sessions.get(client)) is not None:
+            session.connection.mute(self._delay_s + 1)
+
     async def held(self, client: Client) -> None:
         """What a refused client waits before it hears of it; then its connection ends."""
         await asyncio.sleep(self._delay_s)
@@ -202,6 +207,7 @@ class Logins:
 
     def _refused_raw(self, connection: Connection, error: LoginRefused) -> None:
         self.refused(connection.client, error)
+        self.mute(connection.client)
         self._loop.call_later(self._delay_s, connection.close)
 
     def _said(self, client: Client, session: Session, said: Said) -> Said:

@@ -46,6 +46,7 @@ class SaslApi:
         answer = SaslHandshakeResponse(error_code=code, mechanisms=list(login.mechanisms))
         if code is ErrorCode.NONE:
             return answer
+        logins.mute(client)
         logins.refused(client, LoginRefused(f"it asks for the mechanism {request.mechanism[:40]!r}"))
         return asyncio.ensure_future(self._late(client, answer))
 
@@ -62,6 +63,7 @@ class SaslApi:
         try:
             said = logins.step(client, bytes(request.auth_bytes))
         except LoginRefused as error:
+            logins.mute(client)
             return asyncio.ensure_future(self._refused(client, error))
         if isinstance(said, Said):
             return _answer(client, said)
@@ -75,6 +77,7 @@ class SaslApi:
 
     async def _refused(self, client: Client, error: LoginRefused) -> SaslAuthenticateResponse:
         assert self._logins is not None
+        self._logins.mute(client)
         text = self._logins.refused(client, error)
         answer = SaslAuthenticateResponse(error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=text)
         return await self._late(client, answer)

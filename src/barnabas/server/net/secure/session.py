@@ -17,6 +17,10 @@ class Guarded(Protocol):
     max_frame: int
     fast_path: Any
 
+    def mute(self, seconds: float) -> None:
+        """Hear nothing for so long."""
+        ...
+
     def close(self) -> None:
         """Send what is ready and hang up."""
         ...
