@@ -93,6 +93,19 @@ def test_a_client_is_who_its_certificate_says(authority: Authority) -> None:
     assert principal_with(mutual(authority), client) == "User:CN=ada"
 
 
+def test_nobody_gets_a_ticket_that_spares_it_its_certificate_the_next_time(authority: Authority) -> None:
+    found: list[bool] = []
+
+    async def scenario(world: World) -> None:
+        client = await greeted(world)
+        session = client.writer.get_extra_info("ssl_object").session
+        found.append(session is not None and session.has_ticket)
+        client.close()
+
+    run(mutual(authority), scenario, showing(authority, authority.issue("client")))
+    assert found == [False]
+
+
 def test_a_rule_makes_a_name_of_it(authority: Authority) -> None:
     rules = {"ssl.principal.mapping.rules": "RULE:^CN=(.*)$/$1/U"}
     assert principal_with(mutual(authority) | rules, showing(authority, authority.issue("ada"))) == "User:ADA"
