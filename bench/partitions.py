@@ -28,7 +28,7 @@ from barnabas.wire.schemas.cluster import MetadataRequest
 from barnabas.wire.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from bench.peers import ApacheKafka, Barnabas, Peer, apache_is_here
 from bench.processes import cpu_seconds, load, machine, resident_mb
-from bench.report import number, put_between, revision
+from bench.report import put_between, sides_table
 
 BEGIN = "<!-- begin: written by make bench ARGS=partitions -->"
 END = "<!-- end: written by make bench ARGS=partitions -->"
@@ -86,7 +86,8 @@ def main(words: Sequence[str]) -> int:
             with tempfile.TemporaryDirectory(prefix="barnabas-partitions-") as folder:
                 peer = kind(Path(folder) / "wide", options.port + 100 + 10 * place, fsync=False)
                 requests(peer, options.rounds, figures)
-    text = table(found, options.topics * options.each, before)
+    said = f"{options.topics * options.each:,} partitions on one node, acknowledgements from the page cache."
+    text = sides_table(found, ROWS, said, before)
     print(text)
     if not options.no_write:
         print(f"written: {put_between(BEGIN, END, text)}")
@@ -237,18 +238,3 @@ async def wide(peer: Peer, width: int, count: int) -> float:
         before = cpu_seconds(peer.pid)
         await asyncio.gather(*(send() for _ in range(IN_FLIGHT)))
     return (cpu_seconds(peer.pid) - before) * 1e6 / count
-
-
-def table(found: dict[str, Figures], partitions: int, before: float) -> str:
-    out = [
-        f"Measured {time.strftime('%Y-%m-%d')} at {revision()}; {machine()}; load before {before:.1f}; "
-        f"{partitions:,} partitions on one node, acknowledgements from the page cache.",
-        "",
-        f"| what | {' | '.join(found)} |",
-        "|---|" + "---:|" * len(found),
-    ]
-    for key, words in ROWS.items():
-        if any(key in figures for figures in found.values()):
-            values = (number(figures[key]) if key in figures else "-" for figures in found.values())
-            out.append(f"| {words} | {' | '.join(values)} |")
-    return "\n".join(out)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -81,6 +82,22 @@ def put_between(begin: str, end: str, text: str) -> Path:
     head, _, rest = page.read_text().partition(begin)
     page.write_text(f"{head}{begin}\n{text}\n{end}{rest.partition(end)[2]}")
     return page
+
+
+def sides_table(found: Mapping[str, Figures], rows: Mapping[str, str], said: str, before: float) -> str:
+    """What each side cost, a column each; `rows` names the figures, `said` how they were measured."""
+    out = [
+        f"Measured {datetime.date.today().isoformat()} at {revision()}; {machine()}; load before {before:.1f}; "
+        + said,
+        "",
+        f"| what | {' | '.join(found)} |",
+        "|---|" + "---:|" * len(found),
+    ]
+    for key, words in rows.items():
+        if any(key in figures for figures in found.values()):
+            values = (number(figures[key]) if key in figures else "-" for figures in found.values())
+            out.append(f"| {words} | {' | '.join(values)} |")
+    return "\n".join(out)
 
 
 def revision() -> str:

@@ -42,7 +42,7 @@ from barnabas.wire.schemas.fetch import FetchPartition, FetchRequest, FetchTopic
 from bench.attacks import produce_request
 from bench.peers import ApacheKafka, Barnabas, Peer, apache_is_here
 from bench.processes import cpu_seconds, load, machine, resident_mb
-from bench.report import number, put_between, revision
+from bench.report import put_between, sides_table
 
 BEGIN = "<!-- begin: written by make bench ARGS=tls -->"
 END = "<!-- end: written by make bench ARGS=tls -->"
@@ -151,7 +151,8 @@ def main(words: Sequence[str]) -> int:
         if "secure" in options.only:
             took = min(secure(folder / f"secure{n}") for n in range(options.rounds))
             found.setdefault(Barnabas.name, {})["secure_s"] = took
-    text = table(found, options.rounds, before)
+    said = f"the least of {options.rounds} rounds, both sides in turn, acknowledgements from the page cache."
+    text = sides_table(found, ROWS, said, before)
     print(text)
     if not options.no_write:
         print(f"written: {put_between(BEGIN, END, text)}")
@@ -384,18 +385,3 @@ def first_record(port: int, security: Security) -> None:
         admin.create_topic(TOPIC)
     with BlockingConnection("127.0.0.1", port, timeout=10, security=security) as line:
         produce(line, bytes(write_batch([Record(0, 0, None, b"first", ())])), 1)
-
-
-def table(found: dict[str, Figures], rounds: int, before: float) -> str:
-    out = [
-        f"Measured {time.strftime('%Y-%m-%d')} at {revision()}; {machine()}; load before {before:.1f}; "
-        f"the least of {rounds} rounds, both sides in turn, acknowledgements from the page cache.",
-        "",
-        f"| what | {' | '.join(found)} |",
-        "|---|" + "---:|" * len(found),
-    ]
-    for key, words in ROWS.items():
-        if any(key in figures for figures in found.values()):
-            values = (number(figures[key]) if key in figures else "-" for figures in found.values())
-            out.append(f"| {words} | {' | '.join(values)} |")
-    return "\n".join(out)

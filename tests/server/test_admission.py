@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -122,56 +122,21 @@ def test_a_share_counts_who_came_of_late() -> None:
     assert arrivals.is_below_its_share("CLIENTS", "10.0.0.1")
 
 
-@pytest.mark.parametrize("loop", LOOPS)
-@pytest.mark.parametrize("with_tls", [False, True])
-def test_who_comes_from_another_address_than_the_storm_is_served_at_once(
-    loop: str, with_tls: bool, tmp_path: Path
+def at_ten_a_second(
+    loop: str, with_tls: bool, folder: Path, scenario: Callable[[World], Awaitable[None]]
 ) -> None:
+    """Play at a listener where ten connections a second may come; nothing of them stays behind."""
     settings = {"max.connection.creation.rate": "10", "quota.window.num": "2"}
     context = None
     if with_tls:
-        authority = Authority(tmp_path)
+        authority = Authority(folder)
         settings |= {"ssl.keystore.location": str(authority.issue("node"))}
         context = showing(authority, None)
 
     async def whole() -> None:
         world = World(asyncio.get_running_loop(), settings, context)
         await world.listener.start(world.requests.take)
-        arrivals = world.connections.arrivals
-        arrivals._of_node.record(10_000, world.runtime.clock.now().mono)
-        for _ in range(10_000):
-            arrivals.came("10.0.0.1")
-        (await greeted(world)).close()
-        await until(lambda: not world.connections.opened and not world.connections._by_host)
-        world.listener.stop_accepting()
-        world.runtime.step.stop()
-        await settled()
-
-    with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
-        runner.run(whole())
-
-
-@pytest.mark.parametrize("loop", LOOPS)
-@pytest.mark.parametrize("with_tls", [False, True])
-def test_who_comes_too_soon_is_held_and_then_served(loop: str, with_tls: bool, tmp_path: Path) -> None:
-    settings = {"max.connection.creation.rate": "10", "quota.window.num": "2"}
-    context = None
-    if with_tls:
-        authority = Authority(tmp_path)
-        settings |= {"ssl.keystore.location": str(authority.issue("node"))}
-        context = showing(authority, None)
-
-    async def whole() -> None:
-        world = World(asyncio.get_running_loop(), settings, context)
-        await world.listener.start(world.requests.take)
-        arrivals = world.connections.arrivals
-        arrivals._of_node.record(10, world.runtime.clock.now().mono)
-        for _ in range(10):
-            arrivals.came("127.0.0.1")
-        coming = asyncio.ensure_future(greeted(world))
-        await until(lambda: world.connections._waiting == 1)
-        assert not world.connections.opened
-        (await coming).close()
+        await scenario(world)
         await until(lambda: not world.connections.opened and not world.connections._by_host)
         assert world.connections._waiting == 0
         world.listener.stop_accepting()
@@ -180,6 +145,39 @@ def test_who_comes_too_soon_is_held_and_then_served(loop: str, with_tls: bool, t
 
     with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
         runner.run(whole())
+
+
+def came(world: World, count: int, host: str) -> None:
+    """So many connections of that address have come just now."""
+    arrivals = world.connections.arrivals
+    arrivals._of_node.record(count, world.runtime.clock.now().mono)
+    for _ in range(count):
+        arrivals.came(host)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("with_tls", [False, True])
+def test_who_comes_from_another_address_than_the_storm_is_served_at_once(
+    loop: str, with_tls: bool, tmp_path: Path
+) -> None:
+    async def scenario(world: World) -> None:
+        came(world, 10_000, "10.0.0.1")
+        (await greeted(world)).close()
+
+    at_ten_a_second(loop, with_tls, tmp_path, scenario)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("with_tls", [False, True])
+def test_who_comes_too_soon_is_held_and_then_served(loop: str, with_tls: bool, tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        came(world, 10, "127.0.0.1")
+        coming = asyncio.ensure_future(greeted(world))
+        await until(lambda: world.connections._waiting == 1)
+        assert not world.connections.opened
+        (await coming).close()
+
+    at_ten_a_second(loop, with_tls, tmp_path, scenario)
 
 
 class Transport:

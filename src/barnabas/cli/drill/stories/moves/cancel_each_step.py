@@ -38,11 +38,17 @@ def _move_and_cancel(stage: Stage, begin: tuple[int, ...], end: tuple[int, ...],
     """By the client, as commands take longer than the whole move."""
     with Admin(stage.bootstrap, timeout=WITHIN_S) as admin:
         admin.reassign_controllers(end)
-        while True:
-            now = {voter.id for voter in admin.quorum().voters}
-            if len(now - set(begin)) + len(set(begin) - now) >= steps:
-                break
+        until = time.monotonic() + WITHIN_S
+        while _taken(admin, begin) < steps:
+            if time.monotonic() > until:
+                raise DrillError(f"not within {WITHIN_S:g} s: {steps} steps")
         admin.reassign_controllers(None)
+
+
+def _taken(admin: Admin, begin: tuple[int, ...]) -> int:
+    """Steps taken from that set: who came, and who went."""
+    now = {voter.id for voter in admin.quorum().voters}
+    return len(now - set(begin)) + len(set(begin) - now)
 
 
 def _named(ids: tuple[int, ...]) -> str:
