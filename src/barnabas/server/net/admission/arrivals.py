@@ -33,11 +33,13 @@ class Arrivals:
     """
 
     __slots__ = (
+        "_addresses",
         "_before",
         "_began",
         "_config",
         "_inner",
         "_lately",
+        "_measured_s",
         "_now",
         "_of_listener",
         "_of_node",
@@ -56,7 +58,12 @@ class Arrivals:
         """How many of an address have gone in, since the measured time began anew."""
         self._before: Tally[str] = Tally()
         """The same, of the measured time before."""
+        self._addresses = 0
+        """How many different ones they have."""
         self._began = now()
+        size, windows = config.int("quota.window.size.seconds"), config.int("quota.window.num")
+        self._measured_s = max(windows - 1, 1) * size
+        """For so long a rate may be used up at once (`SampledRate`)."""
 
     def _measure(self) -> SampledRate:
         config = self._config
@@ -82,6 +89,7 @@ class Arrivals:
     def came(self, host: str) -> None:
         """A connection of that address goes in."""
         self._forget()
+        self._addresses += self._is_new(host)
         self._lately[host] += 1
 
     def is_below_its_share(self, listener: str, host: str) -> bool:
@@ -91,15 +99,13 @@ class Arrivals:
         if self._config.is_given_for(listener, _RATE):
             own = self._config.at(listener).int(_RATE)
             rate = own if listener in self._inner else min(rate, own)
-        addresses = len(self._lately.keys() | self._before.keys() | {host})
+        addresses = self._addresses + self._is_new(host)
         mine = self._lately[host] + self._before[host] + 1
         return mine * addresses <= rate * self._measured_s
 
-    @property
-    def _measured_s(self) -> int:
-        """For so long a rate may be used up at once (`SampledRate`)."""
-        config = self._config
-        return max(config.int("quota.window.num") - 1, 1) * config.int("quota.window.size.seconds")
+    def _is_new(self, host: str) -> bool:
+        """Whether nothing of that address has gone in of late."""
+        return host not in self._lately and host not in self._before
 
     def _forget(self) -> None:
         """Forget who came before the last measured time."""
@@ -109,6 +115,7 @@ class Arrivals:
             return
         self._before = self._lately if gone < 2 * self._measured_s else Tally()
         self._lately = Tally()
+        self._addresses = len(self._before)
         self._began = now
 
     def __repr__(self) -> str:

@@ -14,7 +14,7 @@ import secrets
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from barnabas.controller.decisions.users.delegation_tokens import secret_of
 from barnabas.controller.image import ImageDelta, MetadataImage
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Logins"]
 
+Answer = TypeVar("Answer")
 _NONCE_BYTES = 24
 _CHECKERS = 2
 """Threads that hash passwords: more would take the processor from those who are logged in."""
@@ -137,15 +138,19 @@ class Logins:
             f"Authentication failed during {what} due to invalid credentials with SASL mechanism {mechanism}"
         )
 
-    def mute(self, client: Client) -> None:
-        """Hear no more of a client that is refused: by a request it would learn of that before its time."""
+    def held(self, client: Client, answer: Answer) -> asyncio.Future[Answer]:
+        """The answer to a client that is refused, after a while; then its connection ends.
+
+        Nothing more is heard of it: by a request behind it would learn of its refusal before its time.
+        """
         if (session := self._sessions.get(client)) is not None:
             session.connection.mute(self._delay_s + 1)
+        return asyncio.ensure_future(self._late(client, answer))
 
-    async def held(self, client: Client) -> None:
-        """What a refused client waits before it hears of it; then its connection ends."""
+    async def _late(self, client: Client, answer: Answer) -> Answer:
         await asyncio.sleep(self._delay_s)
         self._loop.call_later(0.01, client.hang_up)  # after the answer has left
+        return answer
 
     def metadata_changed(self, delta: ImageDelta) -> None:
         """Users and tokens may be gone, users have other passwords, tokens end sooner: so do their sessions."""
@@ -207,7 +212,7 @@ class Logins:
 
     def _refused_raw(self, connection: Connection, error: LoginRefused) -> None:
         self.refused(connection.client, error)
-        self.mute(connection.client)
+        connection.mute(self._delay_s + 1)
         self._loop.call_later(self._delay_s, connection.close)
 
     def _said(self, client: Client, session: Session, said: Said) -> Said:

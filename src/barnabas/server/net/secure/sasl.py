@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.security.login import Said
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from barnabas.server.net.secure.logins import Logins
 
 __all__ = ["SaslApi"]
-
-Answer = TypeVar("Answer")
 
 
 class SaslApi:
@@ -46,9 +44,8 @@ class SaslApi:
         answer = SaslHandshakeResponse(error_code=code, mechanisms=list(login.mechanisms))
         if code is ErrorCode.NONE:
             return answer
-        logins.mute(client)
         logins.refused(client, LoginRefused(f"it asks for the mechanism {request.mechanism[:40]!r}"))
-        return asyncio.ensure_future(self._late(client, answer))
+        return logins.held(client, answer)
 
     def authenticate(
         self, context: RequestContext, request: SaslAuthenticateRequest
@@ -63,8 +60,7 @@ class SaslApi:
         try:
             said = logins.step(client, bytes(request.auth_bytes))
         except LoginRefused as error:
-            logins.mute(client)
-            return asyncio.ensure_future(self._refused(client, error))
+            return self._refused(client, error)
         if isinstance(said, Said):
             return _answer(client, said)
         return asyncio.ensure_future(self._checked(client, said))
@@ -75,17 +71,11 @@ class SaslApi:
         except LoginRefused as error:
             return await self._refused(client, error)
 
-    async def _refused(self, client: Client, error: LoginRefused) -> SaslAuthenticateResponse:
+    def _refused(self, client: Client, error: LoginRefused) -> asyncio.Future[SaslAuthenticateResponse]:
         assert self._logins is not None
-        self._logins.mute(client)
         text = self._logins.refused(client, error)
         answer = SaslAuthenticateResponse(error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=text)
-        return await self._late(client, answer)
-
-    async def _late(self, client: Client, answer: Answer) -> Answer:
-        assert self._logins is not None
-        await self._logins.held(client)
-        return answer
+        return self._logins.held(client, answer)
 
 
 def _answer(client: Client, said: Said) -> SaslAuthenticateResponse:
