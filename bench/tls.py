@@ -26,23 +26,25 @@ from typing import Any
 
 from barnabas import Admin
 from barnabas.cli.main import main as barnabas
+from barnabas.client.admin.acls import AclRow, create_acls
 from barnabas.client.admin.users import set_password
 from barnabas.client.aio.connection import AsyncConnection
 from barnabas.client.blocking import BlockingConnection
 from barnabas.client.security.options import Security
-from barnabas.config import parse_properties
 from barnabas.errors import BarnabasError
 from barnabas.security.acl import Operation, PatternType, Permission, ResourceType
 from barnabas.settings.table_access import STANDARD_AUTHORIZER
 from barnabas.testing.cluster import free_ports
 from barnabas.wire.records import Record, write_batch
-from barnabas.wire.schemas.acls import AclCreation, CreateAclsRequest
 from barnabas.wire.schemas.cluster import ApiVersionsRequest
 from barnabas.wire.schemas.fetch import FetchPartition, FetchRequest, FetchTopic
 from bench.attacks import produce_request
+from bench.cells import Figures
 from bench.peers import ApacheKafka, Barnabas, Peer, apache_is_here
 from bench.processes import cpu_seconds, load, machine, resident_mb
 from bench.report import put_between, sides_table
+from bench.secured import QUICK
+from bench.secured import admin as super_user
 
 BEGIN = "<!-- begin: written by make bench ARGS=tls -->"
 END = "<!-- end: written by make bench ARGS=tls -->"
@@ -69,7 +71,6 @@ ROWS = {
     "acls_us": f"the same beside {OTHERS:,} other ACLs, CPU us",
     "secure_s": "`start --secure` to the first acknowledged record, s",
 }
-Figures = dict[str, float]
 
 
 class Secured:
@@ -99,10 +100,7 @@ class Secured:
         words: dict[str, tuple[int, dict[str, str]]] = {
             "plain": (self.port, {}),
             "tls": (self.port + 2, {"security.protocol": "SSL", **ca}),
-            "login": (
-                self.port + 3,
-                LOGGED_IN | {"security.protocol": "SASL_SSL"} | ca,
-            ),
+            "login": (self.port + 3, {"security.protocol": "SASL_SSL", **ca, **LOGGED_IN}),
         }
         port, options = words[way]
         return BlockingConnection("127.0.0.1", port, timeout=60, security=Security.parse(options))
@@ -139,8 +137,7 @@ def main(words: Sequence[str]) -> int:
     why = "as asked" if options.alone else apache_is_here()
     if why:
         print(f"measuring alone: {why}")
-    memory = Path("/dev/shm")
-    with tempfile.TemporaryDirectory(prefix="bench-tls-", dir=memory if memory.is_dir() else None) as name:
+    with tempfile.TemporaryDirectory(prefix="bench-tls-", dir=QUICK if QUICK.is_dir() else None) as name:
         folder = Path(name)
         if "pairs" in options.only:
             warm(folder)
@@ -309,26 +306,17 @@ def acl_node(folder: Path, others: int) -> Peer:
     node.start()
     node.wait()
     prepare(node.bootstrap)
-    with BlockingConnection("127.0.0.1", port, timeout=60) as line:
-        rows = [acl(USER, TOPIC), *(acl(f"user{n}", f"topic{n % 5000}") for n in range(others))]
+    rows = [may_write(USER, TOPIC), *(may_write(f"user{n}", f"topic{n % 5000}") for n in range(others))]
+    with Admin(node.bootstrap, timeout=60) as admin:
         for first in range(0, len(rows), ACLS_AT_ONCE):
-            answer = line.request(CreateAclsRequest(creations=rows[first : first + ACLS_AT_ONCE]))
-            if any(result.error_code for result in answer.results):
-                raise BarnabasError("an ACL is refused")
+            create_acls(admin.cluster, rows[first : first + ACLS_AT_ONCE])
     return node
 
 
-def acl(user: str, topic: str) -> AclCreation:
-    """That user may write that topic."""
-    return AclCreation(
-        resource_type=ResourceType.TOPIC,
-        resource_name=topic,
-        resource_pattern_type=PatternType.LITERAL,
-        principal=f"User:{user}",
-        host="*",
-        operation=Operation.WRITE,
-        permission_type=Permission.ALLOW,
-    )
+def may_write(user: str, topic: str) -> AclRow:
+    """The ACL that allows it."""
+    place = (ResourceType.TOPIC, topic, PatternType.LITERAL)
+    return AclRow(*place, f"User:{user}", "*", Operation.WRITE, Permission.ALLOW)
 
 
 async def small_requests(node: Peer, count: int = 60_000) -> float:
@@ -355,24 +343,14 @@ async def small_requests(node: Peer, count: int = 60_000) -> float:
 def secure(home: Path) -> float:
     """Seconds from the command to the first record that its user has acknowledged."""
     port = free_ports(3)
-    command = [
-        sys.executable,
-        "-m",
-        "barnabas",
-        "start",
-        "--secure",
-        "--data",
-        str(home),
-        "--port",
-        str(port),
-    ]
+    command = [sys.executable, "-m", "barnabas", "start", "--secure", "--data", str(home)]
+    command += ["--port", str(port)]
     begun = time.monotonic()
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:
             while (took := time.monotonic() - begun) < 30:
                 with contextlib.suppress(BarnabasError, OSError, IndexError):
-                    security = Security.parse(dict(parse_properties((home / "admin.properties").read_text())))
-                    first_record(port, security)
+                    first_record(port, Security.parse(super_user(home)))
                     return time.monotonic() - begun
                 time.sleep(0.005)
             raise BarnabasError(f"no record was taken within {took:.0f} s")
