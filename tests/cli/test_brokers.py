@@ -10,10 +10,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tests.server.quorum_processes import eventually
 
+from barnabas.cli.brokers.moving import ended_text
 from barnabas.cli.brokers.placement import byte_rate, duration_text, size_text
 from barnabas.client.admin.admin import Admin
-from barnabas.client.admin.throttles import throttle
+from barnabas.client.admin.throttles import throttle, throttles
 from barnabas.client.producer import Producer
 from barnabas.errors import ConfigError
 from barnabas.model import TopicPartition
@@ -119,13 +121,28 @@ def test_what_waits_for_a_broker_that_is_away_says_so_and_is_turned_back(type_: 
     try:
         with Admin(type_.kafka.bootstrap) as admin:
             admin.move({TopicPartition("orders", 0): [1, 2, 4]})
-        assert type_("rebalance run --brokers 1,2,3 --wait --timeout 1") in (0, 5), type_.err
+            eventually(lambda: 4 in admin.describe_cluster(fenced=True).fenced, what="4 is fenced")
+        assert type_("rebalance run --brokers 1,2,3 --wait --timeout 1") == 5, type_.err
         assert "broker 4 does not serve" in type_.err
         assert "next: the moves go on" in type_.err
         assert type_("rebalance cancel --wait") == 0, type_.err
         assert "Turned back: 1 of 1." in type_.out
     finally:
         type_.kafka.start(4)
+
+
+def test_limits_of_a_broker_that_has_just_died_are_not_known_and_the_others_are_told(type_: Operator) -> None:
+    assert type_("configs set broker 1 leader.replication.throttled.rate=1000") == 0, type_.err
+    type_.kafka.kill(4)
+    try:
+        with Admin(type_.kafka.bootstrap, timeout=2.0) as admin:
+            found = throttles(admin, [1, 4], ["orders"])
+        assert found.rates == {1: 1000} and found.silent == (4,)
+        assert "a limit that it may have stays until it is back" in ended_text(found)
+    finally:
+        type_.kafka.start(4)
+    assert type_("rebalance cancel --wait") == 0, type_.err
+    assert "The limits of speed are removed." in type_.out
 
 
 def test_a_broker_that_replicas_name_is_not_forgotten_without_a_word(type_: Operator) -> None:

@@ -20,8 +20,9 @@ from barnabas.model import NodeId, TopicPartition
 if TYPE_CHECKING:
     from barnabas.client.admin.admin import Admin
     from barnabas.client.admin.moves import Move
+    from barnabas.client.admin.throttles import Throttles
 
-__all__ = ["Watch", "begin", "end_throttles", "progress", "wait"]
+__all__ = ["Watch", "begin", "end_throttles", "ended_text", "progress", "wait"]
 
 BATCH = 500
 """Partitions in one request: the active controller decides a request in one go."""
@@ -44,17 +45,28 @@ def begin(
     return refused
 
 
-def end_throttles(admin: Admin, look: Placement) -> bool:
-    """Remove the limits that moves had, where nothing moves any more; whether there were some."""
-    from barnabas.client.admin.throttles import throttles, unthrottle
+def end_throttles(admin: Admin, look: Placement) -> Throttles:
+    """Remove the limits that moves had, where nothing moves any more; those that there were."""
+    from barnabas.client.admin.throttles import Throttles, throttles, unthrottle
 
     if admin.moves():
-        return False
+        return Throttles({}, ())
     serving = sorted(look.brokers.keys() - look.fenced)
     found = throttles(admin, serving, sorted({tp.topic for tp in look.replicas}))
     if found:
         unthrottle(admin, found)
-    return bool(found)
+    return found
+
+
+def ended_text(found: Throttles) -> str:
+    """What `end_throttles` did, in a line or two; empty where there was nothing to do."""
+    lines = ["The limits of speed are removed."] if found else []
+    if found.silent:
+        lines.append(
+            f"Broker {ids(found.silent)} does not answer; a limit that it may have stays until it is back:\n"
+            "  next: `barnabas rebalance cancel` removes it then"
+        )
+    return "\n".join(lines)
 
 
 class Watch:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from barnabas.cli.brokers.moving import Watch, begin, end_throttles, progress, wait
+from barnabas.cli.brokers.moving import Watch, begin, end_throttles, ended_text, progress, wait
 from barnabas.cli.brokers.placement import Placement, byte_rate, size_text
 from barnabas.cli.controllers import security_of
 from barnabas.cli.moves import ids, ids_of
@@ -171,8 +171,8 @@ def carry_out(
         watched = sorted((plan.keys() | moving) - refused.keys())
         if watched:
             wait(Watch(admin, watched, look), say, args.timeout, again)
-        if end_throttles(admin, look) and not args.json:
-            print("The limits of speed are removed.")
+        if (text := ended_text(end_throttles(admin, look))) and not args.json:
+            print(text)
     elif plan and not args.json:
         print(
             f"Began: {len(plan) - len(refused)} of {len(plan)}. `barnabas rebalance status` shows progress."
@@ -246,21 +246,21 @@ def _cancel(admin: Admin, args: argparse.Namespace) -> int:
     refused = {} if args.dry_run or not tps else admin.move(tps)
     left = [tp for tp in tps if tp not in refused]
     look = Placement.of(admin)
-    removed = False
+    ended = None
     if not args.dry_run:
         if args.wait and left:
             wait(
                 Watch(admin, left, look), progress(quiet=args.json), args.timeout, "barnabas rebalance cancel"
             )
-        removed = end_throttles(admin, look)
+        ended = end_throttles(admin, look)
     if args.json:
-        content = {"turned_back": len(left), "refused": len(refused), "throttles_removed": removed}
+        content = {"turned_back": len(left), "refused": len(refused), "throttles_removed": bool(ended)}
         print_document("rebalance.cancelled", {"cancelled": {**content, "dry_run": args.dry_run}})
         return 1 if refused else 0
     for tp, error in sorted(refused.items()):
         print(f"{tp.topic}-{tp.partition} goes on: {error.message} ({error.code.name})")
     did = "Would turn back" if args.dry_run else "Turned back"
     print(f"{did}: {len(left)} of {len(tps)}." if tps else "Nothing moves.")
-    if removed:
-        print("The limits of speed are removed.")
+    if ended is not None and (text := ended_text(ended)):
+        print(text)
     return 1 if refused else 0

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from barnabas.client.connection import ConnectionFailed
+from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import NodeId, TopicPartition
 
 if TYPE_CHECKING:
@@ -28,6 +30,8 @@ class Throttles(NamedTuple):
 
     rates: dict[NodeId, int]
     topics: tuple[str, ...]
+    silent: tuple[NodeId, ...] = ()
+    """Brokers that did not answer: what is set for them is not known."""
 
     def __bool__(self) -> bool:
         return bool(self.rates or self.topics)
@@ -64,21 +68,32 @@ def throttle(
 
 
 def throttles(admin: Admin, brokers: Iterable[NodeId], topics: Iterable[str]) -> Throttles:
-    """The limits of these brokers and topics that were set at run time."""
+    """The limits of these brokers and topics that were set at run time.
+
+    A broker that has just died, and is not fenced yet, is named as silent.
+    """
     rates = {}
+    silent = []
     for broker in brokers:
-        if found := _given(admin, "broker", str(broker), RATES):
+        try:
+            found = _given(admin, "broker", str(broker), RATES)
+        except (ConnectionFailed, KafkaError) as error:  # only a broker itself tells what it was given
+            if isinstance(error, KafkaError) and error.code is not ErrorCode.BROKER_NOT_AVAILABLE:
+                raise
+            silent.append(broker)
+            continue
+        if found:
             rates[broker] = min(int(value) for value in found.values())
     throttled = (
         topic
         for topic in topics
         if any(value != _ALWAYS for value in _given(admin, "topic", topic, REPLICAS).values())
     )
-    return Throttles(rates, tuple(throttled))
+    return Throttles(rates, tuple(throttled), tuple(silent))
 
 
 def unthrottle(admin: Admin, found: Throttles) -> None:
-    """Remove these limits.  Raises KafkaError when that is refused."""
+    """Remove these limits; a silent broker keeps what it has.  Raises KafkaError when that is refused."""
     for broker in found.rates:
         admin.alter_configs("broker", str(broker), reset=RATES)
     for topic in found.topics:
