@@ -8,6 +8,7 @@ wall time.
 `bench/replicated.py`.  `python -m bench coordinators` (`bench/coordinators.py`): groups and transactional ids.
 `python -m bench partitions` (`bench/partitions.py`): ten thousand partitions on one node.
 `python -m bench tls` (`bench/tls.py`): TLS, logins and many ACLs.
+`python -m bench nodes` (`bench/one_machine.py`): several nodes on the cores of one machine.
 `python -m bench turns` (`bench/turns.py`): how long the event loop is held.
 `python -m bench spark` (`bench/spark.py`): PySpark's source and sink beside Spark's own connector.
 """
@@ -139,6 +140,10 @@ def main() -> int:
         from bench.gap import main as gap
 
         return gap(sys.argv[2:])
+    if sys.argv[1:2] == ["nodes"]:
+        from bench.one_machine import main as one_machine
+
+        return one_machine(sys.argv[2:])
     if sys.argv[1:2] == ["tls"]:
         from bench.tls import main as tls
 
