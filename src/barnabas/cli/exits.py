@@ -64,6 +64,7 @@ _NOT_FOUND = frozenset(
         ErrorCode.GROUP_ID_NOT_FOUND,
         ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
         ErrorCode.RESOURCE_NOT_FOUND,
+        ErrorCode.DELEGATION_TOKEN_NOT_FOUND,
     }
 )
 _NO_RIGHT = frozenset(code for code in ErrorCode if code.name.endswith("_AUTHORIZATION_FAILED"))

@@ -45,6 +45,11 @@ NOUNS: dict[str, tuple[str, str, str]] = {
     "acls": ("barnabas.cli.acls.acls", "who may do what, and who was refused", "barnabas acls list"),
     "quotas": ("barnabas.cli.quotas", "how much a client may use", "barnabas quotas list"),
     "users": ("barnabas.cli.access.users", "who may log in", "barnabas users list"),
+    "tokens": (
+        "barnabas.cli.access.tokens",
+        "what logs in as you do (delegation tokens)",
+        "barnabas tokens list",
+    ),
     "brokers": (
         "barnabas.cli.brokers.brokers",
         "brokers that come, go, and what they carry",
