@@ -27,7 +27,7 @@ class TokenNode:
                 "listeners": f"PLAINTEXT://127.0.0.1:0,LOGIN://{self.login},CONTROLLER://127.0.0.1:0",
                 "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,LOGIN:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
                 "sasl.enabled.mechanisms": ",".join(MECHANISMS),
-                "connection.failed.authentication.delay.ms": "20",
+                "connection.failed.authentication.delay.ms": "5",
                 **own,
                 **{name.replace("_", "."): value for name, value in settings.items()},
             }

@@ -78,7 +78,7 @@ class Node:
                 f"{own}{KEYS}": f"{secured.url}/keys",
                 f"{own}sasl.jaas.config": f'{MODULE} required ssl.truststore.location="{ca}";',
                 f"{own}connections.max.reauth.ms": "1000",
-                "connection.failed.authentication.delay.ms": "20",
+                "connection.failed.authentication.delay.ms": "5",
             }
         )
 

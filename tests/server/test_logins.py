@@ -64,7 +64,7 @@ class Secured:
             "listener.name.login.plain.sasl.jaas.config": f'{PLAIN} required user_bob="bobs-secret";',
             "listener.name.short.connections.max.reauth.ms": "1000",
             "barnabas.login.timeout.ms": "1000",
-            "connection.failed.authentication.delay.ms": "20",
+            "connection.failed.authentication.delay.ms": "5",
         }
         self.cluster = Cluster(settings)
 

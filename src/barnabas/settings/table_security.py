@@ -33,7 +33,8 @@ _s("sasl.server.max.receive.size", "int", 524288,
    ours=65536, low=512, high=MAX_INT,
    why="no mechanism needs more")
 _s("connection.failed.authentication.delay.ms", "int", 100,
-   "A refused login is answered after this time, and the connection closed.", low=0, high=MAX_INT)
+   "A refused login is answered after this time, and the connection closed. It doubles with each refusal of an "
+   "address, up to fifty times, until none came for a minute.", low=0, high=MAX_INT)
 _s = section("Delegation tokens")
 _s("delegation.token.secret.key", "password", None,
    "With it, users may have tokens that log in as they do (KIP-48). The same at all nodes; who changes it ends "

@@ -12,7 +12,6 @@ import hmac
 import os
 import secrets
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -26,6 +25,7 @@ from barnabas.server.loop.runtime import Runtime
 from barnabas.server.net.admission.connections import Connections
 from barnabas.server.net.connection import Connection
 from barnabas.server.net.context import Client
+from barnabas.server.net.secure.guessing import PasswordChecks, RefusalDelays
 from barnabas.server.net.secure.refusing import say_refused
 from barnabas.server.net.secure.session import Session
 from barnabas.server.net.secure.users import ScramUsers
@@ -38,8 +38,6 @@ __all__ = ["Logins"]
 
 Answer = TypeVar("Answer")
 _NONCE_BYTES = 24
-_CHECKERS = 2
-"""Threads that hash passwords: more would take the processor from those who are logged in."""
 _REMEMBERED_S = 300.0
 _MOST_REMEMBERED = 1000
 _LONGEST_TIMER_S = 10 * 365 * 86400.0
@@ -72,10 +70,10 @@ class Logins:
         self._loop = runtime.loop
         self._first_frame = config.int("sasl.server.max.receive.size")
         self._patience_s = config.int("barnabas.login.timeout.ms") / 1000
-        self._delay_s = config.int("connection.failed.authentication.delay.ms") / 1000
+        self._delays = RefusalDelays(config.int("connection.failed.authentication.delay.ms") / 1000)
         self._connections = connections
         self._sessions: dict[Client, Session] = {}
-        self._threads: ThreadPoolExecutor | None = None
+        self._checks = PasswordChecks(runtime.loop)
         self._bearers: Bearers | None = None
         if taken := {listener: found for listener, found in bearer_rules.items() if found is not None}:
             from barnabas.server.net.secure.bearers import Bearers
@@ -143,12 +141,14 @@ class Logins:
 
         Nothing more is heard of it: by a request behind it would learn of its refusal before its time.
         """
+        delay = self._delays.of(client.host, self._loop.time())
         if (session := self._sessions.get(client)) is not None:
-            session.connection.mute(self._delay_s + 1)
-        return asyncio.ensure_future(self._late(client, answer))
+            session.connection.mute(delay + 1)
+            session.set_timer(None)  # it hears that it is refused, not that it took too long
+        return asyncio.ensure_future(self._late(client, answer, delay))
 
-    async def _late(self, client: Client, answer: Answer) -> Answer:
-        await asyncio.sleep(self._delay_s)
+    async def _late(self, client: Client, answer: Answer, delay: float) -> Answer:
+        await asyncio.sleep(delay)
         self._loop.call_later(0.01, client.hang_up)  # after the answer has left
         return answer
 
@@ -167,8 +167,7 @@ class Logins:
 
     def stop(self) -> None:
         """The node ends."""
-        if self._threads is not None:
-            self._threads.shutdown(wait=False, cancel_futures=True)
+        self._checks.stop()
 
     # -- inside --
 
@@ -212,8 +211,9 @@ class Logins:
 
     def _refused_raw(self, connection: Connection, error: LoginRefused) -> None:
         self.refused(connection.client, error)
-        connection.mute(self._delay_s + 1)
-        self._loop.call_later(self._delay_s, connection.close)
+        delay = self._delays.of(connection.client.host, self._loop.time())
+        connection.mute(delay + 1)
+        self._loop.call_later(delay, connection.close)
 
     def _said(self, client: Client, session: Session, said: Said) -> Said:
         login = session.login
@@ -237,9 +237,7 @@ class Logins:
         session.set_timer(self._loop.call_later(lasts, self._over, client, session) if lasts else None)
 
     async def _checked(self, client: Client, session: Session, check: PasswordCheck) -> Said:
-        if self._threads is None:
-            self._threads = ThreadPoolExecutor(_CHECKERS, "login")
-        fits = await self._loop.run_in_executor(self._threads, check.credential.fits, check.password)
+        fits = await self._checks.check(client.host, check, lambda: client in self._sessions)
         if client not in self._sessions:
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "the connection has ended")
         said = session.login.checked(check, fits)
