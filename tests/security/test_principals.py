@@ -31,6 +31,12 @@ def test_the_first_rule_that_fits_is_used(name: str, user: str | None) -> None:
     assert PrincipalRules.parse(KAFKAS).name_of(name) == user
 
 
+def test_a_rule_fits_a_whole_name_or_not_at_all() -> None:
+    rules = PrincipalRules.parse("RULE:CN=admin/root/")
+    assert rules.name_of("CN=admin") == "root"
+    assert rules.name_of("CN=admin,O=Somebody") is None and rules.name_of("O=CN=admin") is None
+
+
 def test_without_rules_the_user_is_the_whole_name() -> None:
     assert PrincipalRules.parse("DEFAULT").name_of(DUKE) == DUKE
 

@@ -116,6 +116,7 @@ def test_a_user_who_does_not_exist_gets_a_salt_and_the_same_each_time() -> None:
     one = made_up_credential("SCRAM-SHA-512", b"key", "eve", 4096)
     assert one == made_up_credential("SCRAM-SHA-512", b"key", "eve", 4096)
     assert one.salt != made_up_credential("SCRAM-SHA-512", b"key", "bob", 4096).salt
+    assert one.salt != made_up_credential("SCRAM-SHA-512", b"other", "eve", 4096).salt, "or anybody knew it"
     assert len(one.salt) == 24 and not one.fits(b"")
     server = ScramServer(b"n,,n=eve,r=client")
     said = server.challenge(credential(), "server", is_made_up=True).decode()
