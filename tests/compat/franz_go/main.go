@@ -2,7 +2,7 @@
 //
 //	franz_go ADDRESS TOPIC RECORDS CA MECHANISM USER SECRET [CERTIFICATE]
 //
-// MECHANISM is SCRAM-SHA-256, SCRAM-SHA-512, PLAIN, OAUTHBEARER (SECRET is the token) or "-"; CA "-" is no TLS.
+// MECHANISM is SCRAM-SHA-256, SCRAM-SHA-512 (with -TOKEN: USER and SECRET are a delegation token), PLAIN, OAUTHBEARER (SECRET is the token) or "-"; CA "-" is no TLS.
 // It prints the number of records that it read in order, or the client's own error, and ends with 1.
 package main
 
@@ -28,6 +28,10 @@ func mechanism(name, user, secret string) sasl.Mechanism {
 		return scram.Auth{User: user, Pass: secret}.AsSha256Mechanism()
 	case "SCRAM-SHA-512":
 		return scram.Auth{User: user, Pass: secret}.AsSha512Mechanism()
+	case "SCRAM-SHA-256-TOKEN":
+		return scram.Auth{User: user, Pass: secret, IsToken: true}.AsSha256Mechanism()
+	case "SCRAM-SHA-512-TOKEN":
+		return scram.Auth{User: user, Pass: secret, IsToken: true}.AsSha512Mechanism()
 	case "PLAIN":
 		return plain.Auth{User: user, Pass: secret}.AsMechanism()
 	case "OAUTHBEARER":
