@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.controller.cluster import Chance
 
-from barnabas.controller.decisions.placement import place
+from barnabas.controller.decisions.placement import place, place_by_number
 from barnabas.controller.image import BrokerEndpoint, BrokerState
 from barnabas.errors import ErrorCode, KafkaError
 from barnabas.model import Uuid
@@ -127,3 +127,51 @@ def test_machines_behind_one_shared_address_are_not_one_host() -> None:
 
     for one in place([reached(id_) for id_ in range(6)], partitions=30, replicas=3, randomness=Chance()):
         assert {id_ % 3 for id_ in one} == {0, 1, 2}
+
+
+def test_by_number_fifteen_partitions_lie_on_five_brokers_as_in_the_first_design() -> None:
+    placed = place_by_number([broker(n) for n in range(5)], first=0, partitions=15, replicas=2)
+    assert placed == [
+        *[(0, 1), (1, 2), (2, 3), (3, 4), (4, 0)],
+        *[(0, 2), (1, 3), (2, 4), (3, 0), (4, 1)],
+        *[(0, 3), (1, 4), (2, 0), (3, 1), (4, 2)],
+    ]
+
+
+@given(
+    st.integers(min_value=1, max_value=7),
+    st.integers(min_value=1, max_value=90),
+    st.data(),
+)
+def test_by_number_replica_j_of_a_brokers_partition_k_is_on_broker_i_plus_j_plus_k(
+    brokers: int, partitions: int, data: st.DataObject
+) -> None:
+    replicas = data.draw(st.integers(min_value=1, max_value=brokers))
+    placed = place_by_number(
+        [broker(n) for n in range(brokers)], first=0, partitions=partitions, replicas=replicas
+    )
+    for number, chosen in enumerate(placed):
+        i, k = number % brokers, number // brokers
+        assert chosen[0] == i and len(set(chosen)) == replicas
+        for j in range(1, replicas):
+            if j + k < brokers:
+                assert chosen[j] == (i + j + k) % brokers
+    heirs = Counter(chosen[:2] for chosen in placed if replicas > 1 and len(chosen) > 1)
+    whole = partitions // (brokers * max(1, brokers - 1))
+    assert all(count in (whole, whole + 1) for count in heirs.values())
+
+
+def test_by_number_partitions_that_are_added_go_on_where_the_topic_ended() -> None:
+    brokers = [broker(n) for n in (4, 9, 2)]
+    whole = place_by_number(brokers, first=0, partitions=10, replicas=3)
+    assert whole[:2] == [(2, 4, 9), (4, 9, 2)]
+    assert place_by_number(brokers, first=4, partitions=6, replicas=3) == whole[4:]
+
+
+def test_by_number_a_fenced_broker_takes_only_what_the_others_cannot() -> None:
+    brokers = [broker(1, fenced=True), broker(2), broker(3)]
+    assert place_by_number(brokers, first=0, partitions=2, replicas=2) == [(2, 3), (3, 2)]
+    assert place_by_number(brokers, first=0, partitions=1, replicas=3) == [(2, 3, 1)]
+    with pytest.raises(KafkaError) as error:
+        place_by_number(brokers, first=0, partitions=1, replicas=4)
+    assert error.value.code == ErrorCode.INVALID_REPLICATION_FACTOR

@@ -97,6 +97,14 @@ def test_minus_one_means_the_defaults_of_the_controller() -> None:
     assert (result.num_partitions, result.replication_factor) == (4, 2)
 
 
+def test_placement_by_number_goes_on_where_a_topic_that_grows_has_ended() -> None:
+    cluster = Cluster(1, 2, 3, barnabas_replica_placement="number")
+    cluster.create("flights", partitions=2, replicas=2)
+    assert grow(cluster, more(4)) == [0]
+    topic = cluster.image.topics_by_name["flights"]
+    assert [tuple(topic.partitions[n].replicas) for n in range(4)] == [(1, 2), (2, 3), (3, 1), (1, 3)]
+
+
 def test_validate_only_answers_the_same_and_writes_nothing() -> None:
     cluster = Cluster(1)
     [result] = create(cluster, wish(), only=True)

@@ -7,6 +7,10 @@ so that the same broker does not always follow the same other one.  A cluster wi
 
 Several brokers of one host (`barnabas start --nodes`) fail together, so no host gets a second replica of a
 partition while a broker of another host is left.  Apache Kafka does not look at hosts.
+
+`place_by_number` is the other way (`barnabas.replica.placement=number`), the formula of the first replication
+design: of n brokers in order, partition i goes to the (i mod n)-th.  Its further replicas go to brokers of which
+the first moves on by one with each partition of that leader, so that all others inherit from a broker that dies.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ from barnabas.log.results import finished
 from barnabas.model import NodeId
 from barnabas.ports import Randomness
 
-__all__ = ["place", "place_in_steps"]
+__all__ = ["place", "place_by_number", "place_in_steps"]
 
 _DRAWS = 8
 """Orders drawn for a deal; the one is taken in which the fewest brokers inherit from the same one again."""
@@ -100,6 +104,48 @@ def place_in_steps(
     brokers: Iterable[BrokerState], *, partitions: int, replicas: int, randomness: Randomness
 ) -> Generator[None, None, list[tuple[NodeId, ...]]]:
     """The same, a deal at a time."""
+    usable = _usable(brokers, replicas)
+    unfenced = sum(not broker.fenced for broker in usable)
+    placed: list[tuple[NodeId, ...]] = []
+    heirs: Counter[tuple[NodeId, ...]] = Counter()
+    while len(placed) < partitions:
+        rounds = min(unfenced, partitions - len(placed))
+        draws = _DRAWS if replicas > 1 else 1
+        deals = []
+        for _ in range(draws):
+            deals.append(_deal(usable, rounds, replicas, randomness))
+            yield
+        deal = min(deals, key=lambda one: sum(heirs[chosen[:2]] for chosen in one))
+        heirs.update(chosen[:2] for chosen in deal)
+        placed.extend(deal)
+    return placed
+
+
+def place_by_number(
+    brokers: Iterable[BrokerState], *, first: int, partitions: int, replicas: int
+) -> list[tuple[NodeId, ...]]:
+    """The same by a formula: the partitions are numbered from `first` on; racks and hosts do not matter.
+
+    Broker i leads its k-th partition, whose replica j is on broker (i + j + k) mod n; where that would be i
+    again, the others are gone round once more.  A fenced broker gets only what the unfenced ones cannot take.
+    Raises KafkaError(INVALID_REPLICATION_FACTOR).
+    """
+    usable = sorted(_usable(brokers, replicas))
+    unfenced = [broker.id for broker in usable if not broker.fenced]
+    fenced = [broker.id for broker in usable if broker.fenced]
+    count = len(unfenced)
+    placed = []
+    for number in range(first, first + partitions):
+        leader, nth = number % count, number // count
+        followers = (
+            unfenced[(leader + 1 + (j + nth) % (count - 1)) % count] for j in range(min(replicas, count) - 1)
+        )
+        placed.append((unfenced[leader], *followers, *fenced[: max(0, replicas - count)]))
+    return placed
+
+
+def _usable(brokers: Iterable[BrokerState], replicas: int) -> list[_Candidate]:
+    """Who may take a replica.  Raises KafkaError(INVALID_REPLICATION_FACTOR) where they are too few."""
     usable = _candidates(brokers)
     unfenced = sum(not broker.fenced for broker in usable)
     if replicas <= 0:
@@ -115,19 +161,7 @@ def place_in_steps(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"replication factor {replicas} is more than the {len(usable)} registered brokers",
         )
-    placed: list[tuple[NodeId, ...]] = []
-    heirs: Counter[tuple[NodeId, ...]] = Counter()
-    while len(placed) < partitions:
-        rounds = min(unfenced, partitions - len(placed))
-        draws = _DRAWS if replicas > 1 else 1
-        deals = []
-        for _ in range(draws):
-            deals.append(_deal(usable, rounds, replicas, randomness))
-            yield
-        deal = min(deals, key=lambda one: sum(heirs[chosen[:2]] for chosen in one))
-        heirs.update(chosen[:2] for chosen in deal)
-        placed.extend(deal)
-    return placed
+    return usable
 
 
 def _deal(

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Sequence
 
 from barnabas.controller.decisions import configs
-from barnabas.controller.decisions.placement import place_in_steps
+from barnabas.controller.decisions.placement import place_by_number, place_in_steps
 from barnabas.controller.decisions.topic_names import check_topic_name, collision
 from barnabas.controller.feature_levels import METADATA_VERSION
 from barnabas.controller.image import RESOURCE_TOPIC, Topic
@@ -135,9 +135,19 @@ def _automatic(view: View, topic: CreatableTopic) -> Generator[None, None, list[
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"replication factor {replicas}: give at least 1, or -1 for the default",
         )
+    return (yield from _placed(view, 0, partitions, replicas))
+
+
+def _placed(
+    view: View, first: int, partitions: int, replicas: int
+) -> Generator[None, None, list[tuple[NodeId, ...]]]:
+    """Replicas for so many partitions of a topic, of which `first` is the first number, in the way that is set."""
+    brokers = view.image.brokers.values()
+    if view.config.str("barnabas.replica.placement") == "number":
+        return place_by_number(brokers, first=first, partitions=partitions, replicas=replicas)
     return (
         yield from place_in_steps(
-            view.image.brokers.values(), partitions=partitions, replicas=replicas, randomness=view.randomness
+            brokers, partitions=partitions, replicas=replicas, randomness=view.randomness
         )
     )
 
@@ -327,9 +337,7 @@ def _grow(view: View, asked: CreatePartitionsTopic) -> Generator[None, None, lis
         )
     replicas = len(topic.partitions[0].replicas)
     if asked.assignments is None:
-        assignment = yield from place_in_steps(
-            view.image.brokers.values(), partitions=more, replicas=replicas, randomness=view.randomness
-        )
+        assignment = yield from _placed(view, have, more, replicas)
     else:
         assignment = [tuple(a.broker_ids) for a in asked.assignments]
         if len(assignment) != more:
