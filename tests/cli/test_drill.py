@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -12,6 +16,7 @@ import pytest
 from barnabas.cli.drill import stories
 from barnabas.cli.drill.drill import DRILLS, story_of
 from barnabas.cli.drill.stage import DrillError, Stage
+from barnabas.cli.drill.stories.brokers import least_copies
 from barnabas.cli.drill.traffic import Proof
 from barnabas.cli.main import main
 
@@ -49,6 +54,23 @@ def test_what_is_lost_or_twice_or_never_sent_is_no_proof(proof: Proof) -> None:
     assert FINE.holds and not proof.holds
 
 
+@pytest.mark.parametrize(
+    ("held", "wanted", "least"),
+    [
+        ([5, 5, 0], 10, 3),
+        ([4, 3, 3], 10, 0),
+        ([6, 3, 1], 10, 2),
+        ([2, 2], 8, 4),
+        ([0, 10], 10, 5),
+        ([7], 9, 2),
+    ],
+)
+def test_the_least_number_of_copies_is_what_evens_brokers_out(
+    held: list[int], wanted: int, least: int
+) -> None:
+    assert least_copies(held, wanted) == least
+
+
 @pytest.fixture(scope="module")
 def stage() -> Iterator[Stage]:
     with Stage(silent) as found:
@@ -66,6 +88,16 @@ def test_a_claim_that_does_not_come_true_ends_the_drill(stage: Stage) -> None:
         stage.type("topics list", shows="no such words")
 
 
+def test_topics_rest_while_placement_is_looked_at_and_go_on_afterwards(stage: Stage) -> None:
+    traffic = stage.traffic
+    assert traffic is not None
+    with traffic.no_new_topics():
+        made = traffic.made
+        stage.flowing(metadata=False)
+        assert traffic.made == made
+    stage.flowing()
+
+
 def test_a_record_that_was_acknowledged_and_is_not_there_is_found(stage: Stage) -> None:
     stage.flowing()
     traffic = stage.traffic
@@ -81,6 +113,40 @@ def test_a_drill_is_run_and_tells_what_came_out(capsys: pytest.CaptureFixture[st
     assert main(["drill", "run", "bootstrap", "--json"]) == 0
     (result,) = json.loads(capsys.readouterr().out)["drill"]
     assert (result["name"], result["result"], result["lost"]) == ("bootstrap", "proven", 0)
+
+
+@pytest.mark.parametrize(
+    "sign",
+    [
+        signal.SIGTERM,
+        *(pytest.param(sign, marks=pytest.mark.slow) for sign in (signal.SIGINT, signal.SIGHUP)),
+    ],
+)
+def test_a_drill_that_is_ended_takes_its_nodes_and_files_with_it(
+    sign: signal.Signals, tmp_path: Path
+) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "barnabas", "drill", "run", "bootstrap"],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    with process:
+        assert any("records flow" in line for line in process.stdout)
+        (directory,) = tmp_path.glob("barnabas-drill-*")
+        process.send_signal(sign)
+        process.stdout.read()
+    assert process.returncode in (128 + sign, -sign)
+    assert not list(tmp_path.glob("barnabas-drill-*"))
+    assert not [one for one in Path("/proc").glob("[0-9]*") if _works_in(one, directory)]
+
+
+def _works_in(process: Path, directory: Path) -> bool:
+    try:
+        return (process / "cwd").readlink().is_relative_to(directory)
+    except OSError:  # it has ended
+        return False
 
 
 @pytest.mark.slow

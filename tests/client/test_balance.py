@@ -207,3 +207,23 @@ def test_two_come_and_one_goes_over_three_racks() -> None:
     held, _ = counts(current)
     in_racks = held[1] + held[3] - 50 + sum(max(0, held[b] - 50) for b in (2, 4, 5))
     assert copies(current, plan) <= in_racks * 1.1
+
+
+@pytest.mark.parametrize("seed", [8, 10, 20, 41, 159, *range(5)])
+def test_topics_with_fewer_copies_even_out_what_racks_leave_apart(seed: int) -> None:
+    """Seven brokers in three racks, of which one goes; only partitions with two copies may change racks."""
+    rack = {11: "a", 12: "b", 13: "c", 14: "a", 15: "b", 16: "c", 17: "a"}
+    draw = random.Random(seed)
+    current = {
+        TopicPartition("t" if k < 97 else "two", k): tuple(
+            draw.choice([broker for broker in rack if rack[broker] == one])
+            for one in draw.sample("abc", 3 if k < 97 else 2)
+        )
+        for k in range(105)
+    }
+    staying = {broker: name for broker, name in rack.items() if broker != 11}
+    plan = balanced(current, staying)
+    done = after(current, plan)
+    assert is_even(done, list(staying))
+    assert all(len({rack[b] for b in replicas}) == len(replicas) for replicas in done.values())
+    assert copies(current, plan) <= fewest_copies(current, list(staying)) * 1.15

@@ -47,6 +47,7 @@ def balanced(
     spread.leave_others()
     spread.part_hosts()
     spread.even_out()
+    spread.even_out_by_others()
     spread.even_out_leaders()
     return {
         where: replicas for where, replicas in spread.replicas.items() if list(current[where]) != replicas
@@ -73,6 +74,7 @@ class _Spread:
         self.hosts = {broker: hosts.get(broker, str(broker)) for broker in (*away, *brokers)}
         self.racks = {broker: rack or "" for broker, rack in {**away, **brokers}.items()}
         self.away = away
+        self.current = current
         self.replicas = {where: list(current[where]) for where in sorted(current)}
         self.moved: Counter[TopicPartition] = Counter()
         self.held: dict[NodeId, set[TopicPartition]] = {broker: set() for broker in sorted(brokers)}
@@ -132,6 +134,17 @@ class _Spread:
             if not self._relieve(most):
                 stuck.add(most)
 
+    def even_out_by_others(self) -> None:
+        """Where racks leave brokers apart: move a replica to a broker that then moves another one on.
+
+        What the fullest broker has may have to stay in its rack, where all are full, while another broker of that
+        rack has something that may leave it.
+        """
+        stuck: set[NodeId] = set()
+        while full := [broker for broker in self.held if broker not in stuck]:
+            most = max(full, key=lambda broker: (len(self.held[broker]), -broker))
+            stuck |= self._relieve_by_others(most)
+
     def _relieve(self, most: NodeId) -> bool:
         """Move replicas away from `most`, to the broker that has least and can take one."""
         share = sum(map(len, self.held.values())) / len(self.held)
@@ -158,6 +171,51 @@ class _Spread:
                 if done == several:
                     break
         return done > 0
+
+    def _relieve_by_others(self, most: NodeId) -> set[NodeId]:
+        """Take one replica from `most`; who cannot be relieved so (all that handovers reach), or nobody."""
+        came: dict[NodeId, tuple[NodeId, TopicPartition]] = {}
+        queue = deque([most])
+        while queue:
+            broker = queue.popleft()
+            if len(self.held[broker]) <= len(self.held[most]) - 2:
+                return set() if self._hand_on(most, broker, came) else {most}
+            for other in sorted(self.held.keys() - came.keys() - {most}):
+                where = self._movable(broker, other)
+                if where is not None:
+                    came[other] = (broker, where)
+                    queue.append(other)
+        return {most, *came}
+
+    def _hand_on(
+        self, most: NodeId, last: NodeId, came: Mapping[NodeId, tuple[NodeId, TopicPartition]]
+    ) -> bool:
+        """Carry out the handovers that end at `last`; not where two of them concern one partition."""
+        path = []
+        while last != most:
+            source, where = came[last]
+            path.append((source, where, last))
+            last = source
+        if len({where for _, where, _ in path}) < len(path):
+            return False
+        for source, where, target in path:
+            replicas = self.replicas[where]
+            replicas[replicas.index(source)] = target
+            self.held[source].remove(where)
+            self.held[target].add(where)
+            self.moved[where] += 1
+        return True
+
+    def _movable(self, source: NodeId, target: NodeId) -> TopicPartition | None:
+        """A partition of `source` that may go to `target`: first one that it would have to copy anyway."""
+        found = [
+            where
+            for where in self.held[source]
+            if target not in self.replicas[where] and self._spread_allows(where, source, target)
+        ]
+        return min(
+            found, key=lambda where: (source in self.current[where], self.moved[where], where), default=None
+        )
 
     def _by_need(self, most: NodeId, least: NodeId) -> list[TopicPartition]:
         """What `most` holds: first partitions that have lost least, of topics that it has most of beside `least`.

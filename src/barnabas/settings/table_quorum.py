@@ -61,8 +61,8 @@ _s("broker.heartbeat.interval.ms", "int", 2000,
 _s("broker.session.timeout.ms", "int", 9000,
    "How long a broker may stay silent before it is fenced.", low=1, high=MAX_INT)
 _s("barnabas.replica.placement", "string", "spread",
-   "Where the active controller puts new partitions: `spread` over racks, hosts and brokers, from a start drawn by "
-   "chance; `number`: partition i on the (i mod n)-th of n brokers, its other replicas on those after it, "
+   "Where the active controller puts new partitions: `spread` over racks, hosts and brokers, from a start drawn "
+   "by chance; `number`: partition i on the (i mod n)-th of n brokers, its other replicas on those after it, "
    "whatever their racks. Set it alike on all controllers.", choices=("spread", "number"))
 _s("auto.leader.rebalance.enable", "boolean", True,
    "From time to time, move the leadership of a partition back to its first replica, if that is in sync.")

@@ -11,8 +11,11 @@ Exit code 0: everything came true, each acknowledged record is there once, no to
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -116,7 +119,7 @@ def rehearse(name: str, *, quiet: bool = False, rate: float = RATE) -> dict[str,
     result: dict[str, Any] = {"name": name}
     stage = Stage(say, rate)
     try:
-        with stage:
+        with _ended_cleanly(), stage:
             stage.keep = True
             story.play(stage)
             proof = stage.prove()
@@ -133,6 +136,21 @@ def rehearse(name: str, *, quiet: bool = False, rate: float = RATE) -> dict[str,
     result["seconds"] = round(time.monotonic() - began, 1)
     say("proof", f"{result['result'].partition(':')[0]} in {result['seconds']} s")
     return result
+
+
+@contextmanager
+def _ended_cleanly() -> Iterator[None]:
+    """Whoever ends this process (a terminal that is closed, a job's time limit) ends its nodes, too."""
+
+    def end(number: int, _: object) -> None:
+        raise SystemExit(128 + number)
+
+    before = {sign: signal.signal(sign, end) for sign in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for sign, handler in before.items():
+            signal.signal(sign, handler)
 
 
 def _silent(kind: str, text: str) -> None:

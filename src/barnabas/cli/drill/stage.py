@@ -64,12 +64,13 @@ class Stage:
     def __enter__(self) -> Stage:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self.traffic is not None:
             self.traffic.stop()
         for node in self.nodes.values():
             node.kill()
-        if not self.keep:
+        interrupted = kind is not None and not issubclass(kind, Exception)
+        if interrupted or not self.keep:
             shutil.rmtree(self.directory, ignore_errors=True)
 
     # -- telling ---------------------------------------------------------------------------------
@@ -77,6 +78,10 @@ class Stage:
     def why(self, text: str) -> None:
         """Say what comes next and why."""
         self._say("why", text)
+
+    def see(self, text: str) -> None:
+        """Say what is seen now."""
+        self._say("see", text)
 
     def type(
         self, line: str, *, code: int = 0, shows: str = "", quiet: bool = False, again: float = 0
@@ -211,6 +216,15 @@ class Stage:
         self.format(id_, "--no-initial-controllers" if "controller" in roles else "")
         self.start(id_)
         return node
+
+    def join_all(self, *ids: int) -> None:
+        """Controllers that join; returns when all of them follow."""
+        for id_ in ids:
+            self.node(id_)
+            self.format(id_, "--no-initial-controllers")
+        self.start(*ids)
+        for id_ in ids:
+            self.follows(id_)
 
     def brokers(
         self, *ids: int, replication: int | None = None, racks: str = "", partitions: int = 3

@@ -10,6 +10,7 @@ import contextlib
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -86,6 +87,7 @@ class Traffic:
         self._last = self._last_made = time.monotonic()
         self._gap = self._metadata_gap = 0.0
         self._over = threading.Event()
+        self._making = threading.Lock()
         self._threads = [
             threading.Thread(target=work, name=f"drill-{name}", daemon=True)
             for name, work in (("records", self._send), ("topics", self._make))
@@ -156,14 +158,22 @@ class Traffic:
                     number += 1
 
     def _make_topic(self, admin: Admin, name: str) -> None:
-        try:
-            admin.create_topic(name, partitions=1, replication=self._copies)
-        except BarnabasError:  # it may be there all the same: then it is not counted as made
-            return
-        now = time.monotonic()
-        self._metadata_gap = max(self._metadata_gap, now - self._last_made)
-        self._last_made = now
-        self._made.append(name)
+        with self._making:
+            try:
+                admin.create_topic(name, partitions=1, replication=self._copies)
+            except BarnabasError:  # it may be there all the same: then it is not counted as made
+                return
+            now = time.monotonic()
+            self._metadata_gap = max(self._metadata_gap, now - self._last_made)
+            self._last_made = now
+            self._made.append(name)
+
+    @contextlib.contextmanager
+    def no_new_topics(self) -> Iterator[None]:
+        """No topic is made meanwhile, so that nothing but what is looked at places replicas; records flow on."""
+        with self._making:
+            yield
+            self._last_made = time.monotonic()
 
     def stop(self) -> None:
         """No more of it, without a proof."""

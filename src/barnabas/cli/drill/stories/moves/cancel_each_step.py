@@ -10,16 +10,14 @@ from barnabas.client.admin.admin import Admin
 __all__ = ["play"]
 
 STEPS = 6
-STABLE_S = 1.0
+STABLE_S = 0.5
 """For so long the set is watched after it was cancelled."""
 
 
 def play(stage: Stage) -> None:
     stage.form(1, 2, 3)
     stage.brokers(11)
-    for newcomer in (4, 5, 6):
-        stage.join(newcomer)
-        stage.follows(newcomer)
+    stage.join_all(4, 5, 6)
     begin, end = (1, 2, 3), (4, 5, 6)
     for steps in range(STEPS):
         stage.why(f"A move to {_named(end)} is cancelled as soon as {steps} of its {STEPS} steps are taken.")

@@ -10,11 +10,7 @@ __all__ = ["play"]
 def play(stage: Stage) -> None:
     stage.form(1, 2, 3)
     stage.brokers(11)
-    for newcomer in (4, 5):
-        stage.join(newcomer)
-        stage.follows(newcomer)
-    stage.join(6)
-    stage.follows(6)
+    stage.join_all(4, 5, 6)
     stage.why("Node 6 hangs. The move to 4,5,6 begins, and waits for it.")
     stage.hang(6)
     stage.type("quorum reassign --target 4,5,6")

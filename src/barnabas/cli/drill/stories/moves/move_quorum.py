@@ -11,9 +11,7 @@ def play(stage: Stage) -> None:
     stage.form(1, 2, 3)
     stage.brokers(11)
     stage.why("The new controllers follow before they vote: they copy the metadata first.")
-    for newcomer in (4, 5, 6):
-        stage.join(newcomer)
-        stage.follows(newcomer)
+    stage.join_all(4, 5, 6)
     stage.why("One command names the target; it is a committed record, so a new leader goes on with it.")
     stage.type("quorum reassign --target 4,5,6")
     stage.voters_are(4, 5, 6)

@@ -12,9 +12,7 @@ TARGET = (4, 5, 6)
 def play(stage: Stage) -> None:
     stage.form(1, 2, 3)
     stage.brokers(11)
-    for newcomer in TARGET:
-        stage.join(newcomer)
-        stage.follows(newcomer)
+    stage.join_all(*TARGET)
     stage.type("quorum reassign --target 4,5,6")
     stage.why(
         "The leader dies at once. What it had committed, the target too, its successor finds in the log."
