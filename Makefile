@@ -35,7 +35,10 @@ $(VENV)/.dev: $(VENV)/.base locks/dev.txt
 $(VENV)/.spark: $(VENV)/.base locks/spark.txt
 	@$(PYTHON) tools/environment.py $(VENV) spark
 
-venv: $(VENV)/.dev $(VENV)/.spark
+$(VENV)/.connect: $(VENV)/.spark locks/connect.txt
+	@$(PYTHON) tools/environment.py $(VENV) connect
+
+venv: $(VENV)/.dev $(VENV)/.connect
 
 demo: $(VENV)/.spark
 	@$(BIN)/barnabas demo $(ARGS)
@@ -43,10 +46,10 @@ demo: $(VENV)/.spark
 demo-quorum: $(VENV)/.spark
 	@$(BIN)/barnabas demo --quorum $(ARGS)
 
-test: $(VENV)/.dev $(VENV)/.spark
+test: $(VENV)/.dev $(VENV)/.connect
 	@$(HEAVY) $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "not slow and not compat" $(ARGS)
 
-check: $(VENV)/.dev $(VENV)/.spark
+check: $(VENV)/.dev $(VENV)/.connect
 	$(BIN)/ruff check src tests tools examples bench
 	$(BIN)/ruff format --check src tests tools examples bench
 	$(BIN)/mypy

@@ -1,4 +1,4 @@
-"""Make `.venv` and install one group of packages into it, with a bar: `environment.py VENV base|dev|spark`.
+"""Make `.venv` and install one group of packages into it, with a bar: `environment.py VENV GROUP` (see GROUPS).
 
 Standard library only (it runs before anything is installed).  Versions and hashes come from `locks/`: a file that
 is not the one that was locked is refused.  Where an index has files of its own (wheels that somebody built),
@@ -16,7 +16,7 @@ import sys
 import time
 import venv
 
-GROUPS = {"base": "-e .", "dev": "-e .[dev]", "spark": "-e .[spark,demo]"}
+GROUPS = {"base": "-e .", "dev": "-e .[dev]", "spark": "-e .[spark,demo]", "connect": "-e .[connect]"}
 PIP = "pip>=24.1,<27"  # the first whose --progress-bar=raw can be read by a program
 UNCHECKED = os.environ.get("BARNABAS_UNCHECKED") == "1"
 HASH_ADVICE = (

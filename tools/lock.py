@@ -22,6 +22,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "base": (),
     "dev": ("dev",),
     "spark": ("spark", "demo"),
+    "connect": ("connect",),
     "release": (),
 }
 """Lock -> extras of pyproject.toml.  `base` also has what builds the package; `pip` installs the others."""

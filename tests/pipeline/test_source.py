@@ -287,3 +287,20 @@ def test_other_errors_of_a_task_are_its_own() -> None:
     wanted = Range(T0, FakeCluster({"t": []}).ids["t"], 3, 9)
     with pytest.raises(KafkaError, match="gone"):
         source.after_loss(options, wanted, gone(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+
+
+VALUES = {"valueFormat": "json", "valueSchema": "a INT", "badRecords": "topic:dead"}
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_a_topic_for_bad_values_that_does_not_exist_is_refused_before_anything_is_read(
+    streaming: bool,
+) -> None:
+    cluster = FakeCluster({"t": [(0, 10)]})
+    made = stream(cluster, **VALUES) if streaming else batch(cluster, **VALUES)
+    plan = made.prepareForTriggerAvailableNow if isinstance(made, StreamReader) else made.partitions
+    with pytest.raises(ConfigError, match="topic:dead: there is no such topic"):
+        plan()
+    cluster.logs["dead"] = [(0, 0)]
+    cluster.ids["dead"] = cluster.ids["t"]
+    plan()

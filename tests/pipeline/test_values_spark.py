@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from tests.patience import LATE_STARTS
 from tests.pipeline import java_end
+from tests.pipeline.registry_server import registry_server
 
 from barnabas.client.admin.admin import Admin
 from barnabas.client.consumer import Consumer
@@ -249,6 +250,55 @@ def consumed(bootstrap: str, topic: str) -> list[Any]:
     with Consumer(bootstrap, topic, start="earliest", isolation="read_committed") as consumer:
         consumer.stop_at(consumer.offsets_at("latest"))
         return list(consumer)
+
+
+def test_a_stream_writes_with_a_registered_schema_and_reads_by_what_the_registry_has(
+    spark: Any, bootstrap: str, send: Callable[..., None], tmp_path: Path
+) -> None:
+    send("ids-in", ['{"a": 1, "b": "x"}', None, '{"a": 2}'])
+    send("ids", [])
+    with registry_server() as registry:
+        confluent = {"valueFormat": "confluent-avro", "schema.registry.url": registry.url}
+
+        def available() -> None:
+            rows = (
+                spark.readStream.format("barnabas")
+                .options(**{"kafka.bootstrap.servers": bootstrap, "subscribe": "ids-in"})
+                .options(startingOffsets="earliest", valueFormat="json", valueSchema="a INT, b STRING")
+                .load()
+            )
+            query = (
+                rows.select("key", "value")
+                .writeStream.format("barnabas")
+                .options(**{"kafka.bootstrap.servers": bootstrap, "topic": "ids"}, **confluent)
+                .option("checkpointLocation", str(tmp_path / "checkpoint"))
+                .trigger(availableNow=True)
+                .start()
+            )
+            query.awaitTermination()
+
+        LateWorkers(print, LATE_STARTS).retry(available)
+        assert [m.value and m.value[:5] for m in consumed(bootstrap, "ids")] == [
+            b"\0\0\0\0\1",
+            None,
+            b"\0\0\0\0\1",
+        ]
+        frame = read(spark, bootstrap, "ids", **confluent)
+        assert [tuple(row) for row in patiently(frame.select("value.a", "value.b").collect)] == [
+            (1, "x"),
+            (None, None),
+            (2, None),
+        ]
+        registry.refuses.add("ids-value")
+        writer = spark.range(1).selectExpr("struct(id) AS value").write.format("barnabas").mode("append")
+        writer = writer.options(**{"kafka.bootstrap.servers": bootstrap, "topic": "ids"}, **confluent)
+        with pytest.raises(Exception, match="does not go with the others of ids-value") as caught:
+            patiently(writer.save)
+        assert "Traceback" not in str(caught.value)
+    with pytest.raises(Exception, match=r"no schema registry: .* does not answer") as caught:
+        read(spark, bootstrap, "ids", **confluent)
+    assert "Traceback" not in str(caught.value)
+    assert len(consumed(bootstrap, "ids")) == 3
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ _NEEDED = ("pyspark", "pyarrow", "pandas", "numpy")
 _OURS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.sql.redaction.options.regex": "(?i)url|secret|password|token|jaas|key",
+    "spark.sql.redaction.options.regex": "(?i)url|secret|password|token|jaas|key|user.info",
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.session.timeZone": "UTC",

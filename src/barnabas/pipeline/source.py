@@ -61,7 +61,9 @@ from barnabas.pipeline.plan import (
     split,
     times_of,
 )
-from barnabas.pipeline.values.shapes import check_type, struct_ddl
+from barnabas.pipeline.values.confluent import with_schema
+from barnabas.pipeline.values.dead_letters import DeadLetters, check_topic
+from barnabas.pipeline.values.shapes import check_type, check_unchanged, struct_ddl
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -86,7 +88,7 @@ class BarnabasSource(DataSource):
         values = values_of(self.options)
         types = COLUMNS
         if values is not None:
-            types = COLUMNS | {"value": struct_ddl(values)}
+            types = COLUMNS | {"value": struct_ddl(with_schema(values))}
         shown = [f"{name} {types[name]}" for name in columns_of(self.options)]
         if values is not None and values.corrupt_column is not None:
             shown.append(f"`{values.corrupt_column.replace('`', '``')}` binary")
@@ -131,7 +133,9 @@ class BarnabasSource(DataSource):
             )
         type_ = schema["value"].dataType
         check_type(type_, options.values.format)
-        return replace(options, values=replace(options.values, type_json=type_.json()))
+        values = replace(with_schema(options.values), type_json=type_.json())
+        check_unchanged(values, type_)
+        return replace(options, values=values)
 
 
 @dataclass(frozen=True)
@@ -146,7 +150,6 @@ def read_range(options: SourceOptions, part: InputPartition) -> Iterator[pa.Reco
     values = options.values
     if values is None:
         return _bytes_of(options, part, options.columns)
-    from barnabas.pipeline.values.dead_letters import DeadLetters
     from barnabas.pipeline.values.decoding import decoded, needed
 
     def letters() -> DeadLetters:
@@ -257,6 +260,7 @@ class BatchReader(DataSourceReader):
     @plainly
     def partitions(self) -> list[InputPartition]:
         view, options, wanted = self.view(self.options), self.options, self.wanted
+        check_topic(options.values, view.topics)
         found = discover(view, options)
         every = found.partitions
         since = {} if wanted.since is None else dict.fromkeys(filter(wanted.has, every), wanted.since)
@@ -397,6 +401,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _ends(self) -> tuple[Positions, Offsets]:
         """Where the partitions that there are end, and where they begin."""
         view = self.view(self.options)
+        if self.newest is None:
+            check_topic(self.options.values, view.topics)
         found = discover(view, self.options, missing_ok=True)
         ends = ends_of(view, found.partitions)
         return Positions(ends.latest, found.ids), ends.earliest

@@ -81,6 +81,18 @@ def _checked(options: SinkOptions, schema: StructType) -> SinkOptions:
     return replace(options, values=replace(values, type_json=type_.json()))
 
 
+def _registered(options: SinkOptions) -> SinkOptions:
+    """The options with the id of the values' schema in a registry, where there is one.  Raises NotBegunError."""
+    if options.values is None or options.values.registry is None:
+        return options
+    from barnabas.pipeline.values.confluent import registered
+
+    try:
+        return replace(options, values=registered(options.values))
+    except BarnabasError as error:
+        raise NotBegunError(f"{error}", next_step=error.next_step) from error
+
+
 def _records_of(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Iterator[Row]:
     """The rows of a task as records."""
     if options.values is None:
@@ -122,6 +134,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
     @plainly
     def __getstate__(self) -> dict[str, Any]:
         """Pickled for the tasks: the micro-batch begins."""
+        self.options = _registered(self.options)
         if self.name is not None and self.claim is None:
             try:
                 self.claim = _driver(self.options, self.name).begin()
@@ -167,6 +180,12 @@ class BatchWriter(DataSourceArrowWriter):
     def __init__(self, options: SinkOptions, name: str | None) -> None:
         self.options = options
         self.name = name
+
+    @plainly
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickled for the tasks."""
+        self.options = _registered(self.options)
+        return self.__dict__
 
     @plainly
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:

@@ -6,15 +6,26 @@ which record it was.  None is lost: the rows of a batch go on only after its let
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from barnabas.client.producer import Producer
 from barnabas.client.security.options import Security
+from barnabas.errors import ConfigError
+from barnabas.pipeline.values.options import ValueOptions
 
-__all__ = ["HEADERS", "DeadLetters", "Letter"]
+__all__ = ["HEADERS", "DeadLetters", "Letter", "check_topic"]
 
 HEADERS = ("barnabas.topic", "barnabas.partition", "barnabas.offset", "barnabas.error")
+
+
+def check_topic(values: ValueOptions | None, topics: Callable[[Sequence[str]], Collection[str]]) -> None:
+    """Whether the topic for bad values is there, before anything is read.  Raises ConfigError."""
+    if values is not None and values.dead_letters and not topics([values.dead_letters]):
+        raise ConfigError(
+            f"badRecords=topic:{values.dead_letters}: there is no such topic",
+            next_step=f"make it: barnabas topics create {values.dead_letters}",
+        )
 
 
 class Letter(NamedTuple):

@@ -16,10 +16,11 @@ from pyspark.sql.pandas.types import to_arrow_type
 from barnabas.errors import BarnabasError
 from barnabas.pipeline.options import COLUMNS
 from barnabas.pipeline.values.avro_values import avro_reader
+from barnabas.pipeline.values.confluent import confluent_reader
 from barnabas.pipeline.values.csv_values import csv_reader
 from barnabas.pipeline.values.dead_letters import DeadLetters, Letter
 from barnabas.pipeline.values.json_values import json_reader
-from barnabas.pipeline.values.options import COLUMN, FAIL, TOPIC, BadValueError, ValueOptions
+from barnabas.pipeline.values.options import COLUMN, CONFLUENT, FAIL, TOPIC, BadValueError, ValueOptions
 from barnabas.pipeline.values.shapes import struct_of
 
 __all__ = ["BadRecordError", "Decoder", "decoded", "needed"]
@@ -81,6 +82,8 @@ def _reader(values: ValueOptions, struct: spark.StructType) -> Callable[[bytes],
         return json_reader(struct)
     if values.format == "csv":
         return csv_reader(struct)
+    if values.format == CONFLUENT:
+        return confluent_reader(values)
     return avro_reader(values.schema)
 
 

@@ -8,13 +8,14 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import types as spark
 
-from barnabas.errors import ConfigError
-from barnabas.pipeline.values.avro_values import avro_schema_of, avro_struct, avro_writer
+from barnabas.pipeline.values.avro_schemas import avro_schema_of, avro_struct
+from barnabas.pipeline.values.avro_values import avro_writer
+from barnabas.pipeline.values.confluent import confluent_writer
 from barnabas.pipeline.values.csv_values import csv_writer
 from barnabas.pipeline.values.decoding import BadRecordError
 from barnabas.pipeline.values.json_values import json_writer
-from barnabas.pipeline.values.options import BadValueError, ValueOptions
-from barnabas.pipeline.values.shapes import check_type, ddl_of, struct_of
+from barnabas.pipeline.values.options import CONFLUENT, BadValueError, ValueOptions
+from barnabas.pipeline.values.shapes import check_same, check_type, struct_of
 
 __all__ = ["check_struct", "encoded"]
 
@@ -22,31 +23,12 @@ __all__ = ["check_struct", "encoded"]
 def check_struct(values: ValueOptions, type_: Any) -> None:
     """Whether structs of this type can be written.  Raises ConfigError that names the field."""
     check_type(type_, values.format)
-    if values.format == "avro" and values.schema:
-        _check_same(type_, avro_struct(values.schema), "value")
-    elif values.format == "avro":
+    if values.format not in ("avro", CONFLUENT):
+        return
+    if values.schema:
+        check_same(type_, avro_struct(values.schema), "value")
+    else:
         avro_struct(avro_schema_of(type_))  # (names that Avro does not allow)
-
-
-def _check_same(given: spark.DataType, wanted: spark.DataType, where: str) -> None:
-    """Fields by name; whether they may be null is seen when one is."""
-    if isinstance(given, spark.StructType) and isinstance(wanted, spark.StructType):
-        fields = {field.name: field for field in given.fields}
-        for field in wanted.fields:
-            if field.name not in fields:
-                raise ConfigError(f"{where} has no field {field.name}, which the Avro schema has")
-            _check_same(fields.pop(field.name).dataType, field.dataType, f"{where}.{field.name}")
-        if fields:
-            raise ConfigError(f"{where} has a field {next(iter(fields))}, which the Avro schema has not")
-    elif isinstance(given, spark.ArrayType) and isinstance(wanted, spark.ArrayType):
-        _check_same(given.elementType, wanted.elementType, f"{where}[]")
-    elif isinstance(given, spark.MapType) and isinstance(wanted, spark.MapType):
-        _check_same(given.valueType, wanted.valueType, f"{where}{{}}")
-    elif given != wanted:
-        said = ddl_of(wanted)
-        raise ConfigError(
-            f"{where} is {ddl_of(given)}, and {said} in the Avro schema", next_step=f"CAST it AS {said}"
-        )
 
 
 def encoded(batches: Iterable[pa.RecordBatch], values: ValueOptions) -> Iterator[pa.RecordBatch]:
@@ -76,7 +58,10 @@ def _writer(values: ValueOptions) -> Callable[[dict[str, Any]], bytes]:
         return json_writer(struct)
     if values.format == "csv":
         return csv_writer(struct)
-    writer = avro_writer(values.schema or avro_schema_of(struct))
+    if values.format == CONFLUENT:
+        writer = confluent_writer(values)
+    else:
+        writer = avro_writer(values.schema or avro_schema_of(struct))
     plain = _plain(struct)
     return lambda row: writer(plain(row))
 

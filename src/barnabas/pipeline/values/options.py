@@ -2,30 +2,45 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
 from barnabas.errors import BarnabasError, ConfigError
 from barnabas.pipeline.option_words import OptionWords
+from barnabas.pipeline.values.registry_options import (
+    REGISTRY_NAMES,
+    REGISTRY_SINK_NAMES,
+    RegistryOptions,
+)
 
-__all__ = ["SINK_NAMES", "SOURCE_NAMES", "BadValueError", "ValueOptions"]
+__all__ = ["CONFLUENT", "SINK_NAMES", "SOURCE_NAMES", "BadValueError", "ValueOptions"]
 
-FORMATS = ("json", "csv", "avro")
+CONFLUENT = "confluent-avro"
+FORMATS = ("json", "csv", "avro", CONFLUENT)
 FAIL, COLUMN, TOPIC = "fail", "column", "topic"
 _SPARKS_WORDS = {"failfast": FAIL, "permissive": COLUMN}
 _SCHEMA = "valueSchema"
 _CORRUPT = "_corrupt_record"
 
 SOURCE_NAMES: dict[str, str] = {
-    "valueFormat": "json, csv or avro: the column value becomes a struct; without it, it is binary",
-    "valueSchema": "columns of the struct, as DDL (a INT, b STRING) or Spark's JSON; with avro: an Avro schema",
+    "valueFormat": "json, csv, avro or confluent-avro: the column value becomes a struct; else it is binary",
+    "valueSchema": "columns of the struct, as DDL (a INT, b STRING) or Spark's JSON; with avro: an Avro schema; "
+    "with confluent-avro: the same, or the subject's newest",
     "badRecords": "values that cannot be read: fail (default; or FAILFAST), column (or PERMISSIVE), or "
     "topic:NAME, which gets them as they are",
     "columnNameOfCorruptRecord": "with badRecords=column: the column that gets their bytes, _corrupt_record",
+    **REGISTRY_NAMES,
 }
 SINK_NAMES: dict[str, str] = {
-    "valueFormat": "json, csv or avro: how the struct in the column value is written; without it, bytes",
-    "valueSchema": "with avro: the Avro schema to write with; without it, it is made from the struct",
+    "valueFormat": "json, csv, avro or confluent-avro: how the struct in the column value is written; "
+    "without it, bytes",
+    "valueSchema": "with avro and confluent-avro: the Avro schema to write with; else it is made from the struct",
+    **REGISTRY_NAMES,
+    **REGISTRY_SINK_NAMES,
 }
+
+
+_REGISTRYS = (*REGISTRY_NAMES, *REGISTRY_SINK_NAMES)
 
 
 class BadValueError(BarnabasError):
@@ -34,7 +49,10 @@ class BadValueError(BarnabasError):
 
 @dataclass(frozen=True, slots=True)
 class ValueOptions:
-    """The options about values, checked.  `type_json`: the struct in Spark's JSON, once Spark read it."""
+    """The options about values, checked.  `type_json`: the struct in Spark's JSON, once Spark read it.
+
+    `topic`: the only one that is read, or that all rows go to.  `schema_id`: of the sink's schema in a registry.
+    """
 
     format: str
     schema: str = ""
@@ -42,6 +60,9 @@ class ValueOptions:
     dead_letters: str = ""
     column: str = ""
     type_json: str = ""
+    registry: RegistryOptions | None = None
+    topic: str | None = None
+    schema_id: int | None = None
 
     @property
     def corrupt_column(self) -> str | None:
@@ -55,14 +76,16 @@ class ValueOptions:
         if format_ is None:
             return None
         schema = words.text(_SCHEMA, "")
-        if not schema:
+        registry = RegistryOptions.parse(words) if format_ == CONFLUENT else None
+        if not schema and registry is None:
             form = "an Avro schema" if format_ == "avro" else "columns as DDL: a INT, b STRING"
             raise ConfigError(f"valueFormat={format_} needs valueSchema", next_step=f"give {form}")
         bad, dead_letters = _policy(words.text("badRecords", FAIL))
         column = words.text("columnNameOfCorruptRecord", "")
         if column and bad != COLUMN:
             raise ConfigError("columnNameOfCorruptRecord has no effect without badRecords=column")
-        return cls(format_, schema, bad, dead_letters, (column or _CORRUPT) if bad == COLUMN else "")
+        corrupt = (column or _CORRUPT) if bad == COLUMN else ""
+        return cls(format_, schema, bad, dead_letters, corrupt, registry=registry, topic=_only_topic(words))
 
     @classmethod
     def of_sink(cls, words: OptionWords) -> ValueOptions | None:
@@ -71,12 +94,27 @@ class ValueOptions:
         if format_ is None:
             return None
         schema = words.text(_SCHEMA, "")
-        if schema and format_ != "avro":
+        if schema and format_ not in ("avro", CONFLUENT):
             raise ConfigError(
                 f"valueSchema has no effect on a sink with valueFormat={format_}",
                 next_step="the struct says which fields there are: cast them in the query",
             )
-        return cls(format_, schema)
+        registry = RegistryOptions.parse(words) if format_ == CONFLUENT else None
+        if schema and registry is not None and registry.latest:
+            raise ConfigError(
+                "valueSchema and use.latest.version contradict each other", next_step="leave one out"
+            )
+        return cls(format_, schema, registry=registry, topic=words.text("topic", "") or None)
+
+
+def _only_topic(words: OptionWords) -> str | None:
+    """The topic that is read, if it is one."""
+    names = {name.strip() for name in words.text("subscribe", "").split(",") if name.strip()}
+    try:
+        names |= set(json.loads(words.text("assign", "{}")))
+    except (ValueError, TypeError):
+        return None  # (said elsewhere)
+    return names.pop() if len(names) == 1 else None
 
 
 def _format(words: OptionWords, names: dict[str, str]) -> str | None:
@@ -87,6 +125,8 @@ def _format(words: OptionWords, names: dict[str, str]) -> str | None:
         return None
     if format_ not in FORMATS:
         raise ConfigError(f"valueFormat={format_[:50]}: it is {', '.join(FORMATS[:-1])} or {FORMATS[-1]}")
+    if format_ != CONFLUENT and (given := [name for name in _REGISTRYS if name in words.values]):
+        raise ConfigError(f"{given[0]} has no effect without valueFormat={CONFLUENT}")
     return format_
 
 

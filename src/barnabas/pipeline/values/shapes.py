@@ -8,10 +8,10 @@ from typing import Any
 from pyspark.sql import types as spark
 
 from barnabas.errors import ConfigError
-from barnabas.pipeline.values.avro_values import avro_struct
-from barnabas.pipeline.values.options import ValueOptions
+from barnabas.pipeline.values.avro_schemas import avro_struct
+from barnabas.pipeline.values.options import CONFLUENT, ValueOptions
 
-__all__ = ["check_type", "ddl_of", "struct_ddl", "struct_of"]
+__all__ = ["check_same", "check_type", "check_unchanged", "ddl_of", "struct_ddl", "struct_of"]
 
 _SCALARS = (
     spark.StringType,
@@ -35,7 +35,7 @@ _DEEPEST = 64
 def struct_ddl(values: ValueOptions) -> str:
     """The type of the column value, for Spark to read.  Raises ConfigError."""
     text = values.schema
-    if values.format == "avro":
+    if values.format in ("avro", CONFLUENT):
         return ddl_of(avro_struct(text))
     if not text.startswith("{"):
         return f"struct<{text}>"
@@ -47,6 +47,15 @@ def struct_ddl(values: ValueOptions) -> str:
             f"valueSchema is no schema in Spark's JSON: {type(error).__name__}",
             next_step="give what df.schema.json() prints, or DDL",
         ) from None
+
+
+def check_unchanged(values: ValueOptions, type_: spark.DataType) -> None:
+    """Whether the schema of a registry is still the one that a DataFrame was made with.  Raises ConfigError."""
+    if values.format == CONFLUENT and ddl_of(type_) != struct_ddl(values):
+        raise ConfigError(
+            "the newest schema in the registry is another one than when the DataFrame was made",
+            next_step="load it again, or give valueSchema",
+        )
 
 
 def struct_of(values: ValueOptions) -> spark.StructType:
@@ -95,3 +104,24 @@ def check_type(type_: Any, format_: str, where: str = "value", depth: int = 0) -
                 next_step='select one, for example with selectExpr("struct(*) AS value")',
             )
         raise ConfigError(f"{where} is {said[:100]}: valueFormat={format_} has no such thing")
+
+
+def check_same(given: spark.DataType, wanted: spark.DataType, where: str) -> None:
+    """Whether a struct has the fields of the Avro schema.  (Whether one may be null is seen when one is.)"""
+    if isinstance(given, spark.StructType) and isinstance(wanted, spark.StructType):
+        fields = {field.name: field for field in given.fields}
+        for field in wanted.fields:
+            if field.name not in fields:
+                raise ConfigError(f"{where} has no field {field.name}, which the Avro schema has")
+            check_same(fields.pop(field.name).dataType, field.dataType, f"{where}.{field.name}")
+        if fields:
+            raise ConfigError(f"{where} has a field {next(iter(fields))}, which the Avro schema has not")
+    elif isinstance(given, spark.ArrayType) and isinstance(wanted, spark.ArrayType):
+        check_same(given.elementType, wanted.elementType, f"{where}[]")
+    elif isinstance(given, spark.MapType) and isinstance(wanted, spark.MapType):
+        check_same(given.valueType, wanted.valueType, f"{where}{{}}")
+    elif given != wanted:
+        said = ddl_of(wanted)
+        raise ConfigError(
+            f"{where} is {ddl_of(given)}, and {said} in the Avro schema", next_step=f"CAST it AS {said}"
+        )
