@@ -374,6 +374,32 @@ def test_without_logins_they_are_for_the_listeners_of_nodes() -> None:
     assert comes("NODES") and comes("CONTROLLER") and not comes("CONTROLLER")
 
 
+def test_a_listener_may_have_a_limit_of_its_own_besides() -> None:
+    settings = THREE | {"max.connections": "20", "listener.name.clients.max.connections": "3"}
+    connections = Connections(Config.load(settings), Metrics(), Clock())
+    ids = iter(range(100))
+
+    class Coming(SimpleNamespace):
+        __hash__ = object.__hash__
+
+    def comes(listener: str, *, as_stranger: bool = False) -> Any:
+        number = next(ids)
+        client = SimpleNamespace(id=number, host="10.0.0.1", listener=listener, principal="User:ANONYMOUS")
+        connection: Any = Coming(id=number, client=client, send_queue=SimpleNamespace(descriptor=5))
+        admits = connections.admit_stranger if as_stranger else connections.admit
+        return connection if admits(connection) else None
+
+    stranger = comes("CLIENTS", as_stranger=True)
+    first, *others = [comes("CLIENTS") for _ in range(4)]
+    assert first and all(others[:2]) and not others[2]
+    assert not connections.known(stranger.client), "it has logged in, and is the fourth"
+    assert comes("NODES"), "the others have their own"
+    connections.leave(stranger)
+    assert not comes("CLIENTS")
+    connections.leave(first)
+    assert comes("CLIENTS") and not comes("CLIENTS")
+
+
 def test_a_super_user_logs_in_where_all_others_are_one_too_many(tmp_path: Path) -> None:
     users = 'user_root="r" user_ada="a"'
     settings = {

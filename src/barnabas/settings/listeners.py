@@ -77,6 +77,6 @@ def per_listener(given: Mapping[str, str]) -> dict[str, dict[str, Value]]:
         if name.startswith(_OF_TOKENS):
             name = name.removeprefix("oauthbearer.")
         row = SETTINGS.get(name)
-        if row is not None and name.startswith(PER_LISTENER):
+        if row is not None and (name.startswith(PER_LISTENER) or name == "max.connections"):
             found.setdefault(listener.upper(), {})[name] = parse_value(row._replace(name=full), text)
     return found

@@ -75,7 +75,7 @@ _s("connections.max.idle.ms", "long", 600000,
 _s("max.connections", "int", MAX_INT,
    "Connections that this node serves; it closes any further one at once. Those that have not logged in yet are "
    "counted by `barnabas.unauthenticated.connections`. The default is less where this process may not open "
-   "as many files: four fifths of those.",
+   "as many files: four fifths of those. Of one listener besides: `listener.name.<name>.max.connections`.",
    ours=10000, low=1, high=MAX_INT, update=ON_CLUSTER,
    why="a finite default below the usual limits on descriptors")
 _s("barnabas.reserved.connections", "int", 32,

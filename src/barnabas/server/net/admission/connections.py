@@ -38,9 +38,11 @@ class Connections:
         "_inner",
         "_most",
         "_most_descriptors",
+        "_most_of_listener",
         "_most_per_host",
         "_newcomers",
         "_next_id",
+        "_of_listener",
         "_overrides",
         "_reserve",
         "_strangers",
@@ -60,6 +62,8 @@ class Connections:
         idle = config.int("connections.max.idle.ms")
         self.idle_s = idle / 1000 if idle >= 0 else float("inf")
         self.opened: dict[int, Connection] = {}
+        self._of_listener: Tally[str] = Tally()
+        """How many of each listener are known."""
         self._strangers: set[int] = set()
         """Those of `opened` that have not logged in yet."""
         self._waiting = 0
@@ -96,6 +100,11 @@ class Connections:
         if not config.is_given(name):
             self._most = max(1, min(self._most, most_descriptors() * 8 // 10))
         self._reserve = min(config.int("barnabas.reserved.connections"), self._most // 10)
+        self._most_of_listener = {
+            one.listener: config.at(one.listener).int(name)
+            for one in (*config.listeners, *config.controller_listeners)
+            if config.is_given_for(one.listener, name)
+        }
         self._most_per_host = config.int("max.connections.per.ip")
         self._overrides = limits_by_host(config.list("max.connections.per.ip.overrides"))
         self.arrivals.reconfigure(config)
@@ -111,6 +120,7 @@ class Connections:
         host = connection.client.host
         if self._no_room(host, connection.send_queue.descriptor) or not self._fits(connection.client):
             return False
+        self._of_listener[connection.client.listener] += 1
         self._open(connection)
         return True
 
@@ -130,13 +140,16 @@ class Connections:
         fits = self._fits(client)
         self._newcomers.leave(self.opened[client.id])
         self._strangers.remove(client.id)
+        self._of_listener[client.listener] += 1
         return fits
 
     def leave(self, connection: Connection) -> None:
         """Count a connection out."""
         self._newcomers.leave(connection)
+        is_known = connection.id not in self._strangers
         self._strangers.discard(connection.id)
         if self.opened.pop(connection.id, None) is not None:
+            self._of_listener[connection.client.listener] -= is_known
             self._leave_host(connection.client.host)
 
     def begin_handshake(self, who: Newcomer, host: str, descriptor: int) -> bool:
@@ -193,6 +206,9 @@ class Connections:
 
     def _fits(self, client: Client) -> bool:
         """Whether there is room for one more like that."""
+        of_listener = self._most_of_listener.get(client.listener)
+        if of_listener is not None and self._of_listener[client.listener] >= of_listener:
+            return self._refuse(client.host, client.listener, of_listener)
         taken, free = self._taken, self._most - self._reserve
         if taken < free or (taken < self._most and self._is_reserved_for(client)):
             return True
